@@ -166,7 +166,7 @@ impl Aggregation {
 
     /// Follows APIServices, services and endpoints until the cache shuts down.
     pub async fn run(self: Arc<Self>) {
-        let mut watcher = self.engine.cache.watch_all(Filter::default());
+        let mut watcher = self.engine.storage().cache().watch_all(Filter::default());
         self.read_all();
         let mut work = Work::default();
         work.add_all(&self.services());
@@ -181,7 +181,7 @@ impl Aggregation {
                         self.note(&mut work, event.resource(), delivery.object(), event.object().is_none());
                     }
                     Some(Item::Closed(CloseReason::Slow)) => {
-                        watcher = self.engine.cache.watch_all(Filter::default());
+                        watcher = self.engine.storage().cache().watch_all(Filter::default());
                         self.read_all();
                         work.add_all(&self.services());
                     }
@@ -243,7 +243,7 @@ impl Aggregation {
     }
 
     fn read_all(&self) {
-        let Some(resource) = self.engine.cache.resource(PREFIX) else { return };
+        let Some(resource) = self.engine.storage().cache().resource(PREFIX) else { return };
         let view = resource.view();
         self.change(|services| {
             let old = std::mem::take(&mut services.by_name);
@@ -368,7 +368,7 @@ impl Aggregation {
     }
 
     fn target(&self, name: &str) -> Option<Target> {
-        self.engine.target("apiregistration.k8s.io", "v1", "apiservices", "", name)
+        self.engine.storage().target("apiregistration.k8s.io", "v1", "apiservices", "", name)
     }
 }
 

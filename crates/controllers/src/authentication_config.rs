@@ -20,7 +20,7 @@ const RESYNC: Duration = Duration::from_secs(60);
 /// Maintains the ConfigMap until the cache shuts down. `data` are the keys that this server owns; they can change.
 pub(crate) async fn run(engine: Arc<Engine>, mut data: watch::Receiver<Vec<(&'static str, String)>>) {
     loop {
-        let Some(resource) = engine.cache.resource(PREFIX) else { return };
+        let Some(resource) = engine.storage().cache().resource(PREFIX) else { return };
         let Ok(mut watcher) = resource.watch(WatchStart::FromNow, Filter::default()) else { return };
         reconcile(&engine, &mut data).await;
         loop {
@@ -51,7 +51,7 @@ pub(crate) async fn run(engine: Arc<Engine>, mut data: watch::Receiver<Vec<(&'st
 
 async fn reconcile(engine: &Engine, data: &mut watch::Receiver<Vec<(&'static str, String)>>) {
     let data = data.borrow_and_update().clone();
-    let Some(target) = engine.target("", "v1", "configmaps", NAMESPACE, NAME) else { return };
+    let Some(target) = engine.storage().target("", "v1", "configmaps", NAMESPACE, NAME) else { return };
     if let Err(status) = write(engine, &target, &data).await {
         tracing::warn!(error = %status.message, "the ConfigMap {NAME} could not be written");
     }
@@ -62,7 +62,7 @@ async fn write(
     target: &Target,
     data: &[(&'static str, String)],
 ) -> Result<(), pintle_meta::Status> {
-    let now_seconds = engine.clock.now().0;
+    let now_seconds = engine.storage().clock().now().0;
     let set = |tree: &mut Value| {
         let existing = tree.get("data").cloned().unwrap_or_else(Value::object);
         match combine::combine(&existing, data, now_seconds) {
@@ -76,6 +76,6 @@ async fn write(
     tree.set_at(&["metadata", "name"], NAME.into());
     tree.set_at(&["metadata", "namespace"], NAMESPACE.into());
     set(&mut tree);
-    engine.ensure(target, MANAGER, tree).await?;
-    engine.mutate(target, Some(MANAGER), set).await
+    engine.writer().ensure(target, MANAGER, tree).await?;
+    engine.writer().mutate(target, Some(MANAGER), set).await
 }

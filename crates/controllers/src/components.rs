@@ -67,8 +67,8 @@ impl Components {
     }
 
     async fn probe_store(&self) -> Health {
-        let probed = match self.engine.store.health() {
-            Ok(()) => self.engine.store.probe(PROBE_TIMEOUT).await,
+        let probed = match self.engine.storage().store().health() {
+            Ok(()) => self.engine.storage().store().probe(PROBE_TIMEOUT).await,
             Err(fault) => Err(fault.to_string()),
         };
         match probed {

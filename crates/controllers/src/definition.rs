@@ -56,7 +56,7 @@ struct Served {
 impl Definitions {
     /// Serves the existing definitions. `run` does the rest.
     pub(crate) fn load(engine: &Arc<Engine>) -> Option<Definitions> {
-        let resource = engine.cache.resource(PREFIX)?;
+        let resource = engine.storage().cache().resource(PREFIX)?;
         let watcher = follow(&resource)?;
         let mut definitions = Definitions {
             engine: engine.clone(),
@@ -65,11 +65,11 @@ impl Definitions {
             served: HashMap::new(),
             registered: HashMap::new(),
             due: BTreeSet::new(),
-            seen: engine.cache.revision(),
+            seen: engine.storage().cache().revision(),
             endings: JoinSet::new(),
             ending: BTreeSet::new(),
         };
-        engine.registry.mark_applied(engine.cache.revision());
+        engine.storage().registry().mark_applied(engine.storage().cache().revision());
         definitions.enqueue_all(&resource);
         let mut all = read_all(engine, &definitions.due);
         for (name, definition, kind) in &mut all {
@@ -90,7 +90,7 @@ impl Definitions {
         let versions = version_names(definition);
         if !ends
             && versions.iter().all(|version| self.is_registered(group, version))
-            && self.update_conditions(definition, &self.engine.now_text()) == *definition
+            && self.update_conditions(definition, &self.engine.storage().now_text()) == *definition
         {
             self.registered.insert(name.clone(), versions);
             self.due.remove(name);
@@ -114,7 +114,7 @@ impl Definitions {
                     failed.insert(name);
                 }
             }
-            self.engine.registry.mark_applied(self.seen);
+            self.engine.storage().registry().mark_applied(self.seen);
             if !swept {
                 swept = true;
                 self.sweep_registrations().await;
@@ -143,7 +143,7 @@ impl Definitions {
                     self.due.insert(delivery.object().name().into());
                 }
                 Some(Item::Closed(CloseReason::Slow)) => {
-                    let Some(resource) = self.engine.cache.resource(PREFIX) else { return };
+                    let Some(resource) = self.engine.storage().cache().resource(PREFIX) else { return };
                     let Some(watcher) = follow(&resource) else { return };
                     self.seen = self.seen.max(resource.view().revision());
                     self.watcher = watcher;
@@ -171,19 +171,22 @@ impl Definitions {
     /// Reconciles one definition.
     async fn reconcile(&mut self, name: &Str) -> Result<(), Status> {
         let Some(target) = target(&self.engine, name) else { return Ok(()) };
-        let Some(mut definition) = self.engine.object_tree(&target)? else { return self.forget(name).await };
-        let now = self.engine.now_text();
+        let Some(mut definition) = self.engine.reader().object_tree(&target)? else {
+            return self.forget(name).await;
+        };
+        let now = self.engine.storage().now_text();
         let updated = self.update_conditions(&definition, &now);
         if updated != definition {
             // Serve it first: a client that sees the condition Established must find the resource.
             self.serve(name, &updated, None);
             let claims = &self.claims;
             self.engine
+                .writer()
                 .mutate(&target.sub("status"), Some(MANAGER), |live| {
                     *live = update_conditions(claims, live, &now);
                 })
                 .await?;
-            match self.engine.object_tree(&target)? {
+            match self.engine.reader().object_tree(&target)? {
                 Some(written) => definition = written,
                 None => return self.forget(name).await,
             }
@@ -223,7 +226,7 @@ impl Definitions {
     fn withdraw(&mut self, name: &Str) {
         let (plural, group) = name.split_once('.').unwrap_or((name, ""));
         if self.served.remove(name).is_some() {
-            self.engine.undefine(group, plural);
+            self.engine.storage().undefine(group, plural);
         }
     }
 
@@ -248,8 +251,8 @@ impl Definitions {
         // terminates.
         let changed =
             old.is_some_and(|old| (&old.accepted, old.generation) != (&served.accepted, served.generation));
-        let kind = kind.unwrap_or_else(|| self.engine.compile(definition));
-        if let Err(why) = self.engine.define(Arc::new(kind), changed) {
+        let kind = kind.unwrap_or_else(|| self.engine.storage().compile(definition));
+        if let Err(why) = self.engine.storage().define(Arc::new(kind), changed) {
             tracing::warn!(definition = %name, "{why}");
         }
         self.served.insert(name.clone(), served);
@@ -265,8 +268,8 @@ fn read_all(engine: &Arc<Engine>, names: &BTreeSet<Str>) -> Vec<(Str, Value, Opt
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = names.len().div_ceil(threads).max(1);
     let read = |name: &&Str| {
-        let mut definition = engine.object_tree(&target(engine, name)?).ok()??;
-        let kind = is_accepted(&definition).then(|| engine.compile(&definition));
+        let mut definition = engine.reader().object_tree(&target(engine, name)?).ok()??;
+        let kind = is_accepted(&definition).then(|| engine.storage().compile(&definition));
         // The trees of thousands of definitions would take more memory than all that is served.
         definition.remove_at(&["metadata", "managedFields"]);
         let versions = definition.at_mut(&["spec", "versions"]).and_then(Value::as_array_mut);
@@ -307,5 +310,5 @@ fn follow(resource: &Arc<Resource>) -> Option<Watcher> {
 }
 
 fn target(engine: &Engine, name: &str) -> Option<Target> {
-    engine.target("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", name)
+    engine.storage().target("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", name)
 }

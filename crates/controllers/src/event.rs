@@ -23,19 +23,19 @@ pub(crate) async fn run(engine: Arc<Engine>, life: Duration) {
 }
 
 async fn forget_old(engine: &Engine, life: Duration) {
-    let Some(events) = engine.cache.resource(EVENTS) else { return };
-    let (now, _) = engine.clock.now();
+    let Some(events) = engine.storage().cache().resource(EVENTS) else { return };
+    let (now, _) = engine.storage().clock().now();
     let oldest = now.saturating_sub(i64::try_from(life.as_secs()).unwrap_or(i64::MAX));
     for object in events.view().iter().filter(|object| last_written(object).is_some_and(|at| at < oldest)) {
         let Some(target) = target_of(engine, object) else { return };
-        if let Err(status) = engine.forget(&target, object.revision()).await {
+        if let Err(status) = engine.writer().forget(&target, object.revision()).await {
             return tracing::warn!(error = %status.message, "old events stay for now");
         }
     }
 }
 
 fn target_of(engine: &Engine, object: &Object) -> Option<Target> {
-    engine.target("", "v1", "events", object.namespace().unwrap_or_default(), object.name())
+    engine.storage().target("", "v1", "events", object.namespace().unwrap_or_default(), object.name())
 }
 
 /// The time of an event's last write, from its managedFields.

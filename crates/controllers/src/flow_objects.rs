@@ -21,12 +21,12 @@ const EVERY: Duration = Duration::from_secs(60);
 
 /// Reconciles the objects now and every minute, until the cache shuts down. `objects` are the defaults.
 pub(crate) async fn run(engine: Arc<Engine>, objects: Vec<Value>) {
-    while !engine.cache.is_closed() {
+    while !engine.storage().cache().is_closed() {
         if let Err(status) = ensure(&engine, &objects).await {
             tracing::warn!(error = %status.message, "the objects of priority and fairness could not be restored");
         }
         // No revision reaches this value, so the wait ends with the time-out or with the cache.
-        let _ = engine.cache.wait_for(u64::MAX, EVERY).await;
+        let _ = engine.storage().cache().wait_for(u64::MAX, EVERY).await;
     }
 }
 
@@ -36,9 +36,9 @@ async fn ensure(engine: &Engine, objects: &[Value]) -> Result<(), Status> {
         let kind = object.str_at(&["kind"]);
         let name = object.str_at(&["metadata", "name"]);
         let Some((_, plural)) = PLURALS.iter().find(|(known, _)| *known == kind) else { continue };
-        let Some(target) = engine.target(GROUP, "v1", plural, "", name) else { continue };
-        match engine.object_tree(&target)? {
-            None => engine.ensure(&target, MANAGER, object.clone()).await?,
+        let Some(target) = engine.storage().target(GROUP, "v1", plural, "", name) else { continue };
+        match engine.reader().object_tree(&target)? {
+            None => engine.writer().ensure(&target, MANAGER, object.clone()).await?,
             Some(live) => {
                 if let Some(revised) = revised(&target, object, &live) {
                     update(engine, &target, &revised).await?;
@@ -103,9 +103,9 @@ async fn update(engine: &Engine, target: &Target, revised: &Value) -> Result<(),
         field_manager: MANAGER.into(),
         user_agent: String::new(),
         validation: Some(FieldValidation::Ignore),
-        user: engine.system_user(),
+        user: engine.storage().system_user(),
     };
-    match engine.write(&request).await {
+    match engine.writer().write(&request).await {
         // Another server was faster; the next reconciliation checks again.
         Err(status) if matches!(status.code, 404 | 409) => Ok(()),
         other => other.map(drop),
@@ -113,16 +113,16 @@ async fn update(engine: &Engine, target: &Target, revised: &Value) -> Result<(),
 }
 
 async fn remove_unwanted(engine: &Engine, objects: &[Value], kind: &str, plural: &str) -> Result<(), Status> {
-    let Some(target) = engine.target(GROUP, "v1", plural, "", "") else { return Ok(()) };
-    let Some(resource) = engine.cache.resource(&target.kind.store_prefix) else { return Ok(()) };
+    let Some(target) = engine.storage().target(GROUP, "v1", plural, "", "") else { return Ok(()) };
+    let Some(resource) = engine.storage().cache().resource(&target.kind.store_prefix) else { return Ok(()) };
     let is_wanted = |name: &str| {
         objects.iter().any(|o| o.str_at(&["kind"]) == kind && o.str_at(&["metadata", "name"]) == name)
     };
     for object in resource.view().iter().filter(|object| !is_wanted(object.name())) {
         let target = target.named(object.name());
-        if engine.object_tree(&target)?.is_some_and(|live| auto_update(&live) == Some(true)) {
-            let user = engine.system_user();
-            match engine.delete(&target, &DeleteOptions::default(), &user, &mut Vec::new()).await {
+        if engine.reader().object_tree(&target)?.is_some_and(|live| auto_update(&live) == Some(true)) {
+            let user = engine.storage().system_user();
+            match engine.writer().delete(&target, &DeleteOptions::default(), &user, &mut Vec::new()).await {
                 Err(status) if status.code != 404 => return Err(status),
                 _ => {}
             }

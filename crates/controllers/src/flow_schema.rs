@@ -18,7 +18,7 @@ const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut watcher = engine.cache.watch_all(Filter::default());
+    let mut watcher = engine.storage().cache().watch_all(Filter::default());
     update_all_statuses(&engine).await;
     while let Some(item) = watcher.next().await {
         match item {
@@ -28,7 +28,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 _ => {}
             },
             Item::Closed(CloseReason::Slow) => {
-                watcher = engine.cache.watch_all(Filter::default());
+                watcher = engine.storage().cache().watch_all(Filter::default());
                 update_all_statuses(&engine).await;
             }
             Item::Closed(_) => return,
@@ -45,7 +45,7 @@ fn report(result: Result<(), Status>) {
 
 /// Run all updates concurrently, so that the store syncs them together.
 async fn update_all_statuses(engine: &Arc<Engine>) {
-    let Some(resource) = engine.cache.resource(SCHEMAS) else { return };
+    let Some(resource) = engine.storage().cache().resource(SCHEMAS) else { return };
     let names: Vec<Str> = resource.view().iter().map(|schema| Str::from(schema.name())).collect();
     let mut tasks = JoinSet::new();
     for name in names {
@@ -64,13 +64,14 @@ async fn update_all_statuses(engine: &Arc<Engine>) {
 
 /// Applies the condition if it differs.
 async fn update_status(engine: &Engine, name: &str) -> Result<(), Status> {
-    let Some(target) = engine.target(GROUP, "v1", "flowschemas", "", name) else { return Ok(()) };
-    let Some(schema) = engine.object_tree(&target)? else { return Ok(()) };
+    let Some(target) = engine.storage().target(GROUP, "v1", "flowschemas", "", name) else { return Ok(()) };
+    let Some(schema) = engine.reader().object_tree(&target)? else { return Ok(()) };
     let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
-    let Some(level_target) = engine.target(GROUP, "v1", "prioritylevelconfigurations", "", level) else {
+    let Some(level_target) = engine.storage().target(GROUP, "v1", "prioritylevelconfigurations", "", level)
+    else {
         return Ok(());
     };
-    let wanted = condition(level, engine.object_tree(&level_target)?.is_some());
+    let wanted = condition(level, engine.reader().object_tree(&level_target)?.is_some());
     let known = schema.items_at(&["status", "conditions"]).iter().find(|c| c.str_at(&["type"]) == "Dangling");
     let same = |known: &Value| wanted.iter().all(|(key, text)| known.str_at(&[key]) == text);
     if known.is_some_and(same) {
@@ -78,14 +79,14 @@ async fn update_status(engine: &Engine, name: &str) -> Result<(), Status> {
     }
     let request = WriteRequest {
         target: target.sub("status"),
-        change: Change::Apply { body: applied(name, &wanted, &engine.now_text()), force: true },
+        change: Change::Apply { body: applied(name, &wanted, &engine.storage().now_text()), force: true },
         dry_run: false,
         field_manager: MANAGER.into(),
         user_agent: String::new(),
         validation: Some(FieldValidation::Strict),
-        user: engine.system_user(),
+        user: engine.storage().system_user(),
     };
-    match engine.write(&request).await {
+    match engine.writer().write(&request).await {
         // The schema was deleted in the meantime.
         Err(status) if status.code == 404 => Ok(()),
         other => other.map(drop),

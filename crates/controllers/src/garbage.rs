@@ -28,7 +28,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
     'from_all: loop {
-        let mut watcher = engine.cache.watch_all(Filter::default());
+        let mut watcher = engine.storage().cache().watch_all(Filter::default());
         let mut graph = read_all(&engine).await;
         loop {
             work(&engine, &mut graph).await;
@@ -69,7 +69,7 @@ async fn next_within(watcher: &mut Watcher, wait: Option<Duration>) -> Option<Op
 /// The graph of everything there is.
 async fn read_all(engine: &Engine) -> Graph {
     let mut graph = Graph::default();
-    for resource in engine.cache.resources() {
+    for resource in engine.storage().cache().resources() {
         let view = resource.view();
         for (number, object) in view.iter().enumerate() {
             if number % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
@@ -121,7 +121,7 @@ async fn reconcile(engine: &Engine, graph: &Graph, uid: &str, node: &Node) -> Re
 }
 
 fn target(engine: &Engine, node: &Node) -> Option<Target> {
-    let kinds = engine.registry.kinds();
+    let kinds = engine.storage().registry().kinds();
     let kind = kinds.by_prefix(&node.resource)?.clone();
     let (namespace, name) = node.key.split_once('/').unwrap_or(("", &node.key));
     Some(Target {
@@ -155,13 +155,13 @@ fn look_up(engine: &Engine, graph: &Graph, owner: &Owner, namespace: &str) -> Fo
     }
     // The existence of an owner of an unserved kind is unknown, so leave its dependents alone.
     let Ok(version) = GroupVersion::parse(&owner.api_version) else { return Found::Solid };
-    let kinds = engine.registry.kinds();
+    let kinds = engine.storage().registry().kinds();
     let members = kinds.groups().get(&version.group);
     let Some(kind) = members.and_then(|all| all.iter().find(|k| k.kind == owner.kind)) else {
         return Found::Solid;
     };
     let key = if kind.namespaced { format!("{namespace}/{}", owner.name) } else { owner.name.to_string() };
-    let live = engine.cache.resource(&kind.store_prefix).and_then(|resource| resource.get(&key));
+    let live = engine.storage().cache().resource(&kind.store_prefix).and_then(|resource| resource.get(&key));
     if live.is_some_and(|live| live.uid() == owner.uid.as_str()) { Found::Solid } else { Found::Dangling }
 }
 
@@ -197,12 +197,17 @@ async fn collect(
         preconditions: Some(Preconditions { uid: Some(uid.into()), resource_version: None }),
         ..DeleteOptions::default()
     };
-    engine.delete(target, &options, &engine.system_user(), &mut Vec::new()).await.map(|_| ())
+    engine
+        .writer()
+        .delete(target, &options, &engine.storage().system_user(), &mut Vec::new())
+        .await
+        .map(|_| ())
 }
 
 /// Removes the references to `owners` from an object, if it still has this uid.
 async fn drop_references(engine: &Engine, target: &Target, uid: &str, owners: &[Str]) -> Result<(), Status> {
     engine
+        .writer()
         .mutate(target, Some("kube-controller-manager"), |object| {
             if object.str_at(&["metadata", "uid"]) != uid {
                 return;
@@ -248,6 +253,7 @@ async fn finish_foreground(engine: &Engine, graph: &Graph, uid: &str, owner: &Ta
 
 async fn drop_finalizer(engine: &Engine, target: &Target, uid: &str, finalizer: &str) -> Result<(), Status> {
     engine
+        .writer()
         .mutate(target, Some("kube-controller-manager"), |object| {
             if object.str_at(&["metadata", "uid"]) != uid {
                 return;

@@ -85,7 +85,7 @@ impl Heartbeat {
     }
 
     fn target(&self) -> Option<Target> {
-        self.engine.target("coordination.k8s.io", "v1", "leases", NAMESPACE, &self.identity.name)
+        self.engine.storage().target("coordination.k8s.io", "v1", "leases", NAMESPACE, &self.identity.name)
     }
 
     async fn remove(&self) -> Result<(), Status> {
@@ -97,14 +97,14 @@ impl Heartbeat {
 
     async fn renew(&self) -> Result<(), Status> {
         let Some(target) = self.target() else { return Ok(()) };
-        let (seconds, nanos) = self.engine.clock.now();
+        let (seconds, nanos) = self.engine.storage().clock().now();
         let now = Timestamp { seconds, nanos }.rfc3339_micro().to_string();
-        self.engine.ensure(&target, MANAGER, lease(&self.identity, &now)).await?;
+        self.engine.writer().ensure(&target, MANAGER, lease(&self.identity, &now)).await?;
         let change = |lease: &mut Value| {
             lease.set_at(&["spec", "renewTime"], now.as_str().into());
             describe(&self.identity, lease);
         };
-        self.engine.mutate(&target, Some(MANAGER), change).await
+        self.engine.writer().mutate(&target, Some(MANAGER), change).await
     }
 }
 
@@ -112,7 +112,9 @@ impl Heartbeat {
 pub async fn collect_expired(engine: Arc<Engine>) {
     loop {
         for name in expired(&engine) {
-            let Some(target) = engine.target("coordination.k8s.io", "v1", "leases", NAMESPACE, &name) else {
+            let Some(target) =
+                engine.storage().target("coordination.k8s.io", "v1", "leases", NAMESPACE, &name)
+            else {
                 return;
             };
             if let Err(status) = delete(&engine, &target).await {
@@ -126,8 +128,8 @@ pub async fn collect_expired(engine: Arc<Engine>) {
 }
 
 fn expired(engine: &Engine) -> Vec<String> {
-    let Some(leases) = engine.cache.resource(LEASES) else { return Vec::new() };
-    let (now, _) = engine.clock.now();
+    let Some(leases) = engine.storage().cache().resource(LEASES) else { return Vec::new() };
+    let (now, _) = engine.storage().clock().now();
     let view = leases.view();
     let own = view.range(Some(NAMESPACE), None).filter(|lease| lease.label(LABEL) == Some(LABEL_VALUE));
     let read =
@@ -146,11 +148,11 @@ fn is_expired(lease: &Value, now: i64) -> bool {
 }
 
 async fn delete(engine: &Engine, target: &Target) -> Result<(), Status> {
-    if engine.object_tree(target)?.is_none() {
+    if engine.reader().object_tree(target)?.is_none() {
         return Ok(());
     }
-    let user = engine.system_user();
-    match engine.delete(target, &DeleteOptions::default(), &user, &mut Vec::new()).await {
+    let user = engine.storage().system_user();
+    match engine.writer().delete(target, &DeleteOptions::default(), &user, &mut Vec::new()).await {
         Err(status) if status.code != 404 => Err(status),
         _ => Ok(()),
     }
@@ -159,8 +161,8 @@ async fn delete(engine: &Engine, target: &Target) -> Result<(), Status> {
 /// Waits; returns whether the cache was shut down meanwhile.
 async fn wait(engine: &Engine, time: Duration) -> bool {
     // No revision reaches this value, so the wait only ends early when the cache shuts down.
-    let _ = engine.cache.wait_for(u64::MAX, time).await;
-    engine.cache.is_closed()
+    let _ = engine.storage().cache().wait_for(u64::MAX, time).await;
+    engine.storage().cache().is_closed()
 }
 
 fn describe(identity: &Identity, lease: &mut Value) {

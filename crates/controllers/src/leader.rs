@@ -144,8 +144,8 @@ impl Election {
     async fn try_acquire(&mut self) -> Result<bool, Status> {
         let Some(target) = self.target() else { return Ok(false) };
         let now = self.now();
-        let Some(live) = self.engine.object_tree(&target)? else {
-            self.engine.ensure(&target, MANAGER, self.new_lease(&now)).await?;
+        let Some(live) = self.engine.reader().object_tree(&target)? else {
+            self.engine.writer().ensure(&target, MANAGER, self.new_lease(&now)).await?;
             return self.is_held(&target);
         };
         if self.observed.as_ref().is_none_or(|(seen, _)| *seen != live) {
@@ -167,7 +167,7 @@ impl Election {
             lease.set_at(&["spec", "renewTime"], now.as_str().into());
             lease.set_at(&["spec", "leaseTransitions"], transitions.saturating_add(1).into());
         };
-        self.engine.mutate(&target, Some(MANAGER), take).await?;
+        self.engine.writer().mutate(&target, Some(MANAGER), take).await?;
         self.is_held(&target)
     }
 
@@ -179,7 +179,7 @@ impl Election {
                 lease.set_at(&["spec", "renewTime"], now.as_str().into());
             }
         };
-        self.engine.mutate(&target, Some(MANAGER), renew).await?;
+        self.engine.writer().mutate(&target, Some(MANAGER), renew).await?;
         self.is_held(&target)
     }
 
@@ -195,28 +195,28 @@ impl Election {
                 lease.set_at(&["spec", "renewTime"], now.as_str().into());
             }
         };
-        if let Err(status) = self.engine.mutate(&target, Some(MANAGER), release).await {
+        if let Err(status) = self.engine.writer().mutate(&target, Some(MANAGER), release).await {
             tracing::warn!(error = %status.message, "the Lease of the controllers could not be given back");
         }
     }
 
     fn is_held(&self, target: &Target) -> Result<bool, Status> {
-        let live = self.engine.object_tree(target)?;
+        let live = self.engine.reader().object_tree(target)?;
         Ok(live.is_some_and(|lease| lease.str_at(&["spec", "holderIdentity"]) == self.holder))
     }
 
     fn target(&self) -> Option<Target> {
-        self.engine.target("coordination.k8s.io", "v1", "leases", NAMESPACE, NAME)
+        self.engine.storage().target("coordination.k8s.io", "v1", "leases", NAMESPACE, NAME)
     }
 
     fn watch(&self) -> Option<Watcher> {
         let filter =
             Filter { namespace: Some(NAMESPACE.into()), name: Some(NAME.into()), ..Filter::default() };
-        self.engine.cache.resource(LEASES)?.watch(WatchStart::FromNow, filter).ok()
+        self.engine.storage().cache().resource(LEASES)?.watch(WatchStart::FromNow, filter).ok()
     }
 
     fn now(&self) -> String {
-        let (seconds, nanos) = self.engine.clock.now();
+        let (seconds, nanos) = self.engine.storage().clock().now();
         Timestamp { seconds, nanos }.rfc3339_micro().to_string()
     }
 

@@ -52,7 +52,7 @@ pub fn start(
     if let Some(definitions) = definition::Definitions::load(engine) {
         tasks.push(tokio::spawn(definitions.run()));
     }
-    if !event_life.is_zero() && !engine.store.removes_expired() {
+    if !event_life.is_zero() && !engine.storage().store().removes_expired() {
         tasks.push(tokio::spawn(event::run(engine.clone(), event_life)));
     }
     if enabled("flow-schema") {

@@ -68,8 +68,8 @@ impl Membership {
         let mut renewed = Instant::now();
         loop {
             // No revision reaches this value, so the wait ends with the time-out or with the cache.
-            let _ = self.engine.cache.wait_for(u64::MAX, LOOK_EVERY).await;
-            if self.engine.cache.is_closed() || self.ends.load(Ordering::Acquire) {
+            let _ = self.engine.storage().cache().wait_for(u64::MAX, LOOK_EVERY).await;
+            if self.engine.storage().cache().is_closed() || self.ends.load(Ordering::Acquire) {
                 return;
             }
             if self.is_shared() && renewed.elapsed() >= RENEW_EVERY {
@@ -93,10 +93,10 @@ impl Membership {
         let remove = async {
             *self.left.lock().await = true;
             if let Some(key) = self.peer_key() {
-                report(self.engine.remove_member(&key).await);
+                report(self.engine.storage().remove_member(&key).await);
             }
             if let Some(key) = self.master_key() {
-                report(self.engine.remove_member(&key).await);
+                report(self.engine.storage().remove_member(&key).await);
                 report(self.reconcile(true).await);
             }
         };
@@ -106,7 +106,7 @@ impl Membership {
     }
 
     fn is_shared(&self) -> bool {
-        self.engine.store.is_shared()
+        self.engine.storage().store().is_shared()
     }
 
     fn master_key(&self) -> Option<String> {
@@ -133,10 +133,10 @@ impl Membership {
             let mut endpoints = member(&peer.ip().to_string(), Some(peer.port()));
             let label = ["metadata", "labels", "apiserverIdentity"];
             endpoints.set_at(&label, self.settings.identity.as_str().into());
-            self.engine.renew_member(&key, &endpoints, TTL).await?;
+            self.engine.storage().renew_member(&key, &endpoints, TTL).await?;
         }
         if let (Some(key), Some(address)) = (self.master_key(), self.settings.advertised) {
-            self.engine.renew_member(&key, &member(&address.to_string(), None), TTL).await?;
+            self.engine.storage().renew_member(&key, &member(&address.to_string(), None), TTL).await?;
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Membership {
         match self.is_shared() {
             false => own.into_iter().collect(),
             true => {
-                let mut all = self.engine.member_addresses(MASTER_LEASES);
+                let mut all = self.engine.storage().member_addresses(MASTER_LEASES);
                 all.sort();
                 all.dedup();
                 all
@@ -172,17 +172,19 @@ impl Membership {
         if addresses.is_empty() && !ends {
             return Ok(());
         }
-        let Some(target) = self.engine.target("", "v1", "endpoints", NAMESPACE, NAME) else { return Ok(()) };
+        let Some(target) = self.engine.storage().target("", "v1", "endpoints", NAMESPACE, NAME) else {
+            return Ok(());
+        };
         let port = self.settings.port;
-        if self.engine.object_tree(&target)?.is_none() {
+        if self.engine.reader().object_tree(&target)?.is_none() {
             if ends {
                 return Ok(());
             }
-            self.engine.ensure(&target, MANAGER, new_endpoints(&addresses, port)).await?;
+            self.engine.writer().ensure(&target, MANAGER, new_endpoints(&addresses, port)).await?;
         }
         let correct = |live: &mut Value| correct_endpoints(live, &addresses, port, ports);
-        self.engine.mutate(&target, Some(MANAGER), correct).await?;
-        match self.engine.object_tree(&target)? {
+        self.engine.writer().mutate(&target, Some(MANAGER), correct).await?;
+        match self.engine.reader().object_tree(&target)? {
             Some(endpoints) => self.reconcile_slice(&slice_of(&endpoints)).await,
             None => Ok(()),
         }
@@ -190,14 +192,14 @@ impl Membership {
 
     async fn reconcile_slice(&self, wanted: &Value) -> Result<(), Status> {
         let Some(target) = self.slice_target() else { return Ok(()) };
-        if let Some(live) = self.engine.object_tree(&target)?
+        if let Some(live) = self.engine.reader().object_tree(&target)?
             && live.str_at(&["addressType"]) != wanted.str_at(&["addressType"])
         {
             let options = DeleteOptions::default();
-            let user = self.engine.system_user();
-            self.engine.delete(&target, &options, &user, &mut Vec::new()).await?;
+            let user = self.engine.storage().system_user();
+            self.engine.writer().delete(&target, &options, &user, &mut Vec::new()).await?;
         }
-        self.engine.ensure(&target, MANAGER, wanted.clone()).await?;
+        self.engine.writer().ensure(&target, MANAGER, wanted.clone()).await?;
         let correct = |live: &mut Value| {
             for field in ["endpoints", "ports"] {
                 live.set_at(&[field], wanted.get(field).cloned().unwrap_or(Value::Null));
@@ -205,11 +207,11 @@ impl Membership {
             let labels = wanted.at(&["metadata", "labels"]).cloned().unwrap_or(Value::Null);
             live.set_at(&["metadata", "labels"], labels);
         };
-        self.engine.mutate(&target, Some(MANAGER), correct).await
+        self.engine.writer().mutate(&target, Some(MANAGER), correct).await
     }
 
     fn slice_target(&self) -> Option<Target> {
-        self.engine.target("discovery.k8s.io", "v1", "endpointslices", NAMESPACE, NAME)
+        self.engine.storage().target("discovery.k8s.io", "v1", "endpointslices", NAMESPACE, NAME)
     }
 }
 

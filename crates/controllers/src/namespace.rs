@@ -19,7 +19,7 @@ const FINALIZER: &str = "kubernetes";
 
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut watcher = engine.cache.watch_all(Filter::default());
+    let mut watcher = engine.storage().cache().watch_all(Filter::default());
     let mut ending = all_ending(&engine);
     let mut due = ending.clone();
     loop {
@@ -40,7 +40,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             match item {
                 Some(Item::Event(delivery)) => note(&delivery, &mut ending, &mut due),
                 Some(Item::Closed(pintle_cache::CloseReason::Slow)) => {
-                    watcher = engine.cache.watch_all(Filter::default());
+                    watcher = engine.storage().cache().watch_all(Filter::default());
                     ending = all_ending(&engine);
                     due = ending.clone();
                 }
@@ -80,7 +80,7 @@ fn is_ending(json: &[u8]) -> bool {
 }
 
 fn all_ending(engine: &Engine) -> BTreeSet<Str> {
-    let Some(resource) = engine.cache.resource(NAMESPACES) else { return BTreeSet::new() };
+    let Some(resource) = engine.storage().cache().resource(NAMESPACES) else { return BTreeSet::new() };
     resource.view().iter().filter(|o| is_ending(o.json())).map(|o| Str::from(o.name())).collect()
 }
 
@@ -94,15 +94,15 @@ struct Remaining {
 
 /// Deletes the content of the namespace, reports what remains, and finalizes it when it is empty.
 async fn empty(engine: &Engine, name: &str) -> Result<(), Status> {
-    let Some(target) = engine.target("", "v1", "namespaces", "", name) else { return Ok(()) };
-    let Some(namespace) = engine.object_tree(&target)? else { return Ok(()) };
+    let Some(target) = engine.storage().target("", "v1", "namespaces", "", name) else { return Ok(()) };
+    let Some(namespace) = engine.reader().object_tree(&target)? else { return Ok(()) };
     let deleting = namespace.at(&["metadata", "deletionTimestamp"]).is_some();
     let ours = namespace.items_at(&["spec", "finalizers"]).iter().any(|f| f.as_str() == Some(FINALIZER));
     if !deleting || !ours {
         return Ok(());
     }
     let mut remaining = Remaining::default();
-    let kinds = engine.registry.kinds();
+    let kinds = engine.storage().registry().kinds();
     let deletable = |kind: &&Arc<Kind>| kind.namespaced && kind.verbs.delete && kind.verbs.list;
     let is_pods = |kind: &&Arc<Kind>| kind.group.is_empty() && kind.plural == "pods";
     for kind in kinds.all().filter(deletable).filter(is_pods) {
@@ -114,8 +114,9 @@ async fn empty(engine: &Engine, name: &str) -> Result<(), Status> {
             delete_all(engine, kind, name, &mut remaining).await;
         }
     }
-    let now = engine.now_text();
+    let now = engine.storage().now_text();
     engine
+        .writer()
         .mutate(&target.sub("status"), Some("kube-controller-manager"), |namespace| {
             update_conditions(namespace, &remaining, pods_left, &now);
             if remaining.by_resource.is_empty() && remaining.failures.is_empty() {
@@ -143,7 +144,7 @@ fn finish(namespace: &mut Value) {
 
 /// Deletes all objects of one kind in a namespace and counts those that remain.
 async fn delete_all(engine: &Engine, kind: &Arc<Kind>, namespace: &str, remaining: &mut Remaining) {
-    let Some(resource) = engine.cache.resource(&kind.store_prefix) else { return };
+    let Some(resource) = engine.storage().cache().resource(&kind.store_prefix) else { return };
     if resource.view().range(Some(namespace), None).next().is_none() {
         return;
     }
@@ -156,8 +157,10 @@ async fn delete_all(engine: &Engine, kind: &Arc<Kind>, namespace: &str, remainin
     };
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let list = ListRequest::all(target);
-    if let Err(status) =
-        engine.delete_collection(&list, &options, &engine.system_user(), &mut Vec::new()).await
+    if let Err(status) = engine
+        .writer()
+        .delete_collection(&list, &options, &engine.storage().system_user(), &mut Vec::new())
+        .await
     {
         remaining.failures.push(status.message);
     }

@@ -41,7 +41,7 @@ impl PerNamespace {
 
     /// Runs until the cache shuts down.
     pub(crate) async fn run(self, engine: Arc<Engine>) {
-        let mut watcher = engine.cache.watch_all(Filter::default());
+        let mut watcher = engine.storage().cache().watch_all(Filter::default());
         self.ensure_all(&engine).await;
         while let Some(item) = watcher.next().await {
             match item {
@@ -61,7 +61,7 @@ impl PerNamespace {
                     }
                 }
                 Item::Closed(CloseReason::Slow) => {
-                    watcher = engine.cache.watch_all(Filter::default());
+                    watcher = engine.storage().cache().watch_all(Filter::default());
                     self.ensure_all(&engine).await;
                 }
                 Item::Closed(_) => return,
@@ -71,7 +71,7 @@ impl PerNamespace {
     }
 
     async fn ensure_all(&self, engine: &Engine) {
-        let Some(resource) = engine.cache.resource(NAMESPACES) else { return };
+        let Some(resource) = engine.storage().cache().resource(NAMESPACES) else { return };
         let names: Vec<Str> = resource.view().iter().map(|object| Str::from(object.name())).collect();
         for name in names {
             self.ensure(engine, &name).await;
@@ -87,17 +87,19 @@ impl PerNamespace {
 
     /// Makes the object of a namespace that is there and stays.
     async fn try_ensure(&self, engine: &Engine, namespace: &str) -> Result<(), Status> {
-        let Some(target) = engine.target("", "v1", "namespaces", "", namespace) else { return Ok(()) };
-        let live = engine.object_tree(&target)?;
+        let Some(target) = engine.storage().target("", "v1", "namespaces", "", namespace) else {
+            return Ok(());
+        };
+        let live = engine.reader().object_tree(&target)?;
         if live.is_none_or(|tree| tree.at(&["metadata", "deletionTimestamp"]).is_some()) {
             return Ok(());
         }
-        let Some(target) = engine.target("", "v1", self.resource, namespace, self.name) else {
+        let Some(target) = engine.storage().target("", "v1", self.resource, namespace, self.name) else {
             return Ok(());
         };
         let mut object = self.object.clone();
         object.set_at(&["metadata", "namespace"], namespace.into());
-        engine.ensure(&target, "kube-controller-manager", object).await
+        engine.writer().ensure(&target, "kube-controller-manager", object).await
     }
 }
 

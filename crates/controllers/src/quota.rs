@@ -18,7 +18,7 @@ const RESYNC: Duration = Duration::from_secs(300);
 
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut watcher = engine.cache.watch_all(Filter::default());
+    let mut watcher = engine.storage().cache().watch_all(Filter::default());
     let mut due = with_quotas(&engine);
     loop {
         let wait = if due.is_empty() { RESYNC } else { PAUSE };
@@ -31,7 +31,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
             Ok(Some(Item::Event(delivery))) => due.extend(delivery.object().namespace().map(Str::from)),
             Ok(Some(Item::Closed(CloseReason::Slow))) => {
-                watcher = engine.cache.watch_all(Filter::default());
+                watcher = engine.storage().cache().watch_all(Filter::default());
                 due = with_quotas(&engine);
             }
             Ok(Some(Item::Closed(_)) | None) => return,
@@ -41,12 +41,12 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 }
 
 fn with_quotas(engine: &Engine) -> BTreeSet<Str> {
-    let Some(resource) = engine.cache.resource(QUOTAS) else { return BTreeSet::new() };
+    let Some(resource) = engine.storage().cache().resource(QUOTAS) else { return BTreeSet::new() };
     resource.view().iter().filter_map(|quota| quota.namespace().map(Str::from)).collect()
 }
 
 async fn count(engine: &Engine, namespace: &str) {
-    let Some(resource) = engine.cache.resource(QUOTAS) else { return };
+    let Some(resource) = engine.storage().cache().resource(QUOTAS) else { return };
     let names: Vec<Str> = resource.view().range(Some(namespace), None).map(|q| Str::from(q.name())).collect();
     for name in names {
         if let Err(status) = count_one(engine, namespace, &name).await {
@@ -56,17 +56,21 @@ async fn count(engine: &Engine, namespace: &str) {
 }
 
 async fn count_one(engine: &Engine, namespace: &str, name: &str) -> Result<(), Status> {
-    let Some(target) = engine.target("", "v1", "resourcequotas", namespace, name) else { return Ok(()) };
+    let Some(target) = engine.storage().target("", "v1", "resourcequotas", namespace, name) else {
+        return Ok(());
+    };
     let kinds: Vec<(Str, Str)> = engine
-        .registry
+        .storage()
+        .registry()
         .kinds()
         .all()
         .filter(|kind| kind.namespaced && kind.verbs.watch)
         .map(|kind| (kind.group.clone(), kind.plural.clone()))
         .collect();
     engine
+        .writer()
         .mutate(&target.sub("status"), Some("kube-controller-manager"), |quota| {
-            let used = recount(quota, namespace, &kinds, engine);
+            let used = recount(quota, namespace, &kinds, &**engine.storage());
             if let Some(hard) = quota.at(&["spec", "hard"]).cloned() {
                 quota.set_at(&["status", "hard"], hard);
                 quota.set_at(&["status", "used"], used);

@@ -1,7 +1,7 @@
 //! Keeps the authorizers that are built from objects (RBAC roles and bindings, the node graph) in step with the watch
 //! cache.
 
-use crate::Engine;
+use crate::Writer;
 use pintle_auth::authz::node::{GraphKind, NodeAuthorizer};
 use pintle_auth::authz::rbac::{Policy, PolicyKind, Rbac};
 use pintle_cache::{CloseReason, Event, Filter, Item, Object, Resource};
@@ -37,18 +37,18 @@ fn use_of(prefix: &str) -> Option<Use> {
     })
 }
 
-impl Engine {
+impl Writer {
     /// Updates the RBAC policy from one object, if it is a role or binding.
     pub(crate) fn refresh_policy(&self, prefix: &str, key: &str) {
         let Some(Use::Policy(kind)) = use_of(prefix) else { return };
-        let Some(resource) = self.cache.resource(prefix) else { return };
+        let Some(resource) = self.storage.cache.resource(prefix) else { return };
         self.access_objects.rbac.update(|policy| take_current(policy, kind, &resource, key));
     }
 
     /// Follows the watched objects and updates the authorizers until the cache shuts down.
     pub async fn follow_access_objects(self: Arc<Self>) {
         loop {
-            let mut watcher = self.cache.watch_all(Filter::default());
+            let mut watcher = self.storage.cache.watch_all(Filter::default());
             self.load_access_objects();
             loop {
                 match watcher.next().await {
@@ -71,7 +71,7 @@ impl Engine {
         self.load_policy();
         let Some(node) = &self.access_objects.node else { return };
         node.clear();
-        for resource in self.cache.resources() {
+        for resource in self.storage.cache.resources() {
             let Some(Use::Graph(kind)) = use_of(resource.prefix()) else { continue };
             for object in resource.view().iter() {
                 node.insert(kind, object.key(), &tree_of(object));
@@ -82,7 +82,7 @@ impl Engine {
     fn load_policy(&self) {
         self.access_objects.rbac.update(|policy| {
             *policy = Policy::default();
-            for resource in self.cache.resources() {
+            for resource in self.storage.cache.resources() {
                 let Some(Use::Policy(kind)) = use_of(resource.prefix()) else { continue };
                 for object in resource.view().iter() {
                     policy.insert(kind, &tree_of(object));

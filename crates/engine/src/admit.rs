@@ -7,16 +7,17 @@ mod calls;
 mod matched_objects;
 mod metrics;
 mod policies;
-mod provision;
 mod webhooks;
 
-pub use policies::PolicySlots;
+pub(crate) use policies::PolicySlots;
 pub use webhooks::Hooks;
 
-use crate::{Engine, Target, ownership};
-use pintle_admission::{Attributes, Operation, matching, policy};
+use crate::{Reader, Storage, Target, ownership};
+use pintle_admission::{Attributes, Chain, Operation, matching, policy};
+use pintle_auth::Authorizer;
 use pintle_meta::Status;
 use pintle_value::Value;
+use std::sync::Arc;
 use webhooks::Reinvocation;
 
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
@@ -32,7 +33,19 @@ pub(crate) struct Rounds {
     policies: policy::mutating::Reinvocation,
 }
 
-impl Engine {
+/// Admission control: decides whether a request is allowed, and changes its object before that.
+pub struct Admission {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) reader: Arc<Reader>,
+    /// The built-in plugins.
+    pub(crate) plugins: Chain,
+    /// Authorizes what expressions of policies and webhooks ask about.
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) hooks: Hooks,
+    pub(crate) policy_slots: PolicySlots,
+}
+
+impl Admission {
     /// Returns whether policies or webhooks are configured in addition to the plugins.
     pub(crate) fn asks_others(&self) -> bool {
         self.mutating_webhooks().is_some()
@@ -51,7 +64,6 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let asks_plugins = matches!(request.operation, Operation::Create | Operation::Update);
-        self.provision_namespace(request, object.as_deref()).await?;
         let webhooks = self.mutating_webhooks().filter(|_| !matching::is_exempt(request));
         let policies = self.mutating_policies().filter(|_| !policy::is_exempt(request));
         let policies = policies.filter(|_| request.operation != Operation::Delete);
@@ -61,7 +73,7 @@ impl Engine {
         let mut rounds = Rounds::default();
         loop {
             if let Some(object) = object.as_deref_mut().filter(|_| asks_plugins) {
-                self.admission.mutate(request, object, self)?;
+                self.plugins.mutate(request, object, &*self.storage)?;
             }
             if let Some(policies) = &policies {
                 let object = object.as_deref_mut();
@@ -87,7 +99,7 @@ impl Engine {
         if asks_others {
             warnings.extend(ownership::keep_readable(object, before));
         }
-        self.admission.check_escalation(request, object, self)
+        self.plugins.check_escalation(request, object, &*self.storage)
     }
 
     /// Runs the validating plugins, policies and webhooks on a request.
@@ -99,7 +111,7 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         if request.operation != Operation::Connect {
-            self.admission.validate(request, object, self, warnings).await?;
+            self.plugins.validate(request, object, &*self.storage, warnings).await?;
         }
         if let Some(policies) = self.validating_policies().filter(|_| !policy::is_exempt(request)) {
             self.ask_validating_policies(&policies, request, object_target, object, warnings).await?;

@@ -8,7 +8,7 @@ mod ports;
 mod quota;
 
 use crate::write::WriteRequest;
-use crate::{Engine, Target, environment, metadata, object, ownership};
+use crate::{Target, Writer, environment, metadata, object, ownership};
 use pintle_kinds::service_allocation::{self, Pool, Refusal};
 use pintle_meta::{Status, net};
 use pintle_schema::typed;
@@ -24,7 +24,7 @@ fn is_service(target: &Target) -> bool {
     target.kind.group.is_empty() && target.kind.plural == "services"
 }
 
-impl Engine {
+impl Writer {
     /// Allocates the addresses and ports that a service still needs. Returns the writes that must be in the same
     /// transaction as the service.
     pub(crate) fn allocate(
@@ -42,10 +42,10 @@ impl Engine {
             ranges: &self.service_ranges,
             dry_run: request.dry_run,
             ip_taken: &|ip| {
-                self.address(ip).is_some_and(|target| self.kept(&target.kind, &target.name).is_some())
+                self.address(ip).is_some_and(|target| self.storage.kept(&target.kind, &target.name).is_some())
             },
             port_taken: &|port| taken.ports.contains(&port),
-            random: &mut || self.random.number(),
+            random: &mut || self.storage.random.number(),
         };
         let name = candidate.str_at(&["metadata", "name"]).to_string();
         service_allocation::allocate(candidate, old, &mut pool).map_err(|refusal| match refusal {
@@ -81,7 +81,7 @@ impl Engine {
     }
 
     fn address(&self, ip: IpAddr) -> Option<Target> {
-        self.target("networking.k8s.io", "v1", "ipaddresses", "", &net::ip_text(ip))
+        self.storage.target("networking.k8s.io", "v1", "ipaddresses", "", &net::ip_text(ip))
     }
 
     /// The write that creates the IPAddress of a service. It fails if another service owns the address.
@@ -101,9 +101,9 @@ impl Engine {
         for key in ["namespace", "name"] {
             tree.set_at(&["spec", "parentRef", key], service.str_at(&["metadata", key]).into());
         }
-        let now = self.now_text();
+        let now = self.storage.now_text();
         ownership::record(&target, ownership::Owner { manager: MANAGER, now: &now }, None, &mut tree);
-        metadata::fill_system_fields(&mut tree, environment::new_uid(&*self.random), &now);
+        metadata::fill_system_fields(&mut tree, environment::new_uid(&*self.storage.random), &now);
         metadata::set_generation(&mut tree, i64::from(counts(&target)));
         typed::normalize(&target.kind.storage_version().schema, &mut tree);
         Some(Write::put(target.store_key(), Expect::Absent, object::encode(&target.kind, &tree)))
@@ -111,26 +111,27 @@ impl Engine {
 
     fn delete_address(&self, ip: IpAddr) -> Option<Write> {
         let target = self.address(ip)?;
-        let kept = self.kept(&target.kind, &target.name)?;
+        let kept = self.storage.kept(&target.kind, &target.name)?;
         Some(Write::delete(target.store_key(), Expect::Revision(Revision(kept.revision()))))
     }
 
     /// Allocates addresses and ports that services have without a record, and releases records that no service has.
     pub async fn repair_allocations(&self) -> Result<(), Status> {
         use pintle_admission::ClusterState;
-        let services = self.objects("", "services", "");
+        let services = self.storage.objects("", "services", "");
         let mut writes = Vec::new();
         for service in &services {
             for ip in addresses(Some(service)) {
-                let known =
-                    self.address(ip).is_some_and(|target| self.kept(&target.kind, &target.name).is_some());
+                let known = self
+                    .address(ip)
+                    .is_some_and(|target| self.storage.kept(&target.kind, &target.name).is_some());
                 writes.extend(self.put_address(ip, service).filter(|_| !known));
             }
         }
         writes.extend(self.repair_ports(&services));
         for write in writes {
             // Another server may repair the same record at the same time; a conflict is not an error.
-            self.try_write(write).await?;
+            self.storage.try_write(write).await?;
         }
         Ok(())
     }

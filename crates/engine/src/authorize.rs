@@ -1,12 +1,12 @@
 //! Authorization that depends on stored objects: a PUT or apply of an object that does not exist also needs `create`.
 
-use crate::Engine;
+use crate::Writer;
 use crate::propose::Change;
 use crate::write::WriteRequest;
 use pintle_auth::authz::Attributes;
 use pintle_meta::Status;
 
-impl Engine {
+impl Writer {
     /// Refuses a write that would create the object if the user may not create it.
     pub(crate) async fn authorize_creation(&self, request: &WriteRequest) -> Result<(), Status> {
         if matches!(request.change, Change::Create(_)) {
@@ -26,6 +26,6 @@ impl Engine {
             name: target.name.to_string(),
             ..Attributes::default()
         };
-        self.authorizer.authorize(&question).await.permit(&question)
+        self.admission.authorizer.authorize(&question).await.permit(&question)
     }
 }

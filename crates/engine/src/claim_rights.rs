@@ -3,7 +3,7 @@
 
 use crate::propose::Change;
 use crate::write::WriteRequest;
-use crate::{Engine, Target};
+use crate::{Target, Writer};
 use pintle_auth::authz::{Attributes, forbidden};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -19,7 +19,7 @@ pub(crate) fn applies_to(target: &Target) -> bool {
         && target.kind.kind == "ResourceClaim"
 }
 
-impl Engine {
+impl Writer {
     /// Appends an error for each part of a ResourceClaim's status that the user may not change.
     pub(crate) async fn check_claim_rights(
         &self,
@@ -76,7 +76,7 @@ impl Engine {
 
     /// Returns the message of a denial, or `None` if the request is allowed.
     async fn refusal(&self, question: &Attributes) -> Option<String> {
-        let decision = self.authorizer.authorize(question).await;
+        let decision = self.admission.authorizer.authorize(question).await;
         if decision.is_allowed() {
             return None;
         }

@@ -2,13 +2,13 @@
 
 use crate::object;
 use crate::select::Selects;
-use crate::{Engine, ListRequest, Listed, Target};
+use crate::{ListRequest, Listed, Reader, Target};
 use pintle_cache::Object;
 use pintle_meta::Status;
 use pintle_value::Value;
 use std::sync::Arc;
 
-impl Engine {
+impl Reader {
     /// Whether the objects of this resource are computed: they can be read, and nobody can create one.
     pub fn is_computed(&self, target: &Target) -> bool {
         let verbs = target.kind.verbs;

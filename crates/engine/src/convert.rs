@@ -7,11 +7,11 @@ mod in_flight_conversions;
 mod metrics;
 mod review;
 
-pub use in_flight_conversions::InFlightConversions;
-pub use metrics::ConversionMetrics;
+pub(crate) use in_flight_conversions::InFlightConversions;
+pub(crate) use metrics::ConversionMetrics;
 
 use crate::unreadable::Faults;
-use crate::{Engine, Target, object};
+use crate::{Reader, Storage, Target, object};
 use bytes::Bytes;
 use metrics::Failure;
 use pintle_cache::Object;
@@ -33,7 +33,7 @@ const LATE: &str = " (Client.Timeout exceeded while awaiting headers)";
 /// How many objects one conversion request contains at most.
 const BATCH_MAX: usize = 500;
 
-impl Engine {
+impl Reader {
     /// Converts `tree`, in any version of the kind, to the version with index `to`.
     pub(crate) async fn convert(&self, kind: &Kind, tree: Value, to: usize) -> Result<Value, Status> {
         let mut made = self.convert_as_is(kind, tree, to).await?;
@@ -228,19 +228,20 @@ impl Engine {
     ) -> Result<Vec<Value>, (Failure, String)> {
         let names = |at: usize| kind.versions.get(at).map(|v| v.gvk(kind)).unwrap_or_default();
         let of = gvk_text(&names(from));
-        let uid = crate::environment::new_uid(&*self.random);
+        let uid = crate::environment::new_uid(&*self.storage.random);
         let desired = names(to).group_version().to_string();
         let Some(version) = review::version(&conversion.review_versions) else {
             return Err((Failure::Call, "no supported conversion review versions".to_string()));
         };
         let body = review::request(version, &uid, &desired, trees);
-        let answer =
-            self.webhooks.call(self, &conversion.endpoint, Bytes::from(body), TIMEOUT).await.map_err(
-                |error| {
-                    let limit = if matches!(error, CallError::Late { .. }) { LATE } else { "" };
-                    (Failure::Call, format!("conversion webhook for {of} failed: {error}{limit}"))
-                },
-            )?;
+        let answer = self
+            .webhooks
+            .call(&*self.storage, &conversion.endpoint, Bytes::from(body), TIMEOUT)
+            .await
+            .map_err(|error| {
+                let limit = if matches!(error, CallError::Late { .. }) { LATE } else { "" };
+                (Failure::Call, format!("conversion webhook for {of} failed: {error}{limit}"))
+            })?;
         let objects = review::objects(version, &uid, &answer).map_err(|error| {
             let failure = if error.is_undecodable { Failure::Call } else { Failure::Malformed };
             (failure, format!("conversion webhook for {of} failed: {}", error.why))
@@ -263,7 +264,7 @@ impl Engine {
     }
 }
 
-impl Services for Engine {
+impl Services for Storage {
     fn locate(&self, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
         use pintle_admission::ClusterState;
         let service = self.object("", "services", namespace, name);
@@ -347,13 +348,13 @@ impl Conversions {
     }
 
     /// Makes the conversions that were recorded as missing. Returns false if there were none.
-    pub(crate) async fn make(&mut self, engine: &Engine, kind: &Kind) -> bool {
+    pub(crate) async fn make(&mut self, reader: &Reader, kind: &Kind) -> bool {
         let wanted = std::mem::take(self.wanted.get_mut());
         if wanted.is_empty() || self.made.len() > ROUNDS_MAX {
             return false;
         }
         for (tree, to) in wanted {
-            let made = engine.convert_as_is(kind, tree.clone(), to).await.map_err(|status| status.message);
+            let made = reader.convert_as_is(kind, tree.clone(), to).await.map_err(|status| status.message);
             self.made.push((tree, to, made));
         }
         true

@@ -1,6 +1,6 @@
 //! Compiles a CustomResourceDefinition into a `Kind`. Everything else treats custom resources like any other kind.
 
-use crate::{Engine, Target};
+use crate::{Storage, Target, Writer};
 use pintle_kinds::custom::{Custom, WITH_STATUS, WITHOUT_STATUS};
 use pintle_kinds::definition::Condition;
 use pintle_kinds::endpoint::Conversion;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const VERBS: &str = "create,delete,deletecollection,get,list,patch,update,watch";
 const UNSUPPORTED_LABEL: &str = "field label not supported: {}";
 
-impl Engine {
+impl Storage {
     /// Compiles the kind that a definition declares, with its accepted names.
     pub fn compile(&self, definition: &Value) -> Kind {
         let spec = definition.get("spec").unwrap_or(&Value::Null);
@@ -114,17 +114,19 @@ impl Engine {
 /// Where definitions are kept.
 const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
-impl crate::Engine {
+impl Writer {
     /// Returns once the client's next request finds what it wrote or deleted in effect: a definition at this revision
     /// is served, and a role or binding is in force.
     pub(crate) async fn take_effect(&self, target: &Target, key: &str, revision: Option<u64>) {
         let prefix = &target.kind.store_prefix;
         self.refresh_policy(prefix, key);
         if let Some(revision) = revision.filter(|_| prefix == DEFINITIONS) {
-            self.registry.wait_applied(revision).await;
+            self.storage.registry.wait_applied(revision).await;
         }
     }
+}
 
+impl Storage {
     /// The CustomResourceDefinition that a kind was compiled from, in its current state; `None` for built-in kinds.
     pub fn definition_of(&self, kind: &Kind) -> Option<Value> {
         let kinds = self.registry.kinds();

@@ -4,13 +4,13 @@ use crate::read::ListRequest;
 use crate::retry::{ATTEMPTS_MAX, Attempt, Attempts, too_many_conflicts};
 use crate::unreadable::Fault;
 use crate::write::Live;
-use crate::{Engine, Target, metadata, object};
+use crate::{Target, Writer, measures, metadata, object};
 use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_meta::options::{DeleteOptions, Propagation};
 use pintle_meta::{FieldErrors, GroupKind, Status, Timestamp};
-use pintle_store::{Expect, Revision, Write, WriteError};
+use pintle_store::{Expect, Revision, StoreFault, Write, WriteError};
 use pintle_value::{Path, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -57,7 +57,7 @@ enum Step {
     Pending,
 }
 
-impl Engine {
+impl Writer {
     /// Deletes one object, at once or in two phases. Warnings for the client are added to `warnings`, or returned with
     /// the error.
     pub async fn delete(
@@ -71,7 +71,7 @@ impl Engine {
             return Err(Status::forbidden(&target.group_resource(), &target.name, why));
         }
         // kube-apiserver reads the object from etcd before each deletion, so wait for the latest revision.
-        self.catch_up(target).await?;
+        self.storage.catch_up(target).await?;
         let deletion = Deletion { target, options, user: Some(user), in_collection: false };
         let deleted = self.carry_out(&deletion, warnings).await;
         deleted.map_err(|status| status.with_warnings(std::mem::take(warnings)))
@@ -123,7 +123,7 @@ impl Engine {
     ) -> Result<Attempt<Deleted>, Status> {
         let Deletion { target, options, .. } = *deletion;
         let reading = pintle_trace::span("cacher.Get");
-        let live = self.live(target)?;
+        let live = self.reader.live(target)?;
         drop(reading);
         let Some(live) = live else {
             return Err(Status::not_found(&target.group_resource(), &target.name));
@@ -140,11 +140,11 @@ impl Engine {
         if matches!(step, Step::Pending) {
             return Ok(Attempt::Done(pending(target, live)));
         }
-        let live = Live { object: self.unconverted(target, live.object), tree: live.tree };
-        self.prepare(target, std::slice::from_ref(&live.object)).await?;
+        let live = Live { object: self.reader.unconverted(target, live.object), tree: live.tree };
+        self.reader.prepare(target, std::slice::from_ref(&live.object)).await?;
         let old = match target.working() == target.kind.storage && target.kind.conversion.is_none() {
             true => Cow::Borrowed(&live.tree),
-            false => Cow::Owned(self.tree_in(target, &live.object, live.object.revision())?),
+            false => Cow::Owned(self.reader.tree_in(target, &live.object, live.object.revision())?),
         };
         let effective = self.effective_options(deletion, &live.tree);
         self.admit_deletion(deletion, &effective, &old, warnings).await?;
@@ -183,8 +183,8 @@ impl Engine {
             dry_run: options.dry_run,
             options: Options::Delete(options),
         };
-        self.mutate_admitted(&attributes, target, None, warnings).await?;
-        self.validate_admitted(&attributes, target, None, warnings).await
+        self.admission.mutate_admitted(&attributes, target, None, warnings).await?;
+        self.admission.validate_admitted(&attributes, target, None, warnings).await
     }
 
     /// The options, completed with the defaults of the object's kind.
@@ -205,10 +205,11 @@ impl Engine {
 
     fn next_step(&self, target: &Target, live: &Value, options: &DeleteOptions) -> Step {
         let hooks = target.kind.hooks;
-        let (seconds, _) = self.clock.now();
+        let (seconds, _) = self.storage.clock.now();
         let mut object = live.clone();
-        if !metadata::is_deleting(live) && hooks.begin_deletion(&mut object, &self.time_text(seconds)) {
-            object.set_at(&["metadata", "deletionTimestamp"], self.time_text(seconds).into());
+        if !metadata::is_deleting(live) && hooks.begin_deletion(&mut object, &self.storage.time_text(seconds))
+        {
+            object.set_at(&["metadata", "deletionTimestamp"], self.storage.time_text(seconds).into());
             apply_propagation(target, &mut object, options);
             return Step::Mark(object);
         }
@@ -227,7 +228,7 @@ impl Engine {
             Grace::None => None,
         };
         if let Some((period, deadline)) = grace {
-            object.set_at(&["metadata", "deletionTimestamp"], self.time_text(deadline).into());
+            object.set_at(&["metadata", "deletionTimestamp"], self.storage.time_text(deadline).into());
             object.set_at(&["metadata", "deletionGracePeriodSeconds"], Value::Int(period));
         }
         apply_propagation(target, &mut object, options);
@@ -255,7 +256,7 @@ impl Engine {
             .and_then(|t| Timestamp::parse(t).ok())
             .is_none_or(|t| t.seconds > now);
         if later {
-            object.set_at(&["metadata", "deletionTimestamp"], self.time_text(now).into());
+            object.set_at(&["metadata", "deletionTimestamp"], self.storage.time_text(now).into());
         }
         object.set_at(&["metadata", "deletionGracePeriodSeconds"], Value::Int(0));
     }
@@ -274,7 +275,7 @@ impl Engine {
         }
         let running =
             live.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
-        let (now, _) = self.clock.now();
+        let (now, _) = self.storage.clock.now();
         match asked {
             _ if running == 0 => Grace::None,
             Some(period) if period < running => {
@@ -312,7 +313,7 @@ impl Engine {
         let expect = Expect::Revision(Revision(live.object.revision()));
         // As in kube-apiserver, an event that waits for its finalizers has no time to live.
         let write = Write::put(target.store_key(), expect, encoded).with_ttl(Some(Duration::ZERO));
-        match self.commit(target, write, &marked).await {
+        match self.storage.commit(target, write, &marked).await {
             Ok(object) => Ok(Attempt::Done(Deleted::Object { object, gone: false })),
             Err(WriteError::Conflict { .. }) => Ok(Attempt::Conflict),
             Err(error) => Err(crate::status::write_error(error)),
@@ -335,7 +336,7 @@ impl Engine {
         }
         match self.mark(target, live, marked.clone(), dry_run).await? {
             Attempt::Done(Deleted::Object { object, .. }) => {
-                if self.asks_others() {
+                if self.admission.asks_others() {
                     self.admit_deletion(deletion, effective, &object::tree(&target.kind, &object)?, warnings)
                         .await?;
                 }
@@ -370,10 +371,28 @@ impl Engine {
         removed(target, last, revision)
     }
 
+    /// Removes an object and, in the same transaction, its allocations. `last` is its last state.
+    pub(crate) async fn erase(
+        &self,
+        target: &Target,
+        expect: Expect,
+        last: &Value,
+    ) -> Result<Revision, WriteError> {
+        let delete = Write::delete(target.store_key(), expect);
+        let _request = measures::StoreRequest::begin(target, "delete");
+        let mut extra_writes = self.release(target, last);
+        if extra_writes.is_empty() {
+            return self.storage.store.write(delete).await;
+        }
+        extra_writes.push(delete);
+        let revisions = self.storage.store.commit(extra_writes).await?;
+        revisions.last().copied().ok_or(WriteError::Unavailable(StoreFault::Stopped))
+    }
+
     /// Returns whether an object no longer exists, or another object has its name.
     fn is_gone(&self, target: &Target, object: &Value) -> bool {
         let uid = |tree: &Value| tree.str_at(&["metadata", "uid"]).to_string();
-        match self.live(target) {
+        match self.reader.live(target) {
             Ok(Some(live)) => uid(&live.tree) != uid(object),
             Ok(None) => true,
             Err(_) => false,
@@ -383,9 +402,9 @@ impl Engine {
     /// Deletes an object that cannot be decoded. Refuses to delete one that can be decoded.
     pub async fn delete_corrupt(&self, target: &Target) -> Result<Status, Status> {
         target.check_path_name()?;
-        let kept = self.kept(&target.kind, &target.object_key());
+        let kept = self.storage.kept(&target.kind, &target.object_key());
         let fault = match kept {
-            Some(kept) => self.convert_all(target, &[kept]).await.into_first(),
+            Some(kept) => self.reader.convert_all(target, &[kept]).await.into_first(),
             None => None,
         };
         let Some(Fault { object, .. }) = fault else {
@@ -399,7 +418,7 @@ impl Engine {
         };
         // kube-apiserver deletes it even in a dry run.
         let write = Write::delete(target.store_key(), Expect::Revision(Revision(object.revision())));
-        self.store.write(write).await.map_err(crate::status::write_error)?;
+        self.storage.store.write(write).await.map_err(crate::status::write_error)?;
         Ok(Status::deleted_unread(&target.kind.kind, &target.name))
     }
 
@@ -411,7 +430,7 @@ impl Engine {
         user: &UserInfo,
         warnings: &mut Vec<String>,
     ) -> Result<crate::read::Listed, Status> {
-        let listed = self.list(list).await?;
+        let listed = self.reader.list(list).await?;
         let queue = Mutex::new(listed.items.iter());
         let worker = async || {
             let mut warnings = Vec::new();

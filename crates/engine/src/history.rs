@@ -1,6 +1,6 @@
 //! The past of one object: its retained versions, from the store where that has them, else from the events in memory.
 
-use crate::{Engine, Target};
+use crate::{Reader, Target};
 use pintle_cache::{Event, Object, Resource};
 use pintle_meta::Status;
 use pintle_store::{Entry, HistoryQuery, KeyHistory, KeyVersion, ReadError, Revision, Snapshot};
@@ -33,7 +33,7 @@ pub struct ObjectHistory {
     pub has_older: bool,
 }
 
-impl Engine {
+impl Reader {
     /// At most `limit` versions of the object before the revision `before`, the newest of them, ready to be returned in
     /// the version of the target. Objects that were there before the namespace was made are left out: whoever may
     /// read a namespace may not read what an earlier one of the same name held.
@@ -44,11 +44,11 @@ impl Engine {
         limit: usize,
     ) -> Result<ObjectHistory, Status> {
         target.check_path_name()?;
-        self.catch_up(target).await?;
-        let resource = self.resource(target)?;
+        self.storage.catch_up(target).await?;
+        let resource = self.storage.resource(target)?;
         let key = target.store_key();
         let query = HistoryQuery { before: before.map(Revision), versions_max: limit, bytes_max: BYTES_MAX };
-        let stored = match self.store.history(&key, query).await {
+        let stored = match self.storage.store.history(&key, query).await {
             Ok(stored) => stored,
             Err(ReadError::Compacted | ReadError::Future { .. }) => None,
             Err(ReadError::Unavailable(fault)) => return Err(Status::internal(&fault.to_string())),
@@ -80,8 +80,8 @@ impl Engine {
         if !target.kind.namespaced {
             return None;
         }
-        let namespace = self.target("", "v1", "namespaces", "", &target.namespace)?;
-        self.kept(&namespace.kind, &namespace.object_key()).map(|object| object.created())
+        let namespace = self.storage.target("", "v1", "namespaces", "", &target.namespace)?;
+        self.storage.kept(&namespace.kind, &namespace.object_key()).map(|object| object.created())
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::registry::BuiltInGroup;
 use crate::retry::{ATTEMPTS_MAX, Attempts, too_many_conflicts};
 use crate::write::Live;
-use crate::{Engine, Target, metadata, object, ownership};
+use crate::{Reader, Storage, Target, Writer, metadata, object, ownership};
 use pintle_auth::UserInfo;
 use pintle_cache::{Extract, Object, Registration, Standing};
 use pintle_kinds::{Generation, Kind, KindVersion};
@@ -13,7 +13,7 @@ use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Str, Value};
 use std::sync::Arc;
 
-impl Engine {
+impl Storage {
     /// Registers the built-in kinds and loads their objects into the cache.
     pub fn install_all(&self, kinds: impl Iterator<Item = Arc<Kind>>) {
         for kind in kinds {
@@ -85,19 +85,9 @@ impl Engine {
         })
     }
 
-    /// Returns an object as a tree in the storage version, with its resourceVersion.
-    pub fn object_tree(&self, target: &Target) -> Result<Option<Value>, Status> {
-        Ok(self.live(target)?.map(|live| live.tree))
-    }
-
     /// The user as which the server itself acts.
     pub fn system_user(&self) -> UserInfo {
         UserInfo::new("system:apiserver", &[UserInfo::MASTERS, UserInfo::AUTHENTICATED])
-    }
-
-    /// Removes an object if it is still at this revision, whatever finalizers it has.
-    pub async fn forget(&self, target: &Target, revision: u64) -> Result<(), Status> {
-        self.try_write(Write::delete(target.store_key(), Expect::Revision(Revision(revision)))).await
     }
 
     /// Makes a write and ignores a conflict: another server has already made it.
@@ -106,6 +96,20 @@ impl Engine {
             Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
             Err(error) => Err(crate::status::write_error(error)),
         }
+    }
+}
+
+impl Reader {
+    /// Returns an object as a tree in the storage version, with its resourceVersion.
+    pub fn object_tree(&self, target: &Target) -> Result<Option<Value>, Status> {
+        Ok(self.live(target)?.map(|live| live.tree))
+    }
+}
+
+impl Writer {
+    /// Removes an object if it is still at this revision, whatever finalizers it has.
+    pub async fn forget(&self, target: &Target, revision: u64) -> Result<(), Status> {
+        self.storage.try_write(Write::delete(target.store_key(), Expect::Revision(Revision(revision)))).await
     }
 
     /// Changes an existing object without running admission. `manager` becomes the owner of the change, if given. If
@@ -137,12 +141,12 @@ impl Engine {
     ) -> Result<Option<Arc<Object>>, Status> {
         let mut attempts = Attempts::new(ATTEMPTS_MAX);
         loop {
-            let Some(Live { object: live, tree: old }) = self.live(target)? else { return Ok(None) };
+            let Some(Live { object: live, tree: old }) = self.reader.live(target)? else { return Ok(None) };
             let mut tree = old.clone();
             change(&mut tree)?;
             typed::normalize(&target.kind.storage_version().schema, &mut tree);
             if let Some(manager) = manager.filter(|_| tree != old) {
-                let owner = ownership::Owner { manager, now: &self.now_text() };
+                let owner = ownership::Owner { manager, now: &self.storage.now_text() };
                 ownership::record(target, owner, Some(&old), &mut tree);
             }
             let removes = metadata::completes_deletion(&tree, &old) && target.kind.hooks.may_remove(&tree);
@@ -154,7 +158,9 @@ impl Engine {
             let expect = Expect::Revision(Revision(live.revision()));
             let committed = match removes {
                 true => self.erase(target, expect, &old).await.map(|_| live),
-                false => self.commit(target, Write::put(target.store_key(), expect, encoded), &tree).await,
+                false => {
+                    self.storage.commit(target, Write::put(target.store_key(), expect, encoded), &tree).await
+                }
             };
             match committed {
                 Ok(object) => return Ok(Some(object)),
@@ -169,14 +175,18 @@ impl Engine {
         crate::measures::self_request(target, "POST");
         let kind = &target.kind;
         let target = target.named(tree.str_at(&["metadata", "name"]));
-        if self.kept(kind, &target.object_key()).is_some() {
+        if self.storage.kept(kind, &target.object_key()).is_some() {
             return Ok(());
         }
-        metadata::fill_system_fields(&mut tree, crate::environment::new_uid(&*self.random), &self.now_text());
+        metadata::fill_system_fields(
+            &mut tree,
+            crate::environment::new_uid(&*self.storage.random),
+            &self.storage.now_text(),
+        );
         metadata::default_namespace(&mut tree, &target)?;
         kind.hooks.default(&kind.storage_version().name, &mut tree);
         typed::normalize(&kind.storage_version().schema, &mut tree);
-        let owner = ownership::Owner { manager, now: &self.now_text() };
+        let owner = ownership::Owner { manager, now: &self.storage.now_text() };
         // As in any other write, fields that the kind's defaulting sets have no owner.
         ownership::record(&target, owner, None, &mut tree);
         kind.hooks.prepare_create(&mut tree);
@@ -186,7 +196,9 @@ impl Engine {
         }
         typed::normalize(&kind.storage_version().schema, &mut tree);
         tree.remove_at(&["metadata", "resourceVersion"]);
-        self.try_write(Write::put(target.store_key(), Expect::Absent, object::encode(kind, &tree))).await
+        self.storage
+            .try_write(Write::put(target.store_key(), Expect::Absent, object::encode(kind, &tree)))
+            .await
     }
 }
 

@@ -1,16 +1,19 @@
 //! Get and list, with the rules for resourceVersion, paging and selectors.
 
+use crate::convert::{ConversionMetrics, InFlightConversions};
 use crate::measures;
+use crate::object;
 use crate::select::Selects;
 use crate::unreadable::Faults;
-
-use crate::{Engine, Target};
+use crate::write::Live;
+use crate::{Storage, Target};
 use pintle_cache::{Object, Resource, RevisionError, View};
 use pintle_meta::Status;
 use pintle_meta::options::{ListOptions, VersionMatch};
 use pintle_meta::rv::{self, ContinueToken};
 use pintle_store::{ReadError, Revision};
 use pintle_value::Str;
+use pintle_webhook::Caller;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +21,37 @@ use std::time::Duration;
 pub(crate) const FUTURE_WAIT: Duration = Duration::from_secs(3);
 /// The `Retry-After` of a read whose revision was not reached in time.
 const FUTURE_RETRY_SECONDS: i32 = 1;
+
+/// Reads objects: get, list, watch and history, in any version of their kinds.
+pub struct Reader {
+    pub(crate) storage: Arc<Storage>,
+    /// Calls conversion webhooks.
+    pub(crate) webhooks: Arc<dyn Caller>,
+    pub(crate) conversion_metrics: ConversionMetrics,
+    /// Conversions that several watches wait for.
+    pub(crate) in_flight_conversions: InFlightConversions,
+    /// Whether undecodable objects are reported as such and may be deleted with
+    /// `ignoreStoreReadErrorWithClusterBreakingPotential`.
+    pub(crate) unsafe_deletion: bool,
+}
+
+impl Reader {
+    /// The live object of `target`: the cached object and its tree with resourceVersion.
+    pub(crate) fn live(&self, target: &Target) -> Result<Option<Live>, Status> {
+        target.check_path_name()?;
+        let Some(object) = self.storage.kept(&target.kind, &target.object_key()) else { return Ok(None) };
+        if let Some(why) = object.unreadable() {
+            return Err(self.cannot_show(target, &object, why));
+        }
+        let tree = object::tree(&target.kind, &object)?;
+        Ok(Some(Live { object, tree }))
+    }
+
+    /// Returns whether undecodable objects may be deleted.
+    pub fn unsafe_deletion(&self) -> bool {
+        self.unsafe_deletion
+    }
+}
 
 /// A list and what narrows it.
 #[derive(Clone)]
@@ -55,19 +89,19 @@ struct Moment {
     revision: u64,
 }
 
-impl Engine {
+impl Reader {
     /// Returns one object, converted for the response.
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, Status> {
         target.check_path_name()?;
         let _span = pintle_trace::span("cacher.Get");
         let wanted = rv::parse_for_get(resource_version)?;
         if resource_version.is_empty() {
-            self.catch_up(target).await?;
+            self.storage.catch_up(target).await?;
         }
         if wanted > 0 {
-            wait_for(&*self.resource(target)?, wanted).await?;
+            wait_for(&*self.storage.resource(target)?, wanted).await?;
         }
-        let found = self.kept(&target.kind, &target.object_key());
+        let found = self.storage.kept(&target.kind, &target.object_key());
         let found = found.ok_or_else(|| Status::not_found(&target.group_resource(), &target.name))?;
         // Without resourceVersion kube-apiserver reads from the store and calls a conversion webhook again; its cache
         // only serves reads with a resourceVersion.
@@ -81,7 +115,7 @@ impl Engine {
         let options = &request.options;
         let target = &request.target;
         let namespace = list_namespace(target);
-        let resource = self.resource(target)?;
+        let resource = self.storage.resource(target)?;
         if asks_cache(options) {
             self.check_followable(target, &resource)?;
         }
@@ -90,7 +124,7 @@ impl Engine {
             // kube-apiserver gets etcd's current revision with a list that returns nothing.
             let _span = pintle_trace::span("List(recursive=false) etcd3");
             let began = std::time::Instant::now();
-            self.catch_up(target).await?;
+            self.storage.catch_up(target).await?;
             measures::consistent_read(target, began.elapsed());
         }
         let moment = self.moment(&resource, request).await?;
@@ -188,12 +222,6 @@ impl Engine {
         Err(self.cannot_follow(target, &self.cannot_list(target, &faults)))
     }
 
-    /// The resource in the cache.
-    pub(crate) fn resource(&self, target: &Target) -> Result<Arc<Resource>, Status> {
-        let resource = self.cache.resource(&target.kind.store_prefix);
-        resource.ok_or_else(|| Status::internal("the resource is not served any more"))
-    }
-
     /// Determines the revision that a list reads.
     async fn moment(&self, resource: &Resource, request: &ListRequest) -> Result<Moment, Status> {
         let options = &request.options;
@@ -226,26 +254,11 @@ impl Engine {
     /// Reads the resource from the store at a revision that the cache no longer has; `None` if the store has compacted
     /// it.
     async fn stored_view(&self, resource: &Resource, revision: u64) -> Result<Option<View>, Status> {
-        match self.store.read_at(resource.prefix(), Revision(revision)).await {
+        match self.storage.store.read_at(resource.prefix(), Revision(revision)).await {
             Ok(stored) => Ok(Some(resource.view_of(&stored))),
             Err(ReadError::Compacted | ReadError::Future { .. }) => Ok(None),
             Err(ReadError::Unavailable(fault)) => Err(Status::internal(&fault.to_string())),
         }
-    }
-
-    /// Waits until the cache has every write to this resource that any server acknowledged before the call.
-    pub(crate) async fn catch_up(&self, target: &Target) -> Result<(), Status> {
-        if !self.store.is_shared() {
-            return Ok(());
-        }
-        let caught_up = self.store.barrier_for(&target.kind.store_prefix).await;
-        caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))
-    }
-
-    /// The same for all resources.
-    pub(crate) async fn catch_up_all(&self) -> Result<(), Status> {
-        let caught_up = self.store.barrier().await;
-        caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))
     }
 
     /// Determines the revision and position from a continue token.
@@ -269,6 +282,29 @@ impl Engine {
                 None => Err(rv::expired_continue(&token.start)),
             },
         }
+    }
+}
+
+impl Storage {
+    /// The resource in the cache.
+    pub(crate) fn resource(&self, target: &Target) -> Result<Arc<Resource>, Status> {
+        let resource = self.cache.resource(&target.kind.store_prefix);
+        resource.ok_or_else(|| Status::internal("the resource is not served any more"))
+    }
+
+    /// Waits until the cache has every write to this resource that any server acknowledged before the call.
+    pub(crate) async fn catch_up(&self, target: &Target) -> Result<(), Status> {
+        if !self.store.is_shared() {
+            return Ok(());
+        }
+        let caught_up = self.store.barrier_for(&target.kind.store_prefix).await;
+        caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))
+    }
+
+    /// The same for all resources.
+    pub(crate) async fn catch_up_all(&self) -> Result<(), Status> {
+        let caught_up = self.store.barrier().await;
+        caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::object::extract_in;
 use crate::read::ListRequest;
-use crate::{Engine, Target};
+use crate::{Reader, Target};
 use pintle_cache::{Extracted, Object};
 use pintle_kinds::SelectableField;
 use pintle_meta::{LabelSelector, Status};
@@ -64,12 +64,12 @@ impl Selects {
     /// Extracts what the selectors need from these objects, which were converted to the requested version.
     pub(crate) fn look_at(
         &mut self,
-        engine: &Engine,
+        reader: &Reader,
         target: &Target,
         objects: &[Arc<Object>],
     ) -> Result<(), Status> {
         for object in objects {
-            let tree = engine.tree_in(target, object, 0)?;
+            let tree = reader.tree_in(target, object, 0)?;
             let seen = extract_in(&target.kind, target.kind_version(), &tree);
             self.converted.insert(object.key().as_str().into(), seen);
         }

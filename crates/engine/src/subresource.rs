@@ -16,7 +16,7 @@ pub use token::{SECONDS_EXTENDED as TOKEN_SECONDS_EXTENDED, TokenObjects};
 
 use crate::propose::{self, Change};
 use crate::write::WriteRequest;
-use crate::{Engine, Target, decode, metadata, ownership};
+use crate::{Storage, Target, Writer, decode, metadata, ownership};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::{Authenticator, Authorizer};
 use pintle_kinds::kind::UNSUPPORTED_LABEL;
@@ -49,7 +49,7 @@ pub struct Made {
     pub warnings: Vec<String>,
 }
 
-impl Engine {
+impl Writer {
     /// Returns whether creates of this target store no object of their own.
     pub fn is_virtual(&self, target: &Target) -> bool {
         target.subresource.is_empty() && target.kind.verbs.create && !target.kind.verbs.get
@@ -79,48 +79,50 @@ impl Engine {
             _ => target.name.clone(),
         };
         let attributes = creation(request, &name);
-        let body_target = self.body_target(target)?;
-        self.mutate_admitted(&attributes, &body_target, Some(&mut object), warnings).await?;
+        let body_target = self.storage.body_target(target)?;
+        self.provision_namespace(&attributes, &object).await?;
+        self.admission.mutate_admitted(&attributes, &body_target, Some(&mut object), warnings).await?;
         let mut tree = match kind.as_str() {
             "Binding" => {
                 binding::check(&object, &name)?;
-                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
+                self.admission.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 self.bind(target, &object, request.dry_run).await?;
                 success()
             }
             "Eviction" => {
                 let options = eviction::options(&object, &name, request.dry_run)?;
-                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
+                self.admission.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 self.evict(target, &name, options).await?
             }
             "TokenRequest" => {
                 let account = self.token_account(target, &mut object, access)?;
-                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
+                self.admission.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 self.issue_token(target, &account, object, access, warnings).await?
             }
             "SelfSubjectReview" => {
-                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
-                identity::whoami(&request.user, &self.now_text())
+                self.admission.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
+                identity::whoami(&request.user, &self.storage.now_text())
             }
             "TokenReview" => {
                 identity::check_token_review(&object)?;
-                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
+                self.admission.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 identity::review_token(object, access, self.system_time()).await
             }
             "SelfSubjectRulesReview" => {
                 reviews::check_rules_review(&object)?;
-                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
+                self.admission.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 reviews::rules(&object, access, &request.user)
             }
             "SubjectAccessReview" | "SelfSubjectAccessReview" | "LocalSubjectAccessReview" => {
                 let asked = reviews::ReviewScope::of(&kind);
                 reviews::check(asked, &object)?;
-                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
+                self.admission.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 reviews::answer(asked, object, access, &request.user).await
             }
             other => return Err(Status::internal(&format!("nothing is known of creating a {other}"))),
         };
-        if let Some(schema) = self.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"])) {
+        if let Some(schema) = self.storage.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))
+        {
             typed::normalize(&schema, &mut tree);
         }
         Ok(tree)
@@ -129,9 +131,10 @@ impl Engine {
     /// Decodes the object of a create. Returns its kind, the object and the warnings.
     fn decode_virtual(&self, request: &WriteRequest) -> Result<(Str, Value, Vec<String>), Status> {
         let target = &request.target;
-        let body_target = self.body_target(target)?;
-        let kinds = self.registry.kinds();
-        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
+        let body_target = self.storage.body_target(target)?;
+        let kinds = self.storage.registry.kinds();
+        let registered =
+            |kind: &str, gv: &pintle_meta::GroupVersion| self.storage.is_built_in(&kinds, kind, gv);
         let cx = propose::Context {
             target: &body_target,
             validation: request.validation(),
@@ -152,11 +155,19 @@ impl Engine {
         }
         metadata::default_namespace(&mut object, target)?;
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
-        let owner = ownership::Owner { manager: &manager, now: &self.now_text() };
+        let owner = ownership::Owner { manager: &manager, now: &self.storage.now_text() };
         ownership::record(&body_target, owner, None, &mut object);
         Ok((kind, object, warnings))
     }
 
+    fn system_time(&self) -> SystemTime {
+        let (seconds, nanos) = self.storage.clock.now();
+        let since_epoch = Duration::new(u64::try_from(seconds).unwrap_or(0), nanos);
+        SystemTime::UNIX_EPOCH.checked_add(since_epoch).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
+impl Storage {
     /// Returns the target with the kind that its subresource reads and writes, or the target itself if that is its own
     /// kind.
     pub(crate) fn body_target(&self, target: &Target) -> Result<Target, Status> {
@@ -170,12 +181,6 @@ impl Engine {
         let schema = schema.ok_or_else(|| Status::internal("the kind of the subresource is unknown"))?;
         let kind = Arc::new(face_kind(&target.kind, &sub.gvk, schema));
         Ok(Target { kind, version: 0, ..target.clone() })
-    }
-
-    fn system_time(&self) -> SystemTime {
-        let (seconds, nanos) = self.clock.now();
-        let since_epoch = Duration::new(u64::try_from(seconds).unwrap_or(0), nanos);
-        SystemTime::UNIX_EPOCH.checked_add(since_epoch).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }
 

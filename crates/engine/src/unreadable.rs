@@ -1,7 +1,7 @@
 //! Errors for objects that are stored but cannot be returned: their definition no longer has their version, or a
 //! webhook fails to convert them.
 
-use crate::{Engine, Target};
+use crate::{Reader, Storage, Target};
 use pintle_cache::Object;
 use pintle_meta::{Cause, Status};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Faults {
     }
 }
 
-impl Engine {
+impl Storage {
     /// Returns whether stored values of built-in kinds cannot be decoded, or any value cannot be decrypted.
     /// kube-apiserver is not ready then.
     pub fn has_unreadable_values(&self) -> bool {
@@ -86,7 +86,9 @@ impl Engine {
             }
         }
     }
+}
 
+impl Reader {
     /// The error for a request that reads or deletes the object.
     pub(crate) fn cannot_show(&self, target: &Target, object: &Object, why: &str) -> Status {
         if !self.unsafe_deletion {
@@ -148,7 +150,7 @@ impl Engine {
             false => format!("{}, Kind={}", gvk.group_version(), gvk.kind),
         };
         let why = format!("storage is (re)initializing: failed to list {of}: {}", unlisted.message);
-        let resource = self.cache.resource(&target.kind.store_prefix);
+        let resource = self.storage.cache.resource(&target.kind.store_prefix);
         let downtime = resource.map_or(Duration::ZERO, |resource| resource.unreadable_for());
         Status::too_many_requests(why, retry_seconds(downtime))
     }

@@ -3,7 +3,7 @@
 use crate::object::extract_in;
 use crate::read::{FUTURE_WAIT, ListRequest, list_namespace};
 use crate::select::Selects;
-use crate::{Engine, Target};
+use crate::{Reader, Target};
 use pintle_cache::{Delivery, Filter, Object, Resource, RevisionError, View, WatchStart, Watcher};
 use pintle_meta::{Status, rv};
 use std::sync::Arc;
@@ -22,12 +22,12 @@ pub struct Watched {
 #[derive(Clone)]
 pub struct Selection(Option<Arc<Selects>>);
 
-impl Engine {
+impl Reader {
     /// Starts a watch. If the revision is too old (410) or not reached in time for the initial state (504), the error
     /// is sent within the stream.
     pub async fn watch(&self, request: &ListRequest) -> Result<Watched, Status> {
         let target = &request.target;
-        let resource = self.resource(target)?;
+        let resource = self.storage.resource(target)?;
         let revision = rv::parse_for_get(&request.options.resource_version)?;
         self.check_followable(target, &resource)?;
         if resource.is_interrupted() {
@@ -38,7 +38,7 @@ impl Engine {
         }
         if request.options.resource_version.is_empty() {
             // As in kube-apiserver: if etcd does not answer, the watch starts with the cached state.
-            let _ = tokio::time::timeout(FUTURE_WAIT, self.catch_up(target)).await;
+            let _ = tokio::time::timeout(FUTURE_WAIT, self.storage.catch_up(target)).await;
         }
         let wants_state = request.options.send_initial_events.unwrap_or(revision == 0);
         if wants_state {

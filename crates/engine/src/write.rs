@@ -3,16 +3,21 @@
 
 mod commit;
 mod proposal;
+mod provision;
 
 pub(crate) use proposal::Proposal;
 
 use crate::precondition::{MODIFIED, check_revision};
 use crate::propose::Change;
 use crate::retry::{ATTEMPTS_MAX, Attempts};
-use crate::{Engine, Target, claim_rights, metadata, object, ownership, subresource, validation};
+use crate::{
+    AccessObjects, Admission, Reader, Storage, Target, claim_rights, metadata, object, ownership,
+    subresource, validation,
+};
 use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
+use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Generation, Requester, Scope};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status};
@@ -29,7 +34,7 @@ const DEFINITION_ENDING: &str = "create not allowed while custom resource defini
 
 /// Serializes writes that have repeated conflicts, such as many concurrent creates under one quota.
 #[derive(Default)]
-pub struct ContentionLock(tokio::sync::Mutex<()>);
+pub(crate) struct ContentionLock(tokio::sync::Mutex<()>);
 
 /// A write and who asks for it.
 pub struct WriteRequest {
@@ -82,6 +87,20 @@ pub(crate) fn note_request_object(target: &Target, object: &Value) {
     });
 }
 
+/// Changes and deletes objects.
+pub struct Writer {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) access_objects: AccessObjects,
+    pub(crate) service_ranges: Ranges,
+    /// How many objects of a collection are deleted at the same time.
+    pub(crate) deletion_workers: usize,
+    /// Whether parts of a ResourceClaim's status need rights of their own.
+    pub(crate) granular_claim_status: bool,
+    pub(crate) contention_lock: ContentionLock,
+}
+
 /// The outcome of one attempt that did not fail.
 enum Outcome {
     /// The object is written, or a dry run got this far.
@@ -92,21 +111,21 @@ enum Outcome {
     NameTaken(Status),
 }
 
-impl Engine {
+impl Writer {
     /// Creates, replaces, patches or applies an object.
     pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
         let mut turn = None;
         let mut names_taken = 0_usize;
         // Whether the cached state that the attempt used is known to be current.
-        let mut confirmed = !self.store.is_shared();
+        let mut confirmed = !self.storage.store.is_shared();
         let mut attempts = Attempts::new(ATTEMPTS_MAX);
         let written = loop {
             // Do not hold the contention lock while webhooks run: a webhook may write to this server and would
             // deadlock.
-            if attempts.conflicts() == CONFLICTS_BEFORE_LOCK && !self.asks_others() {
+            if attempts.conflicts() == CONFLICTS_BEFORE_LOCK && !self.admission.asks_others() {
                 turn = Some(self.contention_lock.0.lock().await);
             }
-            let seen = self.cache.progress();
+            let seen = self.storage.cache.progress();
             // Warnings are returned with the object or with the error.
             let mut warnings = Vec::new();
             let outcome = self.attempt(request, &mut warnings).await;
@@ -126,9 +145,9 @@ impl Engine {
             }
             attempts.again(|| modified(&request.target))?;
         };
-        let faults = self.convert_all(&request.target, std::slice::from_ref(&written.object)).await;
+        let faults = self.reader.convert_all(&request.target, std::slice::from_ref(&written.object)).await;
         if let Some(fault) = faults.into_first() {
-            return Err(self.cannot_change(&fault.object, &fault.why));
+            return Err(self.reader.cannot_change(&fault.object, &fault.why));
         }
         if !request.dry_run {
             self.take_effect(&request.target, written.object.key(), Some(written.object.revision())).await;
@@ -166,7 +185,7 @@ impl Engine {
         self.admit_validating(request, old, &candidate, warnings).await?;
         extra_writes.extend(self.charge(request, old, &candidate)?);
 
-        let candidate = self.to_storage(target, candidate).await?;
+        let candidate = self.reader.to_storage(target, candidate).await?;
         match live {
             None => self.commit_create(request, candidate, generates_name, extra_writes).await,
             Some(live) => self.commit_update(request, live, candidate, extra_writes).await,
@@ -191,24 +210,24 @@ impl Engine {
         if !depends_on_state {
             return Ok(false);
         }
-        self.catch_up_all().await?;
-        Ok(self.cache.progress() > seen)
+        self.storage.catch_up_all().await?;
+        Ok(self.storage.cache.progress() > seen)
     }
 
     /// The namespace object of a target; `None` if it does not exist.
     fn namespace_of(&self, target: &Target) -> Option<Value> {
-        let namespace = self.target("", "v1", "namespaces", "", &target.namespace)?;
-        self.live(&namespace).ok()?.map(|live| live.tree)
+        let namespace = self.storage.target("", "v1", "namespaces", "", &target.namespace)?;
+        self.reader.live(&namespace).ok()?.map(|live| live.tree)
     }
 
     /// Returns the live object in the version that the write works in.
     async fn working_live(&self, target: &Target, dry_run: bool) -> Result<Option<Live>, Status> {
         target.check_path_name()?;
-        let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
+        let Some(object) = self.storage.kept(&target.kind, &target.object_key()) else { return Ok(None) };
         // A dry run reports an unreadable object as a get does.
         let refuse = |why: &str| match dry_run {
-            true => self.cannot_show(target, &object, why),
-            false => self.cannot_change(&object, why),
+            true => self.reader.cannot_show(target, &object, why),
+            false => self.reader.cannot_change(&object, why),
         };
         if let Some(why) = object.unreadable() {
             return Err(refuse(why));
@@ -217,7 +236,7 @@ impl Engine {
         if target.kind.conversion.is_none() && target.working() == target.kind.storage {
             return Ok(Some(Live { object, tree }));
         }
-        let converted = self.convert(&target.kind, tree, target.working()).await;
+        let converted = self.reader.convert(&target.kind, tree, target.working()).await;
         let tree = converted.map_err(|status| refuse(&status.message))?;
         Ok(Some(Live { object, tree }))
     }
@@ -239,7 +258,9 @@ impl Engine {
             Some(scale) => (Some(&scale.old), &scale.target),
             None => (old, &request.target),
         };
-        self.mutate_admitted(&attributes(request, old, &name), object_target, Some(object), warnings).await
+        let attributes = attributes(request, old, &name);
+        self.provision_namespace(&attributes, object).await?;
+        self.admission.mutate_admitted(&attributes, object_target, Some(object), warnings).await
     }
 
     /// Runs validating admission, for a scale on the Scales of the old and the new object.
@@ -255,7 +276,7 @@ impl Engine {
         }
         let name = admission_name(request, candidate);
         let attributes = attributes(request, old, &name);
-        self.validate_admitted(&attributes, &request.target, Some(candidate), warnings).await
+        self.admission.validate_admitted(&attributes, &request.target, Some(candidate), warnings).await
     }
 
     /// Sets what only the server decides.
@@ -276,7 +297,7 @@ impl Engine {
             }
             Some(old) => prepare_update(target, candidate, old)?,
         }
-        hooks.stamp(target.scope(), candidate, old, &self.now_text());
+        hooks.stamp(target.scope(), candidate, old, &self.storage.now_text());
         Ok(())
     }
 
@@ -319,10 +340,14 @@ impl Engine {
 
     /// Prepares a new object: uid, creation time, name, generation.
     fn prepare_create(&self, target: &Target, object: &mut Value) -> Result<(), Status> {
-        metadata::fill_system_fields(object, crate::environment::new_uid(&*self.random), &self.now_text());
+        metadata::fill_system_fields(
+            object,
+            crate::environment::new_uid(&*self.storage.random),
+            &self.storage.now_text(),
+        );
         let prefix = object.str_at(&["metadata", "generateName"]);
         if object.str_at(&["metadata", "name"]).is_empty() && !prefix.is_empty() {
-            let name = pintle_meta::generated::name(prefix, &mut || self.random.number());
+            let name = pintle_meta::generated::name(prefix, &mut || self.storage.random.number());
             object.set_at(&["metadata", "name"], Value::String(name));
         }
         metadata::default_namespace(object, target)?;

@@ -12,7 +12,7 @@ use pintle_auth::UserInfo;
 use pintle_auth::authz::AlwaysAllow;
 use pintle_cache::Cache;
 use pintle_engine::decode::Media;
-use pintle_engine::{Body, Change, Clock, Engine, PatchType, Random, Registry, WriteRequest, Written};
+use pintle_engine::{Body, Change, Clock, Engine, PatchType, Random, WriteRequest, Written};
 use pintle_kinds::builtin;
 use pintle_kinds::service_allocation::Ranges;
 use pintle_meta::options::{DeleteOptions, FieldValidation};
@@ -53,33 +53,27 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
     let builtin = builtin();
     let admission = Chain::new(Settings::new(Arc::new(AlwaysAllow)));
     let webhooks = Arc::new(pintle_webhook::Client::default());
-    let engine = Arc::new(Engine {
+    let engine = Arc::new(Engine::new(pintle_engine::Options {
         store: store.clone(),
         cache: cache.clone(),
-        registry: Registry::new(Vec::new()),
-        admission: admission.unwrap(),
-        access_objects: Default::default(),
-        authorizer: Arc::new(AlwaysAllow),
         clock: Arc::new(Fixed),
         random: Arc::new(Crowded(AtomicU64::new(1))),
-        metadata_schema: builtin.types.by_go("meta/v1.ObjectMeta").unwrap(),
-        custom_metadata: Default::default(),
         types: builtin.types.clone(),
+        metadata_schema: builtin.types.by_go("meta/v1.ObjectMeta").unwrap(),
+        plugins: admission.unwrap(),
+        hooks: pintle_engine::Hooks::new(webhooks.clone(), webhooks.clone()),
+        webhooks,
+        authorizer: Arc::new(AlwaysAllow),
+        access_objects: Default::default(),
         service_ranges: Ranges {
             networks: networks.iter().map(|n| net::parse_cidr_sloppy(n).unwrap()).collect(),
             node_ports: 30000..=32767,
         },
-        contention_lock: pintle_engine::ContentionLock::default(),
-        webhooks: webhooks.clone(),
-        conversion_metrics: pintle_engine::ConversionMetrics::default(),
-        in_flight_conversions: pintle_engine::InFlightConversions::default(),
         unsafe_deletion: false,
         deletion_workers: 1,
         granular_claim_status: true,
-        hooks: pintle_engine::Hooks::new(webhooks.clone(), webhooks),
-        policy_slots: pintle_engine::PolicySlots::default(),
-    });
-    engine.install_all(builtin.kinds.into_iter().map(Arc::new));
+    }));
+    engine.storage().install_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);
     tokio::spawn(cache.run());
     create(&engine, "namespaces", "", r#"{"metadata":{"name":"n"}}"#, false).await.unwrap();
@@ -88,7 +82,7 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
 
 fn request(engine: &Engine, plural: &str, namespace: &str, name: &str, change: Change) -> WriteRequest {
     WriteRequest {
-        target: engine.target("", "v1", plural, namespace, name).unwrap(),
+        target: engine.storage().target("", "v1", plural, namespace, name).unwrap(),
         change,
         dry_run: false,
         field_manager: "test".into(),
@@ -111,21 +105,26 @@ async fn create(
 ) -> Result<Written, Status> {
     let request =
         WriteRequest { dry_run, ..request(engine, plural, namespace, "", Change::Create(body(text))) };
-    engine.write(&request).await
+    engine.writer().write(&request).await
 }
 
 async fn patch(engine: &Engine, name: &str, text: &str) -> Result<Written, Status> {
     let change = Change::Patch(PatchType::Merge, text.to_string().into());
-    engine.write(&request(engine, "services", "n", name, change)).await
+    engine.writer().write(&request(engine, "services", "n", name, change)).await
 }
 
 fn names(engine: &Engine, group: &str, plural: &str) -> BTreeSet<String> {
-    engine.objects(group, plural, "").iter().map(|o| o.str_at(&["metadata", "name"]).to_string()).collect()
+    engine
+        .storage()
+        .objects(group, plural, "")
+        .iter()
+        .map(|o| o.str_at(&["metadata", "name"]).to_string())
+        .collect()
 }
 
 /// The bits of the allocation of node ports.
 fn taken_ports(engine: &Engine) -> Vec<u32> {
-    let state = engine.store.snapshot_state();
+    let state = engine.storage().store().snapshot_state();
     let Some(entry) = state.get("/registry/ranges/servicenodeports") else { return Vec::new() };
     let tree = pintle_value::json::parse(&entry.value).unwrap().value;
     let bits = pintle_value::base64::decode(tree.str_at(&["data"])).unwrap();
@@ -152,7 +151,7 @@ async fn services_made_at_once_share_neither_address_nor_port() {
     while let Some(made) = tasks.join_next().await {
         made.unwrap().unwrap();
     }
-    let services = engine.objects("", "services", "n");
+    let services = engine.storage().objects("", "services", "n");
     let ips: BTreeSet<&str> = services.iter().map(|s| s.str_at(&["spec", "clusterIP"])).collect();
     let ports: BTreeSet<i64> = services
         .iter()
@@ -162,9 +161,13 @@ async fn services_made_at_once_share_neither_address_nor_port() {
     assert_eq!(names(&engine, "networking.k8s.io", "ipaddresses").len(), 60);
     assert_eq!(taken_ports(&engine).len(), 60);
     for service in &services {
-        let target = engine.target("", "v1", "services", "n", service.str_at(&["metadata", "name"])).unwrap();
+        let target = engine
+            .storage()
+            .target("", "v1", "services", "n", service.str_at(&["metadata", "name"]))
+            .unwrap();
         engine
-            .delete(&target, &DeleteOptions::default(), &engine.system_user(), &mut Vec::new())
+            .writer()
+            .delete(&target, &DeleteOptions::default(), &engine.storage().system_user(), &mut Vec::new())
             .await
             .unwrap();
     }
@@ -199,9 +202,13 @@ async fn an_address_is_had_once_and_repaired_when_it_is_lost() {
     let refused = create(&engine, "services", "n", &wants("b"), false).await.map(|_| ()).unwrap_err();
     let expected = r#"Service "b" is invalid: spec.clusterIPs: Invalid value: ["10.0.0.7"]: failed to allocate IP 10.0.0.7: provided IP is already allocated"#;
     assert_eq!(refused.message, expected);
-    let address = engine.target("networking.k8s.io", "v1", "ipaddresses", "", "10.0.0.7").unwrap();
-    engine.delete(&address, &DeleteOptions::default(), &engine.system_user(), &mut Vec::new()).await.unwrap();
-    engine.repair_allocations().await.unwrap();
+    let address = engine.storage().target("networking.k8s.io", "v1", "ipaddresses", "", "10.0.0.7").unwrap();
+    engine
+        .writer()
+        .delete(&address, &DeleteOptions::default(), &engine.storage().system_user(), &mut Vec::new())
+        .await
+        .unwrap();
+    engine.writer().repair_allocations().await.unwrap();
     assert_eq!(names(&engine, "networking.k8s.io", "ipaddresses"), BTreeSet::from(["10.0.0.7".to_string()]));
 }
 
@@ -217,8 +224,9 @@ async fn a_quota_lets_exactly_as_many_pass_as_it_says() {
     )
     .await
     .unwrap();
-    let target = engine.target("", "v1", "resourcequotas", "n", "q").unwrap();
+    let target = engine.storage().target("", "v1", "resourcequotas", "n", "q").unwrap();
     engine
+        .writer()
         .mutate(&target, None, |quota| {
             quota.set_at(&["status", "hard", "count/configmaps"], "5".into());
             quota.set_at(&["status", "used", "count/configmaps"], "0".into());
@@ -242,7 +250,7 @@ async fn a_quota_lets_exactly_as_many_pass_as_it_says() {
             ),
         }
     }
-    let quota = engine.object_tree(&target).unwrap().unwrap();
+    let quota = engine.reader().object_tree(&target).unwrap().unwrap();
     assert_eq!((passed, quota.str_at(&["status", "used", "count/configmaps"])), (5, "5"));
 }
 
@@ -251,8 +259,9 @@ async fn many_writers_under_one_quota_all_get_their_turn() {
     let engine = engine(&["10.0.0.0/24"]).await;
     let quota = r#"{"metadata":{"name":"q"},"spec":{"hard":{"count/configmaps":"1000"}}}"#;
     create(&engine, "resourcequotas", "n", quota, false).await.unwrap();
-    let target = engine.target("", "v1", "resourcequotas", "n", "q").unwrap();
+    let target = engine.storage().target("", "v1", "resourcequotas", "n", "q").unwrap();
     engine
+        .writer()
         .mutate(&target, None, |quota| {
             quota.set_at(&["status", "hard", "count/configmaps"], "1000".into());
             quota.set_at(&["status", "used", "count/configmaps"], "0".into());
@@ -268,6 +277,6 @@ async fn many_writers_under_one_quota_all_get_their_turn() {
     while let Some(made) = tasks.join_next().await {
         made.unwrap().unwrap();
     }
-    let quota = engine.object_tree(&target).unwrap().unwrap();
+    let quota = engine.reader().object_tree(&target).unwrap().unwrap();
     assert_eq!(quota.str_at(&["status", "used", "count/configmaps"]), "300");
 }

@@ -61,8 +61,9 @@ impl Resources {
         aggregation: Arc<Aggregation>,
     ) -> Self {
         let services = aggregation.services();
-        let changes = (engine.registry.changes(), services.changes);
-        let state = Arc::new(DiscoveryState::new(engine.registry.kinds().groups(), &services, None));
+        let changes = (engine.storage().registry().changes(), services.changes);
+        let state =
+            Arc::new(DiscoveryState::new(engine.storage().registry().kinds().groups(), &services, None));
         let discovery = ArcSwap::from_pointee(Published { changes, state });
         drop(services);
         let components = Components::new(engine.clone());
@@ -76,10 +77,10 @@ impl Resources {
         if special.is_some() && request.target.action != Action::Connect {
             return self.other_kind(request, target).await;
         }
-        if self.engine.is_computed(&target) {
+        if self.engine.reader().is_computed(&target) {
             return self.computed(request, target).await;
         }
-        if self.engine.is_virtual(&target) {
+        if self.engine.writer().is_virtual(&target) {
             return self.create_virtual(request, target).await;
         }
         match request.target.action {
@@ -104,7 +105,7 @@ impl Resources {
             return self.history(request, target).await;
         }
         let options = GetOptions::from_query(query);
-        let object = self.engine.get(target, &options.resource_version).await?;
+        let object = self.engine.reader().get(target, &options.resource_version).await?;
         self.object_response(request, target, &object, 200).await
     }
 
@@ -156,19 +157,22 @@ impl Api for Resources {
             let query = Query(request.query);
             if target.subresource == "log" {
                 let options = LogOptions::from_query(query, &target.name)?;
-                let location = self.engine.log_location(&target, &options, request.settings)?;
+                let location = self.engine.writer().log_location(&target, &options, request.settings)?;
                 return Ok(Located { location, warnings: Vec::new() });
             }
-            let (location, warnings) =
-                self.engine.connect(&target, request.user, query, request.path, request.settings).await?;
+            let (location, warnings) = self
+                .engine
+                .writer()
+                .connect(&target, request.user, query, request.path, request.settings)
+                .await?;
             Ok(Located { location: Some(location), warnings })
         })
     }
 
     fn stored(&self, group: &str, resource: &str) -> Option<StoredObjects> {
-        let kinds = self.engine.registry.kinds();
+        let kinds = self.engine.storage().registry().kinds();
         let kind = kinds.by_plural(group, resource)?;
-        let view = self.engine.cache.resource(&kind.store_prefix)?.view();
+        let view = self.engine.storage().cache().resource(&kind.store_prefix)?.view();
         let sizes: Vec<usize> =
             view.iter().take(SAMPLED_OBJECTS).map(|object| object.value().len()).collect();
         let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
@@ -177,17 +181,17 @@ impl Api for Resources {
     }
 
     fn definition(&self, kind: &pintle_kinds::Kind) -> Option<Value> {
-        self.engine.definition_of(kind)
+        self.engine.storage().definition_of(kind)
     }
 
     fn discovery(&self) -> Arc<DiscoveryState> {
         let services = self.aggregation.services();
-        let changes = (self.engine.registry.changes(), services.changes);
+        let changes = (self.engine.storage().registry().changes(), services.changes);
         let published = self.discovery.load();
         if published.changes == changes {
             return published.state.clone();
         }
-        let kinds = self.engine.registry.kinds();
+        let kinds = self.engine.storage().registry().kinds();
         let state = Arc::new(DiscoveryState::new(kinds.groups(), &services, Some(&published.state)));
         self.discovery.store(Arc::new(Published { changes, state: state.clone() }));
         state

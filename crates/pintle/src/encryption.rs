@@ -70,7 +70,7 @@ pub(crate) async fn follow_readability(encryption: Arc<Encryption>, engine: Arc<
         let now = encryption.generation();
         if now != generation {
             generation = now;
-            engine.reread_untransformable().await;
+            engine.storage().reread_untransformable().await;
         }
     }
 }

@@ -11,7 +11,7 @@ use pintle_cache::Cache;
 use pintle_encrypt::{ConfigError, Encryption};
 use pintle_engine::decode::Media;
 use pintle_engine::{
-    AccessObjects, Body, Change, Clock, Codec, Engine, FormStore, Random, Registry, StoredForm, WriteRequest,
+    AccessObjects, Body, Change, Clock, Codec, Engine, FormStore, Random, StoredForm, WriteRequest,
 };
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types, builtin, builtin_selected};
@@ -118,7 +118,7 @@ pub(crate) async fn open(
     let (engine, types) = engine(stores, served, cache_options, admission, authorizer, settings);
     if let Err(status) = bootstrap_objects(&engine, config).await {
         // With undecodable objects the server runs, so that it can report them, but does not become ready.
-        if !engine.has_unreadable_values() {
+        if !engine.storage().has_unreadable_values() {
             return Err(ObjectsError::Bootstrap(Box::new(status)));
         }
         tracing::error!("some stored values cannot be read: {}", status.message);
@@ -153,7 +153,7 @@ async fn bootstrap_objects(engine: &Arc<Engine>, config: &Config) -> Result<(), 
     make(engine, config).await?;
     register_versions(engine).await?;
     make_service_network(engine, config).await?;
-    engine.repair_allocations().await
+    engine.writer().repair_allocations().await
 }
 
 /// Plugins that refuse what refers to objects of the cluster. There are none in memory.
@@ -238,30 +238,24 @@ fn engine(
         caller(admission.mutating_webhooks()),
         caller(admission.validating_webhooks()),
     );
-    let engine = Arc::new(Engine {
+    let engine = Arc::new(Engine::new(pintle_engine::Options {
         store,
         cache: cache.clone(),
-        registry: Registry::new(Vec::new()),
-        admission,
-        access_objects: settings.access_objects,
-        authorizer,
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
-        metadata_schema,
-        custom_metadata: Default::default(),
         types: served.types.clone(),
+        metadata_schema,
+        plugins: admission,
+        hooks,
+        webhooks: Arc::new(Client::default()),
+        authorizer,
+        access_objects: settings.access_objects,
         service_ranges: settings.service_ranges,
         unsafe_deletion: settings.unsafe_deletion,
         deletion_workers: settings.deletion_workers,
         granular_claim_status: settings.granular_claim_status,
-        contention_lock: pintle_engine::ContentionLock::default(),
-        webhooks: Arc::new(Client::default()),
-        conversion_metrics: pintle_engine::ConversionMetrics::default(),
-        in_flight_conversions: pintle_engine::InFlightConversions::default(),
-        hooks,
-        policy_slots: pintle_engine::PolicySlots::default(),
-    });
-    engine.install_all(served.kinds.into_iter());
+    }));
+    engine.storage().install_all(served.kinds.into_iter());
     for (index, store) in all.iter().enumerate() {
         match index.checked_sub(1) {
             None => cache.attach(&**store),
@@ -276,7 +270,7 @@ fn engine(
 /// objects come after the namespaces.
 async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     let address = config.service_network.first_host().to_string();
-    let today = engine.now_text();
+    let today = engine.storage().now_text();
     let today = today.split('T').next().unwrap_or_default();
     let (cluster, namespaced): (Vec<Value>, Vec<Value>) = bootstrap::objects(&address, today)
         .partition(|object| object.str_at(&["metadata", "namespace"]).is_empty());
@@ -303,7 +297,7 @@ async fn make_one(engine: &Engine, target: &pintle_engine::Target, object: Value
     let manager = bootstrap::manager(&target.kind.group);
     let spec = object.get("spec").cloned().unwrap_or_default();
     let is_registration = target.kind.kind == "APIService";
-    engine.ensure(target, manager, object).await?;
+    engine.writer().ensure(target, manager, object).await?;
     if !is_registration {
         return Ok(());
     }
@@ -312,12 +306,12 @@ async fn make_one(engine: &Engine, target: &pintle_engine::Target, object: Value
             live.set_at(&["spec"], spec.clone());
         }
     };
-    engine.mutate(target, Some(manager), restore).await
+    engine.writer().mutate(target, Some(manager), restore).await
 }
 
 /// Registers the versions that are served though a fresh server does not serve them (`--runtime-config`).
 async fn register_versions(engine: &Engine) -> Result<(), Status> {
-    let kinds = engine.registry.kinds();
+    let kinds = engine.storage().registry().kinds();
     let mut versions: std::collections::BTreeSet<(&str, &str)> = Default::default();
     for (group, members) in kinds.groups() {
         let own = members.iter().flat_map(|kind| &kind.versions);
@@ -326,7 +320,8 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
     }
     for (group, version) in versions.into_iter().filter(|(group, _)| *group != "apiregistration.k8s.io") {
         let name = format!("{version}.{group}");
-        let Some(target) = engine.target("apiregistration.k8s.io", "v1", "apiservices", "", &name) else {
+        let Some(target) = engine.storage().target("apiregistration.k8s.io", "v1", "apiservices", "", &name)
+        else {
             continue;
         };
         let (group_priority, priority) = runtime_config::priorities(group, version);
@@ -339,7 +334,7 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
         object.set_at(&["spec", "version"], version.into());
         object.set_at(&["spec", "groupPriorityMinimum"], Value::Int(group_priority));
         object.set_at(&["spec", "versionPriority"], Value::Int(priority));
-        engine.ensure(&target, bootstrap::manager("apiregistration.k8s.io"), object).await?;
+        engine.writer().ensure(&target, bootstrap::manager("apiregistration.k8s.io"), object).await?;
     }
     Ok(())
 }
@@ -350,9 +345,9 @@ pub(crate) async fn ensure_service(engine: &Engine, config: &Config) -> Result<(
     let is_service = |object: &Value| object.str_at(&["kind"]) == "Service";
     for object in bootstrap::objects(&address, "").filter(is_service) {
         let Some(target) = target_of(engine, &object) else { continue };
-        if engine.object_tree(&target)?.is_none() {
-            engine.ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
-            engine.repair_allocations().await?;
+        if engine.reader().object_tree(&target)?.is_none() {
+            engine.writer().ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
+            engine.writer().repair_allocations().await?;
         }
     }
     Ok(())
@@ -367,9 +362,9 @@ async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), St
     object.set_at(&["metadata", "name"], "kubernetes".into());
     object.set_at(&["spec", "cidrs"], Value::Array(networks.collect()));
     let Some(target) = target_of(engine, &object) else { return Ok(()) };
-    engine.ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
+    engine.writer().ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
     let is_ready = |live: &Value| !live.items_at(&["status", "conditions"]).is_empty();
-    if engine.object_tree(&target)?.is_none_or(|live| is_ready(&live)) {
+    if engine.reader().object_tree(&target)?.is_none_or(|live| is_ready(&live)) {
         return Ok(());
     }
     // The controller inside kube-apiserver that says so applies the status.
@@ -378,7 +373,7 @@ async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), St
         ("type", "Ready"),
         ("status", "True"),
         ("message", "Kubernetes default Service CIDR is ready"),
-        ("lastTransitionTime", &engine.now_text()),
+        ("lastTransitionTime", &engine.storage().now_text()),
     ] {
         ready.set_at(&[key], text.into());
     }
@@ -396,15 +391,15 @@ async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), St
         field_manager: "kubernetes-service-cidr-controller".into(),
         user_agent: String::new(),
         validation: None,
-        user: engine.system_user(),
+        user: engine.storage().system_user(),
     };
-    engine.write(&request).await.map(|_| ())
+    engine.writer().write(&request).await.map(|_| ())
 }
 
 /// Where an object is kept; `None` where its kind is not served.
 pub(crate) fn target_of(engine: &Engine, object: &Value) -> Option<pintle_engine::Target> {
     let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap_or_default();
-    let kinds = engine.registry.kinds();
+    let kinds = engine.storage().registry().kinds();
     let (kind, at) = kinds.by_kind(&version, object.str_at(&["kind"]))?;
     Some(pintle_engine::Target {
         kind: kind.clone(),

@@ -50,8 +50,8 @@ impl Reload {
         let mut read = SystemTime::now();
         loop {
             // No revision ever gets there, so this ends with the time or the cache.
-            let _ = engine.cache.wait_for(u64::MAX, LOOK_EVERY).await;
-            if engine.cache.is_closed() {
+            let _ = engine.storage().cache().wait_for(u64::MAX, LOOK_EVERY).await;
+            if engine.storage().cache().is_closed() {
                 return;
             }
             let now = self.fingerprints();

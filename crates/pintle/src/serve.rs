@@ -168,7 +168,7 @@ async fn serve(
         () = signals.next() => return Ok(()),
     };
     let Objects { engine, types, encryption, stores } = opened;
-    let token_objects: Arc<dyn BoundObjects> = Arc::new(TokenObjects(engine.clone()));
+    let token_objects: Arc<dyn BoundObjects> = Arc::new(TokenObjects(engine.writer().clone()));
     let account_tokens = ServiceAccountTokens {
         issuers: config.issuers.clone(),
         audiences: config.audiences.clone(),
@@ -212,7 +212,7 @@ async fn serve(
         Some(etcd) => etcd.add_checks(&stores, &health),
         None => {
             for check in ["etcd", "etcd-readiness"] {
-                let store = engine.store.clone();
+                let store = engine.storage().store().clone();
                 // The words before the reason are those that monitoring of kube-apiserver knows.
                 let run =
                     move || store.health().map_err(|fault| format!("error getting data from etcd: {fault}"));
@@ -234,12 +234,14 @@ async fn serve(
     }
     for check in ["poststarthook/storage-readiness", "informer-sync"] {
         let storage = engine.clone();
-        health.set_check(check, Scope::Everywhere, "", move || match storage.has_unreadable_values() {
-            true => Err("some stored values cannot be read".into()),
-            false => Ok(()),
+        health.set_check(check, Scope::Everywhere, "", move || {
+            match storage.storage().has_unreadable_values() {
+                true => Err("some stored values cannot be read".into()),
+                false => Ok(()),
+            }
         });
     }
-    engine.load_access_objects();
+    engine.writer().load_access_objects();
     // Ends with the runtime.
     tokio::spawn(config.authentication.clone().follow(authenticator.clone()));
     tokio::spawn(config.authorization.clone().follow(
@@ -247,7 +249,7 @@ async fn serve(
         authorizers,
         upkeep::own_identity(&engine, None).name,
     ));
-    tokio::spawn(engine.clone().follow_access_objects());
+    tokio::spawn(engine.writer().clone().follow_access_objects());
     pintle_controllers::start_flow_objects(&engine, bootstrap::flow_objects());
     pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));
     let aggregation = Aggregation::new(engine.clone(), config.proxying.aggregation.clone());
@@ -275,8 +277,7 @@ async fn serve(
     let metrics = Metrics::default();
     let converted = engine.clone();
     metrics.add_source(move |out| {
-        converted.conversion_metrics.render(out);
-        converted.hooks.render(out);
+        converted.render_metrics(out);
     });
     let measured = engine.clone();
     let data = folder.path().to_path_buf();
@@ -374,14 +375,14 @@ async fn serve(
         // Others go on from here while requests are still answered.
         tokio::join!(upkeep.end(), tokio::time::sleep(config.shutdown_delay));
         if operation.ends_watches_first {
-            engine.cache.shutdown();
+            engine.storage().cache().shutdown();
         }
     };
-    server.run(stop, || engine.cache.shutdown()).await;
+    server.run(stop, || engine.storage().cache().shutdown()).await;
     if let Some(auditor) = auditor {
         auditor.close().await;
     }
-    engine.store.close().await;
+    engine.storage().store().close().await;
     Ok(())
 }
 

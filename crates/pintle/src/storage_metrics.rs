@@ -13,8 +13,8 @@ const SAMPLED_MAX: usize = 100;
 
 /// Brings the figures of each resource up to date; numbers of objects only if `counts`.
 pub(crate) fn update(engine: &Engine, data: &Path, counts: bool) {
-    for kind in engine.registry.kinds().all() {
-        let Some(resource) = engine.cache.resource(&kind.store_prefix) else { continue };
+    for kind in engine.storage().registry().kinds().all() {
+        let Some(resource) = engine.storage().cache().resource(&kind.store_prefix) else { continue };
         let view = resource.view();
         let labels = [kind.group.as_str(), kind.plural.as_str()];
         if counts {
@@ -35,7 +35,7 @@ pub(crate) fn update(engine: &Engine, data: &Path, counts: bool) {
         families::ETCD_BOOKMARKS.add(&labels, 0);
     }
     // etcd is asked for its size now and then.
-    if !engine.store.is_shared() {
+    if !engine.storage().store().is_shared() {
         families::STORE_BYTES.set(&["pintle"], float(folder_bytes(data)));
     }
 }

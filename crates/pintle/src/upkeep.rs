@@ -38,7 +38,7 @@ impl Upkeep {
         let peer = config.peer_address(listening.port()).filter(|_| config.gate(PEER_PROXY));
         let identity = own_identity(engine, peer);
         let candidate = run_controllers(engine, config, &identity, root_ca);
-        let shared = engine.store.is_shared();
+        let shared = engine.storage().store().is_shared();
         tokio::spawn(keep_service(engine.clone(), config.clone()));
         tokio::spawn(age_store(engine.clone()));
         let settings = Settings {
@@ -89,7 +89,7 @@ fn run_controllers(
     let (run_on, config, root_ca) = (engine.clone(), config.clone(), root_ca.to_string());
     let start =
         move || pintle_controllers::start_elected(&run_on, &root_ca, |name| config.runs_controller(name));
-    if engine.store.is_shared() {
+    if engine.storage().store().is_shared() {
         return Some(Candidate::start(engine.clone(), identity.holder.clone(), start));
     }
     // They end when the cache shuts down.
@@ -109,7 +109,7 @@ async fn keep_service(engine: Arc<Engine>, config: Arc<Config>) {
 /// Asks each etcd for its size, for the metrics.
 async fn measure_store(engine: Arc<Engine>, every: Duration) {
     loop {
-        for (index, size) in engine.store.sizes().await.into_iter().enumerate() {
+        for (index, size) in engine.storage().store().sizes().await.into_iter().enumerate() {
             let Some(bytes) = size else { continue };
             #[expect(clippy::cast_precision_loss, reason = "a size to be shown")]
             families::STORE_BYTES.set(&[&format!("etcd-{index}")], bytes as f64);
@@ -123,7 +123,7 @@ async fn measure_store(engine: Arc<Engine>, every: Duration) {
 /// Has the store forget what is past retention while nobody writes.
 async fn age_store(engine: Arc<Engine>) {
     while !wait(&engine, STORE_AGING_EVERY).await {
-        engine.store.age();
+        engine.storage().store().age();
     }
 }
 
@@ -132,22 +132,22 @@ async fn age_store(engine: Arc<Engine>) {
 async fn compact(engine: Arc<Engine>, every: Duration) {
     let mut noted = 0;
     while !wait(&engine, every).await {
-        engine.cache.compact_lists(noted);
-        noted = engine.cache.revision();
+        engine.storage().cache().compact_lists(noted);
+        noted = engine.storage().cache().revision();
     }
 }
 
 /// Waits, and says whether the cache was shut down meanwhile.
 async fn wait(engine: &Engine, time: Duration) -> bool {
     // No revision ever gets there, so this ends with the time or the cache.
-    let _ = engine.cache.wait_for(u64::MAX, time).await;
-    engine.cache.is_closed()
+    let _ = engine.storage().cache().wait_for(u64::MAX, time).await;
+    engine.storage().cache().is_closed()
 }
 
 /// kube-apiserver names a server by a hash of its host's name.
 pub(crate) fn own_identity(engine: &Engine, peer: Option<SocketAddr>) -> Identity {
     let (hostname, name) = (hostname(), own_name());
-    let holder = format!("{name}_{}", pintle_engine::environment::new_uid(&*engine.random));
+    let holder = format!("{name}_{}", pintle_engine::environment::new_uid(engine.storage().random_source()));
     Identity { name, hostname, holder, peer: peer.map(|address| address.to_string()) }
 }
 

@@ -61,8 +61,8 @@ async fn examine(aggregation: &Aggregation, service: &ApiService, remote: &Remot
     let reference = &remote.service;
     let engine = &aggregation.engine;
     let of = format!("service/{} in {}", reference.name, quoted(&reference.namespace));
-    let target = engine.target("", "v1", "services", &reference.namespace, &reference.name);
-    let Some(found) = target.and_then(|target| engine.object_tree(&target).ok().flatten()) else {
+    let target = engine.storage().target("", "v1", "services", &reference.namespace, &reference.name);
+    let Some(found) = target.and_then(|target| engine.reader().object_tree(&target).ok().flatten()) else {
         return Err(Condition::unavailable("ServiceNotFound", format!("{of} is not present")));
     };
     if found.str_at(&["spec", "type"]) == "ClusterIP" {
@@ -146,9 +146,10 @@ pub(super) fn request(address: &Address, path: &str) -> Option<Request<pintle_pr
 /// Writes the condition if it differs; returns whether that failed. The transition time only changes with the status.
 async fn write(aggregation: &Aggregation, name: &str, condition: &Condition) -> bool {
     let Some(target) = aggregation.target(name) else { return false };
-    let now = aggregation.engine.now_text();
+    let now = aggregation.engine.storage().now_text();
     let written = aggregation
         .engine
+        .writer()
         .mutate(&target.sub("status"), Some(MANAGER), |live| set(live, condition, &now))
         .await;
     if let Err(status) = &written {

@@ -13,8 +13,8 @@ pub(super) fn resolve(
     to_endpoints: bool,
 ) -> Result<Address, String> {
     let ServiceReference { namespace, name, port } = reference;
-    let target = engine.target("", "v1", "services", namespace, name);
-    let service = target.and_then(|target| engine.object_tree(&target).ok().flatten());
+    let target = engine.storage().target("", "v1", "services", namespace, name);
+    let service = target.and_then(|target| engine.reader().object_tree(&target).ok().flatten());
     let service = service.ok_or_else(|| format!("service {} not found", quoted(name)))?;
     let kind = service.str_at(&["spec", "type"]);
     let is_own = matches!(kind, "ClusterIP" | "LoadBalancer" | "NodePort");
@@ -37,7 +37,7 @@ pub(super) fn resolve(
     let family = service.items_at(&["spec", "ipFamilies"]).first().and_then(Value::as_str).unwrap_or("");
     let ready = ready_endpoints(engine, reference, found.str_at(&["name"]), family);
     let mut random = [0; 8];
-    engine.random.fill(&mut random);
+    engine.storage().random_source().fill(&mut random);
     let count = u64::try_from(ready.len()).unwrap_or(0);
     let chosen = usize::try_from(u64::from_le_bytes(random).checked_rem(count).unwrap_or(0)).unwrap_or(0);
     ready.into_iter().nth(chosen).map(|(host, port)| at(&host, port)).ok_or_else(none)
@@ -45,7 +45,7 @@ pub(super) fn resolve(
 
 /// The EndpointSlices of a service.
 pub(super) fn endpoint_slices(engine: &Engine, reference: &ServiceReference) -> Vec<Value> {
-    let Some(resource) = engine.cache.resource(ENDPOINT_SLICES) else { return Vec::new() };
+    let Some(resource) = engine.storage().cache().resource(ENDPOINT_SLICES) else { return Vec::new() };
     let view = resource.view();
     let own = view
         .range(Some(&reference.namespace), None)

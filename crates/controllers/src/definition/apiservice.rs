@@ -38,7 +38,7 @@ impl Definitions {
     /// Returns whether a version's APIService exists exactly if the version is served. Its content is checked by the
     /// sweep.
     pub(super) fn is_registered(&self, group: &str, version: &str) -> bool {
-        let resource = self.engine.cache.resource(PREFIX);
+        let resource = self.engine.storage().cache().resource(PREFIX);
         let kept = resource.and_then(|resource| resource.get(&format!("{version}.{group}")));
         let is_ours = kept.is_some_and(|object| object.label(AUTOMANAGED) == Some("true"));
         is_ours == self.claims.serves(group, version)
@@ -46,7 +46,7 @@ impl Definitions {
 
     /// Removes APIServices that are left over from the last run.
     pub(super) async fn sweep_registrations(&self) {
-        let Some(resource) = self.engine.cache.resource(PREFIX) else { return };
+        let Some(resource) = self.engine.storage().cache().resource(PREFIX) else { return };
         for object in resource.view().iter().filter(|object| object.label(AUTOMANAGED) == Some("true")) {
             let Some((version, group)) = object.name().split_once('.') else { continue };
             if let Err(status) = self.register_version(group, version).await {
@@ -57,7 +57,7 @@ impl Definitions {
 
     /// Watches APIServices; `None` if they are not served.
     pub(super) fn follow_registrations(&self) -> Option<Watcher> {
-        self.engine.cache.resource(PREFIX)?.watch(WatchStart::FromNow, Filter::default()).ok()
+        self.engine.storage().cache().resource(PREFIX)?.watch(WatchStart::FromNow, Filter::default()).ok()
     }
 
     /// Restores an APIService that was deleted or changed, if a definition still serves its version.
@@ -66,11 +66,13 @@ impl Definitions {
         if !self.claims.serves(group, version) {
             return;
         }
-        let Some(target) = self.engine.target("apiregistration.k8s.io", "v1", "apiservices", "", name) else {
+        let Some(target) =
+            self.engine.storage().target("apiregistration.k8s.io", "v1", "apiservices", "", name)
+        else {
             return;
         };
         let wanted = registration(name, group, version);
-        let restored = match self.engine.ensure(&target, "kube-apiserver", wanted.clone()).await {
+        let restored = match self.engine.writer().ensure(&target, "kube-apiserver", wanted.clone()).await {
             Ok(()) => {
                 let spec = wanted.get("spec").cloned().unwrap_or_default();
                 let change = |live: &mut Value| {
@@ -78,7 +80,7 @@ impl Definitions {
                         live.set_at(&["spec"], spec.clone());
                     }
                 };
-                self.engine.mutate(&target, Some("kube-apiserver"), change).await
+                self.engine.writer().mutate(&target, Some("kube-apiserver"), change).await
             }
             failed => failed,
         };
@@ -90,20 +92,26 @@ impl Definitions {
     /// Reconciles the APIService of one version with the definitions.
     async fn register_version(&self, group: &str, version: &str) -> Result<(), Status> {
         let name = format!("{version}.{group}");
-        let Some(target) = self.engine.target("apiregistration.k8s.io", "v1", "apiservices", "", &name)
+        let Some(target) =
+            self.engine.storage().target("apiregistration.k8s.io", "v1", "apiservices", "", &name)
         else {
             return Ok(());
         };
         if self.claims.serves(group, version) {
-            return self.engine.ensure(&target, "kube-apiserver", registration(&name, group, version)).await;
+            return self
+                .engine
+                .writer()
+                .ensure(&target, "kube-apiserver", registration(&name, group, version))
+                .await;
         }
-        let Some(kept) = self.engine.object_tree(&target)? else { return Ok(()) };
+        let Some(kept) = self.engine.reader().object_tree(&target)? else { return Ok(()) };
         if kept.str_at(&["metadata", "labels", AUTOMANAGED]) != "true" {
             return Ok(());
         }
         match self
             .engine
-            .delete(&target, &DeleteOptions::default(), &self.engine.system_user(), &mut Vec::new())
+            .writer()
+            .delete(&target, &DeleteOptions::default(), &self.engine.storage().system_user(), &mut Vec::new())
             .await
         {
             Err(status) if status.code != 404 => Err(status),

@@ -36,7 +36,7 @@ async fn try_end(engine: &Engine, target: &Target) -> Result<(), Status> {
     let in_progress =
         terminating("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
     note(engine, target, &in_progress).await?;
-    let Some(definition) = engine.object_tree(target)? else { return Ok(()) };
+    let Some(definition) = engine.reader().object_tree(target)? else { return Ok(()) };
     let last = if Condition::is_true(&definition, "Established") {
         if let Err(Held { reason, message }) = remove_objects(engine, &definition).await {
             note(engine, target, &terminating("True", reason, &message)).await?;
@@ -46,8 +46,9 @@ async fn try_end(engine: &Engine, target: &Target) -> Result<(), Status> {
     } else {
         terminating("False", "NeverEstablished", "resource was never established")
     };
-    let now = engine.now_text();
+    let now = engine.storage().now_text();
     engine
+        .writer()
         .mutate(&target.sub("status"), Some(MANAGER), |definition| {
             last.set(definition, &now);
             let held = |f: &&Value| f.as_str() != Some(CLEANUP_FINALIZER);
@@ -63,8 +64,11 @@ fn terminating<'a>(status: &'a str, reason: &'a str, message: &'a str) -> Condit
 }
 
 async fn note(engine: &Engine, target: &Target, condition: &Condition<'_>) -> Result<(), Status> {
-    let now = engine.now_text();
-    engine.mutate(&target.sub("status"), Some(MANAGER), |definition| condition.set(definition, &now)).await
+    let now = engine.storage().now_text();
+    engine
+        .writer()
+        .mutate(&target.sub("status"), Some(MANAGER), |definition| condition.set(definition, &now))
+        .await
 }
 
 /// The reason why a definition cannot be removed yet.
@@ -81,7 +85,7 @@ impl Held {
 
 /// Deletes all objects and waits until they are gone.
 async fn remove_objects(engine: &Engine, definition: &Value) -> Result<(), Held> {
-    let kinds = engine.registry.kinds();
+    let kinds = engine.storage().registry().kinds();
     let plural = definition.str_at(&["status", "acceptedNames", "plural"]);
     let Some(kind) = kinds.defined_by_plural(definition.str_at(&["spec", "group"]), plural) else {
         return Ok(());
@@ -93,7 +97,7 @@ async fn remove_objects(engine: &Engine, definition: &Value) -> Result<(), Held>
         name: Str::default(),
         subresource: Str::default(),
     });
-    let listed = engine.list(&all).await;
+    let listed = engine.reader().list(&all).await;
     let listed = listed.map_err(|status| Held::failed("list instances", &status.message))?;
     let namespaces: BTreeSet<Str> =
         listed.items.iter().map(|object| Str::from(object.namespace().unwrap_or_default())).collect();
@@ -112,7 +116,13 @@ async fn delete_all(engine: &Engine, all: &ListRequest, namespaces: BTreeSet<Str
         let mut list = all.clone();
         list.target.namespace = namespace;
         let deleted = engine
-            .delete_collection(&list, &DeleteOptions::default(), &engine.system_user(), &mut Vec::new())
+            .writer()
+            .delete_collection(
+                &list,
+                &DeleteOptions::default(),
+                &engine.storage().system_user(),
+                &mut Vec::new(),
+            )
             .await;
         // Report each message once.
         errors.extend(deleted.err().map(|status| status.message).filter(|message| !errors.contains(message)));
@@ -127,7 +137,7 @@ async fn delete_all(engine: &Engine, all: &ListRequest, namespaces: BTreeSet<Str
 /// Waits until the resource has no objects, or is no longer registered.
 async fn emptied(engine: &Engine, prefix: &str) {
     // Look it up each time: if the definition changes during termination, its objects are reloaded.
-    while let Some(resource) = engine.cache.resource(prefix) {
+    while let Some(resource) = engine.storage().cache().resource(prefix) {
         let Ok(mut watcher) = resource.watch(WatchStart::FromNow, Filter::default()) else { return };
         while !resource.view().is_empty() {
             match watcher.next().await {

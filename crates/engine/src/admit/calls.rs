@@ -1,6 +1,6 @@
 //! Calls one webhook and interprets its answer.
 
-use crate::Engine;
+use crate::Admission;
 use crate::answer::{self, Review};
 use bytes::Bytes;
 use pintle_admission::matching::Matched;
@@ -55,7 +55,7 @@ pub(super) fn calling(webhook: &Webhook, why: &str) -> String {
     format!("failed calling webhook {}: {why}", quoted(&webhook.name))
 }
 
-impl Engine {
+impl Admission {
     /// Calls a webhook. Its warnings are passed to the client whatever its verdict.
     pub(super) async fn ask_webhook(
         &self,
@@ -75,7 +75,7 @@ impl Engine {
             let why = calling(webhook, "webhook configuration must have either service or URL");
             return Err(Failure::Calling { why: format!("could not get REST client: {why}"), code: 500 });
         };
-        let uid = crate::environment::new_uid(&*self.random);
+        let uid = crate::environment::new_uid(&*self.storage.random);
         let request = admission_request(question.request, question.matched, &uid);
         let body = review::body(version, request, question.object, question.old);
         let name = if question.mutating { "Call mutating webhook" } else { "Call validating webhook" };
@@ -85,7 +85,7 @@ impl Engine {
         };
         let span = pintle_trace::concurrent_span(name);
         let call = span.as_ref().map(|span| span.child("HTTP POST"));
-        let answer = caller.call(self, endpoint, Bytes::from(body), webhook.timeout).await;
+        let answer = caller.call(&*self.storage, endpoint, Bytes::from(body), webhook.timeout).await;
         drop((call, span));
         let answer = answer.map_err(not_called)?;
         let review = self
@@ -105,7 +105,7 @@ impl Engine {
     fn read_review(&self, version: ReviewVersion, answer: &[u8]) -> Result<Value, String> {
         let review = Review { group: GROUP, version: version.name(), kind: KIND };
         let tree = answer::read(review, answer)?;
-        let schema = self.types.by_kind(version.api_version(), KIND);
+        let schema = self.storage.types.by_kind(version.api_version(), KIND);
         let schema = schema.ok_or_else(|| "reviews have no type".to_string())?;
         let review = pintle_schema::decode(&schema, tree, &mut Strict::default());
         review.map_err(|error| error.message().to_string())

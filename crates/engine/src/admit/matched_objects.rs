@@ -1,7 +1,7 @@
 //! Converts the objects of a request to the version that a webhook or policy matched, and changed objects back.
 
 use crate::decode::Refusal;
-use crate::{Engine, Target, decode, propose};
+use crate::{Admission, Target, decode, propose};
 use pintle_admission::Attributes;
 use pintle_admission::matching::Matched;
 use pintle_meta::Status;
@@ -27,7 +27,7 @@ impl MatchedObjects {
     }
 }
 
-impl Engine {
+impl Admission {
     /// Converts the objects of a request to the version that matched.
     pub(crate) async fn convert_to_match(
         &self,
@@ -79,13 +79,13 @@ impl Engine {
     ) -> Result<Option<&'o mut Value>, Status> {
         let Some(object) = object else { return Ok(None) };
         if let Some(changed) = matched_objects.object.as_ref().filter(|_| matched_objects.is_changed) {
-            *object = self.convert(&target.kind, changed.clone(), target.working()).await?;
+            *object = self.reader.convert(&target.kind, changed.clone(), target.working()).await?;
         }
         Ok(Some(object))
     }
 
     async fn in_version(&self, target: &Target, tree: &Value, to: usize) -> Result<Value, Status> {
-        let mut tree = self.convert(&target.kind, tree.clone(), to).await?;
+        let mut tree = self.reader.convert(&target.kind, tree.clone(), to).await?;
         if let Some(version) = target.kind.versions.get(to) {
             typed::normalize_with(&version.schema, &mut tree, Empties::PreserveSerialized);
         }
@@ -114,8 +114,9 @@ impl Engine {
         reading: Reading,
     ) -> Result<Value, Status> {
         let target = Target { version: matched_objects.version, ..target.clone() };
-        let kinds = self.registry.kinds();
-        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
+        let kinds = self.storage.registry.kinds();
+        let registered =
+            |kind: &str, gv: &pintle_meta::GroupVersion| self.storage.is_built_in(&kinds, kind, gv);
         let expected = decode::expected_object(&target.kind, target.kind_version(), &registered);
         let schema = &target.kind_version().schema;
         let mut object = match decode::decode_plain(document.clone(), &expected) {
@@ -172,7 +173,7 @@ impl Engine {
         if expected.lenient
             && (kind != expected.kind)
             && !kind.is_empty()
-            && let Some(schema) = self.types.by_kind(api_version, kind)
+            && let Some(schema) = self.storage.types.by_kind(api_version, kind)
         {
             let read = pintle_schema::decode(&schema, document.clone(), &mut typed::Strict::default());
             return Err(match read {

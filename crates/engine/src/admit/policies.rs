@@ -4,7 +4,7 @@
 use super::Rounds;
 use super::cached::Cached;
 use super::matched_objects::{MatchedObjects, Reading, version_of};
-use crate::{Engine, Target};
+use crate::{Admission, Target};
 use pintle_admission::cel::{Inputs, RequestAuthorizer};
 use pintle_admission::matching::{self, Matched};
 use pintle_admission::policy::mutating::{Errors, Mutator, Patched};
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 /// The compiled policies, rebuilt when a policy or binding changes.
 #[derive(Default)]
-pub struct PolicySlots {
+pub(crate) struct PolicySlots {
     mutating: Cached<Policies<Mutator>, 2>,
     validating: Cached<Policies<Validator>, 2>,
 }
@@ -70,24 +70,26 @@ impl RequestViews {
     }
 }
 
-impl Engine {
+impl Admission {
     /// Returns the compiled mutating policies, or `None` if there are none or the plugin is disabled.
     pub(super) fn mutating_policies(&self) -> Option<Arc<Policies<Mutator>>> {
         let read = self.read_policies(&self.policy_slots.mutating)?;
-        self.admission.is_on("MutatingAdmissionPolicy").then_some(read)
+        self.plugins.is_on("MutatingAdmissionPolicy").then_some(read)
     }
 
     /// Returns the compiled validating policies, or `None` if there are none or the plugin is disabled.
     pub(super) fn validating_policies(&self) -> Option<Arc<Policies<Validator>>> {
         let read = self.read_policies(&self.policy_slots.validating)?;
-        self.admission.is_on("ValidatingAdmissionPolicy").then_some(read)
+        self.plugins.is_on("ValidatingAdmissionPolicy").then_some(read)
     }
 
     fn read_policies<E: Evaluator>(&self, slot: &Cached<Policies<E>, 2>) -> Option<Arc<Policies<E>>> {
         let [policies, bindings] = E::RESOURCES;
-        let revisions = [self.changed_at(GROUP, policies)?, self.changed_at(GROUP, bindings)?];
+        let revisions =
+            [self.storage.changed_at(GROUP, policies)?, self.storage.changed_at(GROUP, bindings)?];
         Some(slot.at(revisions, |before| {
-            let (policies, bindings) = (self.objects(GROUP, policies, ""), self.objects(GROUP, bindings, ""));
+            let (policies, bindings) =
+                (self.storage.objects(GROUP, policies, ""), self.storage.objects(GROUP, bindings, ""));
             Policies::read(policies, &bindings, before)
         }))
     }
@@ -98,7 +100,7 @@ impl Engine {
         if request.namespace.is_empty() || request.is("", "namespaces") {
             return Ok(Surroundings { request_authorizer, namespace: None });
         }
-        let found = self.object("", "namespaces", "", request.namespace);
+        let found = self.storage.object("", "namespaces", "", request.namespace);
         let missing = || Status::not_found(&GroupResource::new("", "namespaces"), request.namespace);
         Ok(Surroundings {
             request_authorizer,
@@ -115,7 +117,7 @@ impl Engine {
         object: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        let found = policies.found(request, object, self);
+        let found = policies.found(request, object, &*self.storage);
         if found.is_empty() {
             return Ok(());
         }
@@ -165,7 +167,7 @@ impl Engine {
         mut object: Option<&mut Value>,
         rounds: &mut Rounds,
     ) -> Result<(), Status> {
-        let mut found = policies.found(request, object.as_deref(), self);
+        let mut found = policies.found(request, object.as_deref(), &*self.storage);
         let mut errors = Errors::default();
         for found in &mut found {
             match found {
@@ -189,7 +191,7 @@ impl Engine {
     /// without type and restores it only for validating policies.
     fn strip_type(&self, params: &mut Value) {
         let version = GroupVersion::parse(params.str_at(&["apiVersion"])).unwrap_or_default();
-        let kinds = self.registry.kinds();
+        let kinds = self.storage.registry.kinds();
         let kind = kinds.by_kind(&version, params.str_at(&["kind"]));
         if kind.is_some_and(|(kind, _)| kind.storage_version().schema.is_go()) {
             for key in ["apiVersion", "kind"] {
@@ -300,7 +302,7 @@ impl Engine {
     }
 
     fn is_published(&self, kind: &GroupVersionKind) -> bool {
-        self.is_registered(&self.registry.kinds(), &kind.kind, &kind.group_version())
+        self.storage.is_registered(&self.storage.registry.kinds(), &kind.kind, &kind.group_version())
     }
 
     /// Makes the result of a mutation the object of the request and applies its defaults.

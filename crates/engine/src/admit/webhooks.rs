@@ -5,7 +5,7 @@ use super::cached::Cached;
 use super::calls::{Failure, Question, calling};
 use super::matched_objects::MatchedObjects;
 use super::metrics::{Asked, WebhookMetrics};
-use crate::{Engine, Target};
+use crate::{Admission, Target};
 use pintle_admission::cel::{Inputs, RequestAuthorizer};
 use pintle_admission::matching::Matched;
 use pintle_admission::policy::GROUP;
@@ -75,22 +75,22 @@ impl Reinvocation {
 
 type Call<'a> = Pin<Box<dyn Future<Output = (Result<(), Status>, Vec<String>)> + Send + 'a>>;
 
-impl Engine {
+impl Admission {
     /// Returns the mutating webhooks, or `None` if there are none or the plugin is disabled.
     pub(super) fn mutating_webhooks(&self) -> Option<Arc<Vec<Webhook>>> {
         let read = self.read_hooks(&self.hooks.mutating, "mutatingwebhookconfigurations")?;
-        self.admission.is_on("MutatingAdmissionWebhook").then_some(read)
+        self.plugins.is_on("MutatingAdmissionWebhook").then_some(read)
     }
 
     /// Returns the validating webhooks, or `None` if there are none or the plugin is disabled.
     pub(super) fn validating_webhooks(&self) -> Option<Arc<Vec<Webhook>>> {
         let read = self.read_hooks(&self.hooks.validating, "validatingwebhookconfigurations")?;
-        self.admission.is_on("ValidatingAdmissionWebhook").then_some(read)
+        self.plugins.is_on("ValidatingAdmissionWebhook").then_some(read)
     }
 
     fn read_hooks(&self, slot: &Cached<Vec<Webhook>, 1>, plural: &str) -> Option<Arc<Vec<Webhook>>> {
-        let revision = self.changed_at(GROUP, plural)?;
-        Some(slot.at([revision], |_| webhooks(self.objects(GROUP, plural, ""))))
+        let revision = self.storage.changed_at(GROUP, plural)?;
+        Some(slot.at([revision], |_| webhooks(self.storage.objects(GROUP, plural, ""))))
     }
 
     /// Calls the mutating webhooks, one after the other.
@@ -109,7 +109,7 @@ impl Engine {
         let mut shown: Option<MatchedObjects> = None;
         for (index, webhook) in webhooks.iter().enumerate() {
             let current = shown.as_ref().and_then(|shown| shown.object.as_ref()).or(object.as_deref());
-            let Some(matched) = webhook.matcher.matched(request, current, self)? else { continue };
+            let Some(matched) = webhook.matcher.matched(request, current, &*self.storage)? else { continue };
             let is_due = !rounds.is_second || rounds.webhooks.due.contains(&webhook.id);
             if !is_due && webhook.conditions.is_empty() {
                 continue;
@@ -227,7 +227,7 @@ impl Engine {
         let mut due = Vec::new();
         let mut versions: Vec<(Matched, MatchedObjects)> = Vec::new();
         for webhook in webhooks {
-            let Some(matched) = webhook.matcher.matched(request, object, self)? else { continue };
+            let Some(matched) = webhook.matcher.matched(request, object, &*self.storage)? else { continue };
             if !versions.iter().any(|(known, _)| *known == matched) {
                 let shown = self.convert_to_match(request, target, object, &matched).await;
                 let shown = shown.map_err(|status| Status::internal(&status.message))?;

@@ -1,7 +1,7 @@
 //! The node port allocation: one value for all ports, as in kube-apiserver. Every change is conditional on the revision
 //! that was read, so two services never get the same port, on any number of servers.
 
-use crate::Engine;
+use crate::Writer;
 use crate::stored::range::{NODE_PORTS, decode_ports, encode_ports};
 use pintle_store::{Expect, Revision, Write};
 use pintle_value::Value;
@@ -23,10 +23,10 @@ pub(super) fn of(service: Option<&Value>) -> BTreeSet<i64> {
     ports.chain(health).filter_map(Value::as_int).filter(|port| *port != 0).collect()
 }
 
-impl Engine {
+impl Writer {
     /// Reads the current allocation.
     pub(super) fn taken_ports(&self) -> Taken {
-        let state = self.store.snapshot_state();
+        let state = self.storage.store.snapshot_state();
         let entry = state.get(NODE_PORTS);
         let range = &self.service_ranges.node_ports;
         let ports = entry.and_then(|entry| decode_ports(range, &entry.value));
@@ -64,7 +64,7 @@ impl Engine {
             writes.push(self.put_ports(taken.revision, &wanted));
         }
         // Earlier versions of this server stored one key for each port.
-        let state = self.store.snapshot_state();
+        let state = self.storage.store.snapshot_state();
         let old = format!("{NODE_PORTS}/");
         let stale = state.prefix(&old);
         writes.extend(stale.map(|(key, entry)| Write::delete(key.clone(), Expect::Revision(entry.modified))));

@@ -1,6 +1,6 @@
 //! Conversions in flight: watches of one version receive the same object, so the webhook is called once for all of them.
 
-use crate::{Engine, Target};
+use crate::{Reader, Target};
 use pintle_cache::Object;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ type Outcome = Arc<OnceCell<Result<(), String>>>;
 
 /// Conversions that have not finished. There are at most as many as there are watches.
 #[derive(Default)]
-pub struct InFlightConversions(Mutex<HashMap<Wanted, Outcome>>);
+pub(crate) struct InFlightConversions(Mutex<HashMap<Wanted, Outcome>>);
 
 impl InFlightConversions {
     fn join(&self, wanted: Wanted) -> Waiting<'_> {
@@ -48,7 +48,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Engine {
+impl Reader {
     /// Converts one object, sharing the webhook call with all concurrent callers that want the same conversion.
     pub(crate) async fn convert_shared(&self, target: &Target, object: &Arc<Object>) -> Result<(), String> {
         if !self.needs_webhook(target, object) {

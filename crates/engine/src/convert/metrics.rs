@@ -33,7 +33,7 @@ const DEFINITION_BUCKETS: &[f64] = &[
 ];
 /// Counters of conversions.
 #[derive(Default)]
-pub struct ConversionMetrics {
+pub(crate) struct ConversionMetrics {
     calls: Histograms,
     definitions: Histograms,
 }
@@ -63,7 +63,7 @@ impl ConversionMetrics {
     }
 
     /// Appends the text.
-    pub fn render(&self, out: &mut String) {
+    pub(crate) fn render(&self, out: &mut String) {
         self.calls.render_counts(
             out,
             "apiserver_conversion_webhook_request_total",

@@ -5,7 +5,7 @@
 
 use super::{Unreadable, kubernetes};
 use crate::retry::Attempts;
-use crate::{Engine, object};
+use crate::{Storage, object};
 use pintle_kinds::Kind;
 use pintle_meta::Status;
 use pintle_schema::proto;
@@ -27,7 +27,7 @@ pub(super) fn is_member_key(key: &str) -> bool {
     [MASTER_LEASES, PEER_LEASES].iter().any(|folder| key.starts_with(folder))
 }
 
-impl Engine {
+impl Storage {
     /// Writes `endpoints` under `key` with a time to live. The generation increases with each write, as in
     /// kube-apiserver, so that successive values differ.
     pub async fn renew_member(&self, key: &str, endpoints: &Value, ttl: Duration) -> Result<(), Status> {

@@ -1,6 +1,6 @@
 //! `pods/binding` and the legacy `bindings`: assigns a pod to a node, once.
 
-use crate::{Engine, Target};
+use crate::{Target, Writer};
 use pintle_meta::field::ErrorKind;
 use pintle_meta::{FieldErrors, GroupResource, Status};
 use pintle_value::{Path, Value};
@@ -29,13 +29,13 @@ pub(super) fn check(binding: &Value, name: &str) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::unclassified(errors.sentence())) }
 }
 
-impl Engine {
+impl Writer {
     /// Assigns the pod of a binding to its node.
     pub(super) async fn bind(&self, target: &Target, binding: &Value, dry_run: bool) -> Result<(), Status> {
         let name = binding.str_at(&["metadata", "name"]);
-        let pods = self.target("", "v1", "pods", &target.namespace, name);
+        let pods = self.storage.target("", "v1", "pods", &target.namespace, name);
         let pod = pods.ok_or_else(|| Status::internal("there are no pods"))?;
-        let now = self.now_text();
+        let now = self.storage.now_text();
         let bound = self.update(&pod, None, dry_run, |tree| {
             check_preconditions(&pod, binding, tree, dry_run)?;
             assign(binding, tree, &now)

@@ -1,6 +1,6 @@
 //! Requests that connect to pods, services and nodes. Admission sees the options before the destination is resolved.
 
-use crate::{Engine, Target, decode};
+use crate::{Target, Writer, decode};
 use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_meta::Status;
@@ -52,7 +52,7 @@ pub struct Location {
     pub query: Vec<(String, String)>,
 }
 
-impl Engine {
+impl Writer {
     /// Returns the destination of a stream after admission of its options and authorization. `path` is the part after
     /// `proxy`.
     pub async fn connect(
@@ -93,7 +93,7 @@ impl Engine {
             name: target.name.to_string(),
             ..pintle_auth::Attributes::default()
         };
-        match self.authorizer.authorize(&question).await {
+        match self.admission.authorizer.authorize(&question).await {
             pintle_auth::Decision::Allow(_) => Ok(()),
             refusal => Err(Status::forbidden(&target.group_resource(), &target.name, refusal.reason())),
         }
@@ -107,10 +107,10 @@ impl Engine {
         path: &str,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        if !self.asks_others() {
+        if !self.admission.asks_others() {
             return Ok(());
         }
-        let body_target = self.body_target(target)?;
+        let body_target = self.storage.body_target(target)?;
         let mut options = options(&body_target, query, path);
         let attributes = Attributes {
             operation: Operation::Connect,
@@ -124,8 +124,8 @@ impl Engine {
             dry_run: false,
             options: Options::None,
         };
-        self.mutate_admitted(&attributes, &body_target, Some(&mut options), warnings).await?;
-        self.validate_admitted(&attributes, &body_target, Some(&options), warnings).await
+        self.admission.mutate_admitted(&attributes, &body_target, Some(&mut options), warnings).await?;
+        self.admission.validate_admitted(&attributes, &body_target, Some(&options), warnings).await
     }
 }
 

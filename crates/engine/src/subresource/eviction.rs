@@ -2,7 +2,7 @@
 
 use super::{binding::set_condition, success};
 use crate::retry::Attempts;
-use crate::{Engine, Target};
+use crate::{Target, Writer};
 use pintle_meta::options::{DeleteOptions, Preconditions};
 use pintle_meta::selector::LabelSelector;
 use pintle_meta::{Cause, FieldErrors, GroupKind, GroupResource, Status};
@@ -34,7 +34,7 @@ pub(super) fn options(eviction: &Value, name: &str, dry_run: bool) -> Result<Del
     Ok(options)
 }
 
-impl Engine {
+impl Writer {
     /// Evicts a pod.
     pub(super) async fn evict(
         &self,
@@ -75,7 +75,7 @@ impl Engine {
     async fn unguarded(&self, pod: &Target, options: &DeleteOptions) -> Result<Option<Value>, Status> {
         let mut attempts = Attempts::new(ATTEMPTS_MAX);
         loop {
-            let Some(live) = self.object_tree(pod)? else {
+            let Some(live) = self.reader.object_tree(pod)? else {
                 return Err(Status::not_found(&pod.kind.group_resource(), &pod.name));
             };
             let phase = live.str_at(&["status", "phase"]);
@@ -99,7 +99,7 @@ impl Engine {
     /// The budgets whose selector matches a pod.
     fn budgets(&self, pod: &Target, live: &Value) -> Vec<Value> {
         use pintle_admission::ClusterState;
-        let mut all = self.objects("policy", "poddisruptionbudgets", &pod.namespace);
+        let mut all = self.storage.objects("policy", "poddisruptionbudgets", &pod.namespace);
         all.retain(|budget| {
             let selector = budget.at(&["spec", "selector"]).map(LabelSelector::from_value);
             matches!(selector, Some(Ok(selector)) if selector.matches_object(live))
@@ -109,9 +109,9 @@ impl Engine {
 
     /// Takes one disruption from a budget, or refuses the eviction.
     async fn use_up(&self, pod: &Target, name: &str, dry_run: bool) -> Result<(), Status> {
-        let found = self.target("policy", "v1", "poddisruptionbudgets", &pod.namespace, name);
+        let found = self.storage.target("policy", "v1", "poddisruptionbudgets", &pod.namespace, name);
         let budget = found.ok_or_else(|| Status::internal("there are no disruption budgets"))?.sub("status");
-        let now = self.now_text();
+        let now = self.storage.now_text();
         let take_one = |tree: &mut Value| take_one(tree, &pod.name, &now);
         match self.update(&budget, Some("kube-apiserver"), dry_run, take_one).await? {
             Some(_) => Ok(()),
@@ -122,7 +122,7 @@ impl Engine {
     /// Sets the DisruptionTarget condition on the pod and deletes it.
     async fn mark_and_delete(&self, pod: &Target, mut options: DeleteOptions) -> Result<(), Status> {
         if !options.dry_run {
-            let now = self.now_text();
+            let now = self.storage.now_text();
             let preconditions = options.preconditions.clone();
             let marked = self.update(pod, None, false, |tree| {
                 if let Some(preconditions) = &preconditions {

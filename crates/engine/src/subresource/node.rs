@@ -1,7 +1,7 @@
 //! Destinations on nodes: logs, exec, attach, portforward and `nodes/proxy`.
 
 use super::connect::{Backend, Location, NodeSettings};
-use crate::{Engine, Target};
+use crate::{Target, Writer};
 use pintle_meta::Status;
 use pintle_meta::options::{LogOptions, Query};
 use pintle_value::Value;
@@ -9,7 +9,7 @@ use pintle_value::Value;
 /// The kubelet's port if the node's status does not state one.
 const KUBELET_PORT: u16 = 10250;
 
-impl Engine {
+impl Writer {
     /// The location of a container's log; `None` while the pod is not assigned to a node.
     pub fn log_location(
         &self,
@@ -65,7 +65,7 @@ impl Engine {
 
     pub(super) fn existing(&self, target: &Target) -> Result<Value, Status> {
         let missing = || Status::not_found(&target.group_resource(), &target.name);
-        self.object_tree(target)?.ok_or_else(missing)
+        self.reader.object_tree(target)?.ok_or_else(missing)
     }
 
     /// Host and port of a node's kubelet, by the first preferred address type that the node has.
@@ -77,8 +77,8 @@ impl Engine {
     ) -> Result<(String, u16), Status> {
         // kube-apiserver's NotFound names the requested resource, whatever is missing.
         let missing = || Status::not_found(&request.group_resource(), node);
-        let target = self.target("", "v1", "nodes", "", node).ok_or_else(missing)?;
-        let found = self.object_tree(&target)?.ok_or_else(missing)?;
+        let target = self.storage.target("", "v1", "nodes", "", node).ok_or_else(missing)?;
+        let found = self.reader.object_tree(&target)?.ok_or_else(missing)?;
         let addresses = found.items_at(&["status", "addresses"]);
         let of_type = |kind: &String| addresses.iter().find(|a| a.str_at(&["type"]) == kind.as_str());
         let Some(address) = settings.preferred_address_types.iter().find_map(of_type) else {

@@ -1,7 +1,7 @@
 //! Destinations of requests proxied to pods, services and nodes, and the addresses that are never proxied to.
 
 use super::connect::{Backend, Location, NodeSettings};
-use crate::{Engine, Target};
+use crate::{Target, Writer};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
 use pintle_value::Value;
@@ -30,7 +30,7 @@ fn place(text: &str) -> Option<Place<'_>> {
     })
 }
 
-impl Engine {
+impl Writer {
     /// Returns the destination of a request to a pod, service or node.
     pub(super) async fn proxy_location(
         &self,
@@ -78,8 +78,9 @@ impl Engine {
         }
         let missing = || Status::not_found(&target.kind.group_resource(), place.name);
         // kube-apiserver's NotFound for missing endpoints names the service.
-        let endpoints = self.target("", "v1", "endpoints", &target.namespace, place.name);
-        let endpoints = endpoints.and_then(|t| self.object_tree(&t).ok().flatten()).ok_or_else(missing)?;
+        let endpoints = self.storage.target("", "v1", "endpoints", &target.namespace, place.name);
+        let endpoints =
+            endpoints.and_then(|t| self.reader.object_tree(&t).ok().flatten()).ok_or_else(missing)?;
         let subsets = endpoints.items_at(&["subsets"]);
         let none = |name: &str| {
             Err(Status::service_unavailable(format!("no endpoints available for service {}", quoted(name))))
@@ -99,7 +100,7 @@ impl Engine {
             reachable.extend(own.map(|address| (address.str_at(&["ip"]).to_string(), number)));
         }
         let mut random = [0; 8];
-        self.random.fill(&mut random);
+        self.storage.random.fill(&mut random);
         let count = u64::try_from(reachable.len()).unwrap_or(0);
         let chosen = u64::from_le_bytes(random).checked_rem(count).and_then(|at| usize::try_from(at).ok());
         match chosen.and_then(|at| reachable.into_iter().nth(at)) {
@@ -115,8 +116,8 @@ impl Engine {
             return false;
         }
         let name = address.str_at(&["targetRef", "name"]);
-        let pod = self.target("", "v1", "pods", &service.namespace, name);
-        let pod = pod.and_then(|t| self.object_tree(&t).ok().flatten());
+        let pod = self.storage.target("", "v1", "pods", &service.namespace, name);
+        let pod = pod.and_then(|t| self.reader.object_tree(&t).ok().flatten());
         let ip = address.str_at(&["ip"]);
         pod.is_some_and(|pod| pod.items_at(&["status", "podIPs"]).iter().any(|p| p.str_at(&["ip"]) == ip))
     }

@@ -6,7 +6,7 @@ use crate::convert::Conversions;
 use crate::precondition::check_uid;
 use crate::propose::{Change, Proposed};
 use crate::write::{Live, Proposal, WriteRequest, attributes};
-use crate::{Engine, Target, decode, object};
+use crate::{Reader, Target, Writer, decode, object};
 use pintle_apply::fieldset::FieldPath;
 use pintle_apply::managed::{ReplicasPath, scale_to_parent, scale_to_subresource};
 use pintle_kinds::ScalePaths;
@@ -54,7 +54,7 @@ fn is_typed(target: &Target) -> bool {
     target.kind_version().schema.is_go()
 }
 
-impl Engine {
+impl Reader {
     /// Returns the Scale of a parent, in the version of the request. After a write, kube-apiserver returns it without
     /// replicas in the status.
     pub fn scale_tree(&self, target: &Target, parent: &Value, is_written: bool) -> Result<Value, Status> {
@@ -69,11 +69,13 @@ impl Engine {
     }
 
     fn normalize_scale(&self, scale: &mut Value) {
-        if let Some(schema) = self.types.by_kind("autoscaling/v1", "Scale") {
+        if let Some(schema) = self.storage.types.by_kind("autoscaling/v1", "Scale") {
             typed::normalize(&schema, scale);
         }
     }
+}
 
+impl Writer {
     /// Computes the Scale that a request proposes.
     pub(crate) fn propose_scale(
         &self,
@@ -82,7 +84,7 @@ impl Engine {
         paths: &ScalePaths,
     ) -> Result<Proposal, Status> {
         let target = &request.target;
-        let body_target = self.body_target(target)?;
+        let body_target = self.storage.body_target(target)?;
         let Some(live) = live else {
             let absent = || Status::not_found(&target.kind.group_resource(), &target.name);
             // kube-apiserver decodes a body before it looks up the parent, but a patch after.
@@ -93,7 +95,7 @@ impl Engine {
                 _ => absent(),
             });
         };
-        let parent = self.to_request_version(target, &live.tree).into_owned();
+        let parent = self.reader.to_request_version(target, &live.tree).into_owned();
         let (mut old, found) = view(target, paths, &parent)?;
         if !found {
             old.set_at(&["spec", "replicas"], Value::Int(UNSET));
@@ -105,7 +107,7 @@ impl Engine {
         if !entries.is_empty() {
             old.set_at(&["metadata", "managedFields"], Value::Array(entries));
         }
-        self.normalize_scale(&mut old);
+        self.reader.normalize_scale(&mut old);
         let proposed = self.propose_on(request, &body_target, Some(&old), &Conversions::default())?;
         let Proposed { object, warnings, .. } = proposed.checked(|scale| match request.change {
             Change::Replace(_) => check_uid(target, scale, Some(live), request.dry_run),
@@ -127,13 +129,15 @@ impl Engine {
     ) -> Result<(), Status> {
         let target = &request.target;
         let scale = |parent: &Value| {
-            let (mut scale, _) = view(target, paths, &self.to_request_version(target, parent))?;
-            self.normalize_scale(&mut scale);
+            let (mut scale, _) = view(target, paths, &self.reader.to_request_version(target, parent))?;
+            self.reader.normalize_scale(&mut scale);
             Ok::<_, Status>(scale)
         };
         let (old, new) = (scale(old)?, scale(new)?);
         let attributes = attributes(request, Some(&old), &target.name);
-        self.validate_admitted(&attributes, &self.body_target(target)?, Some(&new), warnings).await
+        self.admission
+            .validate_admitted(&attributes, &self.storage.body_target(target)?, Some(&new), warnings)
+            .await
     }
 }
 

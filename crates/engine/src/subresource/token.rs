@@ -1,7 +1,7 @@
 //! `serviceaccounts/token`: signed tokens, and the objects that tokens name.
 
 use super::Access;
-use crate::{Engine, Target, environment};
+use crate::{Target, Writer, environment};
 use pintle_auth::authn::service_account::{
     BoundKind, BoundObject, BoundObjects, LAST_USED, ObjectRef, TokenSpec,
 };
@@ -30,7 +30,7 @@ fn kind() -> GroupKind {
     GroupKind::new("authentication.k8s.io", "TokenRequest")
 }
 
-impl Engine {
+impl Writer {
     /// Returns the service account that a token is requested for, after completing and validating the request.
     pub(super) fn token_account(
         &self,
@@ -46,7 +46,7 @@ impl Engine {
             errors.invalid(&Path::of("metadata").field("name"), named, why);
             return Err(Status::invalid(&kind(), &target.name, &errors));
         }
-        let Some(tree) = self.object_tree(&account)? else {
+        let Some(tree) = self.reader.object_tree(&account)? else {
             return Err(Status::not_found(&account.kind.group_resource(), &account.name));
         };
         let uid = tree.str_at(&["metadata", "uid"]);
@@ -65,7 +65,7 @@ impl Engine {
         }
         request.set_at(&["metadata", "name"], target.name.as_str().into());
         request.set_at(&["metadata", "uid"], uid.into());
-        request.set_at(&["metadata", "creationTimestamp"], self.now_text().into());
+        request.set_at(&["metadata", "creationTimestamp"], self.storage.now_text().into());
         request.remove_at(&["status"]);
         check_seconds(request)?;
         Ok(tree)
@@ -93,7 +93,7 @@ impl Engine {
             account: reference(account),
             audiences,
             seconds,
-            id: environment::new_uid(&*self.random).to_string(),
+            id: environment::new_uid(&*self.storage.random).to_string(),
             ..TokenSpec::default()
         };
         if let Some(bound) = request.at(&["spec", "boundObjectRef"]).filter(|r| !r.is_null()) {
@@ -122,7 +122,7 @@ impl Engine {
         pintle_audit::annotate("authentication.kubernetes.io/issued-credential-id", || {
             format!("JTI={}", spec.id)
         });
-        let (now, _) = self.clock.now();
+        let (now, _) = self.storage.clock.now();
         request.set_at(&["status", "token"], token.into());
         let end = Timestamp { seconds: now.saturating_add(seconds), nanos: 0 };
         request.set_at(&["status", "expirationTimestamp"], end.to_value());
@@ -134,8 +134,8 @@ impl Engine {
         let version = GroupVersion::parse(bound.str_at(&["apiVersion"])).unwrap_or_default();
         let (kind, name) = (bound.str_at(&["kind"]), bound.str_at(&["name"]));
         let get = |plural: &str, namespace: &str| {
-            let found = self.target("", "v1", plural, namespace, name);
-            let tree = found.map_or(Ok(None), |target| self.object_tree(&target))?;
+            let found = self.storage.target("", "v1", plural, namespace, name);
+            let tree = found.map_or(Ok(None), |target| self.reader.object_tree(&target))?;
             tree.ok_or_else(|| Status::not_found(&GroupResource::new("", plural), name))
         };
         let object = match (version.group.as_str(), kind) {
@@ -183,7 +183,10 @@ impl Engine {
         if name.is_empty() {
             return None;
         }
-        let node = self.target("", "v1", "nodes", "", name).and_then(|t| self.object_tree(&t).ok().flatten());
+        let node = self
+            .storage
+            .target("", "v1", "nodes", "", name)
+            .and_then(|t| self.reader.object_tree(&t).ok().flatten());
         Some(node.map_or(ObjectRef { name: name.to_string(), uid: String::new() }, |node| reference(&node)))
     }
 }
@@ -210,12 +213,12 @@ fn reference(object: &Value) -> ObjectRef {
 }
 
 /// Looks up the objects that tokens reference.
-pub struct TokenObjects(pub Arc<Engine>);
+pub struct TokenObjects(pub Arc<Writer>);
 
 impl TokenObjects {
     fn tree(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
-        let target = self.0.target("", "v1", plural, namespace, name)?;
-        self.0.object_tree(&target).ok().flatten()
+        let target = self.0.storage.target("", "v1", plural, namespace, name)?;
+        self.0.reader.object_tree(&target).ok().flatten()
     }
 }
 
@@ -245,8 +248,8 @@ impl BoundObjects for TokenObjects {
     }
 
     fn record_use(&self, namespace: &str, secret: &str, uid: &str, day: &str) {
-        let Some(target) = self.0.target("", "v1", "secrets", namespace, secret) else { return };
-        let (engine, uid, day) = (self.0.clone(), uid.to_string(), day.to_string());
+        let Some(target) = self.0.storage.target("", "v1", "secrets", namespace, secret) else { return };
+        let (writer, uid, day) = (self.0.clone(), uid.to_string(), day.to_string());
         // Ends with its one write.
         tokio::spawn(async move {
             let label = |secret: &mut Value| {
@@ -254,7 +257,7 @@ impl BoundObjects for TokenObjects {
                     secret.set_at(&["metadata", "labels", LAST_USED], day.as_str().into());
                 }
             };
-            if let Err(status) = engine.mutate(&target, Some("kube-apiserver"), label).await {
+            if let Err(status) = writer.mutate(&target, Some("kube-apiserver"), label).await {
                 tracing::warn!("cannot label a secret with the last use of its token: {}", status.message);
             }
         });

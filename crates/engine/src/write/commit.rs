@@ -3,7 +3,7 @@
 use super::{Live, Outcome, WriteRequest, Written};
 use crate::propose::Change;
 use crate::status::write_error;
-use crate::{Engine, Target, measures, metadata, object};
+use crate::{Target, Writer, measures, metadata, object};
 use bytes::Bytes;
 use pintle_cache::Object;
 use pintle_meta::Status;
@@ -11,7 +11,7 @@ use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Str, Value};
 use std::sync::Arc;
 
-impl Engine {
+impl Writer {
     /// Handles a create whose name is taken: a generated name is drawn again, a given one is refused.
     fn name_taken(&self, target: &Target, candidate: &Value, generated: bool) -> Result<Outcome, Status> {
         let resource = target.group_resource();
@@ -20,7 +20,7 @@ impl Engine {
             return if generated { Ok(Outcome::NameTaken(status)) } else { Err(status) };
         }
         let mut status = Status::already_exists(&resource, &target.name);
-        if self.live(target).ok().flatten().is_some_and(|live| metadata::is_deleting(&live.tree)) {
+        if self.reader.live(target).ok().flatten().is_some_and(|live| metadata::is_deleting(&live.tree)) {
             status.message = format!("object is being deleted: {}", status.message);
         }
         Err(status)
@@ -50,7 +50,7 @@ impl Engine {
         }
         let encoded = object::encode(&target.kind, &candidate);
         if request.dry_run {
-            if self.kept(&target.kind, &target.object_key()).is_some() {
+            if self.storage.kept(&target.kind, &target.object_key()).is_some() {
                 return self.name_taken(&target, &candidate, generated);
             }
             let object = object::unstored(&target, &encoded, &candidate, named.unwrap_or(0))?;
@@ -82,12 +82,12 @@ impl Engine {
         extra_writes: Vec<Write>,
     ) -> Result<Arc<Object>, WriteError> {
         let write = Write::put(target.store_key(), expect, encoded);
-        match self.commit_with(target, write, candidate, extra_writes.clone()).await {
+        match self.storage.commit_with(target, write, candidate, extra_writes.clone()).await {
             Err(WriteError::TooLarge { .. }) if !matches!(request.change, Change::Apply { .. }) => {
                 candidate.remove_at(&["metadata", "managedFields"]);
                 let encoded = object::encode(&target.kind, candidate);
                 let write = Write::put(target.store_key(), expect, encoded);
-                self.commit_with(target, write, candidate, extra_writes).await
+                self.storage.commit_with(target, write, candidate, extra_writes).await
             }
             outcome => outcome,
         }
@@ -115,7 +115,7 @@ impl Engine {
         let encoded = object::encode(&target.kind, &candidate);
         let is_same = encoded == *live.object.value() && !removes;
         measures::compared(is_same, began.elapsed());
-        if is_same && !self.store.is_outdated(&target.store_key()).await {
+        if is_same && !self.storage.store.is_outdated(&target.store_key()).await {
             let object = live.object;
             return Ok(written(object, false, false));
         }

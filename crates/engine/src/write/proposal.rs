@@ -5,7 +5,7 @@ use crate::convert::Conversions;
 use crate::precondition::{check_no_uid, check_uid};
 use crate::propose::{self, Change, Proposed};
 use crate::subresource::scale::ScaleProposal;
-use crate::{Engine, Target, metadata, object, ownership, subresource};
+use crate::{Target, Writer, metadata, object, ownership, subresource};
 use pintle_meta::Status;
 use pintle_schema::typed;
 use pintle_value::{Value, json};
@@ -33,7 +33,7 @@ impl Proposal {
     }
 }
 
-impl Engine {
+impl Writer {
     /// Computes what the request proposes.
     pub(super) async fn propose(
         &self,
@@ -51,9 +51,9 @@ impl Engine {
         }
         let mut conversions = Conversions::default();
         let proposed = loop {
-            let live_in_request_version = live.map(|live| self.to_request_version(target, &live.tree));
+            let live_in_request_version = live.map(|live| self.reader.to_request_version(target, &live.tree));
             let proposed = self.propose_on(request, target, live_in_request_version.as_deref(), &conversions);
-            if !conversions.make(self, &target.kind).await {
+            if !conversions.make(&self.reader, &target.kind).await {
                 break proposed;
             }
         };
@@ -79,10 +79,11 @@ impl Engine {
         live: Option<&Value>,
         conversions: &Conversions,
     ) -> Result<Proposed, Status> {
-        let now = self.now_text();
+        let now = self.storage.now_text();
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
-        let kinds = self.registry.kinds();
-        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
+        let kinds = self.storage.registry.kinds();
+        let registered =
+            |kind: &str, gv: &pintle_meta::GroupVersion| self.storage.is_built_in(&kinds, kind, gv);
         let owner = ownership::Owner { manager: &manager, now: &now };
         let cx = propose::Context { target, validation: request.validation(), registered: &registered };
         let proposed = match &request.change {

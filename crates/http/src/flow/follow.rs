@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 impl Fair {
     /// Follows the objects until the cache shuts down.
     pub async fn follow(self: Arc<Self>, engine: Arc<Engine>) {
-        let mut watcher = engine.cache.watch_all(Filter::default());
+        let mut watcher = engine.storage().cache().watch_all(Filter::default());
         self.configure(&engine);
         let mut adjust = interval_at(after(ADJUST_EVERY), ADJUST_EVERY);
         adjust.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -34,7 +34,7 @@ impl Fair {
                         Drained::Nothing => {}
                         Drained::Changed => self.configure(&engine),
                         Drained::Slow => {
-                            watcher = engine.cache.watch_all(Filter::default());
+                            watcher = engine.storage().cache().watch_all(Filter::default());
                             self.configure(&engine);
                         }
                         Drained::Closed => return,
@@ -101,7 +101,7 @@ fn drain(watcher: &mut Watcher, first: Item) -> Drained {
 }
 
 fn objects(engine: &Engine, prefix: &str) -> Vec<Value> {
-    let Some(resource) = engine.cache.resource(prefix) else { return Vec::new() };
+    let Some(resource) = engine.storage().cache().resource(prefix) else { return Vec::new() };
     let view = resource.view();
     let parsed = view.iter().filter_map(|object| json::parse(object.json()).ok());
     parsed.map(|parsed| parsed.value).collect()

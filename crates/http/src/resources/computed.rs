@@ -13,7 +13,7 @@ impl Resources {
             Action::Get => {}
             Action::List => {
                 let list = self.list_request(request, target)?;
-                let listed = self.engine.computed_list(&list, &self.components.list().await)?;
+                let listed = self.engine.reader().computed_list(&list, &self.components.list().await)?;
                 return self.list_response(request, &list.target, listed);
             }
             _ => return Err(Status::method_not_supported(&target.group_resource(), "watch")),
@@ -22,7 +22,7 @@ impl Resources {
         // kube-apiserver has the singular here.
         let resource = GroupResource { group: "".into(), resource: target.kind.singular.clone() };
         let tree = found.ok_or_else(|| Status::not_found(&resource, &target.name))?;
-        let object = self.engine.computed_object(&target, &tree)?;
+        let object = self.engine.reader().computed_object(&target, &tree)?;
         self.object_response(request, &target, &object, 200).await
     }
 }

@@ -15,13 +15,13 @@ const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
         let options = self.delete_options(request)?;
-        if options.ignore_store_read_error && self.engine.unsafe_deletion {
+        if options.ignore_store_read_error && self.engine.reader().unsafe_deletion() {
             self.authorize_unsafe(request, target).await?;
-            let status = self.engine.delete_corrupt(target).await?;
+            let status = self.engine.writer().delete_corrupt(target).await?;
             return Ok(respond::status(&status, Some(request.accept.encoding)));
         }
         let mut warnings = Vec::new();
-        let deleted = self.engine.delete(target, &options, &request.user, &mut warnings).await;
+        let deleted = self.engine.writer().delete(target, &options, &request.user, &mut warnings).await;
         let response = match deleted.map_err(|status| warned(status, target, &options))? {
             Deleted::Status(status) => {
                 let _span = pintle_trace::span("SerializeObject");
@@ -73,7 +73,8 @@ impl Resources {
         let options = self.delete_options(request)?;
         options.check_collection()?;
         let mut warnings = Vec::new();
-        let listed = self.engine.delete_collection(&list, &options, &request.user, &mut warnings).await;
+        let listed =
+            self.engine.writer().delete_collection(&list, &options, &request.user, &mut warnings).await;
         let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
         let mut response = self.list_response(request, &list.target, listed)?;
         response.warnings.append(&mut warnings);

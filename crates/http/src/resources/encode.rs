@@ -23,7 +23,7 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let _span = pintle_trace::span("SerializeObject");
         let encoding = request.accept.encoding;
-        self.engine.prepare(target, std::slice::from_ref(object)).await?;
+        self.engine.reader().prepare(target, std::slice::from_ref(object)).await?;
         if encoding == Encoding::Protobuf {
             pintle_audit::note_response_document(|| {
                 self.object_bytes(target, object, Encoding::JSON).ok().map(|bytes| bytes.to_vec())
@@ -43,7 +43,7 @@ impl Resources {
         object: &Object,
         encoding: Encoding,
     ) -> Result<Bytes, Status> {
-        if encoding == Encoding::JSON && self.engine.can_send_stored_bytes(target) {
+        if encoding == Encoding::JSON && self.engine.reader().can_send_stored_bytes(target) {
             let mut out = Vec::with_capacity(object.json_len_max().saturating_add(1));
             object.write_json(0, &mut out);
             out.push(b'\n');
@@ -57,7 +57,7 @@ impl Resources {
         }
         // An object that is not in the store cannot share its encodings.
         object.encoded(encoding_key(target.version, encoding), |object| {
-            let tree = self.engine.tree_in(target, object, object.revision())?;
+            let tree = self.engine.reader().tree_in(target, object, object.revision())?;
             let mut out = Vec::new();
             write_tree(&target.kind_version().schema, &tree, encoding, &mut out);
             Ok(exact(&out))
@@ -96,7 +96,7 @@ impl Resources {
 /// The protobuf message of an object without envelope, as in lists.
 pub(super) fn protobuf_message(engine: &Engine, target: &Target, object: &Object) -> Result<Bytes, Status> {
     object.encoded(encoding_key(target.version, Encoding::Protobuf), |object| {
-        let tree = engine.tree_in(target, object, object.revision())?;
+        let tree = engine.reader().tree_in(target, object, object.revision())?;
         let mut out = Vec::new();
         proto::encode_message(&target.kind_version().schema, &tree, &mut out);
         Ok(exact(&out))

@@ -28,7 +28,7 @@ impl Resources {
             None | Some(0) => DEFAULT_LIMIT,
             Some(number) => number.min(LIMIT_MAX),
         };
-        let history = self.engine.history(target, before, limit).await?;
+        let history = self.engine.reader().history(target, before, limit).await?;
         let body = self.write_history(target, &history)?;
         Ok(ApiResponse::new(200, "application/json", body))
     }

@@ -23,7 +23,7 @@ pub(super) const CHUNK_BYTES: usize = 16 * 1024;
 impl Resources {
     pub(super) async fn list(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
         let list = self.list_request(request, target)?;
-        let listed = self.engine.list(&list).await?;
+        let listed = self.engine.reader().list(&list).await?;
         self.list_response(request, &list.target, listed)
     }
 
@@ -48,7 +48,7 @@ impl Resources {
             return Ok(ApiResponse::new(200, media, transformer.list(listed)?));
         }
         let body = match encoding {
-            Encoding::Json { pretty } if self.engine.can_send_stored_bytes(target) => match pretty {
+            Encoding::Json { pretty } if self.engine.reader().can_send_stored_bytes(target) => match pretty {
                 false => json_list(target, listed),
                 true => pieces::body(pieces::indented(ItemChunks::new(target, listed).map(Ok)))?,
             },
@@ -140,7 +140,7 @@ fn pieces_of(
 
 /// An item as it appears in a list: built-in kinds omit its type.
 fn item_tree(engine: &Engine, target: &Target, object: &Object) -> Result<Value, Status> {
-    let mut tree = engine.tree_in(target, object, object.revision())?;
+    let mut tree = engine.reader().tree_in(target, object, object.revision())?;
     if target.kind_version().protobuf {
         tree.remove_at(&["kind"]);
         tree.remove_at(&["apiVersion"]);

@@ -20,16 +20,19 @@ impl Resources {
             Action::Create => self.create_virtual(request, target).await,
             Action::Get => {
                 let options = GetOptions::from_query(Query(&request.query));
-                let object = self.engine.get(&target, &options.resource_version).await?;
-                let parent = self.engine.tree_in(&target, &object, object.revision())?;
-                self.tree_response(request, &self.engine.scale_tree(&target, &parent, false)?, 200)
+                let object = self.engine.reader().get(&target, &options.resource_version).await?;
+                let parent = self.engine.reader().tree_in(&target, &object, object.revision())?;
+                self.tree_response(request, &self.engine.reader().scale_tree(&target, &parent, false)?, 200)
             }
             _ => {
                 let write = write_request(request, target)?;
-                let written = self.engine.write(&write).await?;
-                let parent =
-                    self.engine.tree_in(&write.target, &written.object, written.object.revision())?;
-                let scale = self.engine.scale_tree(&write.target, &parent, true)?;
+                let written = self.engine.writer().write(&write).await?;
+                let parent = self.engine.reader().tree_in(
+                    &write.target,
+                    &written.object,
+                    written.object.revision(),
+                )?;
+                let scale = self.engine.reader().scale_tree(&write.target, &parent, true)?;
                 let mut response = self.tree_response(request, &scale, 200)?;
                 response.warnings.extend(written.warnings);
                 Ok(response)
@@ -44,7 +47,7 @@ impl Resources {
         target: Target,
     ) -> Result<ApiResponse, Status> {
         let write = write_request(request, target)?;
-        let made = self.engine.create_virtual(&write, &self.access).await?;
+        let made = self.engine.writer().create_virtual(&write, &self.access).await?;
         // A result that is a failure without being an error, such as an eviction blocked by several budgets, has its
         // own code.
         let code = made.tree.at(&["code"]).and_then(Value::as_int).and_then(|code| u16::try_from(code).ok());

@@ -161,7 +161,7 @@ impl Transformer {
     }
 
     fn now(&self) -> Timestamp {
-        let (seconds, nanos) = self.engine.clock.now();
+        let (seconds, nanos) = self.engine.storage().clock().now();
         Timestamp { seconds, nanos }
     }
 
@@ -210,7 +210,7 @@ impl Transformer {
 
     /// Returns whether the request's version is the storage version.
     fn speaks_stored(&self) -> bool {
-        self.engine.can_send_stored_bytes(&self.target)
+        self.engine.reader().can_send_stored_bytes(&self.target)
     }
 }
 

@@ -38,8 +38,9 @@ impl Resources {
             return Err(Status::method_not_supported(&target.kind.group_resource(), "watch"));
         }
         let list = self.list_request(request, target)?;
-        let timeout = watch_timeout(list.options.timeout_seconds)
-            .unwrap_or_else(|| self.min_request_timeout.mul_f64(1.0 + self.engine.random.fraction()));
+        let timeout = watch_timeout(list.options.timeout_seconds).unwrap_or_else(|| {
+            self.min_request_timeout.mul_f64(1.0 + self.engine.storage().random_source().fraction())
+        });
         let frames = Frames {
             engine: self.engine.clone(),
             target: list.target.clone(),
@@ -51,7 +52,7 @@ impl Resources {
         // The time that the store takes to catch up counts.
         let now = Instant::now();
         let end = now.checked_add(timeout).unwrap_or(now);
-        let body = match self.engine.watch(&list).await {
+        let body = match self.engine.reader().watch(&list).await {
             Ok(watched) => Body::Chunks(Box::pin(Stream::new(frames, watched, bookmarks, end))),
             // An expired or unreachable revision is reported within the stream.
             Err(status) if matches!(status.code, 410 | 504) => {
@@ -271,7 +272,7 @@ impl Frames {
         Box::pin(async move {
             let mut pause = CONVERSION_RETRY;
             loop {
-                match engine.see(&target, &selection, &delivery).await {
+                match engine.reader().see(&target, &selection, &delivery).await {
                     Ok(seen) => return seen,
                     Err(why) => {
                         let resource = target.kind.store_prefix.as_str();
@@ -322,7 +323,7 @@ impl Frames {
     fn make(&self, delivery: &Delivery) -> Bytes {
         let object = delivery.object();
         let kind = delivery.kind().as_str();
-        if self.encoding.media() == Media::Json && self.engine.can_send_stored_bytes(&self.target) {
+        if self.encoding.media() == Media::Json && self.engine.reader().can_send_stored_bytes(&self.target) {
             let mut out = Vec::with_capacity(object.json_len_max().saturating_add(40));
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(kind.as_bytes());
@@ -331,7 +332,7 @@ impl Frames {
             out.extend_from_slice(b"}\n");
             return out.into();
         }
-        match self.engine.tree_in(&self.target, object, delivery.revision()) {
+        match self.engine.reader().tree_in(&self.target, object, delivery.revision()) {
             Ok(tree) => self.frame(kind, &tree),
             Err(status) => self.error(&status),
         }

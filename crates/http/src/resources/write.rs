@@ -10,7 +10,7 @@ use pintle_meta::options::{PatchOptions, Query, WriteOptions};
 impl Resources {
     pub(super) async fn write(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
         let write = write_request(request, target)?;
-        let written = self.engine.write(&write).await?;
+        let written = self.engine.writer().write(&write).await?;
         let code = if written.created { 201 } else { 200 };
         let mut response = self.object_response(request, &write.target, &written.object, code).await?;
         response.warnings.extend(written.warnings);

@@ -167,17 +167,17 @@ async fn check(documents: Vec<Document>) -> Result<Vec<Finding>, String> {
 
 /// Checks a definition and, if it is valid, registers its kind.
 async fn definition(engine: &Arc<Engine>, document: &Document) -> Finding {
-    let target = engine.target("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", "");
+    let target = engine.storage().target("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", "");
     let Some(target) = target else {
         return Finding::new(document, Outcome::Skipped("definitions are not served"));
     };
     let mut finding = create(engine, &target, document).await;
     finding.costs = costs::of(&document.tree);
     if let Outcome::Accepted(Some(accepted)) = &finding.outcome {
-        let mut kind = engine.compile(accepted);
+        let mut kind = engine.storage().compile(accepted);
         // No conversion webhook is called: objects are checked in the version in which they are written.
         kind.conversion = None;
-        if let Err(why) = engine.define(Arc::new(kind), false) {
+        if let Err(why) = engine.storage().define(Arc::new(kind), false) {
             tracing::warn!("{why}");
         }
     }
@@ -202,7 +202,7 @@ async fn resource(engine: &Arc<Engine>, document: &Document) -> Finding {
     if version.group == "kustomize.config.k8s.io" {
         return skipped("it is input of kustomize");
     }
-    let kinds = engine.registry.kinds();
+    let kinds = engine.storage().registry().kinds();
     let Some((kind, at)) = kinds.by_kind(&version, kind) else {
         return skipped("no definition of it was given");
     };
@@ -235,9 +235,9 @@ async fn create(engine: &Engine, target: &Target, document: &Document) -> Findin
         validation: Some(FieldValidation::Strict),
         user: UserInfo::new("check", &[UserInfo::MASTERS]),
     };
-    let (outcome, warnings) = match engine.write(&request).await {
+    let (outcome, warnings) = match engine.writer().write(&request).await {
         Ok(written) => {
-            let tree: Result<Value, Status> = engine.tree_in(target, &written.object, 0);
+            let tree: Result<Value, Status> = engine.reader().tree_in(target, &written.object, 0);
             (Outcome::Accepted(tree.ok()), written.warnings)
         }
         Err(mut status) => {

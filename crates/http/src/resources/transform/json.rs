@@ -78,7 +78,7 @@ impl Transformer {
             Source::Kept(object, revision) => (object, revision),
         };
         if !self.speaks_stored() || !self.target.kind.hooks.field_annotations().is_empty() {
-            self.write_metadata_tree(&self.engine.tree_in(&self.target, object, revision)?, out);
+            self.write_metadata_tree(&self.engine.reader().tree_in(&self.target, object, revision)?, out);
             return Ok(());
         }
         let Some(place) = object.metadata_place(|json| table::member(json, "metadata")) else {
@@ -94,7 +94,7 @@ impl Transformer {
             let mut part = Vec::new();
             object.write_part(place.clone(), revision, &mut part);
             let mut ordered = Vec::with_capacity(part.len());
-            typed::encode_json(&self.engine.metadata_schema, &super::read(&part)?, &mut ordered);
+            typed::encode_json(self.engine.storage().metadata_schema(), &super::read(&part)?, &mut ordered);
             Ok(ordered.into())
         };
         let ordered = match revision == object.revision() {
@@ -119,7 +119,7 @@ impl Transformer {
                 metadata.remove_at(&["annotations"]);
             }
         }
-        typed::encode_json(&self.engine.metadata_schema, &metadata, out);
+        typed::encode_json(self.engine.storage().metadata_schema(), &metadata, out);
     }
 
     /// Appends the object of a row.
@@ -148,7 +148,7 @@ impl Transformer {
         match source {
             Source::Tree(tree) => Ok(Cow::Borrowed(tree)),
             Source::Kept(object, revision) if printer.is_versioned() && !self.speaks_stored() => {
-                self.engine.tree_in(&self.target, object, revision).map(Cow::Owned)
+                self.engine.reader().tree_in(&self.target, object, revision).map(Cow::Owned)
             }
             Source::Kept(object, revision) => {
                 let read = printer.read(object.json(), revision).map(Cow::Owned);
@@ -164,7 +164,11 @@ impl Transformer {
             Source::Tree(tree) => json::print(tree, out),
             Source::Kept(object, revision) if self.speaks_stored() => object.write_json_at(revision, 0, out),
             Source::Kept(object, revision) => {
-                typed::encode_json(schema, &self.engine.tree_in(&self.target, object, revision)?, out);
+                typed::encode_json(
+                    schema,
+                    &self.engine.reader().tree_in(&self.target, object, revision)?,
+                    out,
+                );
             }
         }
         Ok(())

@@ -1,33 +1,33 @@
 //! NamespaceAutoProvision: creates the namespace that an object is created in, where there is none.
 
-use crate::{Body, Change, Engine, WriteRequest};
+use crate::{Body, Change, WriteRequest, Writer};
 use pintle_admission::{Attributes, ClusterState, Operation};
 use pintle_meta::{Reason, Status};
 use pintle_value::{Str, Value, json};
 use std::future::Future;
 use std::pin::Pin;
 
-impl Engine {
+impl Writer {
     /// Creates the namespace of a request if the plugin is enabled and the namespace does not exist.
-    pub(super) async fn provision_namespace(
+    pub(crate) async fn provision_namespace(
         &self,
         request: &Attributes<'_>,
-        object: Option<&Value>,
+        object: &Value,
     ) -> Result<(), Status> {
         let is_ours = request.operation == Operation::Create
             && !request.dry_run
             && !request.namespace.is_empty()
             && !request.is("", "namespaces");
         if !is_ours
-            || !self.admission.is_on("NamespaceAutoProvision")
-            || self.object("", "namespaces", "", request.namespace).is_some()
+            || !self.admission.plugins.is_on("NamespaceAutoProvision")
+            || self.storage.object("", "namespaces", "", request.namespace).is_some()
         {
             return Ok(());
         }
         match self.create_namespace(request.namespace).await {
             Err(status) if status.reason == Reason::AlreadyExists => Ok(()),
             Err(status) if status.reason == Reason::Forbidden => Err(status),
-            Err(status) => Err(request.forbidden(object, &status.message)),
+            Err(status) => Err(request.forbidden(Some(object), &status.message)),
             Ok(()) => Ok(()),
         }
     }
@@ -39,7 +39,7 @@ impl Engine {
         name: &'a str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>> {
         Box::pin(async move {
-            let Some(target) = self.target("", "v1", "namespaces", "", "") else { return Ok(()) };
+            let Some(target) = self.storage.target("", "v1", "namespaces", "", "") else { return Ok(()) };
             let mut object = Value::object();
             object.set_at(&["metadata", "name"], name.into());
             let mut bytes = Vec::new();
@@ -51,7 +51,7 @@ impl Engine {
                 field_manager: Str::default(),
                 user_agent: "kube-apiserver".to_string(),
                 validation: None,
-                user: self.system_user(),
+                user: self.storage.system_user(),
             };
             self.write(&request).await.map(drop)
         })

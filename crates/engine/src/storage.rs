@@ -1,0 +1,184 @@
+//! The stored objects and the kinds that are served: lookups, and conditional commits that return the committed object.
+
+use crate::environment::{Clock, Random};
+use crate::registry::{Kinds, Registry};
+use crate::{Target, decode, measures, object, object_key};
+use bytes::Bytes;
+use pintle_admission::ClusterState;
+use pintle_cache::{Cache, Object};
+use pintle_kinds::{Kind, Types};
+use pintle_meta::{GroupVersion, Timestamp};
+use pintle_schema::{Arena, NodeId, Schema};
+use pintle_store::{Expect, Op, Store, StoreFault, Write, WriteError};
+use pintle_value::Value;
+use std::sync::{Arc, OnceLock};
+
+/// The objects of a server, in the store and in memory, and their kinds.
+pub struct Storage {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) registry: Registry,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    /// The schemas of types that are not resources.
+    pub(crate) types: Types,
+    /// The schema of `metadata`, shared by all custom resources.
+    pub(crate) metadata_schema: Schema,
+    /// The form of that schema for custom resources, built when the first of them needs it.
+    pub(crate) custom_metadata: OnceLock<(Arc<Arena>, NodeId)>,
+}
+
+impl Storage {
+    /// Where objects are stored.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The objects in memory.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// The kinds that are served.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The current time.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// The random source.
+    pub fn random_source(&self) -> &dyn Random {
+        &*self.random
+    }
+
+    /// The schema of `metadata`.
+    pub fn metadata_schema(&self) -> &Schema {
+        &self.metadata_schema
+    }
+
+    pub(crate) fn kept(&self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
+        self.cache.resource(&kind.store_prefix)?.get(key)
+    }
+
+    /// Stores an object and returns it in its new state.
+    pub(crate) async fn commit(
+        &self,
+        target: &Target,
+        write: Write,
+        tree: &Value,
+    ) -> Result<Arc<Object>, WriteError> {
+        self.commit_with(target, write, tree, Vec::new()).await
+    }
+
+    /// Stores an object and, in the same transaction, the extra writes in `extra_writes`.
+    pub(crate) async fn commit_with(
+        &self,
+        target: &Target,
+        mut write: Write,
+        tree: &Value,
+        mut extra_writes: Vec<Write>,
+    ) -> Result<Arc<Object>, WriteError> {
+        let extracted = object::extract_written(&target.kind, tree);
+        let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| resource.draft(extracted));
+        if let Some(draft) = &draft {
+            write.note = draft.note();
+        }
+        let value = match &write.op {
+            Op::Put(value) => value.clone(),
+            Op::Delete => Bytes::new(),
+        };
+        let operation = if write.expect == Expect::Absent { "create" } else { "update" };
+        let _request = measures::StoreRequest::begin(target, operation);
+        let revision = if extra_writes.is_empty() {
+            self.store.write(write).await?
+        } else {
+            extra_writes.push(write);
+            let revisions = self.store.commit(extra_writes).await?;
+            revisions.last().copied().ok_or(WriteError::Unavailable(StoreFault::Stopped))?
+        };
+        if let Some(object) = draft.and_then(|draft| draft.committed().cloned()) {
+            return Ok(object);
+        }
+        // The cache was reloaded or the resource registered again during the write.
+        object::unstored(target, &value, tree, revision.0).map_err(|_| StoreFault::Stopped.into())
+    }
+
+    /// The current time in the format of metadata.
+    pub fn now_text(&self) -> String {
+        self.time_text(self.clock.now().0)
+    }
+
+    pub(crate) fn time_text(&self, seconds: i64) -> String {
+        Timestamp { seconds, nanos: 0 }.rfc3339().to_string()
+    }
+
+    pub(crate) fn is_registered(&self, kinds: &Kinds, kind: &str, version: &GroupVersion) -> bool {
+        kinds.by_kind(version, kind.strip_suffix("List").unwrap_or(kind)).is_some()
+    }
+
+    /// Returns whether a version has this built-in kind or its list kind. The internal version has all kinds of its
+    /// group.
+    pub(crate) fn is_built_in(&self, kinds: &Kinds, kind: &str, version: &GroupVersion) -> bool {
+        let kind = kind.strip_suffix("List").unwrap_or(kind);
+        if version.version == decode::INTERNAL_VERSION {
+            let is_it = |found: &Arc<Kind>| {
+                found.group == version.group && found.kind == kind && found.storage_version().schema.is_go()
+            };
+            return kinds.all().any(is_it);
+        }
+        kinds.by_kind(version, kind).is_some_and(|(found, _)| found.storage_version().schema.is_go())
+    }
+}
+
+impl Storage {
+    /// The revision of the last change of a resource's objects; `None` if it has no objects.
+    pub(crate) fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
+        let kinds = self.registry.kinds();
+        let kind = kinds.by_plural(group, plural)?;
+        self.cache.resource(&kind.store_prefix)?.changed_at()
+    }
+}
+
+impl ClusterState for Storage {
+    fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let kinds = self.registry.kinds();
+        let kind = kinds.by_plural(group, plural)?;
+        let object = self.kept(kind, &object_key(kind.namespaced, namespace, name))?;
+        object::tree(kind, &object).ok()
+    }
+
+    fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value> {
+        let kinds = self.registry.kinds();
+        let Some(kind) = kinds.by_plural(group, plural) else { return Vec::new() };
+        let Some(resource) = self.cache.resource(&kind.store_prefix) else { return Vec::new() };
+        let view = resource.view();
+        let namespace = if namespace.is_empty() { None } else { Some(namespace) };
+        view.range(namespace, None).filter_map(|object| object::tree(kind, object).ok()).collect()
+    }
+
+    fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)> {
+        let kinds = self.registry.kinds();
+        let (kind, _) = kinds.by_kind(version, kind)?;
+        Some((kind.plural.to_string(), kind.namespaced))
+    }
+
+    fn objects_in(&self, version: &GroupVersion, kind: &str, namespace: &str, name: &str) -> Vec<Value> {
+        let kinds = self.registry.kinds();
+        let Some((kind, at)) = kinds.by_kind(version, kind) else { return Vec::new() };
+        let mut objects = match name {
+            "" => self.objects(&kind.group, &kind.plural, namespace),
+            name => self.object(&kind.group, &kind.plural, namespace, name).into_iter().collect(),
+        };
+        for object in &mut objects {
+            object::convert(kind, object, kind.storage, at);
+        }
+        objects
+    }
+
+    fn random(&self) -> u64 {
+        self.random.number()
+    }
+}
