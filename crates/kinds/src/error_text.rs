@@ -285,7 +285,7 @@ impl Table {
 }
 
 /// The lines of a table that begin with a word, each with the indented lines below it.
-fn blocks(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(crate) fn blocks(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut rest = table;
     std::iter::from_fn(move || {
         let (head, after) = rest.split_once('\n')?;

@@ -37,6 +37,7 @@ static BLOCKS: LazyLock<HashMap<&'static str, Vec<Fact>>> = LazyLock::new(|| {
 
 /// Checks all facts of a block (`core/v1.Probe`) of a struct, in order.
 pub(crate) fn check(object: &Value, block: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    debug_assert!(BLOCKS.contains_key(block), "no facts of {block}");
     for fact in BLOCKS.get(block).into_iter().flatten() {
         if !fact.check(object, path, errors) {
             return;
@@ -52,7 +53,12 @@ pub(crate) fn check_fields(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    for fact in BLOCKS.get(block).into_iter().flatten().filter(|fact| fields.contains(&fact.field)) {
+    let facts = || BLOCKS.get(block).into_iter().flatten();
+    debug_assert!(
+        fields.iter().all(|field| facts().any(|fact| fact.field == *field)),
+        "no facts of {block}: {fields:?}"
+    );
+    for fact in facts().filter(|fact| fields.contains(&fact.field)) {
         fact.check(object, path, errors);
     }
 }

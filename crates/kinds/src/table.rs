@@ -1,4 +1,4 @@
-//! Tables: columns and cells of every kind. A built-in kind has a row in one of the printer lists below; custom
+//! Tables: columns and cells of every kind. The cells of built-in kinds are in `data/cells.txt`; custom
 //! resources have columns in their definitions. The `http` crate encodes Tables.
 
 mod admissionregistration;
@@ -7,9 +7,9 @@ mod apps;
 mod autoscaling;
 mod batch;
 mod cell;
+mod cells;
 mod certificates;
 mod columns;
-mod coordination;
 mod core;
 mod core_storage;
 mod custom;
@@ -19,60 +19,22 @@ mod jsonpath;
 mod jsonpath_parse;
 mod lasting;
 mod networking;
-mod node;
 mod pick;
 mod pod;
-mod policy;
 mod rbac;
 mod resource;
-mod scheduling;
 mod service;
 mod storage;
 
 use crate::{Column, Kind, KindVersion};
 use cell::{name, text};
+use cells::Cell;
 use custom::CustomColumns;
 pub use lasting::{LastingCell, LastingRow};
 use pick::Need;
 pub use pick::member;
 use pintle_meta::Timestamp;
 use pintle_value::{Value, json};
-
-/// Computes the cells of an object of the storage version at a time.
-type Cells = fn(&Value, Timestamp) -> Vec<Value>;
-
-/// How a built-in kind is printed.
-struct BuiltinPrinter {
-    /// `group/Kind`, or only the kind in the core group.
-    kind: &'static str,
-    /// The fields that its cells need in addition to name and creation time: see [`Need::add`].
-    needs: &'static [&'static str],
-    cells: Cells,
-}
-
-/// The lists of printers, one for each group.
-const PRINTERS: &[&[BuiltinPrinter]] = &[
-    core::PRINTERS,
-    core_storage::PRINTERS,
-    pod::PRINTERS,
-    service::PRINTERS,
-    admissionregistration::PRINTERS,
-    apiregistration::PRINTERS,
-    apps::PRINTERS,
-    autoscaling::PRINTERS,
-    batch::PRINTERS,
-    certificates::PRINTERS,
-    coordination::PRINTERS,
-    discovery::PRINTERS,
-    flowcontrol::PRINTERS,
-    networking::PRINTERS,
-    node::PRINTERS,
-    policy::PRINTERS,
-    rbac::PRINTERS,
-    resource::PRINTERS,
-    scheduling::PRINTERS,
-    storage::PRINTERS,
-];
 
 /// One row of a Table, without its object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,8 +56,8 @@ pub struct Printer {
 enum Form {
     /// Name and Created At.
     Plain,
-    /// The functions of a built-in kind.
-    Builtin { cells: Cells, conditions: fn(&Value) -> Vec<Value> },
+    /// The cells of a built-in kind.
+    Builtin { cells: Vec<Cell>, conditions: fn(&Value) -> Vec<Value> },
     /// The columns of a definition.
     Custom(CustomColumns),
 }
@@ -120,17 +82,16 @@ impl Printer {
     }
 
     fn builtin(name: &str) -> Self {
-        let mut need = Need::default();
-        need.add("metadata.creationTimestamp");
-        need.add("metadata.name");
-        let Some(printer) = PRINTERS.iter().flat_map(|list| list.iter()).find(|p| p.kind == name) else {
+        let Some((cells, need)) = cells::of(name) else {
+            let mut need = Need::default();
+            need.add("metadata.creationTimestamp");
+            need.add("metadata.name");
             return Printer { columns: columns::plain(), form: Form::Plain, need, order: None };
         };
-        printer.needs.iter().for_each(|path| need.add(path));
         let conditions = if name == "Pod" { pod::conditions } else { |_: &Value| Vec::new() };
         // Only flow schemas are sorted differently than by name.
         let order = (name == flowcontrol::ORDERED).then_some(flowcontrol::order as fn(&Value) -> i64);
-        let form = Form::Builtin { cells: printer.cells, conditions };
+        let form = Form::Builtin { cells, conditions };
         Printer { columns: columns::of(name), form, need, order }
     }
 
@@ -179,7 +140,9 @@ impl Printer {
         match &self.form {
             Form::Plain => Row { cells: vec![name(object), created(object)], conditions: Vec::new() },
             Form::Builtin { cells, conditions } => {
-                Row { cells: cells(object, now), conditions: conditions(object) }
+                let mut row = Row { cells: Vec::with_capacity(cells.len()), conditions: conditions(object) };
+                cells.iter().for_each(|cell| cell.write(object, now, &mut row.cells));
+                row
             }
             Form::Custom(columns) => Row { cells: columns.cells(object, now), conditions: Vec::new() },
         }

@@ -1,35 +1,22 @@
 //! Rows of API services.
 
-use super::BuiltinPrinter;
-use super::cell::{age, condition, is_set, name, text};
-use pintle_meta::Timestamp;
+use super::cell::{condition, is_set, text};
 use pintle_value::Value;
 
-pub(super) const PRINTERS: &[BuiltinPrinter] = &[BuiltinPrinter {
-    kind: "apiregistration.k8s.io/APIService",
-    needs: &["spec.service", "status.conditions"],
-    cells: api_service,
-}];
+pub(super) fn service(object: &Value) -> Value {
+    if !is_set(object, &["spec", "service"]) {
+        return text("Local");
+    }
+    let part = |key: &str| object.str_at(&["spec", "service", key]);
+    text(format!("{}/{}", part("namespace"), part("name")))
+}
 
-fn api_service(object: &Value, now: Timestamp) -> Vec<Value> {
-    let service = match is_set(object, &["spec", "service"]) {
-        false => "Local".to_string(),
-        true => {
-            let part = |key: &str| object.str_at(&["spec", "service", key]);
-            format!("{}/{}", part("namespace"), part("name"))
-        }
+pub(super) fn availability(object: &Value) -> Value {
+    let Some(condition) = condition(object.items_at(&["status", "conditions"]), "Available") else {
+        return text("Unknown");
     };
-    let available =
-        condition(object.items_at(&["status", "conditions"]), "Available").map(|condition| {
-            match (condition.str_at(&["status"]), condition.str_at(&["reason"])) {
-                (status @ "True", _) | (status, "") => status.to_string(),
-                (status, reason) => format!("{status} ({reason})"),
-            }
-        });
-    vec![
-        name(object),
-        text(service),
-        text(available.unwrap_or_else(|| "Unknown".to_string())),
-        age(object, now),
-    ]
+    match (condition.str_at(&["status"]), condition.str_at(&["reason"])) {
+        (status @ "True", _) | (status, "") => text(status),
+        (status, reason) => text(format!("{status} ({reason})")),
+    }
 }

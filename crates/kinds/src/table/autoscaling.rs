@@ -1,47 +1,10 @@
 //! Rows of autoscalers and of the `scale` subresource.
 
-use super::BuiltinPrinter;
-use super::cell::{age, int, name, quantity, scalar, text};
-use pintle_meta::Timestamp;
+use super::cell::{quantity, scalar, text};
 use pintle_value::Value;
 
-pub(super) const PRINTERS: &[BuiltinPrinter] = &[
-    BuiltinPrinter { kind: "autoscaling/HorizontalPodAutoscaler", needs: AUTOSCALER, cells: autoscaler },
-    BuiltinPrinter { kind: "autoscaling/Scale", needs: &["spec.replicas", "status.replicas"], cells: scale },
-];
-
-const AUTOSCALER: &[&str] = &[
-    "spec.scaleTargetRef",
-    "spec.minReplicas",
-    "spec.maxReplicas",
-    "spec.metrics",
-    "status.currentReplicas",
-    "status.currentMetrics",
-];
 /// How many metrics a cell contains.
 const METRICS_SHOWN: usize = 2;
-
-fn scale(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        int(object, &["spec", "replicas"]),
-        int(object, &["status", "replicas"]),
-        age(object, now),
-    ]
-}
-
-fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
-    let target = |key: &str| object.str_at(&["spec", "scaleTargetRef", key]);
-    vec![
-        name(object),
-        text(format!("{}/{}", target("kind"), target("name"))),
-        text(metrics(object.items_at(&["spec", "metrics"]), object.items_at(&["status", "currentMetrics"]))),
-        text(scalar(object.at(&["spec", "minReplicas"])).unwrap_or_else(|| "<unset>".into())),
-        int(object, &["spec", "maxReplicas"]),
-        int(object, &["status", "currentReplicas"]),
-        age(object, now),
-    ]
-}
 
 fn metrics(specs: &[Value], statuses: &[Value]) -> String {
     if specs.is_empty() {
@@ -92,4 +55,13 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
             format!("{}: {current}/{target}", spec.str_at(&[source, "name"]))
         }
     }
+}
+
+pub(super) fn scale_target(object: &Value) -> Value {
+    let target = |key: &str| object.str_at(&["spec", "scaleTargetRef", key]);
+    text(format!("{}/{}", target("kind"), target("name")))
+}
+
+pub(super) fn scale_metrics(object: &Value) -> Value {
+    text(metrics(object.items_at(&["spec", "metrics"]), object.items_at(&["status", "currentMetrics"])))
 }

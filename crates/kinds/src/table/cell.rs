@@ -54,6 +54,13 @@ pub(super) fn int(object: &Value, path: &[&str]) -> Value {
     Value::Int(number(object, path))
 }
 
+/// The object's name, marked if one of the annotations makes it the default.
+pub(super) fn default_marked(object: &Value, annotations: &[&str]) -> Value {
+    let is_default = annotations.iter().any(|key| object.str_at(&["metadata", "annotations", key]) == "true");
+    let name = object.str_at(&["metadata", "name"]);
+    text(format!("{name}{}", if is_default { " (default)" } else { "" }))
+}
+
 /// The boolean in a field, or `unset` if it is absent.
 pub(super) fn bool_or(object: &Value, path: &[&str], unset: bool) -> Value {
     Value::Bool(object.at(path).and_then(Value::as_bool).unwrap_or(unset))
@@ -120,13 +127,10 @@ pub(super) fn selector(selector: Option<&Value>) -> Value {
     }
 }
 
-/// Names and images of the containers of a pod's spec.
-pub(super) fn containers(object: &Value, spec: &[&str]) -> [Value; 2] {
+/// The names or images of the containers of a pod's spec.
+pub(super) fn containers(object: &Value, spec: &[&str], key: &str) -> Value {
     let containers = object.at(spec).map(|spec| spec.items_at(&["containers"])).unwrap_or_default();
-    ["name", "image"].map(|key| {
-        let parts: Vec<&str> = containers.iter().map(|container| container.str_at(&[key])).collect();
-        text(parts.join(","))
-    })
+    text(containers.iter().map(|container| container.str_at(&[key])).collect::<Vec<_>>().join(","))
 }
 
 /// The first items of a list with `count` items.

@@ -1,27 +1,8 @@
 //! Rows of priority and fairness.
 
-use super::BuiltinPrinter;
-use super::cell::{age, condition, int, is_set, name, number, text, text_at};
+use super::cell::{condition, int, is_set, number, text, text_at};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
-
-pub(super) const PRINTERS: &[BuiltinPrinter] = &[
-    BuiltinPrinter {
-        kind: ORDERED,
-        needs: &[
-            "spec.priorityLevelConfiguration",
-            "spec.matchingPrecedence",
-            "spec.distinguisherMethod",
-            "status.conditions",
-        ],
-        cells: flow_schema,
-    },
-    BuiltinPrinter {
-        kind: "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration",
-        needs: &["spec.type", "spec.limited"],
-        cells: priority_level,
-    },
-];
 
 /// The kind whose rows are in the order in which requests are matched.
 pub(super) const ORDERED: &str = "flowcontrol.apiserver.k8s.io/FlowSchema";
@@ -31,23 +12,19 @@ pub(super) fn order(object: &Value) -> i64 {
     number(object, &["spec", "matchingPrecedence"])
 }
 
-fn flow_schema(object: &Value, now: Timestamp) -> Vec<Value> {
-    let dangling = condition(object.items_at(&["status", "conditions"]), "Dangling");
-    let method = match is_set(object, &["spec", "distinguisherMethod"]) {
-        true => object.str_at(&["spec", "distinguisherMethod", "type"]),
-        false => "<none>",
-    };
-    vec![
-        name(object),
-        text_at(object, &["spec", "priorityLevelConfiguration", "name"]),
-        int(object, &["spec", "matchingPrecedence"]),
-        text(method),
-        age(object, now),
-        text(dangling.map_or("?", |condition| condition.str_at(&["status"]))),
-    ]
+pub(super) fn distinguisher(object: &Value) -> Value {
+    match is_set(object, &["spec", "distinguisherMethod"]) {
+        true => text_at(object, &["spec", "distinguisherMethod", "type"]),
+        false => text("<none>"),
+    }
 }
 
-fn priority_level(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn missing_level(object: &Value) -> Value {
+    let dangling = condition(object.items_at(&["status", "conditions"]), "Dangling");
+    text(dangling.map_or("?", |condition| condition.str_at(&["status"])))
+}
+
+pub(super) fn level_numbers(object: &Value, _: Timestamp) -> Vec<Value> {
     const LIMITED: &[&str] = &["spec", "limited"];
     const QUEUING: &[&str] = &["spec", "limited", "limitResponse", "queuing"];
     let number_in = |outer: &[&str], key: &str| match is_set(object, outer) {
@@ -55,12 +32,9 @@ fn priority_level(object: &Value, now: Timestamp) -> Vec<Value> {
         false => text("<none>"),
     };
     vec![
-        name(object),
-        text_at(object, &["spec", "type"]),
         number_in(LIMITED, "nominalConcurrencyShares"),
         number_in(QUEUING, "queues"),
         number_in(QUEUING, "handSize"),
         number_in(QUEUING, "queueLengthLimit"),
-        age(object, now),
     ]
 }

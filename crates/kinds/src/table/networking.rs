@@ -1,36 +1,14 @@
 //! Rows of the networking group.
 
-use super::BuiltinPrinter;
-use super::cell::{age, is_set, name, selector, text, text_at, text_or, texts};
+use super::cell::{default_marked, is_set, text};
 use super::service::load_balancer;
-use pintle_meta::Timestamp;
 use pintle_value::Value;
-
-pub(super) const PRINTERS: &[BuiltinPrinter] = &[
-    BuiltinPrinter { kind: "networking.k8s.io/IPAddress", needs: &["spec.parentRef"], cells: ip_address },
-    BuiltinPrinter {
-        kind: "networking.k8s.io/Ingress",
-        needs: &["spec.ingressClassName", "spec.rules.host", "spec.tls#", "status.loadBalancer"],
-        cells: ingress,
-    },
-    BuiltinPrinter {
-        kind: "networking.k8s.io/IngressClass",
-        needs: &["metadata.annotations", "spec"],
-        cells: ingress_class,
-    },
-    BuiltinPrinter {
-        kind: "networking.k8s.io/NetworkPolicy",
-        needs: &["spec.podSelector"],
-        cells: network_policy,
-    },
-    BuiltinPrinter { kind: "networking.k8s.io/ServiceCIDR", needs: &["spec.cidrs"], cells: service_cidr },
-];
 
 const DEFAULT_CLASS_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 /// How many hosts a cell shows.
 const HOSTS_SHOWN: usize = 3;
 
-fn ip_address(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn parent_reference(object: &Value) -> Value {
     let part = |key: &str| object.str_at(&["spec", "parentRef", key]);
     let mut parent = part("resource").to_lowercase();
     for (before, after) in [(".", part("group").to_lowercase()), ("/", part("namespace").to_string())] {
@@ -42,19 +20,7 @@ fn ip_address(object: &Value, now: Timestamp) -> Vec<Value> {
     if !is_set(object, &["spec", "parentRef"]) {
         parent = "<none>".to_string();
     }
-    // There is a cell for the age, although it has no column.
-    vec![name(object), text(parent), age(object, now)]
-}
-
-fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        text_or(object, &["spec", "ingressClassName"], "<none>"),
-        text(hosts(object.items_at(&["spec", "rules"]))),
-        text(load_balancer(object).join(",")),
-        text(if object.items_at(&["spec", "tls"]).is_empty() { "80" } else { "80, 443" }),
-        age(object, now),
-    ]
+    text(parent)
 }
 
 fn hosts(rules: &[Value]) -> String {
@@ -75,28 +41,28 @@ fn hosts(rules: &[Value]) -> String {
     }
 }
 
-fn ingress_class(object: &Value, now: Timestamp) -> Vec<Value> {
-    let is_default = object.str_at(&["metadata", "annotations", DEFAULT_CLASS_ANNOTATION]) == "true";
-    let error_text =
-        format!("{}{}", object.str_at(&["metadata", "name"]), if is_default { " (default)" } else { "" });
-    let parameters = object.at(&["spec", "parameters"]).filter(|parameters| !parameters.is_null());
-    let parameters = parameters.map(|parameters| {
-        let group = parameters.get("apiGroup").and_then(Value::as_str).map(|group| format!(".{group}"));
-        let part = |key: &str| parameters.str_at(&[key]);
-        format!("{}{}/{}", part("kind"), group.unwrap_or_default(), part("name"))
-    });
-    vec![
-        text(error_text),
-        text_at(object, &["spec", "controller"]),
-        text(parameters.unwrap_or_else(|| "<none>".to_string())),
-        age(object, now),
-    ]
+pub(super) fn ingress_class_name(object: &Value) -> Value {
+    default_marked(object, &[DEFAULT_CLASS_ANNOTATION])
 }
 
-fn network_policy(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), selector(object.at(&["spec", "podSelector"])), age(object, now)]
+pub(super) fn ingress_class_parameters(object: &Value) -> Value {
+    let Some(parameters) = object.at(&["spec", "parameters"]).filter(|parameters| !parameters.is_null())
+    else {
+        return text("<none>");
+    };
+    let group = parameters.get("apiGroup").and_then(Value::as_str).map(|group| format!(".{group}"));
+    let part = |key: &str| parameters.str_at(&[key]);
+    text(format!("{}{}/{}", part("kind"), group.unwrap_or_default(), part("name")))
 }
 
-fn service_cidr(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), text(texts(object, &["spec", "cidrs"]).join(",")), age(object, now)]
+pub(super) fn ingress_hosts(object: &Value) -> Value {
+    text(hosts(object.items_at(&["spec", "rules"])))
+}
+
+pub(super) fn ingress_address(object: &Value) -> Value {
+    text(load_balancer(object).join(","))
+}
+
+pub(super) fn ingress_ports(object: &Value) -> Value {
+    text(if object.items_at(&["spec", "tls"]).is_empty() { "80" } else { "80, 443" })
 }

@@ -1,36 +1,8 @@
 //! Rows of pods: the state of a pod from its containers.
 
-use super::BuiltinPrinter;
-use super::cell::{age, condition, filled_or, is_set, is_terminating, is_true, name, number, text};
+use super::cell::{condition, is_set, is_terminating, is_true, number, text};
 use pintle_meta::{Timestamp, duration};
 use pintle_value::Value;
-
-pub(super) const PRINTERS: &[BuiltinPrinter] = &[BuiltinPrinter { kind: "Pod", needs: POD, cells }];
-
-const POD: &[&str] = &[
-    "metadata.deletionTimestamp",
-    "spec.containers#",
-    "spec.initContainers.name",
-    "spec.initContainers.restartPolicy",
-    "spec.nodeName",
-    "spec.readinessGates.conditionType",
-    "status.phase",
-    "status.reason",
-    "status.podIPs.ip",
-    "status.nominatedNodeName",
-    "status.conditions.type",
-    "status.conditions.status",
-    "status.conditions.reason",
-    "status.containerStatuses.restartCount",
-    "status.containerStatuses.lastState.terminated.finishedAt",
-    "status.containerStatuses.state.waiting.reason",
-    "status.containerStatuses.state.running#",
-    "status.containerStatuses.state.terminated.reason",
-    "status.containerStatuses.state.terminated.signal",
-    "status.containerStatuses.state.terminated.exitCode",
-    "status.containerStatuses.ready",
-    "status.initContainerStatuses",
-];
 
 /// The reason of a pod's deletion from an unreachable node.
 const NODE_LOST: &str = "NodeLost";
@@ -68,23 +40,20 @@ impl Restarts {
     }
 }
 
-fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+/// Ready containers, status and restarts.
+pub(super) fn pod_state(object: &Value, now: Timestamp) -> Vec<Value> {
     let init = object.items_at(&["spec", "initContainers"]);
     let total =
         object.items_at(&["spec", "containers"]).len() + init.iter().filter(|c| is_sidecar(c)).count();
     let state = state(object, init);
-    let ip = object.items_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
-    vec![
-        name(object),
-        text(format!("{}/{total}", state.ready)),
-        text(state.reason),
-        text(state.restarts.error_text(now)),
-        age(object, now),
-        text(if ip.is_empty() { "<none>" } else { ip }),
-        filled_or(object, &["spec", "nodeName"], "<none>"),
-        filled_or(object, &["status", "nominatedNodeName"], "<none>"),
-        readiness_gates(object),
-    ]
+    vec![text(format!("{}/{total}", state.ready)), text(state.reason), text(state.restarts.error_text(now))]
+}
+
+pub(super) fn pod_ip(object: &Value) -> Value {
+    match object.items_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"])) {
+        "" => text("<none>"),
+        ip => text(ip),
+    }
 }
 
 /// The row's conditions: the pod has finished.
@@ -213,7 +182,7 @@ fn terminated_reason(terminated: &Value) -> String {
     }
 }
 
-fn readiness_gates(object: &Value) -> Value {
+pub(super) fn readiness_gates(object: &Value) -> Value {
     let gates = object.items_at(&["spec", "readinessGates"]);
     if gates.is_empty() {
         return text("<none>");

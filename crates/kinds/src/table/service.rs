@@ -1,33 +1,13 @@
 //! Rows of services and endpoints.
 
-use super::BuiltinPrinter;
-use super::cell::{age, labels, name, number, text, text_at, texts, with_more};
-use pintle_meta::Timestamp;
+use super::cell::{number, text, texts, with_more};
 use pintle_value::Value;
 use std::collections::BTreeSet;
-
-pub(super) const PRINTERS: &[BuiltinPrinter] = &[
-    BuiltinPrinter { kind: "Endpoints", needs: &["subsets"], cells: endpoints },
-    BuiltinPrinter { kind: "Service", needs: &["spec", "status.loadBalancer"], cells: service },
-];
 
 /// How many endpoints a cell contains.
 const ENDPOINTS_SHOWN: usize = 3;
 
-fn service(object: &Value, now: Timestamp) -> Vec<Value> {
-    let cluster_ip = object.items_at(&["spec", "clusterIPs"]).first().and_then(Value::as_str);
-    vec![
-        name(object),
-        text_at(object, &["spec", "type"]),
-        text(cluster_ip.unwrap_or("<none>")),
-        text(external_ips(object)),
-        text(ports(object.items_at(&["spec", "ports"]))),
-        age(object, now),
-        labels(object.at(&["spec", "selector"])),
-    ]
-}
-
-fn external_ips(object: &Value) -> String {
+pub(super) fn external_ips(object: &Value) -> String {
     let external = texts(object, &["spec", "externalIPs"]);
     match object.str_at(&["spec", "type"]) {
         "ClusterIP" | "NodePort" if external.is_empty() => "<none>".to_string(),
@@ -52,7 +32,7 @@ pub(super) fn load_balancer(object: &Value) -> Vec<String> {
     sorted.into_iter().map(ToString::to_string).collect()
 }
 
-fn ports(ports: &[Value]) -> String {
+pub(super) fn ports(ports: &[Value]) -> String {
     let error_text: Vec<String> = ports
         .iter()
         .map(|port| {
@@ -66,12 +46,8 @@ fn ports(ports: &[Value]) -> String {
     if error_text.is_empty() { "<none>".to_string() } else { error_text.join(",") }
 }
 
-fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), text(addresses(object.items_at(&["subsets"]))), age(object, now)]
-}
-
 /// The first addresses of all subsets, with each port.
-fn addresses(subsets: &[Value]) -> String {
+pub(super) fn addresses(subsets: &[Value]) -> String {
     if subsets.is_empty() {
         return "<none>".to_string();
     }
@@ -98,4 +74,9 @@ fn addresses(subsets: &[Value]) -> String {
 /// IPv6 addresses are in brackets.
 fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}
+
+pub(super) fn cluster_ip(object: &Value) -> Value {
+    let ip = object.items_at(&["spec", "clusterIPs"]).first().and_then(Value::as_str);
+    text(ip.unwrap_or("<none>"))
 }
