@@ -45,8 +45,16 @@ struct Current {
     cluster_id: u64,
     /// Whether etcd has no leader to follow.
     interrupted: bool,
-    /// The key of the last change, whose mod revision etcd must confirm after a break.
-    last_key: Option<Bytes>,
+    /// The last change, which etcd must confirm after a break.
+    last: Option<LastChange>,
+}
+
+/// A change that only the history that was followed has.
+#[derive(Clone)]
+struct LastChange {
+    key: Bytes,
+    revision: u64,
+    is_delete: bool,
 }
 
 impl Follower {
@@ -65,7 +73,7 @@ impl Follower {
                 sink: None,
                 cluster_id: 0,
                 interrupted: false,
-                last_key: None,
+                last: None,
             }),
             mistrust: Notify::new(),
             loads: watch::Sender::new(0),
@@ -120,7 +128,12 @@ impl Follower {
         let loaded = Snapshot::from_entries(revision, entries);
         let mut current = self.lock();
         current.cluster_id = header.cluster_id;
-        current.last_key = None;
+        let newest = loaded.iter().max_by_key(|(_, entry)| entry.modified);
+        current.last = newest.map(|(key, entry)| LastChange {
+            key: self.stored_key(key).into(),
+            revision: entry.modified.0,
+            is_delete: false,
+        });
         current.state = self.slim(&loaded);
         self.compacted.store(revision.0, Ordering::Release);
         match &current.sink {
@@ -267,9 +280,9 @@ impl Follower {
     /// Whether etcd still has the history that was followed so far: after a restore it has another one.
     async fn is_same_history(&self) -> Result<bool, CallError> {
         let applied = self.progress.applied();
-        let (cluster_id, last_key) = {
+        let (cluster_id, last) = {
             let current = self.lock();
-            (current.cluster_id, current.last_key.clone())
+            (current.cluster_id, current.last.clone())
         };
         let health = self.health_key();
         let request = RangeRequest { key: &health, limit: 1, ..RangeRequest::default() };
@@ -277,14 +290,23 @@ impl Follower {
         if now.cluster_id != cluster_id || now.revision < applied {
             return Ok(false);
         }
-        let Some(key) = last_key else { return Ok(true) };
-        let request = RangeRequest { key: &key, revision: applied, ..RangeRequest::default() };
-        match self.range(&request).await {
-            Ok(then) => Ok(then.kvs.first().is_some_and(|kv| kv.modified == applied)),
+        let Some(last) = last else { return Ok(true) };
+        match self.has_change(&last).await {
             // The watch will say whether what it needs is compacted too.
             Err(CallError::Status { code: code::OUT_OF_RANGE, .. }) => Ok(true),
-            Err(error) => Err(error),
+            known => known,
         }
+    }
+
+    /// Whether this change is in etcd's history.
+    async fn has_change(&self, change: &LastChange) -> Result<bool, CallError> {
+        let request = |revision| RangeRequest { key: &change.key, revision, ..RangeRequest::default() };
+        let then = self.range(&request(change.revision)).await?;
+        if !change.is_delete {
+            return Ok(then.kvs.first().is_some_and(|kv| kv.modified == change.revision));
+        }
+        let before = self.range(&request(change.revision.saturating_sub(1))).await?;
+        Ok(then.kvs.is_empty() && !before.kvs.is_empty())
     }
 
     /// A key that nobody writes, to ask etcd something.
@@ -309,7 +331,8 @@ impl Follower {
             if kv.modified <= applied {
                 continue;
             }
-            current.last_key = (!event.is_delete).then(|| kv.key.clone());
+            let (key, revision, is_delete) = (kv.key.clone(), kv.modified, event.is_delete);
+            current.last = Some(LastChange { key, revision, is_delete });
             if kv.key == compaction::KEY {
                 compacted = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());
             }
