@@ -3,7 +3,7 @@
 use crate::tolerations::{Toleration, merge};
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::field::quoted;
-use pintle_meta::{Quantity, Status};
+use pintle_meta::{Quantity, Status, names};
 use pintle_value::Value;
 
 const DIFFERS: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
@@ -77,8 +77,12 @@ fn class_of(
 ) -> Result<Option<Value>, Status> {
     let Some(name) = pod.at(&["spec", "runtimeClassName"]).and_then(Value::as_str) else { return Ok(None) };
     let class = cluster.object("node.k8s.io", "runtimeclasses", "", name);
-    let missing =
-        || request.forbidden(Some(pod), &format!("pod rejected: RuntimeClass {} not found", quoted(name)));
+    let missing = || match names::client_lookup_error(name) {
+        Some(why) => Status::unclassified(why),
+        None => {
+            request.forbidden(Some(pod), &format!("pod rejected: RuntimeClass {} not found", quoted(name)))
+        }
+    };
     class.map(Some).ok_or_else(missing)
 }
 
@@ -153,5 +157,8 @@ mod tests {
             let refusal = admitted(&RuntimeClass, &pods, pod, &cluster).unwrap_err();
             assert_eq!(refusal, format!("pods \"x\" is forbidden: {why}"));
         }
+        let unfit = r#"{"spec":{"runtimeClassName":"a%"}}"#;
+        let refusal = admitted(&RuntimeClass, &pods, unfit, &cluster).unwrap_err();
+        assert_eq!(refusal, r#"invalid resource name "a%": [may not contain '%']"#);
     }
 }

@@ -1,7 +1,7 @@
 //! ServiceAccount: requires an existing service account for every pod and mounts its token.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
-use pintle_meta::{GroupResource, Status};
+use pintle_meta::{GroupResource, Status, names};
 use pintle_value::{Value, json};
 
 const VOLUME_PREFIX: &str = "kube-api-access-";
@@ -87,7 +87,8 @@ fn find_account(request: &Attributes<'_>, pod: &Value, cluster: &dyn ClusterStat
         return Err(request.forbidden(Some(pod), &why));
     }
     cluster.object("", "serviceaccounts", namespace, name).ok_or_else(|| {
-        let missing = Status::not_found(&GroupResource::new("", "serviceaccount"), name).message;
+        let missing = names::client_lookup_error(name)
+            .unwrap_or_else(|| Status::not_found(&GroupResource::new("", "serviceaccount"), name).message);
         request
             .forbidden(Some(pod), &format!("error looking up service account {namespace}/{name}: {missing}"))
     })
@@ -300,6 +301,10 @@ mod tests {
             (
                 r#"{"spec":{"serviceAccountName":"none","containers":[]}}"#,
                 r#"error looking up service account n/none: serviceaccount "none" not found"#,
+            ),
+            (
+                r#"{"spec":{"serviceAccountName":"a/b","containers":[]}}"#,
+                r#"error looking up service account n/a/b: invalid resource name "a/b": [may not contain '/']"#,
             ),
             (
                 r#"{"metadata":{"annotations":{"kubernetes.io/config.mirror":"m"}},"spec":{"serviceAccountName":"default"}}"#,

@@ -3,7 +3,7 @@
 use crate::core::podspec::{options::Options, spec};
 use crate::error_text::Internal;
 use crate::fields::{int, member, opt_int, text};
-use pintle_meta::field::Named;
+use pintle_meta::field::{Named, Plain};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names, objectmeta};
 use pintle_value::{Path, Value};
@@ -24,7 +24,7 @@ pub(crate) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, error
     let Some(selector) = member(spec, "selector") else { return errors.required(&path, "") };
     validate_label_selector(Some(selector), Leniency::default(), &path, errors);
     if is_empty_selector(selector) {
-        errors.invalid(&path, selector, &format!("empty selector is invalid for {what}"));
+        errors.invalid(&path, EMPTY_SELECTOR, &format!("empty selector is invalid for {what}"));
     }
 }
 
@@ -40,6 +40,9 @@ pub(crate) fn immutable_selector(spec: &Value, old: &Value, errors: &mut FieldEr
         errors.invalid(&path.field("selector"), selector_error_text(spec), crate::check::IMMUTABLE);
     }
 }
+
+/// An empty selector in error texts: Go omits empty lists and maps.
+pub(crate) const EMPTY_SELECTOR: Plain<'_> = Plain("{}");
 
 /// Returns whether a selector is empty.
 pub(crate) fn is_empty_selector(selector: &Value) -> bool {

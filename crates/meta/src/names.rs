@@ -212,6 +212,14 @@ pub fn dns1035_label(name: &str, prefix: bool) -> Vec<String> {
     is_dns1035_label(&masked(name, prefix))
 }
 
+/// The error of client-go for a name that cannot be part of a URL. kube-apiserver's admission plugins look up missing objects
+/// with a client, so users see it.
+pub fn client_lookup_error(name: &str) -> Option<String> {
+    let why = path_segment_name(name, false);
+    (!why.is_empty())
+        .then(|| format!("invalid resource name {}: [{}]", crate::field::quoted(name), why.join(" ")))
+}
+
 /// Name check: anything that can be one segment of a URL path, as RBAC kinds have it.
 pub fn path_segment_name(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && (name == "." || name == "..") {

@@ -221,7 +221,11 @@ fn write_field(out: &mut String, field: &Value, component: Option<&Value>) {
     }
     let property = component.and_then(|c| c.at(&["properties", name]));
     write_merge_facts(&mut line, field, property);
-    if let Some(default) = property.and_then(|p| p.get("default")).filter(|d| !is_go_empty(d)) {
+    // Go's zero value as a default goes without saying, except for texts that are omitted when empty: such a default is
+    // the key of list items without the field.
+    let is_key = |default: &Value| default.as_str().is_some() && flag(field, "omitempty");
+    let default = property.and_then(|p| p.get("default"));
+    if let Some(default) = default.filter(|default| !is_go_empty(default) || is_key(default)) {
         let mut text = Vec::new();
         json::print(default, &mut text);
         _ = write!(line, " default={}", String::from_utf8_lossy(&text));

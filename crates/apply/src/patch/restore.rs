@@ -98,7 +98,7 @@ fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
             Ok(())
         }
         (Shape::Int { bits }, Value::Float(f)) if f.trunc() == *f => {
-            let whole = *f as i64;
+            let whole = go_int(*f);
             *tree = Value::Int(if *bits == 32 { i64::from(whole as i32) } else { whole });
             Ok(())
         }
@@ -106,6 +106,12 @@ fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
         _ if no_way => cannot("int64"),
         _ => Err(format!("unrecognized type: {of}")),
     }
+}
+
+/// A float as Go makes an integer of it on amd64: a number that does not fit becomes the least one, not the nearest.
+fn go_int(float: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&float) { float as i64 } else { i64::MIN }
 }
 
 /// The kind of Go value that holds this in an untyped tree.
@@ -143,6 +149,7 @@ mod tests {
                 Ok(r#"{"count":7,"ratio":1,"size":[],"unknown":{}}"#),
             ),
             (r#"{"count":null,"items":[null]}"#, Ok(r#"{"count":null,"items":[null]}"#)),
+            (r#"{"count":9223372036854775808}"#, Ok(r#"{"count":-9223372036854775808}"#)),
             (r#"{"count":7.5}"#, Err("cannot convert float64 to int64")),
             (r#"{"count":"9"}"#, Err("unrecognized type: int64")),
             (r#"{"name":9}"#, Err("cannot convert int64 to string")),

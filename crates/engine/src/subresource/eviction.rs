@@ -29,9 +29,25 @@ pub(super) fn options(eviction: &Value, name: &str, dry_run: bool) -> Result<Del
         errors.invalid(&Path::of("deleteOptions").field(unsafe_key), true, why);
         return Err(Status::invalid(&GroupKind::new("policy", "Eviction"), name, &errors));
     }
-    let mut options = DeleteOptions::from_value(given)?;
+    check_dry_run(given.items_at(&["dryRun"]), dry_run)?;
+    // These options are part of another object, so the kind that they state does not matter.
+    let mut given = given.clone();
+    given.remove_at(&["kind"]);
+    given.remove_at(&["apiVersion"]);
+    let mut options = DeleteOptions::from_value(&given)?;
     options.dry_run |= dry_run;
     Ok(options)
+}
+
+/// Refuses options whose dry run differs from that of the request.
+fn check_dry_run(given: &[Value], dry_run: bool) -> Result<(), Status> {
+    let given: Vec<&str> = given.iter().map(|value| value.as_str().unwrap_or_default()).collect();
+    if !dry_run || given.is_empty() || given == ["All"] {
+        return Ok(());
+    }
+    let given = given.join(" ");
+    let why = format!("Non-matching dry-run options in request and content: [All] and [{given}]");
+    Err(Status::unclassified(why))
 }
 
 impl Writer {
@@ -259,4 +275,28 @@ fn too_many_budgets() -> Value {
     out.set_at(&["message"], why.into());
     out.set_at(&["code"], Value::Int(500));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_value::json;
+
+    #[test]
+    fn options_in_the_eviction_agree_with_those_of_the_request() {
+        let differs = "Non-matching dry-run options in request and content: [All] and ";
+        for (given, dry_run, expected) in [
+            (r#"{}"#, false, Ok(false)),
+            (r#"{}"#, true, Ok(true)),
+            (r#"{"dryRun":["All"]}"#, true, Ok(true)),
+            (r#"{"dryRun":["All"],"kind":"Eviction"}"#, false, Ok(true)),
+            (r#"{"dryRun":["Some"]}"#, true, Err(format!("{differs}[Some]"))),
+            (r#"{"dryRun":[null,"All"]}"#, true, Err(format!("{differs}[ All]"))),
+        ] {
+            let eviction = format!(r#"{{"metadata":{{"name":"p"}},"deleteOptions":{given}}}"#);
+            let eviction = json::parse(eviction.as_bytes()).unwrap().value;
+            let options = options(&eviction, "p", dry_run);
+            assert_eq!(options.map(|o| o.dry_run).map_err(|s| s.message), expected, "{given} {dry_run}");
+        }
+    }
 }

@@ -110,8 +110,9 @@ fn validate_spec(object: &Value, options: &Options, errors: &mut FieldErrors) {
     if workload::selects_template(spec) == Some(false) {
         workload::complain_of_labels(spec, &SPEC, errors);
     }
-    if let Some(selector) = member(spec, "selector").filter(|s| workload::is_empty_selector(s)) {
-        errors.invalid(&SPEC.field("selector"), selector, "empty selector is invalid for daemonset");
+    if member(spec, "selector").is_some_and(workload::is_empty_selector) {
+        let why = "empty selector is invalid for daemonset";
+        errors.invalid(&SPEC.field("selector"), workload::EMPTY_SELECTOR, why);
     }
     workload::running_template(spec, "DaemonSet", &SPEC, options, errors);
     facts::check_fields(spec, TYPE, &["minReadySeconds"], &SPEC, errors);

@@ -43,7 +43,10 @@ impl Hooks for EndpointSlice {
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         let labels = ["metadata", "labels"];
-        ["addressType", "endpoints", "ports"].iter().any(|f| object.get(f) != old.get(f))
+        // kube-apiserver compares semantically: an empty list equals an absent one.
+        let list = |object: &'_ Value, field: &str| object.items_at(&[field]).to_vec();
+        object.get("addressType") != old.get("addressType")
+            || ["endpoints", "ports"].iter().any(|field| list(object, field) != list(old, field))
             || object.at(&labels) != old.at(&labels)
     }
 
