@@ -168,7 +168,7 @@ impl Matcher {
                 let is_there =
                     request.subresource.is_empty() || version.subresource(request.subresource).is_some();
                 // For custom resources all versions count, for built-in kinds only those that are served.
-                let counts = version.served || !version.schema.is_go();
+                let counts = version.served || !version.schema.is_built_in();
                 counts && is_there && rule.matches(request, version)
             });
             found.map(|(at, version)| place(request, at, version))

@@ -331,7 +331,7 @@ impl Conversions {
         let from = version_of(kind, tree);
         if from == to || kind.conversion.is_none() {
             let mut out = tree.clone();
-            if kind.storage_version().schema.is_go() {
+            if kind.storage_version().schema.converts_through_internal_version() {
                 // Built-in kinds only convert to and from the storage version.
                 object::convert(kind, &mut out, from, kind.storage);
                 object::convert(kind, &mut out, kind.storage, to);

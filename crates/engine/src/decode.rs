@@ -208,7 +208,7 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
 /// an empty list does not survive that.
 fn resets(body: &Value, expected: &Expected<'_>) -> bool {
     let is_empty = body.items_at(&["metadata", "managedFields"]).is_empty();
-    managed::asks_for_reset(body) && (expected.schema.is_go() || !is_empty)
+    managed::asks_for_reset(body) && (expected.schema.decodes_into_go_struct() || !is_empty)
 }
 
 /// Turns complaints into warnings. Complaints about YAML come as one text; each line becomes one warning.
@@ -304,7 +304,7 @@ fn typed_tree(
         pintle_schema::decode(schema, value, &mut strict).map(|value| (value, strict))
     };
     match parsed {
-        Parsed::Json(document, out_of_range) if schema.is_go() => {
+        Parsed::Json(document, out_of_range) if schema.decodes_into_go_struct() => {
             let decoded = typed::decode_parsed(schema, document, body).map_err(|e| e.to_string())?;
             match out_of_range.filter(|_| !is_finite(&decoded.value)) {
                 Some(error) => Err(error.to_string()),
@@ -329,14 +329,17 @@ fn typed_tree(
             Ok((value, complaints))
         }
         Parsed::Cbor(mut value) => {
-            if schema.is_go() {
+            if schema.decodes_into_go_struct() {
                 typed::restore_bytes(schema, &mut value, body)?;
             }
             let (value, strict) = untyped(value)
                 .map_err(|e| cbor_error_text::mismatch(&e, expected, cbor_error_text::string_type(body)))?;
             // Strict CBOR decoding only applies to Go types, and stops at the first unknown field.
-            let unknown =
-                if schema.is_go() { cbor::unknown_field_index(body, &strict.unknown) } else { None };
+            let unknown = if schema.decodes_into_go_struct() {
+                cbor::unknown_field_index(body, &strict.unknown)
+            } else {
+                None
+            };
             let complaint = |index| format!("cbor: found unknown field at map element index {index}");
             Ok((value, unknown.map(complaint).into_iter().collect()))
         }

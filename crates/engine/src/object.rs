@@ -221,7 +221,7 @@ impl Extract for KindExtract {
                 return (Extracted::default(), Standing::Unreadable(why.into()));
             }
         };
-        if self.0.storage_version().schema.is_go() {
+        if self.0.storage_version().schema.converts_through_internal_version() {
             return (extract_written(&self.0, &parsed), standing(&self.0, value));
         }
         let Some(from) = own_version(&self.0, &parsed) else {
@@ -266,7 +266,7 @@ pub(crate) fn convert(kind: &Kind, tree: &mut Value, from: usize, to: usize) {
     let (Some(from), Some(to)) = (kind.versions.get(from), kind.versions.get(to)) else { return };
     kind.hooks.convert(tree, from, to);
     tree.set_at(&["apiVersion"], crate::decode::api_version(&to.group, &to.name).into());
-    if !to.schema.is_go() {
+    if to.schema.validates_objects() {
         prune(&to.schema, tree);
     }
 }

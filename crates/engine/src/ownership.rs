@@ -193,8 +193,8 @@ impl Versions for TargetVersions<'_> {
 
     /// The converter of a custom resource only knows the versions of its definition and refuses others.
     fn unknown_version(&self, api_version: &str) -> Option<String> {
-        let is_go = self.target.kind_version().schema.is_go();
-        (!is_go).then(|| invalid_version(api_version))
+        let converts_all = self.target.kind_version().schema.converts_through_internal_version();
+        (!converts_all).then(|| invalid_version(api_version))
     }
 
     fn unappliable(&self) -> Option<String> {
@@ -207,9 +207,11 @@ impl Versions for TargetVersions<'_> {
     fn filter(&self, api_version: &str) -> Option<&Filter> {
         let version = self.target.kind_version();
         let is_own = crate::decode::api_version(&version.group, &version.name) == api_version;
-        self.filter
-            .as_ref()
-            .filter(|_| is_own || self.target.subresource == "status" || version.schema.is_go())
+        self.filter.as_ref().filter(|_| {
+            is_own
+                || self.target.subresource == "status"
+                || version.schema.converts_through_internal_version()
+        })
     }
 }
 

@@ -165,7 +165,7 @@ fn patch_document(
         let merged = parsed.as_ref().map(|parsed| &parsed.value);
         patch::written::written(&version.schema, live, patched, merged)
     };
-    if version.schema.is_go() && patched.as_object().is_some_and(|map| !has_version(map)) {
+    if version.schema.decodes_into_go_struct() && patched.as_object().is_some_and(|map| !has_version(map)) {
         let patch_text = written(&patched);
         return Ok(Patched { decoded: without_version(&patched, complaints), patch_text });
     }

@@ -125,11 +125,13 @@ impl Storage {
         let kind = kind.strip_suffix("List").unwrap_or(kind);
         if version.version == decode::INTERNAL_VERSION {
             let is_it = |found: &Arc<Kind>| {
-                found.group == version.group && found.kind == kind && found.storage_version().schema.is_go()
+                found.group == version.group
+                    && found.kind == kind
+                    && found.storage_version().schema.is_built_in()
             };
             return kinds.all().any(is_it);
         }
-        kinds.by_kind(version, kind).is_some_and(|(found, _)| found.storage_version().schema.is_go())
+        kinds.by_kind(version, kind).is_some_and(|(found, _)| found.storage_version().schema.is_built_in())
     }
 }
 

@@ -241,7 +241,7 @@ fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schem
         verbs: Verbs::default(),
         storage_version_hash: Str::default(),
         store_prefix: parent.store_prefix.clone(),
-        rules: Rules { unappliable: !parent.storage_version().schema.is_go(), ..Rules::default() },
+        rules: Rules { unappliable: !parent.storage_version().schema.is_built_in(), ..Rules::default() },
         hooks: &NoHooks,
         conversion: None,
         definition: Str::default(),

@@ -32,7 +32,11 @@ impl Target {
     /// The index of the version that a write works in, from the live object to validation: the version of the request,
     /// or for built-in kinds the storage version, which their hooks expect.
     pub fn working(&self) -> usize {
-        if self.kind_version().schema.is_go() { self.kind.storage } else { self.version }
+        if self.kind_version().schema.converts_through_internal_version() {
+            self.kind.storage
+        } else {
+            self.version
+        }
     }
 
     /// The version that a write works in.

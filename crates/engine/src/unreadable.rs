@@ -52,7 +52,7 @@ impl Storage {
     pub fn has_unreadable_values(&self) -> bool {
         let kinds = self.registry.kinds();
         kinds.all().any(|kind| {
-            let is_builtin = kind.storage_version().schema.is_go();
+            let is_builtin = kind.storage_version().schema.is_built_in();
             let resource =
                 self.cache.resource(&kind.store_prefix).filter(|resource| resource.may_have_unreadable());
             resource.is_some_and(|resource| {
@@ -141,7 +141,7 @@ impl Reader {
     /// The error for a watch whose initial list fails with `unlisted`.
     pub(crate) fn cannot_follow(&self, target: &Target, unlisted: &Status) -> Status {
         let gvk = target.kind_version().gvk(&target.kind);
-        let of = match target.kind_version().schema.is_go() {
+        let of = match target.kind_version().schema.is_built_in() {
             // The internal Go type of kube-apiserver, in a package named after the group.
             true => {
                 let package = target.kind.group.split('.').next().filter(|name| !name.is_empty());

@@ -34,7 +34,7 @@ pub(crate) fn create(target: &Target, object: &Value, namespace: &Namespace<'_>)
 /// Adds the errors of finalizers without a domain after the other errors of the metadata, as kube-apiserver does,
 /// unless the kind's own validation has already reported them.
 fn add_core_finalizers(kind: &Kind, meta: &Value, at: usize, errors: &mut FieldErrors) {
-    let has_rule = kind.storage_version().schema.is_go() && kind.hooks.knows_finalizers();
+    let has_rule = kind.storage_version().schema.is_built_in() && kind.hooks.knows_finalizers();
     if !has_rule || !kind.hooks.validates_metadata() {
         return;
     }
@@ -49,7 +49,7 @@ fn add_core_finalizers(kind: &Kind, meta: &Value, at: usize, errors: &mut FieldE
 /// Validates a custom resource against its schema; built-in kinds are validated by their hooks.
 fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let schema = &target.working_version().schema;
-    if schema.is_go() {
+    if !schema.validates_objects() {
         return;
     }
     let (arena, root) = (schema.arena(), schema.root());
@@ -131,7 +131,7 @@ pub(crate) fn update(
     errors.0.append(&mut refused.0);
     if kind.hooks.validates_changed_metadata(target.scope()) {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
-        if kind.storage_version().schema.is_go() && kind.hooks.knows_finalizers() {
+        if kind.storage_version().schema.is_built_in() && kind.hooks.knows_finalizers() {
             objectmeta::validate_core_finalizers(meta, &path, &mut errors);
         }
     }

@@ -65,7 +65,7 @@ enum Form {
 impl Printer {
     /// The printer of a kind's version.
     pub fn of(kind: &Kind, version: &KindVersion) -> Self {
-        if !version.schema.is_go() {
+        if !version.schema.is_built_in() {
             return Printer::custom(&version.columns);
         }
         let group = if kind.group.is_empty() { String::new() } else { format!("{}/", kind.group) };
@@ -74,7 +74,7 @@ impl Printer {
 
     /// The printer of the `scale` subresource of a version.
     pub fn scale(version: &KindVersion) -> Self {
-        if version.schema.is_go() {
+        if version.schema.is_built_in() {
             return Printer::builtin("autoscaling/Scale");
         }
         let scale = version.subresource("scale").and_then(|sub| sub.scale.clone()).unwrap_or_default();

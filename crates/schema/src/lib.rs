@@ -17,7 +17,7 @@ pub fn decode(
     tree: pintle_value::Value,
     strict: &mut typed::Strict,
 ) -> Result<pintle_value::Value, typed::TypeError> {
-    if schema.is_go() {
+    if schema.decodes_into_go_struct() {
         typed::decode_written(schema, tree, strict)
     } else {
         structural::decode(schema, tree, strict)
@@ -31,7 +31,7 @@ pub fn decode_applied(
     tree: pintle_value::Value,
     strict: &mut typed::Strict,
 ) -> Result<pintle_value::Value, typed::TypeError> {
-    match schema.is_go() {
+    match schema.decodes_into_go_struct() {
         true => decode(schema, tree, strict),
         false => structural::decode_applied(schema, tree),
     }
@@ -39,7 +39,7 @@ pub fn decode_applied(
 
 /// Drops what an apply left in a custom resource: unknown fields, and disallowed nulls.
 pub fn coerce(schema: &Schema, tree: &mut pintle_value::Value) {
-    if !schema.is_go() {
+    if schema.validates_objects() {
         structural::coerce(schema, tree);
     }
 }

@@ -214,9 +214,36 @@ impl Schema {
         Schema::new(Arc::clone(&self.compiled().arena), id)
     }
 
-    /// Whether trees follow the rules of a Go type; those of custom resources follow their schema alone.
-    pub fn is_go(&self) -> bool {
+    /// Whether the schema is that of a Go type of kube-apiserver. The functions below name what follows from that.
+    fn has_go_type(&self) -> bool {
         matches!(&self.node().shape, Shape::Struct(s) if !s.go_name.is_empty())
+    }
+
+    /// Whether the type is compiled into kube-apiserver, which then has names, printers and rules of its own for it.
+    pub fn is_built_in(&self) -> bool {
+        self.has_go_type()
+    }
+
+    /// Whether documents are decoded into a Go struct, with its zero values and error texts. The documents of custom
+    /// resources stay maps.
+    pub fn decodes_into_go_struct(&self) -> bool {
+        self.has_go_type()
+    }
+
+    /// Whether members are written in the order of the type's fields. The members of custom resources are sorted.
+    pub fn has_field_order(&self) -> bool {
+        self.has_go_type()
+    }
+
+    /// Whether objects are validated against the schema and pruned to its fields. Hooks validate built-in kinds.
+    pub fn validates_objects(&self) -> bool {
+        !self.has_go_type()
+    }
+
+    /// Whether any version converts to any other by way of an internal version, for which the storage version stands
+    /// here.
+    pub fn converts_through_internal_version(&self) -> bool {
+        self.has_go_type()
     }
 
     /// Whether some part is a `RawExtension`, whose text matters.

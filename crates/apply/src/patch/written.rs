@@ -8,7 +8,7 @@ use pintle_value::{Value, json};
 /// what it names, even if the value is unchanged.
 pub fn written(schema: &Schema, live: &Value, patched: &Value, merged: Option<&Value>) -> String {
     let mut out = Vec::new();
-    let root = schema.is_go().then(|| schema.root());
+    let root = schema.has_field_order().then(|| schema.root());
     let touched = merged.map_or(Touched::IfChanged, |patch| Touched::By(Some(patch)));
     Writer { schema }.value(root, Some(live), touched, patched, &mut out);
     String::from_utf8_lossy(&out).into_owned()

@@ -193,7 +193,7 @@ impl Admission {
         let version = GroupVersion::parse(params.str_at(&["apiVersion"])).unwrap_or_default();
         let kinds = self.storage.registry.kinds();
         let kind = kinds.by_kind(&version, params.str_at(&["kind"]));
-        if kind.is_some_and(|(kind, _)| kind.storage_version().schema.is_go()) {
+        if kind.is_some_and(|(kind, _)| kind.storage_version().schema.decodes_into_go_struct()) {
             for key in ["apiVersion", "kind"] {
                 params.remove_at(&[key]);
             }
@@ -353,7 +353,7 @@ impl Question<'_> {
     /// converter only handles the object's own version, and it cannot convert scales of custom resources at all.
     fn refused_conversion(&self) -> Option<String> {
         let (own, matched) = (self.request.kind_in(self.request.version), &self.asked.matched.kind);
-        if !self.request.version.schema.is_go() {
+        if !self.request.version.schema.converts_through_internal_version() {
             let is_other = matched.kind != self.request.kind.kind;
             let why =
                 || format!("request to convert CR to an invalid group/version: {}", own.group_version());

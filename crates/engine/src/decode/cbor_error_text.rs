@@ -7,7 +7,7 @@ use pintle_value::{Value, cbor};
 /// Builds the CBOR decoder's error for a value of another type than its field. The error names the type of the value,
 /// but of its position only the field of the outermost struct.
 pub(super) fn mismatch(error: &typed::TypeError, expected: &Expected<'_>, string: &str) -> String {
-    let Some(mismatch) = error.mismatch().filter(|_| expected.schema.is_go()) else {
+    let Some(mismatch) = error.mismatch().filter(|_| expected.schema.decodes_into_go_struct()) else {
         return error.to_string();
     };
     let found = match mismatch.found.as_str() {
@@ -29,7 +29,7 @@ pub(super) fn mismatch(error: &typed::TypeError, expected: &Expected<'_>, string
 }
 
 pub(super) fn undecodable(error: &cbor::DecodeError, expected: &Expected<'_>) -> String {
-    match error.field().filter(|field| !field.is_empty() && expected.schema.is_go()) {
+    match error.field().filter(|field| !field.is_empty() && expected.schema.decodes_into_go_struct()) {
         Some(field) => {
             let place = format!("Go struct field {}.{}.{field}", expected.version, expected.kind);
             error.message().replacen("Go value", &place, 1).replacen(

@@ -51,7 +51,7 @@ fn dotted(path: &[Str]) -> String {
 
 /// Returns whether the parent is a built-in kind, whose fields are typed.
 fn is_typed(target: &Target) -> bool {
-    target.kind_version().schema.is_go()
+    target.kind_version().schema.decodes_into_go_struct()
 }
 
 impl Reader {

@@ -24,7 +24,9 @@ pub(super) fn json(fixture: &Fixture, input: &Input) -> Result<(), String> {
         let again = json_codec::parse(&pretty).map_err(|e| format!("what we wrote we cannot read: {e}"))?;
         same("parse, print with indent, parse", &settled(&parsed.value), &settled(&again.value))?;
     }
-    let Some(kind) = fixture.kind(part(input, 0)).filter(|kind| kind.schema.is_go()) else { return Ok(()) };
+    let Some(kind) = fixture.kind(part(input, 0)).filter(|kind| kind.schema.decodes_into_go_struct()) else {
+        return Ok(());
+    };
     let Ok(decoded) = typed::decode_json(&kind.schema, body) else { return Ok(()) };
     let mut written = Vec::new();
     typed::encode_json(&kind.schema, &decoded.value, &mut written);
@@ -94,7 +96,9 @@ pub(super) fn protobuf_seed(fixture: &Fixture, random: &mut Random) -> Input {
 
 pub(super) fn protobuf(fixture: &Fixture, input: &Input) -> Result<(), String> {
     let bytes = part(input, 1);
-    let Some(kind) = fixture.kind(part(input, 0)).filter(|kind| kind.schema.is_go()) else { return Ok(()) };
+    let Some(kind) = fixture.kind(part(input, 0)).filter(|kind| kind.schema.decodes_into_go_struct()) else {
+        return Ok(());
+    };
     if let Ok(envelope) = proto::open(bytes) {
         // Only that it ends: what is in it is the next line's business.
         _ = proto::decode(&kind.schema, &envelope);

@@ -265,7 +265,7 @@ fn direct(random: &mut Random, patch: &mut Value) {
 
 pub(super) fn strategic(fixture: &Fixture, input: &Input) -> Result<(), String> {
     let kind = fixture.kind(input.first().map(Vec::as_slice).unwrap_or_default());
-    let Some(kind) = kind.filter(|kind| kind.schema.is_go()) else { return Ok(()) };
+    let Some(kind) = kind.filter(|kind| kind.schema.decodes_into_go_struct()) else { return Ok(()) };
     let (Some(document), Some(patch)) = (tree(input, 1), tree(input, 2)) else { return Ok(()) };
     let Ok(document) = typed::decode(&kind.schema, document, None) else { return Ok(()) };
     let Ok(once) = patch::strategic::apply(document.clone(), patch.clone(), &kind.schema) else {

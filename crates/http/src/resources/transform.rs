@@ -186,7 +186,7 @@ impl Transformer {
 
     /// The error for a list that is requested as a single object.
     fn is_a_list(&self) -> Status {
-        let type_ = go_type(&self.target.kind, self.is_go(), true);
+        let type_ = go_type(&self.target.kind, self.is_built_in(), true);
         let why =
             format!("you requested PartialObjectMetadata, but the requested object is a list ({type_})");
         Status::new(406, Reason::NotAcceptable, why)
@@ -194,7 +194,7 @@ impl Transformer {
 
     /// The error for a single object that is requested as a list.
     fn is_no_list(&self) -> Status {
-        if !self.is_go() {
+        if !self.is_built_in() {
             return Status::unclassified("content is not a list");
         }
         let type_ = go_type(&self.target.kind, true, false);
@@ -204,8 +204,8 @@ impl Transformer {
         Status::new(406, Reason::NotAcceptable, why)
     }
 
-    fn is_go(&self) -> bool {
-        self.target.kind_version().schema.is_go()
+    fn is_built_in(&self) -> bool {
+        self.target.kind_version().schema.is_built_in()
     }
 
     /// Returns whether the request's version is the storage version.

@@ -6,7 +6,7 @@ use pintle_value::{Str, Value, base64, cbor};
 
 /// Appends `tree` as one item, without the tag that says what it is.
 pub fn encode_cbor(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
-    match schema.is_go() {
+    match schema.decodes_into_go_struct() {
         true => item(schema.arena(), schema.root(), tree, out),
         // Custom resources hold what was sent: bytes are text in them.
         false => cbor::encode_item(tree, out),

@@ -85,7 +85,7 @@ impl Transformer {
             out.extend_from_slice(b"{}");
             return Ok(());
         };
-        if self.is_go() {
+        if self.target.kind_version().schema.has_field_order() {
             object.write_part(place, revision, out);
             return Ok(());
         }
