@@ -114,7 +114,7 @@ impl Components {
     }
 }
 
-/// As much of a body as is shown.
+/// How much of a body the message quotes.
 async fn read_beginning(body: BackendBody) -> String {
     let mut body = Limited::new(body, ANSWER_BYTES_MAX);
     let mut text = Vec::new();

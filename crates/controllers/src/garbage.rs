@@ -1,6 +1,6 @@
 //! Garbage collection: dependents follow their owners, in the background, in the foreground, or are orphaned.
 //!
-//! A graph of owner references is kept from the change feed; what it says is checked against the cache before
+//! The collector builds a graph of owner references from the change feed and checks it against the cache before
 //! anything is deleted.
 
 mod graph;

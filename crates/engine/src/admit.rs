@@ -1,6 +1,6 @@
-//! Admission of a request: the built-in plugins, then policies and webhooks, which others write and which are waited for.
+//! Admission of a request: the built-in plugins, then the policies and webhooks that are configured as objects.
 //!
-//! Where nobody has configured any, a request asks the plugins and nothing more.
+//! If there are none of those, only the plugins run.
 
 mod cached;
 mod calls;
@@ -47,7 +47,7 @@ pub struct Admission {
 
 impl Admission {
     /// Returns whether policies or webhooks are configured in addition to the plugins.
-    pub(crate) fn asks_others(&self) -> bool {
+    pub(crate) fn has_policies_or_webhooks(&self) -> bool {
         self.mutating_webhooks().is_some()
             || self.validating_webhooks().is_some()
             || self.mutating_policies().is_some()

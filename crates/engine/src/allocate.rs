@@ -1,8 +1,8 @@
-//! What is stored along with an object, in one transaction: the addresses and node ports of a service, and what an
-//! object uses of its quotas. A write that loses a race for any of them is tried again from the beginning.
+//! Writes in the same transaction as an object: the addresses and node ports of a service, and the quota usage of an
+//! object. A write that loses a race for any of them starts again from the beginning.
 //!
-//! An address that is taken is an IPAddress; node ports that are taken are bits of one value, which is changed only as it
-//! was read. So two services can never get the same one, whatever happens in between.
+//! An allocated address is an IPAddress object. All allocated node ports are bits of one value, and each change of it
+//! expects the revision that was read, so two services never get the same port.
 
 mod ports;
 mod quota;
@@ -42,7 +42,8 @@ impl Writer {
             ranges: &self.service_ranges,
             dry_run: request.dry_run,
             ip_taken: &|ip| {
-                self.address(ip).is_some_and(|target| self.storage.kept(&target.kind, &target.name).is_some())
+                self.address(ip)
+                    .is_some_and(|target| self.storage.cached(&target.kind, &target.name).is_some())
             },
             port_taken: &|port| taken.ports.contains(&port),
             random: &mut || self.storage.random.number(),
@@ -111,8 +112,8 @@ impl Writer {
 
     fn delete_address(&self, ip: IpAddr) -> Option<Write> {
         let target = self.address(ip)?;
-        let kept = self.storage.kept(&target.kind, &target.name)?;
-        Some(Write::delete(target.store_key(), Expect::Revision(Revision(kept.revision()))))
+        let cached = self.storage.cached(&target.kind, &target.name)?;
+        Some(Write::delete(target.store_key(), Expect::Revision(Revision(cached.revision()))))
     }
 
     /// Allocates addresses and ports that services have without a record, and releases records that no service has.
@@ -124,7 +125,7 @@ impl Writer {
             for ip in addresses(Some(service)) {
                 let known = self
                     .address(ip)
-                    .is_some_and(|target| self.storage.kept(&target.kind, &target.name).is_some());
+                    .is_some_and(|target| self.storage.cached(&target.kind, &target.name).is_some());
                 writes.extend(self.put_address(ip, service).filter(|_| !known));
             }
         }

@@ -1,7 +1,7 @@
 //! From one version of a kind to another: within the server, or by the webhook that the kind's definition names.
 //!
-//! Webhooks can only be waited for. Code that cannot wait finds what they made: beside the kept object (`prepare`,
-//! then `tree_in`), or in `Conversions`, which notes what is missing so that the code can be run again.
+//! A webhook call is asynchronous. Synchronous code reads conversions that were made before: they are cached beside the
+//! object (`prepare`, then `tree_in`), or in `Conversions`, which records what is missing so that the code can run again.
 
 mod in_flight_conversions;
 mod metrics;
@@ -159,7 +159,7 @@ impl Reader {
         let converted = match target.kind.conversion {
             Some(_) if stored_version(&target.kind, object) != target.version => {
                 let found = object.converted(slot(target.version));
-                Some(found.ok_or_else(|| Status::internal("an object is shown before it is converted"))?)
+                Some(found.ok_or_else(|| Status::internal("an object is encoded before it is converted"))?)
             }
             _ => None,
         };

@@ -111,7 +111,7 @@ impl Storage {
     }
 }
 
-/// Where definitions are kept.
+/// The store prefix of definitions.
 const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
 impl Writer {
@@ -131,7 +131,7 @@ impl Storage {
     pub fn definition_of(&self, kind: &Kind) -> Option<Value> {
         let kinds = self.registry.kinds();
         let definitions = kinds.by_plural("apiextensions.k8s.io", "customresourcedefinitions")?;
-        let object = self.kept(definitions, &format!("{}.{}", kind.plural, kind.group))?;
+        let object = self.cached(definitions, &format!("{}.{}", kind.plural, kind.group))?;
         crate::object::tree(definitions, &object).ok()
     }
 }

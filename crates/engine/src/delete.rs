@@ -22,7 +22,7 @@ use std::time::Duration;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What came of a deletion.
+/// The result of a deletion.
 pub enum Deleted {
     /// The object is deleted, and its kind answers with a `Status`.
     Status(Box<Status>),
@@ -47,7 +47,7 @@ struct Deletion<'a> {
 
 /// The next step of a deletion.
 enum Step {
-    /// The object goes now.
+    /// Remove the object now.
     Remove,
     /// Store the object in this state; it waits for its finalizers or its grace period.
     Mark(Value),
@@ -336,7 +336,7 @@ impl Writer {
         }
         match self.mark(target, live, marked.clone(), dry_run).await? {
             Attempt::Done(Deleted::Object { object, .. }) => {
-                if self.admission.asks_others() {
+                if self.admission.has_policies_or_webhooks() {
                     self.admit_deletion(deletion, effective, &object::tree(&target.kind, &object)?, warnings)
                         .await?;
                 }
@@ -402,9 +402,9 @@ impl Writer {
     /// Deletes an object that cannot be decoded. Refuses to delete one that can be decoded.
     pub async fn delete_corrupt(&self, target: &Target) -> Result<Status, Status> {
         target.check_path_name()?;
-        let kept = self.storage.kept(&target.kind, &target.object_key());
-        let fault = match kept {
-            Some(kept) => self.reader.convert_all(target, &[kept]).await.into_first(),
+        let cached = self.storage.cached(&target.kind, &target.object_key());
+        let fault = match cached {
+            Some(cached) => self.reader.convert_all(target, &[cached]).await.into_first(),
             None => None,
         };
         let Some(Fault { object, .. }) = fault else {

@@ -81,7 +81,7 @@ impl Reader {
             return None;
         }
         let namespace = self.storage.target("", "v1", "namespaces", "", &target.namespace)?;
-        self.storage.kept(&namespace.kind, &namespace.object_key()).map(|object| object.created())
+        self.storage.cached(&namespace.kind, &namespace.object_key()).map(|object| object.created())
     }
 }
 

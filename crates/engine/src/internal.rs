@@ -175,7 +175,7 @@ impl Writer {
         crate::measures::self_request(target, "POST");
         let kind = &target.kind;
         let target = target.named(tree.str_at(&["metadata", "name"]));
-        if self.storage.kept(kind, &target.object_key()).is_some() {
+        if self.storage.cached(kind, &target.object_key()).is_some() {
             return Ok(());
         }
         metadata::fill_system_fields(

@@ -1,7 +1,7 @@
 //! The pipelines: every read, write, deletion and watch of API objects.
 //!
-//! `write.rs` is every mutation top to bottom, `propose.rs` what the object would become, `delete.rs` how
-//! objects go, `read.rs` get and list. Knows no HTTP; answers are objects or a `Status`.
+//! `write.rs` is every mutation top to bottom, `propose.rs` computes the requested object, `delete.rs` deletes, `read.rs`
+//! is get and list. The engine does not know HTTP; its answers are objects or a `Status`.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

@@ -39,7 +39,7 @@ impl Reader {
     /// The live object of `target`: the cached object and its tree with resourceVersion.
     pub(crate) fn live(&self, target: &Target) -> Result<Option<Live>, Status> {
         target.check_path_name()?;
-        let Some(object) = self.storage.kept(&target.kind, &target.object_key()) else { return Ok(None) };
+        let Some(object) = self.storage.cached(&target.kind, &target.object_key()) else { return Ok(None) };
         if let Some(why) = object.unreadable() {
             return Err(self.cannot_show(target, &object, why));
         }
@@ -101,7 +101,7 @@ impl Reader {
         if wanted > 0 {
             wait_for(&*self.storage.resource(target)?, wanted).await?;
         }
-        let found = self.storage.kept(&target.kind, &target.object_key());
+        let found = self.storage.cached(&target.kind, &target.object_key());
         let found = found.ok_or_else(|| Status::not_found(&target.group_resource(), &target.name))?;
         // Without resourceVersion kube-apiserver reads from the store and calls a conversion webhook again; its cache
         // only serves reads with a resourceVersion.

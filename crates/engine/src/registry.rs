@@ -1,6 +1,6 @@
-//! The live kinds: which resource of which group and version is served right now.
+//! The kinds that are served at the moment, by group, version and resource.
 //!
-//! Persistent maps: a moment costs nothing to hold, and a change costs the same however many kinds there are.
+//! The maps are persistent: a snapshot is cheap to hold, and the cost of a change hardly depends on the number of kinds.
 
 use arc_swap::ArcSwap;
 use imbl::{OrdMap, OrdSet};

@@ -59,7 +59,8 @@ impl Storage {
         &self.metadata_schema
     }
 
-    pub(crate) fn kept(&self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
+    /// An object as it is in the cache.
+    pub(crate) fn cached(&self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
         self.cache.resource(&kind.store_prefix)?.get(key)
     }
 
@@ -148,7 +149,7 @@ impl ClusterState for Storage {
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let kinds = self.registry.kinds();
         let kind = kinds.by_plural(group, plural)?;
-        let object = self.kept(kind, &object_key(kind.namespaced, namespace, name))?;
+        let object = self.cached(kind, &object_key(kind.namespaced, namespace, name))?;
         object::tree(kind, &object).ok()
     }
 

@@ -7,7 +7,7 @@ use pintle_meta::{GroupKind, GroupResource, Status, names};
 use pintle_value::Str;
 use std::sync::Arc;
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Clone)]
 pub struct Target {
     /// The kind.

@@ -36,11 +36,11 @@ const DEFINITION_ENDING: &str = "create not allowed while custom resource defini
 #[derive(Default)]
 pub(crate) struct ContentionLock(tokio::sync::Mutex<()>);
 
-/// A write and who asks for it.
+/// A request to write an object.
 pub struct WriteRequest {
-    /// What is written.
+    /// The object.
     pub target: Target,
-    /// What shall be done.
+    /// The requested change.
     pub change: Change,
     /// Whether the write stops before the commit.
     pub dry_run: bool,
@@ -50,7 +50,7 @@ pub struct WriteRequest {
     pub user_agent: String,
     /// How unknown fields are handled, if the client says so.
     pub validation: Option<FieldValidation>,
-    /// Who asks.
+    /// The user.
     pub user: UserInfo,
 }
 
@@ -66,11 +66,11 @@ impl WriteRequest {
     }
 }
 
-/// What came of a write.
+/// The result of a write.
 pub struct Written {
     /// The object in its new state, in the storage version.
     pub object: Arc<Object>,
-    /// Whether the write made it.
+    /// Whether the write created it.
     pub created: bool,
     /// The warnings for the client.
     pub warnings: Vec<String>,
@@ -122,7 +122,7 @@ impl Writer {
         let written = loop {
             // Do not hold the contention lock while webhooks run: a webhook may write to this server and would
             // deadlock.
-            if attempts.conflicts() == CONFLICTS_BEFORE_LOCK && !self.admission.asks_others() {
+            if attempts.conflicts() == CONFLICTS_BEFORE_LOCK && !self.admission.has_policies_or_webhooks() {
                 turn = Some(self.contention_lock.0.lock().await);
             }
             let seen = self.storage.cache.progress();
@@ -223,7 +223,7 @@ impl Writer {
     /// Returns the live object in the version that the write works in.
     async fn working_live(&self, target: &Target, dry_run: bool) -> Result<Option<Live>, Status> {
         target.check_path_name()?;
-        let Some(object) = self.storage.kept(&target.kind, &target.object_key()) else { return Ok(None) };
+        let Some(object) = self.storage.cached(&target.kind, &target.object_key()) else { return Ok(None) };
         // A dry run reports an unreadable object as a get does.
         let refuse = |why: &str| match dry_run {
             true => self.reader.cannot_show(target, &object, why),

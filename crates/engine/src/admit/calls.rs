@@ -41,7 +41,7 @@ impl Failure {
         Failure::Calling { why, code: 503 }
     }
 
-    /// What the client is told.
+    /// The message for the client.
     pub(super) fn status(self, webhook: &Webhook) -> Status {
         match self {
             Failure::Calling { why, .. } => Status::internal(&calling(webhook, &why)),

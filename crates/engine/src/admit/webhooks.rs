@@ -106,18 +106,19 @@ impl Admission {
         if rounds.is_second && rounds.webhooks.last.as_ref() != object.as_deref() {
             rounds.webhooks.require();
         }
-        let mut shown: Option<MatchedObjects> = None;
+        let mut converted: Option<MatchedObjects> = None;
         for (index, webhook) in webhooks.iter().enumerate() {
-            let current = shown.as_ref().and_then(|shown| shown.object.as_ref()).or(object.as_deref());
+            let current =
+                converted.as_ref().and_then(|converted| converted.object.as_ref()).or(object.as_deref());
             let Some(matched) = webhook.matcher.matched(request, current, &*self.storage)? else { continue };
             let is_due = !rounds.is_second || rounds.webhooks.due.contains(&webhook.id);
             if !is_due && webhook.conditions.is_empty() {
                 continue;
             }
             let next = self
-                .convert_to_next_match(request, target, object.as_deref_mut(), shown.take(), &matched)
+                .convert_to_next_match(request, target, object.as_deref_mut(), converted.take(), &matched)
                 .await;
-            let next = shown.insert(next.map_err(|status| Status::internal(&internal(&status)))?);
+            let next = converted.insert(next.map_err(|status| Status::internal(&internal(&status)))?);
             let asked = Asked { webhook, step: "admit", operation: request.operation.name() };
             if !self.meets_conditions(asked, request, &matched, next)? || !is_due {
                 continue;
@@ -141,8 +142,8 @@ impl Admission {
             }
             apply_failure_policy(webhook, called.map(|_| ()))?;
         }
-        if let Some(shown) = &shown {
-            self.store_changes(target, object.as_deref_mut(), shown).await?;
+        if let Some(converted) = &converted {
+            self.store_changes(target, object.as_deref_mut(), converted).await?;
         }
         if !rounds.webhooks.asked.is_empty() {
             rounds.webhooks.last = object.as_deref().cloned();
@@ -156,7 +157,7 @@ impl Admission {
         asked: Asked<'_>,
         request: &Attributes<'_>,
         matched: &Matched,
-        shown: &MatchedObjects,
+        converted: &MatchedObjects,
     ) -> Result<bool, Status> {
         let webhook = asked.webhook;
         if webhook.conditions.is_empty() {
@@ -165,8 +166,8 @@ impl Admission {
         let tree = admission_request(request, matched, "");
         let request_authorizer = RequestAuthorizer::new(&self.authorizer, request);
         let inputs = Inputs {
-            object: shown.object.as_ref(),
-            old: shown.old.as_ref(),
+            object: converted.object.as_ref(),
+            old: converted.old.as_ref(),
             request: &tree,
             namespace: None,
             params: None,
@@ -187,14 +188,14 @@ impl Admission {
         request: &Attributes<'_>,
         target: &Target,
         matched: &Matched,
-        shown: &mut MatchedObjects,
+        converted: &mut MatchedObjects,
         warnings: &mut Vec<String>,
     ) -> Result<Outcome, Failure> {
-        let (object, old) = (shown.object.as_ref(), shown.old.as_ref());
+        let (object, old) = (converted.object.as_ref(), converted.old.as_ref());
         let question = Question { webhook, request, matched, object, old, mutating: true };
         let verdict = self.ask_webhook(&question, warnings).await?;
         let Some(patch) = read_patch(&verdict)? else { return Ok(Outcome::Unpatched) };
-        let Some(object) = &shown.object else {
+        let Some(object) = &converted.object else {
             let name = quoted(&webhook.name);
             let why = format!(
                 "admission webhook {name} attempted to modify the object, which is not supported for this operation"
@@ -210,8 +211,8 @@ impl Admission {
         annotate_patch(webhook, place, &verdict);
         let refuse = |why: String| Failure::Internal(Status::internal(&why));
         let patched = patch.apply(object.clone()).map_err(|error| refuse(error.to_string()))?;
-        let (changed, differs) = self.read_patched(target, shown, patched).map_err(Failure::Internal)?;
-        shown.change(changed);
+        let (changed, differs) = self.read_patched(target, converted, patched).map_err(Failure::Internal)?;
+        converted.change(changed);
         Ok(if differs { Outcome::Changed } else { Outcome::Alike })
     }
 
@@ -229,25 +230,25 @@ impl Admission {
         for webhook in webhooks {
             let Some(matched) = webhook.matcher.matched(request, object, &*self.storage)? else { continue };
             if !versions.iter().any(|(known, _)| *known == matched) {
-                let shown = self.convert_to_match(request, target, object, &matched).await;
-                let shown = shown.map_err(|status| Status::internal(&status.message))?;
-                versions.push((matched.clone(), shown));
+                let converted = self.convert_to_match(request, target, object, &matched).await;
+                let converted = converted.map_err(|status| Status::internal(&status.message))?;
+                versions.push((matched.clone(), converted));
             }
-            let Some((_, shown)) = versions.iter().find(|(known, _)| *known == matched) else { continue };
+            let Some((_, converted)) = versions.iter().find(|(known, _)| *known == matched) else { continue };
             let asked = Asked { webhook, step: "validating", operation: request.operation.name() };
-            if self.meets_conditions(asked, request, &matched, shown)? {
+            if self.meets_conditions(asked, request, &matched, converted)? {
                 due.push((webhook, matched));
             }
         }
         let mut done = 0_usize;
         for some in due.chunks(CALLS_TOGETHER_MAX) {
             let calls = some.iter().enumerate().filter_map(|(index, (webhook, matched))| {
-                let (matched, shown) = versions.iter().find(|(known, _)| known == matched)?;
+                let (matched, converted) = versions.iter().find(|(known, _)| known == matched)?;
                 Some(Box::pin(self.call_validating(
                     webhook,
                     request,
                     matched,
-                    shown,
+                    converted,
                     done.saturating_add(index),
                 )) as Call<'_>)
             });
@@ -267,10 +268,10 @@ impl Admission {
         webhook: &Webhook,
         request: &Attributes<'_>,
         matched: &Matched,
-        shown: &MatchedObjects,
+        converted: &MatchedObjects,
         index: usize,
     ) -> (Result<(), Status>, Vec<String>) {
-        let (object, old) = (shown.object.as_ref(), shown.old.as_ref());
+        let (object, old) = (converted.object.as_ref(), converted.old.as_ref());
         let question = Question { webhook, request, matched, object, old, mutating: false };
         let mut warnings = Vec::new();
         let began = Instant::now();

@@ -107,7 +107,7 @@ impl Writer {
         path: &str,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        if !self.admission.asks_others() {
+        if !self.admission.has_policies_or_webhooks() {
             return Ok(());
         }
         let body_target = self.storage.body_target(target)?;

@@ -50,7 +50,7 @@ impl Writer {
         }
         let encoded = object::encode(&target.kind, &candidate);
         if request.dry_run {
-            if self.storage.kept(&target.kind, &target.object_key()).is_some() {
+            if self.storage.cached(&target.kind, &target.object_key()).is_some() {
                 return self.name_taken(&target, &candidate, generated);
             }
             let object = object::unstored(&target, &encoded, &candidate, named.unwrap_or(0))?;

@@ -1,4 +1,5 @@
-//! What is stored along with objects stays right when many write at once: addresses, node ports, quotas, evictions.
+//! Writes in the same transaction as an object stay consistent under concurrency: addresses, node ports, quotas,
+//! evictions.
 
 #![allow(
     clippy::unwrap_used,
@@ -187,6 +188,21 @@ async fn what_a_service_no_longer_needs_is_free_again() {
     patch(&engine, "a", external).await.unwrap();
     assert!(names(&engine, "networking.k8s.io", "ipaddresses").is_empty());
     create(&engine, "services", "n", &service("b", "NodePort"), true).await.unwrap();
+    assert!(taken_ports(&engine).is_empty() && names(&engine, "networking.k8s.io", "ipaddresses").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_whose_last_finalizer_a_controller_removes_releases_its_allocations() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    create(&engine, "services", "n", &service("a", "NodePort"), false).await.unwrap();
+    patch(&engine, "a", r#"{"metadata":{"finalizers":["example.com/held"]}}"#).await.unwrap();
+    let target = engine.storage().target("", "v1", "services", "n", "a").unwrap();
+    let user = engine.storage().system_user();
+    engine.writer().delete(&target, &DeleteOptions::default(), &user, &mut Vec::new()).await.unwrap();
+    assert_eq!(names(&engine, "networking.k8s.io", "ipaddresses").len(), 1);
+    let release = |tree: &mut Value| _ = tree.remove_at(&["metadata", "finalizers"]);
+    engine.writer().mutate(&target, None, release).await.unwrap();
+    assert!(engine.reader().object_tree(&target).unwrap().is_none());
     assert!(taken_ports(&engine).is_empty() && names(&engine, "networking.k8s.io", "ipaddresses").is_empty());
 }
 
