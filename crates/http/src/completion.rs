@@ -64,7 +64,15 @@ impl Completion {
                 self.bytes = u64::try_from(bytes.len()).unwrap_or(0);
                 Body::Full(bytes)
             }
-            Body::Chunks(chunks) => Body::Chunks(Box::pin(Observed { chunks, completion: Some(self) })),
+            Body::Chunks(chunks) => {
+                if self._ordinary.is_none() {
+                    // A watch lives for minutes, and both are only for the log of slow ordinary requests. The URI is a slice
+                    // of the connection's read buffer and would keep all of it.
+                    self.uri = http::Uri::default();
+                    self.trace = self.trace.take().filter(|trace| trace.is_sampled());
+                }
+                Body::Chunks(Box::pin(Observed { chunks, completion: Some(self) }))
+            }
         }
     }
 }

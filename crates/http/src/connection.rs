@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 /// The longest time for a TLS handshake and for the head of the first request.
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) head_budget: HeadBudget,
     /// True once the server ends.
     pub(crate) stop: watch::Receiver<bool>,
+    /// Dropped with the connection: the server ends when the last one is gone.
+    pub(crate) alive: mpsc::Sender<Infallible>,
 }
 
 /// How connections are served.
@@ -90,15 +92,18 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("no TCP_NODELAY: {e}");
     }
-    let Shared { tls, builder, context, head_budget, mut stop } = shared;
+    let Shared { tls, builder, context, head_budget, mut stop, alive: _alive } = shared;
     let unread_limit = Arc::new(UnreadLimit::new(UNREAD_MAX, UNREAD_UPGRADED_MAX));
     let handshake = async {
         let stream = crate::tls::refuse_old_versions(stream).await?;
         let stream = ClientStream::new(stream, Arc::clone(&unread_limit));
         TlsAcceptor::from(tls.load_full()).accept(stream).await
     };
+    // The futures below are boxed so that each takes memory only while it runs: the handshake is over soon, and most
+    // connections wait for their next request or event most of the time.
+    let handshake = Box::pin(tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake));
     let stream = tokio::select! {
-        accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => match accepted {
+        accepted = handshake => match accepted {
             Ok(Ok(stream)) => stream,
             Ok(Err(e)) => return handshake_failed(address, &e),
             Err(_) => return handshake_failed(address, &"timeout"),
@@ -124,7 +129,7 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
                 None
             }
         };
-        async move {
+        Box::pin(async move {
             if let Some(refusal) = refusal {
                 return Ok(refusal);
             }
@@ -133,10 +138,9 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
                 unread_limit.set_upgraded();
             }
             Ok::<_, Infallible>(response)
-        }
+        })
     });
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
+    let mut connection = Box::pin(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let mut first_request = std::pin::pin!(tokio::time::sleep(FIRST_REQUEST_TIMEOUT));
     let (mut awaits_first, mut ending) = (true, false);
     loop {

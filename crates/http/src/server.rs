@@ -78,8 +78,8 @@ impl Server {
                 context,
                 head_budget: Default::default(),
                 stop: stopped,
+                alive,
             },
-            alive,
             pause: ACCEPT_PAUSE,
         };
         accepting.until(&listener, stop).await;
@@ -109,7 +109,6 @@ impl Server {
 struct Accepting {
     limits: Arc<ConnectionLimits>,
     shared: Shared,
-    alive: mpsc::Sender<Infallible>,
     /// The pause after the next failure.
     pause: Duration,
 }
@@ -139,12 +138,7 @@ impl Accepting {
         let Some(admitted) = self.limits.admit(address.ip()) else {
             return tracing::debug!(client = %address, "too many connections");
         };
-        let served = connection::serve(self.shared.clone(), stream, address, admitted);
-        let alive = self.alive.clone();
-        tokio::spawn(async move {
-            served.await;
-            drop(alive);
-        });
+        tokio::spawn(connection::serve(self.shared.clone(), stream, address, admitted));
     }
 }
 
