@@ -18,8 +18,9 @@ usage: bench [--server URL] (--token TOKEN | --kubeconfig FILE) [options]
   --starts N       that many starts, the last one stays (default 1)
   --pid P[,P...]   processes whose memory and CPU count as the server's
   --objects N      objects for memory per object (default 100000)
+  --nodes N        nodes of the cluster (default 1000)
   --seconds S      how long a load lasts (default 5)
-  --quick          a second a load, 10000 objects
+  --quick          a second a load, 10000 objects, 100 nodes
   --only NAME,...  only these benches
   --json FILE      write the numbers as JSON too
   --list           name the benches";
@@ -34,6 +35,7 @@ pub(crate) struct Arguments {
     pub(crate) starts: usize,
     pub(crate) pids: Vec<u32>,
     pub(crate) objects: usize,
+    pub(crate) nodes: usize,
     pub(crate) duration: Duration,
     pub(crate) only: Vec<String>,
     pub(crate) json: Option<PathBuf>,
@@ -50,6 +52,7 @@ impl Arguments {
             starts: 1,
             pids: Vec::new(),
             objects: 100_000,
+            nodes: 1000,
             duration: Duration::from_secs(5),
             only: Vec::new(),
             json: None,
@@ -64,6 +67,7 @@ impl Arguments {
             if name == "--quick" {
                 parsed.duration = Duration::from_secs(1);
                 parsed.objects = 10_000;
+                parsed.nodes = 100;
                 continue;
             }
             if name == "--list" {
@@ -87,6 +91,7 @@ impl Arguments {
             "--start" => self.start = Some(value),
             "--json" => self.json = Some(value.into()),
             "--starts" => self.starts = value.parse().map_err(|_| wrong())?,
+            "--nodes" => self.nodes = value.parse().ok().filter(|nodes| *nodes > 0).ok_or_else(wrong)?,
             "--objects" => self.objects = value.parse().map_err(|_| wrong())?,
             "--seconds" => {
                 let seconds = value.parse().map_err(|_| wrong())?;

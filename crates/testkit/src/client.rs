@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::wire::{Connection, Head, Target, WireError};
+use crate::wire::{Connection, Head, Http2, Target, WireError};
 
 /// Idle connections kept for later.
 const IDLE_CONNECTIONS_MAX: usize = 64;
@@ -162,6 +162,11 @@ impl Client {
     /// A client of a target.
     pub fn of(target: Target, token: Option<&str>) -> Client {
         Client { target, token: token.map(str::to_owned), idle: Arc::default() }
+    }
+
+    /// Opens a connection of HTTP/2 with this client's token.
+    pub async fn connect_http2(&self) -> Result<Http2, WireError> {
+        Http2::connect(&self.target.clone().with_http2(), self.token.as_deref()).await
     }
 
     /// The same server as someone else; `None` sends no token.

@@ -1,5 +1,6 @@
 //! The benches, one entry each. A new bench is a function and a line of the table.
 
+mod cluster;
 mod custom;
 mod definitions;
 mod large;
@@ -84,6 +85,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         "crds",
         "2,000 definitions: until established, memory, discovery, OpenAPI, a start with them, their end",
         definitions::many
+    ),
+    bench!(
+        "cluster",
+        "kubelets, controllers and a scheduler of --nodes nodes; latency from when it was due",
+        cluster::run
     ),
     bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
 ];

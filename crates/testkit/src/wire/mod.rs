@@ -3,6 +3,7 @@
 //! Hand-written because tests send what a well-behaved library refuses to (ready-made chunks, odd methods)
 //! and because benches want the client to cost next to nothing.
 
+mod http2;
 mod target;
 
 use std::future::poll_fn;
@@ -12,6 +13,7 @@ use std::task::Poll;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 
+pub use http2::{Http2, Http2Stream};
 use target::Stream;
 pub use target::Target;
 
@@ -37,6 +39,9 @@ pub enum WireError {
     /// The answer is not HTTP/1.1.
     #[error("malformed answer: {0}")]
     Malformed(&'static str),
+    /// The HTTP/2 connection failed.
+    #[error(transparent)]
+    Http2(#[from] h2::Error),
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] rustls::Error),

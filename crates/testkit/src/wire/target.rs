@@ -21,7 +21,7 @@ use super::{Connection, WireError};
 pub struct Target {
     /// `host:port`, as in the Host header.
     pub authority: String,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     receive_buffer: Option<u32>,
 }
 
@@ -48,7 +48,7 @@ impl Target {
                 let host = authority.rsplit_once(':').map_or("", |(host, _)| host);
                 let host = host.trim_matches(['[', ']']).to_owned();
                 let name = ServerName::try_from(host).map_err(|_| wrong())?;
-                Some((TlsConnector::from(Arc::new(tls_config(identity)?)), name))
+                Some((Arc::new(tls_config(identity)?), name))
             }
             _ => return Err(wrong()),
         };
@@ -63,6 +63,15 @@ impl Target {
         self
     }
 
+    /// The same, for [`super::Http2`].
+    #[must_use]
+    pub fn with_http2(mut self) -> Target {
+        if let Some((config, _)) = &mut self.tls {
+            Arc::make_mut(config).alpn_protocols = vec![b"h2".to_vec()];
+        }
+        self
+    }
+
     async fn socket(&self) -> io::Result<TcpStream> {
         let Some(bytes) = self.receive_buffer else { return TcpStream::connect(&self.authority).await };
         let address = lookup_host(&self.authority).await?.next().ok_or(ErrorKind::NotFound)?;
@@ -73,13 +82,19 @@ impl Target {
 
     /// Opens a connection.
     pub async fn connect(&self) -> Result<Connection, WireError> {
+        Ok(Connection::over(self.stream().await?))
+    }
+
+    pub(super) async fn stream(&self) -> Result<Stream, WireError> {
         let socket = self.socket().await?;
         socket.set_nodelay(true)?;
-        let stream = match &self.tls {
+        Ok(match &self.tls {
             None => Stream::Plain(socket),
-            Some((connector, name)) => Stream::Tls(Box::new(connector.connect(name.clone(), socket).await?)),
-        };
-        Ok(Connection::over(stream))
+            Some((config, name)) => {
+                let connector = TlsConnector::from(config.clone());
+                Stream::Tls(Box::new(connector.connect(name.clone(), socket).await?))
+            }
+        })
     }
 }
 
