@@ -309,6 +309,11 @@ fn other_groups() {
     );
     check("coordination.k8s.io/Lease", r#""spec":{"holderIdentity":"h"}"#, "x|h|24h");
     check(
+        "coordination.k8s.io/LeaseCandidate",
+        r#""spec":{"leaseName":"l","binaryVersion":"1.2.3"}"#,
+        "x|l|1.2.3||24h",
+    );
+    check(
         "networking.k8s.io/IPAddress",
         r#""spec":{"parentRef":{"group":"G","resource":"services","namespace":"n","name":"s"}}"#,
         "x|services.g/n/s|24h",
