@@ -12,7 +12,6 @@ pub mod names;
 pub mod net;
 pub mod objectmeta;
 pub mod options;
-pub mod quantity;
 pub mod rv;
 pub mod selector;
 pub mod status;
@@ -21,7 +20,7 @@ pub mod time;
 
 pub use field::{FieldError, FieldErrors};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
-pub use quantity::Quantity;
+pub use pintle_value::quantity::{self, Quantity};
 pub use selector::{FieldSelector, LabelSelector};
 pub use status::{Cause, Details, Reason, Status};
 pub use time::Timestamp;

@@ -11,6 +11,7 @@ pub mod json;
 pub mod map;
 mod parsed;
 pub mod path;
+pub mod quantity;
 pub mod quote;
 mod raw;
 pub mod tree;

@@ -1,18 +1,15 @@
 //! `quantity()`: amounts of resources, compared and added.
 
-mod amount;
-mod decimal;
-
 use std::any::Any;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use self::amount::Amount;
 use crate::decl::{Function, Overload, Run};
 use crate::library::Library;
 use crate::library::operand::{Outcome, int, opaque, own, text};
 use crate::types::Type;
 use crate::value::{EvalError, Opaque, Value};
+use pintle_value::quantity::{Format, Quantity as Amount, TooManyDigits};
 
 /// The name of the type.
 pub const QUANTITY: &str = "kubernetes.Quantity";
@@ -33,7 +30,7 @@ impl Opaque for Quantity {
 
     fn equals(&self, other: &Value<'_>) -> Result<bool, EvalError> {
         match own::<Quantity>(other) {
-            Some(other) if !other.computed => Ok(self.amount.compare(&other.amount).is_eq()),
+            Some(other) if !other.computed => Ok(self.amount == other.amount),
             _ => Err(EvalError::NoSuchOverload),
         }
     }
@@ -83,7 +80,7 @@ pub fn library() -> Library {
             Function::new(
                 "sign",
                 [Overload::function("quantity_sign", [quantity.clone()], Type::Int, |args| {
-                    Ok(Value::Int(opaque::<Quantity>(args, 0)?.amount.sign()))
+                    Ok(Value::Int(i64::from(opaque::<Quantity>(args, 0)?.amount.sign())))
                 })],
             ),
             compares("isGreaterThan", "quantity_is_greater_than", Type::Bool, |args| {
@@ -96,34 +93,36 @@ pub fn library() -> Library {
                 Ok(Value::Int(order(args)? as i64))
             }),
             gives("asApproximateFloat", "quantity_get_float", Type::Double, |args| {
-                Ok(Value::Double(opaque::<Quantity>(args, 0)?.amount.to_f64()))
+                Ok(Value::Double(opaque::<Quantity>(args, 0)?.amount.as_f64()))
             }),
             gives("asInteger", "quantity_get_int", Type::Int, |args| {
-                let integer = opaque::<Quantity>(args, 0)?.amount.as_integer();
+                let integer = opaque::<Quantity>(args, 0)?.amount.as_i64();
                 integer
                     .map(Value::Int)
                     .ok_or_else(|| EvalError::Failed("cannot convert value to integer".into()))
             }),
             gives("isInteger", "quantity_is_integer", Type::Bool, |args| {
-                Ok(Value::Bool(opaque::<Quantity>(args, 0)?.amount.as_integer().is_some()))
+                Ok(Value::Bool(opaque::<Quantity>(args, 0)?.amount.as_i64().is_some()))
             }),
-            sums("add", ["quantity_add", "quantity_add_int"], |args| computed(args, Amount::plus)),
-            sums("sub", ["quantity_sub", "quantity_sub_int"], |args| computed(args, Amount::minus)),
+            sums("add", ["quantity_add", "quantity_add_int"], |args| computed(args, Amount::try_add)),
+            sums("sub", ["quantity_sub", "quantity_sub_int"], |args| computed(args, Amount::try_sub)),
         ],
         ..Library::default()
     }
 }
 
 fn order(args: &[Value<'_>]) -> Result<Ordering, EvalError> {
-    Ok(opaque::<Quantity>(args, 0)?.amount.compare(&opaque::<Quantity>(args, 1)?.amount))
+    Ok(opaque::<Quantity>(args, 0)?.amount.cmp(&opaque::<Quantity>(args, 1)?.amount))
 }
 
-fn computed<'a>(args: &[Value<'a>], op: fn(&Amount, &Amount) -> Option<Amount>) -> Outcome<'a> {
-    let left = &opaque::<Quantity>(args, 0)?.amount;
-    let amount = match opaque::<Quantity>(args, 1) {
-        Ok(right) => op(left, &right.amount),
-        Err(_) => op(left, &Amount::integer(int(args, 1)?)),
+type Sum = fn(&mut Amount, &Amount) -> Result<(), TooManyDigits>;
+
+fn computed<'a>(args: &[Value<'a>], sum: Sum) -> Outcome<'a> {
+    let mut amount = opaque::<Quantity>(args, 0)?.amount.clone();
+    let summed = match opaque::<Quantity>(args, 1) {
+        Ok(right) => sum(&mut amount, &right.amount),
+        Err(_) => sum(&mut amount, &Amount::new(int(args, 1)?, Format::DecimalSI)),
     };
-    let amount = amount.ok_or_else(|| EvalError::Failed("quantity has too many digits".into()))?;
+    summed.map_err(|error| EvalError::Failed(error.to_string()))?;
     Ok(Value::Opaque(Arc::new(Quantity { amount, computed: true })))
 }

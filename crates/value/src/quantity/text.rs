@@ -1,8 +1,16 @@
 //! Quantities as text: Go's scanner, suffixes, rounding and capping, and the canonical form.
 
-use super::{EXPONENT_MIN, Format, Quantity, QuantityError, reduced};
-use pintle_value::Str;
+use super::amount::{Amount, scaled};
+use super::decimal::Decimal;
+use super::{Format, Quantity, QuantityError};
+use crate::Str;
+use std::cmp::Ordering;
 use std::fmt;
+
+/// The smallest power of ten that a quantity can carry: nano.
+const EXPONENT_MIN: i32 = -9;
+/// The most significant digits of a quantity. Go has no bound.
+const DIGITS_MAX: usize = 10_000;
 
 /// Numbers of up to this many digits take Go's fast path, which may keep the text as it was.
 const FAST_DIGITS: i32 = 18;
@@ -98,75 +106,42 @@ fn fast(
         Format::BinarySI => value & 7 != 0,
         _ => scale % 3 == 0 && !shifted.ends_with("000") && !shifted.starts_with('0'),
     };
-    Ok(Some(Quantity {
-        mantissa: i128::from(if parts.negative { product.wrapping_neg() } else { product }),
-        exponent: scale,
-        format,
-        wide: false,
-        text: keeps_text.then(|| Str::from(text)),
-    }))
+    let value = if parts.negative { product.wrapping_neg() } else { product };
+    let amount = Amount::Small { value, exponent: scale };
+    Ok(Some(Quantity { amount, format, text: keeps_text.then(|| Str::from(text)) }))
 }
 
+/// Any other number: rounded up to nano, and capped if it has a binary suffix.
 fn slow(parts: &Parts<'_>, exponent: i32, format: Format) -> Result<Quantity, QuantityError> {
     if !parts.has_digits {
         return Err(QuantityError::Numeric);
     }
-    let binary = format == Format::BinarySI;
-    let (mantissa, mut scale) = significant(parts, binary)?;
-    let mut out = Quantity { mantissa, exponent: scale, format, wide: true, text: None };
-    if binary {
-        // Anything beyond 64 bits is capped anyway, so saturating loses nothing.
-        out.mantissa = out.mantissa.saturating_mul(1i128 << exponent);
-    } else {
-        scale = scale.saturating_add(exponent);
-        out.exponent = scale;
-    }
-    if out.exponent < EXPONENT_MIN {
-        (out.mantissa, _) = out.rounded_to(EXPONENT_MIN);
-        out.exponent = EXPONENT_MIN;
-    }
-    let max = Quantity { wide: true, ..Quantity::new(i64::MAX, format) };
-    if binary && out > max {
-        out = max;
-    }
-    if binary && out.sign() > 0 && out.cmp_i64(1).is_lt() {
-        out.format = Format::DecimalSI;
-    }
-    if parts.negative {
-        out.neg();
-    }
-    Ok(out)
-}
-
-/// The digits as a number, and its power of ten. Fraction digits that a nano cannot show are folded into one
-/// that makes the rounding go up, so that long fractions fit.
-fn significant(parts: &Parts<'_>, binary: bool) -> Result<(i128, i32), QuantityError> {
-    let digits = format!("{}{}", parts.whole, parts.fraction);
-    let places = i32::try_from(parts.fraction.len()).map_err(|_| QuantityError::Numeric)?;
-    if let Ok(number) = digits.parse::<i128>() {
-        return Ok((number, 0_i32.saturating_sub(places)));
-    }
-    let whole = match parts.whole.parse::<i128>() {
-        Ok(whole) => whole,
-        Err(_) if binary => return Ok((i128::MAX, 0)),
-        Err(_) => {
-            // Trailing zeros need no room.
-            let head = parts.whole.trim_end_matches('0');
-            let zeros = i32::try_from(parts.whole.len().saturating_sub(head.len()))
-                .map_err(|_| QuantityError::Numeric)?;
-            let fits = parts.fraction.bytes().all(|b| b == b'0');
-            let number = head.parse().map_err(|_| QuantityError::Numeric)?;
-            return if fits { Ok((number, zeros)) } else { Err(QuantityError::Numeric) };
+    let is_binary = format == Format::BinarySI;
+    let digits: Vec<u8> =
+        parts.whole.bytes().chain(parts.fraction.bytes()).map(|b| b.saturating_sub(b'0')).collect();
+    let places = i64::try_from(parts.fraction.len()).map_err(|_| QuantityError::Numeric)?;
+    let decimal = match is_binary {
+        true => Decimal::new(false, &digits, places.wrapping_neg(), places).times(1 << exponent),
+        false => {
+            let exponent = i64::from(exponent).saturating_sub(places);
+            Decimal::new(false, &digits, exponent, exponent.wrapping_neg())
         }
     };
-    /// Digits of the fraction that are kept when not all fit.
-    const KEPT: u8 = 18;
-    let (kept, lost) = parts.fraction.split_at_checked(usize::from(KEPT)).ok_or(QuantityError::Numeric)?;
-    let kept: i128 = kept.parse().map_err(|_| QuantityError::Numeric)?;
-    let up = i128::from(lost.bytes().any(|b| b != b'0'));
-    let number =
-        whole.checked_mul(10i128.pow(u32::from(KEPT))).and_then(|w| w.checked_add(kept.saturating_add(up)));
-    Ok((number.ok_or(QuantityError::Numeric)?, 0_i32.saturating_sub(i32::from(KEPT))))
+    let mut amount = match decimal.sign() {
+        0 => decimal,
+        _ => decimal.rounded_up(i64::from(EXPONENT_MIN).wrapping_neg()),
+    };
+    let (max, one) = (Decimal::from_i64(i64::MAX, 0), Decimal::from_i64(1, 0));
+    if is_binary && amount.compare(&max) == Ordering::Greater {
+        amount = max;
+    }
+    if amount.digits() > DIGITS_MAX {
+        return Err(QuantityError::Numeric);
+    }
+    let is_fraction = amount.sign() > 0 && amount.compare(&one) == Ordering::Less;
+    let format = if is_binary && is_fraction { Format::DecimalSI } else { format };
+    let amount = if parts.negative { amount.negated() } else { amount };
+    Ok(Quantity { amount: Amount::Large(amount), format, text: None })
 }
 
 /// Writes the canonical form: no fraction, the largest suffix that loses nothing.
@@ -174,12 +149,20 @@ pub(super) fn write(quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Res
     if quantity.is_zero() {
         return f.write_str("0");
     }
-    let (whole, exact) = quantity.rounded_to(0);
-    if quantity.format == Format::BinarySI && exact && whole.unsigned_abs() >= 1024 {
-        return write_binary(whole, f);
+    if quantity.format == Format::BinarySI && is_written_binary(quantity) {
+        return write_binary(&quantity.amount, f);
     }
-    let (mantissa, mut exponent) = reduced(quantity.mantissa, quantity.exponent);
-    write!(f, "{mantissa}")?;
+    let mut exponent = match &quantity.amount {
+        Amount::Small { value, exponent } => {
+            let (value, exponent) = reduced(*value, i64::from(*exponent));
+            write!(f, "{value}")?;
+            exponent
+        }
+        Amount::Large(decimal) => {
+            write!(f, "{decimal}")?;
+            decimal.exponent()
+        }
+    };
     // Zeros are written rather than multiplied with, for which there may be no room.
     while exponent % 3 != 0 {
         f.write_str("0")?;
@@ -189,15 +172,46 @@ pub(super) fn write(quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Res
         return if exponent == 0 { Ok(()) } else { write!(f, "e{exponent}") };
     }
     // Beyond the table Go writes no suffix at all; stored texts must read the same here.
-    f.write_str(DECIMAL.iter().find(|(_, e)| *e == exponent).map_or("", |(s, _)| s))
+    f.write_str(DECIMAL.iter().find(|(_, e)| i64::from(*e) == exponent).map_or("", |(s, _)| s))
 }
 
-fn write_binary(mut whole: i128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut exponent = 0_i32;
-    while whole % 1024 == 0 {
-        whole /= 1024;
-        exponent = exponent.saturating_add(10);
+/// The same amount with all factors of ten in the exponent.
+fn reduced(mut value: i64, mut exponent: i64) -> (i64, i64) {
+    while value != 0 && value % 10 == 0 {
+        value /= 10;
+        exponent = exponent.saturating_add(1);
     }
-    let suffix = BINARY.iter().find(|(_, e)| *e == exponent).map_or("", |(s, _)| s);
-    write!(f, "{whole}{suffix}")
+    (value, exponent)
+}
+
+/// Small numbers and those with a fraction are written in decimal.
+fn is_written_binary(quantity: &Quantity) -> bool {
+    let is_small = quantity.cmp_i64(-1024).is_gt() && quantity.cmp_i64(1024).is_lt();
+    !is_small && quantity.amount.rounded_up(0).1
+}
+
+fn write_binary(amount: &Amount, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut powers = 0_i32;
+    let whole = match amount.rounded_up(0).0 {
+        Amount::Small { value, exponent } => scaled(value, i64::from(exponent)),
+        Amount::Large(_) => None,
+    };
+    if let Some(mut whole) = whole {
+        while whole != 0 && whole % 1024 == 0 {
+            whole /= 1024;
+            powers = powers.saturating_add(10);
+        }
+        write!(f, "{whole}")?;
+    } else {
+        let mut whole = amount.decimal();
+        while let Some(smaller) = whole.divided_exactly(1024) {
+            whole = smaller;
+            powers = powers.saturating_add(10);
+        }
+        write!(f, "{whole}")?;
+        for _ in 0..whole.exponent() {
+            f.write_str("0")?;
+        }
+    }
+    f.write_str(BINARY.iter().find(|(_, e)| *e == powers).map_or("", |(s, _)| s))
 }

@@ -130,7 +130,8 @@ fn bad_input_never_panics() {
         }
     }
     let long = "9".repeat(60);
-    assert_eq!(Quantity::parse(&long), Err(QuantityError::Numeric));
+    assert_eq!(canonical(&long).as_deref(), Ok(long.as_str()));
+    assert_eq!(Quantity::parse(&"9".repeat(10_001)), Err(QuantityError::Numeric));
     assert_eq!(canonical(&format!("{long}Ki")).as_deref(), Ok("9223372036854775807"));
     assert_eq!(canonical(&format!("1{}", "0".repeat(60))).as_deref(), Ok("1"));
     assert_eq!(canonical(&format!("1.{}1", "0".repeat(60))).as_deref(), Ok("1000000001n"));
@@ -140,4 +141,60 @@ fn bad_input_never_panics() {
 fn zeros_at_the_end_need_no_room() {
     let text = "234567890123456789012341234567890567890";
     assert_eq!(Quantity::parse(text).unwrap().to_string(), text);
+}
+
+/// `recorded.tsv` has what Go's `resource.Quantity` makes of random texts: a text, and its properties or the error; then
+/// the text before it, the order of both, their sum and difference, a factor, the product, and the negative.
+#[test]
+fn recorded_quantities() {
+    let mut compared = 0;
+    for line in include_str!("recorded.tsv").lines() {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let (text, expected) = (*columns.first().unwrap(), *columns.get(1).unwrap());
+        let quantity = match Quantity::parse(text) {
+            Ok(quantity) => quantity,
+            Err(error) => {
+                let names = [
+                    (QuantityError::Format, "!format"),
+                    (QuantityError::Numeric, "!numeric"),
+                    (QuantityError::Suffix, "!suffix"),
+                ];
+                let name = names.iter().find(|(known, _)| *known == error).unwrap().1;
+                assert_eq!(name, expected, "{text}");
+                continue;
+            }
+        };
+        assert_eq!(properties(&quantity), expected, "{text}");
+        compared += 1;
+        let [other, order, sum, difference, factor, product, negative] = columns.get(2..).unwrap() else {
+            continue;
+        };
+        let other = Quantity::parse(other).unwrap();
+        assert_eq!((other.cmp(&quantity) as i32).to_string(), *order, "{line}");
+        let changed = |of: &Quantity, change: &dyn Fn(&mut Quantity)| {
+            let mut copy = of.clone();
+            change(&mut copy);
+            properties(&copy)
+        };
+        let factor: i64 = factor.parse().unwrap();
+        assert_eq!(changed(&other, &|q| q.add(&quantity)), *sum, "{line}");
+        assert_eq!(changed(&other, &|q| q.sub(&quantity)), *difference, "{line}");
+        assert_eq!(changed(&quantity, &|q| q.mul(factor)), *product, "{line}");
+        assert_eq!(changed(&quantity, &Quantity::neg), *negative, "{line}");
+    }
+    assert!(compared > 150);
+}
+
+/// Text, value, thousandths, integer, sign, the bits of the float, whether it is a multiple of a thousandth, and what it is rounded to.
+fn properties(quantity: &Quantity) -> String {
+    let integer = quantity.as_i64().map_or("-".to_string(), |integer| integer.to_string());
+    let mut rounded = quantity.clone();
+    let is_exact = rounded.round_up(-3);
+    format!(
+        "{quantity} {} {} {integer} {} {:x} {is_exact} {rounded}",
+        quantity.value(),
+        quantity.milli_value(),
+        quantity.sign(),
+        quantity.as_f64().to_bits(),
+    )
 }

@@ -1,9 +1,9 @@
-//! Decimal numbers of any size, as far as quantities need them: sum, order, rounding up, and nearness as a float.
+//! Decimal numbers of any size, as far as quantities need them: sum, order, product, rounding up, and nearness as a float.
 
 use std::cmp::Ordering;
 
 /// The most digits that a sum may have. Go has no bound; a sum of `1e2000000000` and `1` would take it minutes.
-const SUM_DIGITS_MAX: i64 = 1 << 20;
+const SUM_DIGITS_MAX: i64 = 1 << 17;
 
 /// `± digits × 10^exponent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,17 @@ impl Decimal {
         Decimal::new(value < 0, &digits, exponent, exponent.wrapping_neg())
     }
 
-    pub(super) fn sign(&self) -> i64 {
+    /// How many significant digits there are.
+    pub(super) fn digits(&self) -> usize {
+        self.digits.len()
+    }
+
+    /// The power of ten of the last significant digit.
+    pub(super) fn exponent(&self) -> i64 {
+        self.exponent
+    }
+
+    pub(super) fn sign(&self) -> i32 {
         match (self.digits.is_empty(), self.negative) {
             (true, _) => 0,
             (false, true) => -1,
@@ -58,13 +68,13 @@ impl Decimal {
 
     pub(super) fn compare(&self, other: &Decimal) -> Ordering {
         match self.sign().cmp(&other.sign()) {
-            Ordering::Equal if self.negative => other.compare_amount(self),
-            Ordering::Equal => self.compare_amount(other),
+            Ordering::Equal if self.negative => other.compare_magnitude(self),
+            Ordering::Equal => self.compare_magnitude(other),
             differs => differs,
         }
     }
 
-    fn compare_amount(&self, other: &Decimal) -> Ordering {
+    pub(super) fn compare_magnitude(&self, other: &Decimal) -> Ordering {
         // Digits begin and end without zeros: with the same first power, they compare as text does.
         (!self.digits.is_empty()).cmp(&!other.digits.is_empty()).then_with(|| {
             self.magnitude().cmp(&other.magnitude()).then_with(|| self.digits.cmp(&other.digits))
@@ -88,7 +98,7 @@ impl Decimal {
             return None;
         }
         let (large, small) =
-            if self.compare_amount(other) == Ordering::Less { (other, self) } else { (self, other) };
+            if self.compare_magnitude(other) == Ordering::Less { (other, self) } else { (self, other) };
         let adds = large.negative == small.negative;
         // Lowest digit first while computing.
         let mut sum = vec![0i8; width as usize];
@@ -108,14 +118,14 @@ impl Decimal {
         Some(Decimal::new(large.negative, &digits, low, scale))
     }
 
-    /// The number times `2^power`, at most 60.
+    /// The number times a whole one.
     #[must_use]
-    #[expect(clippy::arithmetic_side_effects, reason = "ten times a digit of 64 bits fits 128")]
-    pub(super) fn shifted_left(&self, power: u32) -> Decimal {
+    #[expect(clippy::arithmetic_side_effects, reason = "a digit times 64 bits, and what is carried, fit 128")]
+    pub(super) fn times(&self, factor: u64) -> Decimal {
         let mut digits = Vec::with_capacity(self.digits.len() + 20);
         let mut carry: u128 = 0;
         for digit in self.digits.iter().rev() {
-            carry += u128::from(*digit) << power.min(64);
+            carry += u128::from(*digit) * u128::from(factor);
             digits.push((carry % 10) as u8);
             carry /= 10;
         }
@@ -125,6 +135,55 @@ impl Decimal {
         }
         digits.reverse();
         Decimal::new(self.negative, &digits, self.exponent, self.scale)
+    }
+
+    /// The number divided by a whole one, if both numbers are whole and nothing remains.
+    #[expect(clippy::arithmetic_side_effects, reason = "ten times a remainder of 32 bits fits 64")]
+    pub(super) fn divided_exactly(&self, divisor: u32) -> Option<Decimal> {
+        let divisor = u64::from(divisor.max(1));
+        let zeros = usize::try_from(self.exponent).ok()?;
+        let mut quotient = Vec::with_capacity(self.digits.len() + zeros);
+        let mut rest: u64 = 0;
+        for digit in self.digits.iter().copied().chain(std::iter::repeat_n(0, zeros)) {
+            rest = rest * 10 + u64::from(digit);
+            quotient.push((rest / divisor) as u8);
+            rest %= divisor;
+        }
+        (rest == 0).then(|| Decimal::new(self.negative, &quotient, 0, 0))
+    }
+
+    /// Go's `scaledValue`: the number of units of `10^-places` in 64 bits, of which the low ones count.
+    pub(super) fn scaled_value(&self, places: i64) -> i64 {
+        let unscaled = |exponent| Decimal { exponent, ..self.clone() };
+        let whole = unscaled(self.exponent.saturating_add(self.scale));
+        let down = self.scale.saturating_sub(places);
+        let divisor = u32::try_from(down.unsigned_abs()).ok().and_then(|power| 10i64.checked_pow(power));
+        if down <= 0 {
+            // Go converts the factor from a float, which gives the lowest number where it does not fit.
+            return whole.low_bits().wrapping_mul(divisor.unwrap_or(i64::MIN));
+        }
+        if let Some(divisor) = divisor
+            && whole.compare(&Decimal::from_i64(i64::MAX, 0)) == Ordering::Less
+        {
+            let low = whole.low_bits();
+            let rest = low.checked_rem(divisor).unwrap_or(0);
+            return low.checked_div(divisor).unwrap_or(0).wrapping_add(i64::from(rest != 0));
+        }
+        let exponent = self.exponent.saturating_add(places);
+        let cut = usize::try_from(exponent.wrapping_neg()).unwrap_or(0);
+        let kept = self.digits.get(..self.digits.len().saturating_sub(cut)).unwrap_or_default();
+        let truncated = Decimal::new(self.negative, kept, exponent.max(0), 0).low_bits();
+        // The remainder of Go's division is never negative.
+        truncated.wrapping_add(i64::from(cut > 0 && !self.negative))
+    }
+
+    /// The low 64 bits of a whole number.
+    fn low_bits(&self) -> i64 {
+        let digits = self.digits.iter().fold(0i64, |sum, d| sum.wrapping_mul(10).wrapping_add(i64::from(*d)));
+        // From 10^64 on the low bits are all zero.
+        let zeros = u32::try_from(self.exponent).unwrap_or(u32::MAX).min(u64::BITS);
+        let amount = digits.wrapping_mul(10i64.wrapping_pow(zeros));
+        if self.negative { amount.wrapping_neg() } else { amount }
     }
 
     /// Kept with `places` after the point, rounded away from zero.
@@ -150,6 +209,17 @@ impl Decimal {
         let amount = if self.digits.is_empty() { 0.0 } else { text.parse().unwrap_or(f64::INFINITY) };
         let signed: f64 = if self.negative { -amount } else { amount };
         if self.scale == 0 { signed } else { signed * power_of_ten(self.scale.wrapping_neg()) }
+    }
+}
+
+impl std::fmt::Display for Decimal {
+    /// The sign and the significant digits, without the power of ten.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.negative {
+            f.write_str("-")?;
+        }
+        let digits: String = self.digits.iter().map(|d| char::from(b'0' | d)).collect();
+        f.write_str(&digits)
     }
 }
 
