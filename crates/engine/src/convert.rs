@@ -198,7 +198,8 @@ impl Reader {
         }
         let mut tree = self.convert(&target.kind, tree, target.kind.storage).await?;
         let schema = &target.kind.storage_version().schema;
-        structural::default(schema.arena(), schema.root(), &mut tree);
+        structural::default(schema.arena(), schema.root(), &mut tree)
+            .map_err(|error| Status::entity_too_large(&error.to_string()))?;
         Ok(tree)
     }
 

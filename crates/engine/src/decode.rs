@@ -6,6 +6,7 @@ mod cbor_error_text;
 mod gvk;
 mod known;
 
+use crate::object_size;
 use gvk::BodyGvk;
 use pintle_apply::managed;
 use pintle_kinds::{Kind, KindVersion};
@@ -88,6 +89,8 @@ pub enum Refusal {
     },
     /// A custom resource of another kind. Validation refuses it under the kind that it states.
     OtherKind(GroupKind),
+    /// The object would take too much memory.
+    TooLarge,
 }
 
 impl Refusal {
@@ -99,6 +102,7 @@ impl Refusal {
             | Refusal::Kindless { why, .. }
             | Refusal::OtherVersion { why, .. } => why,
             Refusal::OtherKind(_) => "the object is of another kind",
+            Refusal::TooLarge => object_size::TOO_LARGE,
         }
     }
 
@@ -135,6 +139,9 @@ impl Refusal {
             let tree = json::parse(body).map(|parsed| parsed.value).unwrap_or_default();
             return Status::invalid(kind, tree.str_at(&["metadata", "name"]), &errors);
         }
+        if let Refusal::TooLarge = self {
+            return Status::entity_too_large(self.why());
+        }
         Status::bad_request(match self {
             Refusal::Unrecognized(why) | Refusal::Kindless { why, .. } => {
                 let summary = summarize(body);
@@ -143,7 +150,9 @@ impl Refusal {
             Refusal::Unfit { kind, version, why } => {
                 format!("{kind} in version {} cannot be handled as a {wanted}: {why}", quoted(version))
             }
-            Refusal::OtherVersion { .. } | Refusal::OtherKind(_) => self.why().to_string(),
+            Refusal::OtherVersion { .. } | Refusal::OtherKind(_) | Refusal::TooLarge => {
+                self.why().to_string()
+            }
         })
     }
 }
@@ -194,11 +203,15 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
     let parsed = parse(body, media).map_err(Refusal::Unrecognized)?;
     let claimed = gvk::claimed(&parsed, media, expected, body).map_err(Refusal::Unrecognized)?;
     let gvk = gvk::resolve(claimed, expected, media, body)?;
-    let resets = match &parsed {
-        Parsed::Json(document, _) => resets(&document.value, expected),
-        Parsed::Yaml(value, _) | Parsed::Cbor(value) => resets(value, expected),
-        Parsed::BadCbor(_) | Parsed::Protobuf(_) => false,
+    let tree = match &parsed {
+        Parsed::Json(document, _) => Some(&document.value),
+        Parsed::Yaml(value, _) | Parsed::Cbor(value) => Some(value),
+        Parsed::BadCbor(_) | Parsed::Protobuf(_) => None,
     };
+    if tree.is_some_and(|tree| object_size::check(tree).is_err()) {
+        return Err(Refusal::TooLarge);
+    }
+    let resets = tree.is_some_and(|tree| resets(tree, expected));
     let (mut value, complaints) = typed_tree(parsed, body, expected).map_err(|why| gvk.unfit(why))?;
     stamp(&mut value, expected);
     Ok((gvk, Decoded { value, complaints, resets }))

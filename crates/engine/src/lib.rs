@@ -23,6 +23,7 @@ mod measures;
 mod metadata;
 mod metrics;
 mod object;
+mod object_size;
 mod ownership;
 mod precondition;
 mod propose;

@@ -3,7 +3,7 @@
 //! Candidates are in the version of the request, decoded and defaulted.
 
 use crate::decode::{self, Decoded, Media};
-use crate::{Target, metadata, object};
+use crate::{Target, metadata, object, object_size};
 use bytes::Bytes;
 use pintle_apply::managed;
 use pintle_apply::patch::{self, PatchError};
@@ -91,6 +91,7 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> 
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
     let Decoded { value: mut object, complaints, resets } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
+    object_size::check(&object)?;
     let empties = complete(cx.target, &mut object, empties);
     mark_reset(&mut object, resets);
     let mut warnings = decode::warnings(complaints);
@@ -157,6 +158,7 @@ fn patch_document(
 ) -> Result<Patched, Status> {
     let version = cx.target.kind_version();
     let (patched, mut complaints) = document_after(&version.schema, live, kind, body, reported)?;
+    object_size::check(&patched)?;
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
     let has_version =
         |map: &Map| map.get("apiVersion").is_some_and(|v| !v.is_null() && *v != Value::from(""));
@@ -234,6 +236,7 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
     let patch_text = patch::go_text::go_text(&parsed.value);
     let patched =
         patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
+    object_size::check(&patched)?;
     let resets = managed::asks_for_reset(&patched);
     let mut strict = Strict::default();
     let mut value = pintle_schema::decode(schema, patched, &mut strict)
@@ -295,6 +298,7 @@ impl Configuration {
         let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         if body.media == Media::Cbor {
             let tree = cbor::decode_object(&body.bytes).map_err(|e| refuse(e.to_string()))?;
+            object_size::check(&tree)?;
             return Ok(Configuration { tree, strict_error: None });
         }
         let parsed = yaml::parse(&body.bytes).map_err(|e| refuse(in_conversion(e.message())))?;
@@ -305,6 +309,7 @@ impl Configuration {
                  json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
             )));
         }
+        object_size::check(&parsed.value)?;
         Ok(Configuration { tree: parsed.value, strict_error: parsed.strict_error.map(|e| in_conversion(&e)) })
     }
 

@@ -5,13 +5,16 @@ mod certificates;
 
 pub use certificates::{NamedCertificate, ServingCertificates};
 
+use pintle_auth::authn::x509_v1::OldCertificate;
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::crypto::{
+    CryptoProvider, verify_tls12_signature, verify_tls13_signature, verify_tls13_signature_with_raw_key,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CipherSuite, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
-    SupportedProtocolVersion, version,
+    CertificateError, CipherSuite, DigitallySignedStruct, DistinguishedName, Error, ServerConfig,
+    SignatureScheme, SupportedProtocolVersion, version,
 };
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
@@ -147,6 +150,13 @@ impl ClientCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if let Some(old) = OldCertificate::read(cert) {
+            let algorithms = &self.provider.signature_verification_algorithms;
+            return match old.has_signed_tls12(message, dss.scheme, dss.signature(), algorithms) {
+                true => Ok(HandshakeSignatureValid::assertion()),
+                false => Err(CertificateError::BadSignature.into()),
+            };
+        }
         verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
@@ -156,6 +166,11 @@ impl ClientCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if let Some(old) = OldCertificate::read(cert) {
+            let key = SubjectPublicKeyInfoDer::from(old.public_key());
+            let algorithms = &self.provider.signature_verification_algorithms;
+            return verify_tls13_signature_with_raw_key(message, &key, dss, algorithms);
+        }
         verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 

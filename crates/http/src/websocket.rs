@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use pintle_proxy::header::is_upgrade;
 use pintle_value::base64;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -23,13 +24,10 @@ const TEXT: u8 = 0x81;
 const BINARY: u8 = 0x82;
 const CLOSE: [u8; 4] = [0x88, 2, 0x03, 0xe8];
 
-/// Returns whether a request asks for an upgrade to WebSocket.
+/// Returns whether a request asks for an upgrade to WebSocket: any of its `Connection` headers contains `upgrade`. This
+/// decides whether a token among the subprotocols is looked at, so it must not differ from kube-apiserver.
 pub(crate) fn asked_for(headers: &HeaderMap) -> bool {
-    let has = |name: &str, word: &str| {
-        let text = headers::first(headers, name);
-        text.split(',').any(|part| part.trim().eq_ignore_ascii_case(word))
-    };
-    has("connection", "upgrade") && has("upgrade", "websocket")
+    headers::first(headers, "upgrade").eq_ignore_ascii_case("websocket") && is_upgrade(headers)
 }
 
 /// The `Authorization` value from a token among the subprotocols. An undecodable token counts as a wrong one, and so do
@@ -42,6 +40,8 @@ pub(crate) fn authorization(headers: &HeaderMap) -> Option<String> {
     let mut tokens = all.iter().filter_map(|p| p.strip_prefix(TOKEN_PROTOCOL));
     let token = tokens.next()?;
     let is_only_token = tokens.next().is_none();
+    // Base64 for URLs without padding.
+    let is_standard = token.contains(['+', '/', '=']);
     let mut standard = token.replace('-', "+").replace('_', "/");
     while standard.len() % 4 != 0 {
         standard.push('=');
@@ -49,7 +49,7 @@ pub(crate) fn authorization(headers: &HeaderMap) -> Option<String> {
     let read = base64::decode(&standard).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     // The header must be one word: a token with white space is never valid.
     let is_word = |text: &String| !text.contains(char::is_whitespace);
-    let text = read.filter(|text| is_word(text) && is_only_token && all.len() > 1);
+    let text = read.filter(|text| is_word(text) && is_only_token && all.len() > 1 && !is_standard);
     Some(format!("Bearer {}", text.as_deref().unwrap_or("-")))
 }
 
@@ -78,6 +78,10 @@ pub(crate) fn protocols(headers: &HeaderMap) -> Vec<String> {
 /// Turns a stream into the answer to a handshake, and sends its events as messages after the upgrade.
 pub(crate) fn switch(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiResponse) -> ApiResponse {
     let header = |name: &str| headers::first(headers, name);
+    // Go's handshake looks at the first header only.
+    if !header("connection").to_ascii_lowercase().contains("upgrade") {
+        return refusal(400, "not websocket protocol");
+    }
     let key = header("sec-websocket-key");
     if key.is_empty() {
         return refusal(400, "mismatch challenge/response");
@@ -261,7 +265,28 @@ mod tests {
         let token = "base64url.bearer.authorization.k8s.io.YWRtaW50b2tlbg, x.example.com";
         assert_eq!(with(token).as_deref(), Some("Bearer admintoken"));
         assert_eq!(with("base64url.bearer.authorization.k8s.io.YWRtaW50b2tlbg").as_deref(), Some("Bearer -"));
+        let padded = "base64url.bearer.authorization.k8s.io.YWRtaW50b2tlbg==, x.example.com";
+        assert_eq!(with(padded).as_deref(), Some("Bearer -"));
         assert_eq!(with("x.example.com"), None);
+    }
+
+    #[test]
+    fn any_connection_header_asks_for_an_upgrade() {
+        for (connection, upgrade, is_asked_for) in [
+            (&["Upgrade"][..], "websocket", true),
+            (&["keep-alive, Upgrade"], "WebSocket", true),
+            (&["close", "Upgrade"], "websocket", true),
+            (&["no-upgrade"], "websocket", true),
+            (&["close"], "websocket", false),
+            (&["Upgrade"], "websocket, h2c", false),
+            (&["Upgrade"], "SPDY/3.1", false),
+        ] {
+            let mut all = headers(&[("upgrade", upgrade)]);
+            for value in connection {
+                all.append("connection", http::HeaderValue::from_static(value));
+            }
+            assert_eq!(asked_for(&all), is_asked_for, "{connection:?} {upgrade}");
+        }
     }
 
     #[test]

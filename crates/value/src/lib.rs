@@ -9,6 +9,7 @@ pub mod calendar;
 pub mod cbor;
 pub mod json;
 pub mod map;
+mod memory;
 mod parsed;
 pub mod path;
 pub mod quantity;

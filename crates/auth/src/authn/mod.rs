@@ -15,6 +15,7 @@ pub mod token_file;
 pub mod token_keys;
 pub mod webhook;
 pub mod x509;
+pub mod x509_v1;
 
 use crate::{UserInfo, aggregate};
 use arc_swap::ArcSwap;

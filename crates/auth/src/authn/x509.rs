@@ -1,5 +1,6 @@
 //! Client certificates: the trusted CAs, and the users that certificates name.
 
+use super::x509_v1::OldCertificate;
 use crate::UserInfo;
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
@@ -153,6 +154,14 @@ impl Verifier {
                 &partial
             }
         };
+        if let Some(old) = OldCertificate::read(leaf) {
+            let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
+            let authorities: Vec<_> = self.authorities.iter().filter(valid).cloned().collect();
+            return match old.is_signed_by(leaf, &authorities, now, &algorithms) {
+                true => user_of(leaf),
+                false => Err("client certificate of X.509 version 1: not signed by a trusted CA".into()),
+            };
+        }
         let time = UnixTime::since_unix_epoch(Duration::from_secs(now));
         verifier
             .verify_client_cert(leaf, intermediates, time)

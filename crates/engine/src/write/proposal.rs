@@ -125,6 +125,7 @@ impl Writer {
                 });
                 let (mut object, unknown) =
                     ownership::apply(target, owner, live, &config.tree, *force, conversions)?;
+                crate::object_size::check(&object)?;
                 propose::complete(target, &mut object, typed::Empties::PreserveSerialized);
                 let warnings = config.complaints(request.validation(), &unknown)?;
                 Proposed { object, warnings, empties: false }.checked(|object| {

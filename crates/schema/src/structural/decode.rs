@@ -10,7 +10,7 @@ use pintle_value::{Path, Str, Value};
 pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<Value, TypeError> {
     let metadata = take_metadata(schema, &mut tree, strict)?;
     // Defaults come first: those inside of the metadata of embedded objects are pruned and read like what was sent.
-    default(schema.arena(), schema.root(), &mut tree);
+    default(schema.arena(), schema.root(), &mut tree)?;
     let mut unknown = Vec::new();
     prune(schema.arena(), schema.root(), &mut tree, &Path::ROOT, &mut unknown);
     unknown.sort_unstable();
@@ -29,7 +29,7 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<V
 /// Makes the outcome of an apply a custom resource: only its metadata is decoded, and defaults are filled in.
 pub fn decode_applied(schema: &Schema, mut tree: Value) -> Result<Value, TypeError> {
     let metadata = take_metadata(schema, &mut tree, &mut Strict::default())?;
-    default(schema.arena(), schema.root(), &mut tree);
+    default(schema.arena(), schema.root(), &mut tree)?;
     coerce_embedded(schema, &mut tree);
     if let Some(metadata) = metadata {
         tree.set_at(&["metadata"], metadata);

@@ -41,6 +41,12 @@ pub struct Mismatch {
     pub go: Str,
 }
 
+impl From<crate::structural::DefaultsTooLarge> for TypeError {
+    fn from(error: crate::structural::DefaultsTooLarge) -> Self {
+        TypeError { message: error.to_string(), mismatch: None }
+    }
+}
+
 impl TypeError {
     /// The same error, of an object that is found at `path` and was `shown` there.
     pub(crate) fn within(&self, path: &str, shown: &str) -> TypeError {
