@@ -312,7 +312,7 @@ impl Store for Etcd {
     ) -> BoxFuture<'a, Result<Snapshot, ReadError>> {
         Box::pin(async move {
             let stored = self.follower.stored_key(prefix);
-            match self.follower.read_all(&stored, revision.0).await {
+            match self.follower.read_all(stored, revision.0).await {
                 Ok((_, entries)) => Ok(Snapshot::from_entries(revision, entries)),
                 Err(CallError::Status { code: code::OUT_OF_RANGE, message }) => {
                     match message.contains("compacted") {

@@ -123,7 +123,7 @@ impl Follower {
 
     /// Reads everything under the prefix at one revision.
     pub(crate) async fn load(&self) -> Result<(), CallError> {
-        let (header, entries) = self.read_all(self.prefix.as_bytes(), 0).await?;
+        let (header, entries) = self.read_all(format!("{}/", self.prefix).into_bytes(), 0).await?;
         let revision = Revision(header.revision);
         let loaded = Snapshot::from_entries(revision, entries);
         let mut current = self.lock();
@@ -157,16 +157,13 @@ impl Follower {
         Snapshot::from_entries(loaded.revision(), entries)
     }
 
-    /// The entries under `stored_prefix` (which stands for a folder) at a revision; 0 is now.
+    /// The entries whose key begins with `stored_prefix` at a revision; 0 is now.
     pub(crate) async fn read_all(
         &self,
-        stored_prefix: &[u8],
+        stored_prefix: Vec<u8>,
         revision: u64,
     ) -> Result<(message::Header, Vec<(Key, Entry)>), CallError> {
-        let mut from = stored_prefix.to_vec();
-        if from.last() != Some(&b'/') {
-            from.push(b'/');
-        }
+        let mut from = stored_prefix;
         let mut end = from.clone();
         if let Some(last) = end.last_mut() {
             *last += 1;

@@ -35,6 +35,7 @@ pub async fn run(harness: &dyn Harness) {
     load_misses_nothing_and_doubles_nothing(harness).await;
     a_second_load_replaces_the_sink(harness).await;
     snapshots_stand_still(harness).await;
+    reads_select_by_prefix(harness).await;
     history_outlives_a_restart(harness).await;
     compaction_forgets_history_and_keeps_state(harness).await;
     a_closed_store_refuses(harness).await;
@@ -278,6 +279,27 @@ async fn snapshots_stand_still(harness: &dyn Harness) {
     assert_eq!(before.len(), 3);
     assert_eq!(store.snapshot_state().prefix("/a/").map(|(key, _)| &**key).collect::<Vec<_>>(), ["/a/2"]);
     assert_eq!(store.snapshot_state().revision(), store.revision());
+}
+
+async fn reads_select_by_prefix(harness: &dyn Harness) {
+    let store = harness.create().await;
+    for key in ["/a/1", "/a/12", "/b/1"] {
+        ok(&store, put(key, Expect::Absent, "x")).await;
+    }
+    // A whole key is a prefix, too: of itself and of longer keys.
+    for (prefix, expected) in [
+        ("/a/", vec!["/a/1", "/a/12"]),
+        ("/a/1", vec!["/a/1", "/a/12"]),
+        ("/b/1", vec!["/b/1"]),
+        ("/c", vec![]),
+    ] {
+        let read = match store.read_at(prefix, store.revision()).await {
+            Ok(read) => read,
+            Err(error) => panic!("{prefix} cannot be read: {error}"),
+        };
+        let keys: Vec<&str> = read.iter().map(|(key, _)| &**key).collect();
+        assert_eq!(keys, expected, "{prefix}");
+    }
 }
 
 async fn history_outlives_a_restart(harness: &dyn Harness) {
