@@ -3,6 +3,7 @@
 mod webhook;
 
 use crate::flags::{FlagError, Flags};
+use crate::proxying;
 use pintle_audit::sink::{BatchOptions, Batched, Blocking, Format, Log, LogOptions, Sink, Truncation};
 use pintle_audit::{Auditor, Policy};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,9 @@ impl AuditConfig {
             file => {
                 let delivery = Delivery::new(flags, "webhook")?;
                 let backoff = flags.duration("audit-webhook-initial-backoff");
-                Some((Webhook::load(Path::new(file), backoff).map_err(|e| FlagError::new(&e))?, delivery))
+                let dialer = proxying::egress(flags)?.unwrap_or_default().to_control_plane();
+                let webhook = Webhook::load(Path::new(file), backoff, dialer);
+                Some((webhook.map_err(|e| FlagError::new(&e))?, delivery))
             }
         };
         let policy = match flags.text("audit-policy-file") {

@@ -1,9 +1,11 @@
 //! JWT issuers from `--authentication-config` or the `--oidc-*` flags, reloaded when the file changes.
 
 use crate::flags::{FlagError, Flags};
+use crate::proxying;
 use pintle_auth::Authenticator;
 use pintle_auth::authn::config::{AuthenticationConfig, ClaimRule, ClaimSource, JwtConfig};
 use pintle_auth::authn::oidc::{ALGORITHMS, Issuers};
+use pintle_proxy::Egress;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,17 +31,22 @@ const OIDC_FLAGS: [&str; 9] = [
 #[derive(Clone, Default)]
 pub(crate) struct Authentication {
     pub(crate) config: AuthenticationConfig,
-    pub(crate) algorithms: Vec<String>,
+    algorithms: Vec<String>,
     file: Option<PathBuf>,
     /// Text of the file that `config` was read from.
     text: Vec<u8>,
     disallowed: Vec<String>,
+    egress: Option<Egress>,
 }
 
 impl Authentication {
     /// Reads the flags, and the file that they name.
     pub(crate) fn new(flags: &Flags, account_issuers: &[String]) -> Result<Self, FlagError> {
-        let mut out = Authentication { disallowed: account_issuers.to_vec(), ..Authentication::default() };
+        let mut out = Authentication {
+            disallowed: account_issuers.to_vec(),
+            egress: proxying::egress(flags)?,
+            ..Authentication::default()
+        };
         let uses_flags = OIDC_FLAGS.iter().any(|name| flags.given(name));
         match flags.text("authentication-config") {
             "" if uses_flags => {
@@ -95,13 +102,18 @@ impl Authentication {
         }
     }
 
+    /// Starts discovery of the configured providers.
+    pub(crate) fn start(&self) -> Result<Issuers, String> {
+        Issuers::start(&self.config.jwt, &self.algorithms, self.egress.as_ref())
+    }
+
     async fn reload(&mut self) -> Result<Issuers, String> {
         let config = AuthenticationConfig::parse(&self.text)?;
         config.validate(&self.disallowed)?;
         if config.anonymous != self.config.anonymous {
             return Err("anonymous cannot be changed while the server runs".to_string());
         }
-        let issuers = Issuers::start(&config.jwt, &self.algorithms)?;
+        let issuers = Issuers::start(&config.jwt, &self.algorithms, self.egress.as_ref())?;
         if !issuers.wait_until_ready(READY_TIMEOUT).await {
             return Err("a provider was not found in time".to_string());
         }

@@ -3,6 +3,7 @@
 use crate::authentication::read;
 use crate::config::Config;
 use crate::flags::{FlagError, Flags};
+use crate::proxying;
 use aws_lc_rs::digest;
 use pintle_auth::authz::abac::Abac;
 use pintle_auth::authz::conditions::Conditions;
@@ -16,7 +17,7 @@ use pintle_meta::FieldErrors;
 use pintle_meta::duration::GoDuration;
 use pintle_metrics::families;
 use pintle_value::Path as FieldPath;
-use pintle_webhook::{Kubeconfig, ReviewClient};
+use pintle_webhook::{Dialer, Kubeconfig, ReviewClient};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,13 +41,15 @@ const REPLACED_FLAGS: [&str; 5] = [
 ];
 
 /// The authorizers and their configuration.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Authorization {
     config: AuthorizationConfig,
     file: Option<PathBuf>,
     /// Text of the file that `config` was read from.
     text: Vec<u8>,
     policy_file: PathBuf,
+    /// How webhooks are reached.
+    dialer: Dialer,
     /// Whether `--authorization-mode` contains AlwaysAllow.
     pub(crate) allows_everything: bool,
 }
@@ -63,11 +66,18 @@ impl Authorization {
     /// Reads the flags, and the file that they name.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
         let policy_file = PathBuf::from(flags.text("authorization-policy-file"));
+        let dialer = proxying::egress(flags)?.unwrap_or_default().to_control_plane();
         let path = flags.text("authorization-config");
         if path.is_empty() {
             let config = from_flags(flags)?;
             let allows_everything = config.authorizers.iter().any(|a| a.type_ == "AlwaysAllow");
-            return Ok(Authorization { config, policy_file, allows_everything, ..Authorization::default() });
+            return Ok(Authorization {
+                config,
+                policy_file,
+                dialer,
+                allows_everything,
+                ..Authorization::default()
+            });
         }
         if REPLACED_FLAGS.iter().any(|name| flags.given(name)) {
             let why = "--authorization-config can not be specified when --authorization-mode or \
@@ -78,7 +88,7 @@ impl Authorization {
             .and_then(|text| Ok((AuthorizationConfig::load(&text, &BTreeSet::new())?, text)));
         let (config, text) = loaded.map_err(|why| FlagError::new(&why))?;
         let file = Some(PathBuf::from(path));
-        Ok(Authorization { config, file, text, policy_file, allows_everything: false })
+        Ok(Authorization { config, file, text, policy_file, dialer, allows_everything: false })
     }
 
     /// Builds the authorizers that stay for the life of the server.
@@ -100,7 +110,7 @@ impl Authorization {
 
     /// Builds all authorizers, in their order.
     pub(crate) fn start(&self, lasting: &LastingAuthorizers) -> Result<Arc<Reloadable>, FlagError> {
-        let union = build(&self.config, lasting)
+        let union = build(&self.config, lasting, &self.dialer)
             .map_err(|why| FlagError::new(&format!("invalid authorization config: {why}")))?;
         Ok(Arc::new(Reloadable::new(union)))
     }
@@ -132,7 +142,7 @@ impl Authorization {
                 if config == self.config {
                     return Ok(None);
                 }
-                let union = build(&config, &lasting)?;
+                let union = build(&config, &lasting, &self.dialer)?;
                 self.config = config;
                 Ok(Some(union))
             });
@@ -163,7 +173,11 @@ fn hash(data: &[u8]) -> String {
 }
 
 /// `system:masters` may do anything; then the configured authorizers are asked in order.
-fn build(config: &AuthorizationConfig, lasting: &LastingAuthorizers) -> Result<Union, String> {
+fn build(
+    config: &AuthorizationConfig,
+    lasting: &LastingAuthorizers,
+    dialer: &Dialer,
+) -> Result<Union, String> {
     let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroup(UserInfo::MASTERS))];
     for AuthorizerConfig { type_, name, webhook } in &config.authorizers {
         let late = || {
@@ -178,7 +192,7 @@ fn build(config: &AuthorizationConfig, lasting: &LastingAuthorizers) -> Result<U
             "RBAC" => Box::new(Counted::new(type_, name, lasting.rbac.clone())),
             _ => {
                 let webhook = webhook.as_ref().ok_or_else(late)?;
-                Box::new(Counted::new(type_, name, webhook_authorizer(name, webhook)?))
+                Box::new(Counted::new(type_, name, webhook_authorizer(name, webhook, dialer)?))
             }
         };
         all.push(authorizer);
@@ -186,13 +200,17 @@ fn build(config: &AuthorizationConfig, lasting: &LastingAuthorizers) -> Result<U
     Ok(Union(all))
 }
 
-fn webhook_authorizer(name: &str, config: &WebhookConfig) -> Result<WebhookAuthorizer, String> {
+fn webhook_authorizer(
+    name: &str,
+    config: &WebhookConfig,
+    dialer: &Dialer,
+) -> Result<WebhookAuthorizer, String> {
     let Some(path) = &config.kubeconfig else {
         return Err("an authorization webhook needs a kubeconfig; there is none in this cluster".to_string());
     };
     let kubeconfig = Kubeconfig::load(Path::new(path))?;
     let duration = |value: GoDuration| Duration::from_nanos(u64::try_from(value.0).unwrap_or(0));
-    let client = ReviewClient::new(kubeconfig, Some(duration(config.timeout)))?;
+    let client = ReviewClient::new(kubeconfig, Some(duration(config.timeout)))?.with_dialer(dialer.clone());
     let mut errors = FieldErrors::new();
     let conditions = Conditions::compile(&config.conditions, &FieldPath::of("webhook"), &mut errors);
     if !errors.is_empty() {

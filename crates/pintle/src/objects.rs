@@ -19,7 +19,7 @@ use pintle_meta::{GroupVersion, Status, net};
 use pintle_store::{Embedded, OpenError, Options, Partition, Partitioned, Store};
 use pintle_store_etcd::OptionsError;
 use pintle_value::{Value, json};
-use pintle_webhook::Client;
+use pintle_webhook::{Client, Credentials, Egress};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -113,6 +113,7 @@ pub(crate) async fn open(
         unsafe_deletion: config.gate("AllowUnsafeMalformedObjectDeletion"),
         deletion_workers: config.deletion_workers,
         granular_claim_status: config.gate("DRAResourceClaimGranularStatusAuthorization"),
+        egress: config.proxying.egress.clone(),
     };
     let served = Served { kinds, types: builtin.types };
     let (engine, types) = engine(stores, served, cache_options, admission, authorizer, settings);
@@ -182,6 +183,7 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
         deletion_workers: 1,
         granular_claim_status: true,
         access_objects: AccessObjects::default(),
+        egress: Egress::default(),
     };
     let builtin = builtin();
     let served = Served { kinds: builtin.kinds.into_iter().map(Arc::new).collect(), types: builtin.types };
@@ -195,6 +197,7 @@ struct Settled {
     deletion_workers: usize,
     granular_claim_status: bool,
     access_objects: AccessObjects,
+    egress: Egress,
 }
 
 /// Where objects lie.
@@ -233,7 +236,8 @@ fn engine(
     };
     let metadata_schema =
         served.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
-    let caller = |config: &WebhookConfig| Arc::new(Client::new(config.credentials.clone()));
+    let egress = &settings.egress;
+    let caller = |config: &WebhookConfig| Arc::new(Client::new(config.credentials.clone(), egress.clone()));
     let hooks = pintle_engine::Hooks::new(
         caller(admission.mutating_webhooks()),
         caller(admission.validating_webhooks()),
@@ -247,7 +251,7 @@ fn engine(
         metadata_schema,
         plugins: admission,
         hooks,
-        webhooks: Arc::new(Client::default()),
+        webhooks: Arc::new(Client::new(Credentials::default(), settings.egress)),
         authorizer,
         access_objects: settings.access_objects,
         service_ranges: settings.service_ranges,

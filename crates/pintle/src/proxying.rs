@@ -6,13 +6,15 @@ use pintle_controllers::aggregation::AggregationSettings;
 use pintle_engine::NodeSettings;
 use pintle_http::streams::{KubeletCertificates, Streams};
 use pintle_proxy::header::IdentityHeaders;
-use pintle_proxy::{ConnectProxy, Dialer, Identity, TlsOptions, Trust};
+use pintle_proxy::{ConnectProxy, Dialer, Egress, Identity, TlsOptions, Trust};
 use pintle_value::{Value, json, yaml};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The settings of requests that others answer.
 pub(crate) struct Proxying {
+    /// How the cluster and the control plane are reached.
+    pub(crate) egress: Egress,
     pub(crate) aggregation: AggregationSettings,
     pub(crate) streams: Arc<Streams>,
     /// Keys and texts of the ConfigMap that extension servers read.
@@ -22,10 +24,8 @@ pub(crate) struct Proxying {
 impl Proxying {
     /// Reads the flags and the files that they name.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
-        let dialer = match path(flags, "egress-selector-config-file") {
-            Some(file) => cluster_dialer(&file)?,
-            None => Dialer::Direct,
-        };
+        let egress = egress(flags)?.unwrap_or_default();
+        let dialer = egress.to_cluster();
         let client_certificate =
             pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?.inspect(|(certificate, key)| {
                 if !certificate.exists() || !key.exists() {
@@ -52,6 +52,7 @@ impl Proxying {
         let streams = Streams::new(settings, identity, &dialer, certificates)
             .map_err(|why| FlagError::new(&format!("certificates towards kubelets: {why}")))?;
         Ok(Proxying {
+            egress,
             aggregation: AggregationSettings {
                 dialer,
                 client_certificate,
@@ -87,8 +88,12 @@ fn authentication(flags: &Flags) -> Result<Vec<(&'static str, String)>, FlagErro
     Ok(out)
 }
 
-/// How an egress configuration says that the cluster is reached.
-fn cluster_dialer(file: &Path) -> Result<Dialer, FlagError> {
+/// The dialers of `--egress-selector-config-file`, if it is given.
+pub(crate) fn egress(flags: &Flags) -> Result<Option<Egress>, FlagError> {
+    path(flags, "egress-selector-config-file").map(|file| read_egress(&file)).transpose()
+}
+
+fn read_egress(file: &Path) -> Result<Egress, FlagError> {
     let wrong = |why: String| {
         FlagError::new(&format!("failed to read egress configuration: {}: {why}", file.display()))
     };
@@ -101,18 +106,21 @@ fn cluster_dialer(file: &Path) -> Result<Dialer, FlagError> {
     {
         return Err(wrong("it is no EgressSelectorConfiguration of apiserver.k8s.io/v1beta1".to_string()));
     }
-    let mut cluster = Dialer::Direct;
+    let mut egress = Egress::default();
     for selection in parsed.items_at(&["egressSelections"]) {
         let name = selection.str_at(&["name"]).to_lowercase();
         if !matches!(name.as_str(), "cluster" | "controlplane" | "etcd") {
             return Err(wrong(format!("unrecognized service name {name}")));
         }
         let dialer = dialer(selection.get("connection").unwrap_or(&Value::Null)).map_err(&wrong)?;
-        if name == "cluster" {
-            cluster = dialer;
+        match name.as_str() {
+            "cluster" => egress.cluster = Some(dialer),
+            "controlplane" => egress.control_plane = Some(dialer),
+            // The connection to etcd has options of its own.
+            _ => {}
         }
     }
-    Ok(cluster)
+    Ok(egress)
 }
 
 fn dialer(connection: &Value) -> Result<Dialer, String> {

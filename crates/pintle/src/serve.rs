@@ -21,7 +21,6 @@ use pintle_admission::SettingsError;
 use pintle_auth::authn::bootstrap::BootstrapTokens;
 use pintle_auth::authn::config::AnonymousConfig;
 use pintle_auth::authn::front_proxy::FrontProxy;
-use pintle_auth::authn::oidc::Issuers;
 use pintle_auth::authn::service_account::{BoundObjects, ServiceAccountTokens, SignatureCache};
 use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
 use pintle_auth::authn::webhook::TokenWebhook;
@@ -178,8 +177,7 @@ async fn serve(
         signatures: SignatureCache::default(),
     };
     let providers = &config.authentication;
-    let issuers = Issuers::start(&providers.config.jwt, &providers.algorithms);
-    let issuers = issuers.map_err(|why| FlagError::new(&why))?;
+    let issuers = providers.start().map_err(|why| FlagError::new(&why))?;
     let anonymous = providers.config.anonymous.clone();
     let anonymous = anonymous
         .unwrap_or_else(|| AnonymousConfig { enabled: config.anonymous, ..AnonymousConfig::default() });
@@ -223,7 +221,7 @@ async fn serve(
     // Ends with the runtime.
     tokio::spawn(crate::encryption::follow_readability(encryption.clone(), engine.clone()));
     if encryption.has_kms() || config.encryption.reload {
-        health.set_check("kms-providers", Scope::Readiness, "shutdown", move || {
+        health.set_check("kms-providers", Scope::Readiness, "etcd-readiness", move || {
             encryption.kms_healthy().then_some(()).ok_or_else(|| "a KMS provider is not healthy".to_string())
         });
     }
@@ -406,6 +404,7 @@ fn token_webhook(config: &Config) -> Result<Option<TokenWebhook>, ServeError> {
     let Some(path) = &settings.kubeconfig else { return Ok(None) };
     let webhook = pintle_webhook::Kubeconfig::load(path)
         .and_then(|kubeconfig| ReviewClient::new(kubeconfig, None))
+        .map(|client| client.with_dialer(config.proxying.egress.to_control_plane()))
         .and_then(|client| {
             TokenWebhook::new(client, &settings.version, config.audiences.clone(), settings.life)
         });

@@ -33,6 +33,27 @@ pub enum Dialer {
     HttpConnect(Arc<ConnectProxy>),
 }
 
+/// The dialers of `--egress-selector-config-file`: one for each selection that it has.
+#[derive(Clone, Default)]
+pub struct Egress {
+    /// Towards nodes, pods and services.
+    pub cluster: Option<Dialer>,
+    /// Towards other servers of the control plane, such as webhooks at a URL.
+    pub control_plane: Option<Dialer>,
+}
+
+impl Egress {
+    /// The dialer towards the cluster: directly, unless the file says otherwise.
+    pub fn to_cluster(&self) -> Dialer {
+        self.cluster.clone().unwrap_or_default()
+    }
+
+    /// The dialer towards the control plane: directly, unless the file says otherwise.
+    pub fn to_control_plane(&self) -> Dialer {
+        self.control_plane.clone().unwrap_or_default()
+    }
+}
+
 /// Where an HTTP CONNECT proxy listens.
 pub enum ConnectProxy {
     /// On a Unix socket.

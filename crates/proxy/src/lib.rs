@@ -18,7 +18,7 @@ mod websocket;
 
 mod url;
 
-pub use dial::{ConnectProxy, Dialer};
+pub use dial::{ConnectProxy, Dialer, Egress};
 pub use forward::{Forward, ForwardError, ProxyBody, Upgrade};
 pub use tls::{Identity, TlsOptions, Trust};
 pub use transport::{Address, BoxError, RequestBody, SendError, Transport, empty_body};

@@ -44,6 +44,7 @@ impl Connections {
 /// Opens a connection to `place` whose certificate is for `name`; `certificate` is our own with its key. The error is in Go's
 /// words.
 pub(crate) async fn open(
+    dialer: &Dialer,
     (host, port): &(String, u16),
     name: &str,
     ca_bundle: &[u8],
@@ -53,17 +54,18 @@ pub(crate) async fn open(
     let identity = identity.transpose().map_err(Fault::Unusable)?;
     let options = TlsOptions::new(Trust::Bundle(ca_bundle), Some(name.to_string()), identity);
     let options = options.map_err(Fault::Unusable)?;
-    connect(host, *port, name, &options).await.map_err(Fault::Unreachable)
+    connect(dialer, host, *port, name, &options).await.map_err(Fault::Unreachable)
 }
 
 /// Opens a connection to a host whose certificate is for `name`, unless `options` say another.
 pub(crate) async fn connect(
+    dialer: &Dialer,
     host: &str,
     port: u16,
     name: &str,
     options: &TlsOptions,
 ) -> Result<Connection, String> {
-    let stream = Dialer::Direct.dial(host, port, &[]).await?;
+    let stream = dialer.dial(host, port, &[]).await?;
     let stream = tls::connect(stream, options, name).await?;
     let (sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;

@@ -6,13 +6,14 @@ use crate::{Fault, Route, in_words};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
-use pintle_proxy::{TlsOptions, Trust};
+use pintle_proxy::{Dialer, TlsOptions, Trust};
 use std::time::Duration;
 
 /// A client with authorities and credentials of its own.
 pub struct HttpsClient {
     options: TlsOptions,
     connections: Connections,
+    dialer: Dialer,
 }
 
 /// How a client proves who it is, and whom it trusts.
@@ -62,7 +63,12 @@ impl HttpsClient {
         };
         let options =
             TlsOptions::new(Trust::Bundle(&identity.authorities), identity.server_name.clone(), shown)?;
-        Ok(HttpsClient { options, connections: Connections::default() })
+        Ok(HttpsClient { options, connections: Connections::default(), dialer: Dialer::Direct })
+    }
+
+    /// The same with another way to open connections.
+    pub fn with_dialer(self, dialer: Dialer) -> Self {
+        HttpsClient { dialer, ..self }
     }
 
     /// Sends a request and reads the answer. The error is in the words of Go's client. Redirections are not followed.
@@ -107,7 +113,8 @@ impl HttpsClient {
                 },
             }
         }
-        let opened = connect::connect(&route.host, route.port, &route.host, &self.options).await;
+        let opened =
+            connect::connect(&self.dialer, &route.host, route.port, &route.host, &self.options).await;
         let mut fresh = opened.map_err(Fault::Unreachable)?;
         let answer = fresh.send_request(message).await;
         let answer = answer.map_err(|error| Fault::Unreachable(in_words(&error)))?;

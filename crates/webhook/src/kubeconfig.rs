@@ -1,7 +1,7 @@
 //! `Kubeconfig`: how a file says where a webhook is, whom to trust there and what to show it; and the client made of it, which tries
 //! again as kube-apiserver's webhook client does.
 
-use crate::{HttpsAnswer, HttpsClient, HttpsRequest, Identity, JSON, refusal};
+use crate::{Dialer, HttpsAnswer, HttpsClient, HttpsRequest, Identity, JSON, refusal};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use pintle_meta::Status;
@@ -209,6 +209,11 @@ impl ReviewClient {
             pause: PAUSE,
             agent: HeaderValue::from_static("kube-apiserver"),
         })
+    }
+
+    /// The same with another way to open connections.
+    pub fn with_dialer(self, dialer: Dialer) -> Self {
+        ReviewClient { https: self.https.with_dialer(dialer), ..self }
     }
 
     /// The same with another pause after the first attempt.

@@ -11,6 +11,7 @@ mod kubeconfig;
 pub use credentials::Credentials;
 pub use https::{HttpsAnswer, HttpsClient, HttpsRequest, Identity};
 pub use kubeconfig::{Kubeconfig, ReviewClient, ReviewError};
+pub use pintle_proxy::{Dialer, Egress};
 
 use bytes::Bytes;
 use connect::Connections;
@@ -92,12 +93,14 @@ pub trait Caller: Send + Sync {
 pub struct Client {
     connections: Connections,
     credentials: Credentials,
+    egress: Egress,
 }
 
 impl Client {
-    /// A client that shows webhooks what `credentials` have for them.
-    pub fn new(credentials: Credentials) -> Self {
-        Client { connections: Connections::default(), credentials }
+    /// A client that shows webhooks what `credentials` have for them. Services are reached as other parts of the cluster,
+    /// URLs as parts of the control plane.
+    pub fn new(credentials: Credentials, egress: Egress) -> Self {
+        Client { connections: Connections::default(), credentials, egress }
     }
 }
 
@@ -293,7 +296,12 @@ impl Client {
             }
         }
         let certificate = user.map(User::certificate).transpose().map_err(Fault::Unusable)?.flatten();
-        let mut fresh = connect::open(&key.1, &hop.route.host, &endpoint.ca_bundle, certificate).await?;
+        let dialer = match &endpoint.place {
+            Place::Service { .. } => self.egress.to_cluster(),
+            Place::Url(_) => self.egress.to_control_plane(),
+        };
+        let opened = connect::open(&dialer, &key.1, &hop.route.host, &endpoint.ca_bundle, certificate);
+        let mut fresh = opened.await?;
         let answer = fresh.send_request(request).await;
         let answer = read(answer.map_err(|error| Fault::Unreachable(in_words(&error)))?).await?;
         self.connections.keep(key, fresh);

@@ -28,7 +28,7 @@ pub(super) struct Webhook {
 
 impl Webhook {
     /// Reads the kubeconfig.
-    pub(super) fn load(file: &Path, pause: Duration) -> Result<Self, String> {
+    pub(super) fn load(file: &Path, pause: Duration, dialer: Dialer) -> Result<Self, String> {
         let shown = file.display();
         let bytes = std::fs::read(file).map_err(|e| format!("initializing audit webhook: {shown}: {e}"))?;
         let tree =
@@ -66,7 +66,7 @@ impl Webhook {
                 Some(format!("Basic {}", base64::encode(pair.as_bytes())))
             }
         };
-        Ok(Webhook { transport: Transport::new(Dialer::Direct, Some(tls)), to, path, authorization, pause })
+        Ok(Webhook { transport: Transport::new(dialer, Some(tls)), to, path, authorization, pause })
     }
 
     async fn post(&self, body: Bytes) -> Result<(), String> {

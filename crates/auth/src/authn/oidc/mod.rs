@@ -17,7 +17,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use distributed::Distributed;
 use mapping::Mapping;
 use pintle_value::{Value, json};
-use pintle_webhook::{HttpsClient, Identity};
+use pintle_webhook::{Dialer, Egress, HttpsClient, Identity};
 use provider::{Expected, Provider};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -47,9 +47,15 @@ impl Drop for Issuer {
 }
 
 impl Issuers {
-    /// Starts discovery of the providers. Must be called within a runtime. The configuration must be valid.
-    pub fn start(configs: &[JwtConfig], algorithms: &[String]) -> Result<Self, String> {
-        configs.iter().map(|config| Issuer::start(config, algorithms)).collect::<Result<_, _>>().map(Issuers)
+    /// Starts discovery of the providers. Must be called within a runtime. The configuration must be valid. `egress` is
+    /// what `--egress-selector-config-file` says, if it is given.
+    pub fn start(
+        configs: &[JwtConfig],
+        algorithms: &[String],
+        egress: Option<&Egress>,
+    ) -> Result<Self, String> {
+        let started = configs.iter().map(|config| Issuer::start(config, algorithms, egress));
+        started.collect::<Result<_, _>>().map(Issuers)
     }
 
     /// Whether there are none.
@@ -81,10 +87,23 @@ impl Issuers {
     }
 }
 
+/// The dialer of an `egressSelectorType`. Unlike for webhooks, the file must have a selection of that type.
+fn dialer(type_: &str, egress: Option<&Egress>) -> Result<Dialer, String> {
+    if type_.is_empty() {
+        return Ok(Dialer::Direct);
+    }
+    let Some(egress) = egress else {
+        return Err(format!("oidc: egress lookup required with egress selector type {type_:?}"));
+    };
+    let dialer = if type_ == "cluster" { &egress.cluster } else { &egress.control_plane };
+    dialer.clone().ok_or_else(|| format!("oidc: egress lookup for {type_:?} is not configured"))
+}
+
 impl Issuer {
-    fn start(config: &JwtConfig, algorithms: &[String]) -> Result<Self, String> {
+    fn start(config: &JwtConfig, algorithms: &[String], egress: Option<&Egress>) -> Result<Self, String> {
         let authorities = config.certificate_authority.clone().into_bytes();
-        let client = Arc::new(HttpsClient::new(&Identity { authorities, ..Identity::default() })?);
+        let client = HttpsClient::new(&Identity { authorities, ..Identity::default() })?;
+        let client = Arc::new(client.with_dialer(dialer(&config.egress, egress)?));
         let expected = |issuer: String, discovery_url| Expected {
             issuer,
             discovery_url,
