@@ -143,6 +143,8 @@ pub struct Chain {
     limited_resources: Vec<LimitedResource>,
     mutating_webhooks: WebhookConfig,
     validating_webhooks: WebhookConfig,
+    allows_manifests: bool,
+    manifest_folders: Vec<(&'static str, PathBuf)>,
 }
 
 impl Chain {
@@ -161,8 +163,10 @@ impl Chain {
             limited_resources: Vec::new(),
             mutating_webhooks: WebhookConfig::default(),
             validating_webhooks: WebhookConfig::default(),
+            allows_manifests: settings.allows_manifests,
+            manifest_folders: Vec::new(),
         };
-        for name in &names {
+        for name in names.iter().copied() {
             let config = configuration.of_plugin(name)?;
             chain.add(name, config.as_ref(), &settings).map_err(|error| {
                 SettingsError::Apply(match error {
@@ -181,24 +185,33 @@ impl Chain {
     /// server implement.
     fn add(
         &mut self,
-        name: &str,
+        name: &'static str,
         config: Option<&PluginConfig>,
         settings: &Settings,
     ) -> Result<(), PluginError> {
-        let manifests = settings.allows_manifests;
-        match name {
-            "ResourceQuota" => self.limited_resources = LimitedResource::all(config)?,
+        let allowed = settings.allows_manifests;
+        let folder = match name {
             "MutatingAdmissionWebhook" => {
-                self.mutating_webhooks = WebhookConfig::of_webhooks(config, manifests)?;
+                self.mutating_webhooks = WebhookConfig::of_webhooks(config, allowed)?;
+                self.mutating_webhooks.manifests.clone()
             }
             "ValidatingAdmissionWebhook" => {
-                self.validating_webhooks = WebhookConfig::of_webhooks(config, manifests)?;
+                self.validating_webhooks = WebhookConfig::of_webhooks(config, allowed)?;
+                self.validating_webhooks.manifests.clone()
             }
             "MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy" => {
-                WebhookConfig::check_policies(config, &format!("{name}Configuration"), manifests)?;
+                WebhookConfig::manifests_of_policies(config, &format!("{name}Configuration"), allowed)?
             }
-            _ => self.plugins.extend(plugin(name, config, settings)?),
-        }
+            "ResourceQuota" => {
+                self.limited_resources = LimitedResource::all(config)?;
+                None
+            }
+            _ => {
+                self.plugins.extend(plugin(name, config, settings)?);
+                None
+            }
+        };
+        self.manifest_folders.extend(folder.map(|folder| (name, folder)));
         Ok(())
     }
 
@@ -220,6 +233,16 @@ impl Chain {
     /// The configuration of the plugin ValidatingAdmissionWebhook.
     pub fn validating_webhooks(&self) -> &WebhookConfig {
         &self.validating_webhooks
+    }
+
+    /// Whether webhooks and policies may come from files. Their names are reserved then.
+    pub fn allows_manifests(&self) -> bool {
+        self.allows_manifests
+    }
+
+    /// The folders of `staticManifestsDir`, each with its plugin.
+    pub fn manifest_folders(&self) -> &[(&'static str, PathBuf)] {
+        &self.manifest_folders
     }
 
     /// Runs all plugins that can change the object.

@@ -21,6 +21,7 @@ mod extended_resource_toleration;
 mod external_ips;
 mod image_policy;
 mod limit_ranger;
+pub mod manifest;
 pub mod matching;
 mod namespace_exists;
 mod namespace_lifecycle;

@@ -12,6 +12,7 @@ pub mod validating;
 use crate::matching::{Matched, Matcher};
 use crate::{Attributes, ClusterState};
 use params::{ParamKind, ParamRef};
+use pintle_meta::GroupVersion;
 use pintle_metrics::families;
 use pintle_value::{Str, Value};
 use std::sync::Arc;
@@ -20,13 +21,16 @@ use std::time::Duration;
 /// The group of policies and bindings.
 pub const GROUP: &str = "admissionregistration.k8s.io";
 
-/// Resources that no policy is asked about: policies and bindings, since they would decide about themselves, and
-/// reviews, which must work whatever policies say.
-const EXEMPT: [(&str, &str); 10] = [
-    (GROUP, "validatingadmissionpolicies"),
-    (GROUP, "validatingadmissionpolicybindings"),
-    (GROUP, "mutatingadmissionpolicies"),
-    (GROUP, "mutatingadmissionpolicybindings"),
+/// Policies and bindings. Policies of the API do not apply to them, since they would decide about themselves.
+const CONFIGURATION: [&str; 4] = [
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+];
+
+/// Resources that no policy applies to: reviews, which must work whatever policies say.
+const EXEMPT: [(&str, &str); 6] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
     ("authentication.k8s.io", "tokenreviews"),
     ("authorization.k8s.io", "localsubjectaccessreviews"),
@@ -34,6 +38,11 @@ const EXEMPT: [(&str, &str); 10] = [
     ("authorization.k8s.io", "selfsubjectrulesreviews"),
     ("authorization.k8s.io", "subjectaccessreviews"),
 ];
+
+/// Returns whether only policies of manifest files apply to a request, because it is about policies or bindings.
+pub fn is_configuration(request: &Attributes<'_>) -> bool {
+    CONFIGURATION.iter().any(|plural| request.is(GROUP, plural))
+}
 
 /// Whether no policy is asked about a request.
 pub fn is_exempt(request: &Attributes<'_>) -> bool {
@@ -63,6 +72,20 @@ pub trait Evaluator {
 
 /// All policies of one kind that are bound, by name.
 pub struct Policies<E>(Vec<Policy<E>>);
+
+impl<E> Default for Policies<E> {
+    fn default() -> Self {
+        Policies(Vec::new())
+    }
+}
+
+impl<E> Policies<E> {
+    /// These policies, then the others.
+    pub fn followed_by(mut self, mut others: Self) -> Self {
+        self.0.append(&mut others.0);
+        self
+    }
+}
 
 /// A policy and where it is bound.
 pub struct Policy<E> {
@@ -171,6 +194,11 @@ impl<E: Evaluator> Policies<E> {
 }
 
 impl<E> Policy<E> {
+    /// Version and kind of its parameters.
+    pub fn param_kind(&self) -> Option<(&GroupVersion, &str)> {
+        self.params.as_ref().map(|kind| (&kind.version, kind.kind.as_str()))
+    }
+
     fn matched(
         &self,
         request: &Attributes<'_>,

@@ -1,10 +1,10 @@
-//! The configuration of the webhook and policy plugins: credentials for webhooks.
+//! The configuration of the webhook and policy plugins: credentials for webhooks, and folders of manifests.
 
 use crate::config::{PluginConfig, Scheme, Shape, Struct, go_error_text};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path as FieldPath, Value};
 use pintle_webhook::Credentials;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const WEBHOOKS: Struct = Struct {
     name: "WebhookAdmission",
@@ -31,6 +31,8 @@ const POLICY_SCHEME: Scheme = Scheme {
 pub struct WebhookConfig {
     /// The credentials to send, by the webhook's host.
     pub credentials: Credentials,
+    /// The folder of manifests (`staticManifestsDir`).
+    pub(crate) manifests: Option<PathBuf>,
 }
 
 impl WebhookConfig {
@@ -42,36 +44,35 @@ impl WebhookConfig {
         if !kubeconfig.is_empty() && !kubeconfig.starts_with('/') {
             return Err(invalid("kubeConfigFile", kubeconfig, "must be an absolute file path"));
         }
-        refuse_manifests(&tree, allows_manifests)?;
+        let manifests = manifests(&tree, allows_manifests)?;
         let credentials = match kubeconfig {
             "" => Credentials::default(),
             path => Credentials::load(Path::new(path))?,
         };
-        Ok(WebhookConfig { credentials })
+        Ok(WebhookConfig { credentials, manifests })
     }
 
-    /// Validates the configuration of a policy plugin, which must be of this kind.
-    pub(crate) fn check_policies(
+    /// Parses the configuration of a policy plugin, which must be of this kind, and returns its folder of manifests.
+    pub(crate) fn manifests_of_policies(
         config: Option<&PluginConfig>,
         kind: &str,
         allows_manifests: bool,
-    ) -> Result<(), String> {
-        let Some(config) = config else { return Ok(()) };
+    ) -> Result<Option<PathBuf>, String> {
+        let Some(config) = config else { return Ok(None) };
         let (found, tree) = config.decode(&POLICY_SCHEME).map_err(|error| error.text())?;
         if found != kind {
             return Err(format!("unexpected type: *policyconfig.{found}"));
         }
-        refuse_manifests(&tree, allows_manifests)
+        manifests(&tree, allows_manifests)
     }
 }
 
-/// Refuses `staticManifestsDir`: with kube-apiserver's error if the feature is off or the folder does not exist,
-/// otherwise because it is not supported here.
-fn refuse_manifests(tree: &Value, allowed: bool) -> Result<(), String> {
+/// The folder of `staticManifestsDir`, if there is one. Refused if the feature is off or the folder does not exist.
+fn manifests(tree: &Value, allowed: bool) -> Result<Option<PathBuf>, String> {
     const FIELD: &str = "staticManifestsDir";
     let folder = tree.str_at(&[FIELD]);
     if folder.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     if !allowed {
         let mut errors = FieldErrors::new();
@@ -88,8 +89,7 @@ fn refuse_manifests(tree: &Value, allowed: bool) -> Result<(), String> {
             Err(invalid(FIELD, folder, &format!("unable to read: stat {folder}: {}", go_error_text(&error))))
         }
         Ok(found) if !found.is_dir() => Err(invalid(FIELD, folder, "must be a directory")),
-        // Ignoring the folder would leave its policies unenforced.
-        Ok(_) => Err("staticManifestsDir is not available here".to_string()),
+        Ok(_) => Ok(Some(PathBuf::from(folder))),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod cached;
 mod calls;
+mod manifests;
 mod matched_objects;
 mod metrics;
 mod policies;
@@ -48,10 +49,10 @@ pub struct Admission {
 impl Admission {
     /// Returns whether policies or webhooks are configured in addition to the plugins.
     pub(crate) fn has_policies_or_webhooks(&self) -> bool {
-        self.mutating_webhooks().is_some()
-            || self.validating_webhooks().is_some()
-            || self.mutating_policies().is_some()
-            || self.validating_policies().is_some()
+        self.mutating_webhooks(false).is_some()
+            || self.validating_webhooks(false).is_some()
+            || self.mutating_policies(false).is_some()
+            || self.validating_policies(false).is_some()
     }
 
     /// Runs the mutating plugins, policies and webhooks on the object of a request; deletions have no object. `object_target`
@@ -64,9 +65,9 @@ impl Admission {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let asks_plugins = matches!(request.operation, Operation::Create | Operation::Update);
-        let webhooks = self.mutating_webhooks().filter(|_| !matching::is_exempt(request));
-        let policies = self.mutating_policies().filter(|_| !policy::is_exempt(request));
-        let policies = policies.filter(|_| request.operation != Operation::Delete);
+        let webhooks = self.mutating_webhooks(matching::is_exempt(request));
+        let changes_object = !policy::is_exempt(request) && request.operation != Operation::Delete;
+        let policies = self.mutating_policies(policy::is_configuration(request)).filter(|_| changes_object);
         let asks_others = webhooks.is_some() || policies.is_some();
         let fields = |object: &Value| object.at(&MANAGED_FIELDS).cloned();
         let before = object.as_deref().filter(|_| asks_others).and_then(fields);
@@ -113,10 +114,11 @@ impl Admission {
         if request.operation != Operation::Connect {
             self.plugins.validate(request, object, &*self.storage, warnings).await?;
         }
-        if let Some(policies) = self.validating_policies().filter(|_| !policy::is_exempt(request)) {
+        let policies = self.validating_policies(policy::is_configuration(request));
+        if let Some(policies) = policies.filter(|_| !policy::is_exempt(request)) {
             self.ask_validating_policies(&policies, request, object_target, object, warnings).await?;
         }
-        match self.validating_webhooks().filter(|_| !matching::is_exempt(request)) {
+        match self.validating_webhooks(matching::is_exempt(request)) {
             Some(webhooks) => self.ask_validating(&webhooks, request, object_target, object, warnings).await,
             None => Ok(()),
         }

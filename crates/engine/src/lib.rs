@@ -60,6 +60,7 @@ pub use watch::{Selection, Watched};
 pub use write::{WriteRequest, Writer, Written};
 
 use pintle_admission::Chain;
+use pintle_admission::manifest::ManifestFolder;
 use pintle_auth::Authorizer;
 use pintle_cache::Cache;
 use pintle_kinds::Types;
@@ -166,6 +167,16 @@ impl Engine {
     pub fn render_metrics(&self, out: &mut String) {
         self.reader.conversion_metrics.render(out);
         self.writer.admission.hooks.render(out);
+    }
+
+    /// The folders of `staticManifestsDir`, each with its plugin.
+    pub fn manifest_folders(&self) -> &[(&'static str, std::path::PathBuf)] {
+        self.writer.admission.plugins.manifest_folders()
+    }
+
+    /// Loads the manifests of a plugin and puts them in force. If one of them cannot be used, nothing changes.
+    pub fn load_manifests(&self, plugin: &str, folder: &ManifestFolder) -> Result<(), String> {
+        self.writer.admission.load_manifests(plugin, folder)
     }
 
     /// Changes and deletions.

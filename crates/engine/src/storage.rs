@@ -175,8 +175,11 @@ impl ClusterState for Storage {
             "" => self.objects(&kind.group, &kind.plural, namespace),
             name => self.object(&kind.group, &kind.plural, namespace, name).into_iter().collect(),
         };
-        for object in &mut objects {
-            object::convert(kind, object, kind.storage, at);
+        // What a webhook converts stays in its stored version; the caller converts it.
+        if kind.conversion.is_none() {
+            for object in &mut objects {
+                object::convert(kind, object, kind.storage, at);
+            }
         }
         objects
     }

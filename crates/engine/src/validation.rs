@@ -1,16 +1,36 @@
 //! Validates objects: metadata, then the schema, then the rules of the kind. All errors are returned together.
 
 use crate::{Target, subresource};
+use pintle_admission::manifest::STATIC_SUFFIX;
+use pintle_admission::policy::GROUP;
 use pintle_kinds::{Kind, Namespace, Scope};
-use pintle_meta::field::{ErrorKind, FieldError};
+use pintle_meta::field::{ErrorKind, FieldError, quoted};
 use pintle_meta::{FieldErrors, Status, names, objectmeta};
 use pintle_schema::{Schema, Shape, rules, structural};
 use pintle_value::{Path, Value};
 
-/// Validates a new object: first the rules of its kind, then those of all objects.
-pub(crate) fn create(target: &Target, object: &Value, namespace: &Namespace<'_>) -> Result<(), Status> {
-    let kind = &target.kind;
+/// Validates a new object. `reserves_names` is whether names are refused that only manifest files may use.
+pub(crate) fn create(
+    target: &Target,
+    object: &Value,
+    namespace: &Namespace<'_>,
+    reserves_names: bool,
+) -> Result<(), Status> {
+    let mut errors = errors_of_new(target, object, namespace);
     let name = object.str_at(&["metadata", "name"]);
+    if reserves_names && target.kind.group == GROUP && name.ends_with(STATIC_SUFFIX) {
+        let suffix = quoted(STATIC_SUFFIX);
+        let why = format!(
+            "names ending with {suffix} are reserved for static manifest-based configurations and cannot be managed via the API"
+        );
+        errors.invalid(&Path::of("metadata").field("name"), name, &why);
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.kind.group_kind(), name, &errors)) }
+}
+
+/// The errors of a new object: first the rules of its kind, then those of all objects.
+pub(crate) fn errors_of_new(target: &Target, object: &Value, namespace: &Namespace<'_>) -> FieldErrors {
+    let kind = &target.kind;
     let null = Value::Null;
     let meta = object.get("metadata").unwrap_or(&null);
     let path = Path::of("metadata");
@@ -28,7 +48,7 @@ pub(crate) fn create(target: &Target, object: &Value, namespace: &Namespace<'_>)
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
+    errors
 }
 
 /// Adds the errors of finalizers without a domain after the other errors of the metadata, as kube-apiserver does,

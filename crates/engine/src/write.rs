@@ -320,7 +320,10 @@ impl Writer {
         };
         typed::normalize_with(schema, candidate, empties);
         match old {
-            None => validation::create(target, candidate, &|| self.namespace_of(target))?,
+            None => {
+                let reserves_names = self.admission.plugins.allows_manifests();
+                validation::create(target, candidate, &|| self.namespace_of(target), reserves_names)?;
+            }
             Some(old) => {
                 let mut refused = FieldErrors::new();
                 if claim_rights::applies_to(target) {

@@ -25,9 +25,9 @@ pub(crate) enum Role {
 }
 
 /// The warnings about a name that is reserved for configuration from manifest files.
-fn name_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+fn name_warnings(object: &Value) -> Vec<String> {
     let name = object.get("metadata").map_or("", |metadata| fields::text(metadata, "name"));
-    if old.is_some() || !name.ends_with(STATIC_SUFFIX) {
+    if !name.ends_with(STATIC_SUFFIX) {
         return Vec::new();
     }
     let suffix = pintle_meta::field::quoted(STATIC_SUFFIX);

@@ -166,7 +166,8 @@ impl Authorization {
     }
 }
 
-fn hash(data: &[u8]) -> String {
+/// `sha256:` and the digest, as metrics name configurations and servers.
+pub(crate) fn hash(data: &[u8]) -> String {
     let digest = digest::digest(&digest::SHA256, data);
     let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")

@@ -26,6 +26,7 @@ mod history;
 mod identity_flags;
 mod kubeconfig;
 mod man;
+mod manifests;
 mod migrate;
 mod objects;
 mod operation;

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::etcd::EtcdSettings;
-use crate::{bootstrap, encryption, progress, runtime_config};
+use crate::{bootstrap, encryption, manifests, progress, runtime_config};
 use pintle_admission::{Chain, Settings, SettingsError, WebhookConfig};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
@@ -124,6 +124,8 @@ pub(crate) async fn open(
         }
         tracing::error!("some stored values cannot be read: {}", status.message);
     }
+    // The objects of a fresh server are made first: webhooks of manifests may need this server to run.
+    manifests::load(&engine)?;
     Ok(Objects { engine, types, encryption, stores: all })
 }
 

@@ -248,6 +248,7 @@ async fn serve(
         upkeep::own_identity(&engine, None).name,
     ));
     tokio::spawn(engine.writer().clone().follow_access_objects());
+    tokio::spawn(crate::manifests::follow(engine.clone()));
     pintle_controllers::start_flow_objects(&engine, bootstrap::flow_objects());
     pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));
     let aggregation = Aggregation::new(engine.clone(), config.proxying.aggregation.clone());

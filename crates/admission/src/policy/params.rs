@@ -7,8 +7,8 @@ use pintle_value::{Str, Value};
 
 /// The kind of a policy's parameters.
 pub(super) struct ParamKind {
-    version: GroupVersion,
-    kind: Str,
+    pub(super) version: GroupVersion,
+    pub(super) kind: Str,
 }
 
 /// How a binding selects parameters.

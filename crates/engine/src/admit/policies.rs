@@ -3,6 +3,7 @@
 
 use super::Rounds;
 use super::cached::Cached;
+use super::manifests::Manifests;
 use super::matched_objects::{MatchedObjects, Reading, version_of};
 use crate::{Admission, Target};
 use pintle_admission::cel::{Inputs, RequestAuthorizer};
@@ -13,6 +14,7 @@ use pintle_admission::policy::{
     Asked, Broken, Evaluator, Found, GROUP, Policies, count_mutation, namespace_object,
 };
 use pintle_admission::{Attributes, ClusterState, admission_request};
+use pintle_kinds::Kind;
 use pintle_meta::{GroupResource, GroupVersion, GroupVersionKind, Status};
 use pintle_value::Value;
 use std::sync::Arc;
@@ -21,8 +23,22 @@ use std::time::Instant;
 /// The compiled policies, rebuilt when a policy or binding changes.
 #[derive(Default)]
 pub(crate) struct PolicySlots {
-    mutating: Cached<Policies<Mutator>, 2>,
-    validating: Cached<Policies<Validator>, 2>,
+    mutating: PolicySlot<Mutator>,
+    validating: PolicySlot<Validator>,
+    pub(super) mutating_manifests: Manifests,
+    pub(super) validating_manifests: Manifests,
+}
+
+/// The compiled policies of one plugin: those of manifests alone, and together with those of the API.
+struct PolicySlot<E> {
+    from_manifests: Cached<Policies<E>, 1>,
+    all: Cached<Policies<E>, 3>,
+}
+
+impl<E> Default for PolicySlot<E> {
+    fn default() -> Self {
+        PolicySlot { from_manifests: Cached::default(), all: Cached::default() }
+    }
 }
 
 /// The variables that every expression about a request sees in addition to its objects.
@@ -71,26 +87,46 @@ impl RequestViews {
 }
 
 impl Admission {
-    /// Returns the compiled mutating policies, or `None` if there are none or the plugin is disabled.
-    pub(super) fn mutating_policies(&self) -> Option<Arc<Policies<Mutator>>> {
-        let read = self.read_policies(&self.policy_slots.mutating)?;
+    /// Returns the compiled mutating policies, or `None` if there are none or the plugin is disabled. `only_manifests`
+    /// leaves out those of the API, which must not decide about themselves.
+    pub(super) fn mutating_policies(&self, only_manifests: bool) -> Option<Arc<Policies<Mutator>>> {
+        let slots = &self.policy_slots;
+        let read = self.read_policies(&slots.mutating, &slots.mutating_manifests, only_manifests)?;
         self.plugins.is_on("MutatingAdmissionPolicy").then_some(read)
     }
 
-    /// Returns the compiled validating policies, or `None` if there are none or the plugin is disabled.
-    pub(super) fn validating_policies(&self) -> Option<Arc<Policies<Validator>>> {
-        let read = self.read_policies(&self.policy_slots.validating)?;
+    /// Returns the compiled validating policies, as [`Self::mutating_policies`] does.
+    pub(super) fn validating_policies(&self, only_manifests: bool) -> Option<Arc<Policies<Validator>>> {
+        let slots = &self.policy_slots;
+        let read = self.read_policies(&slots.validating, &slots.validating_manifests, only_manifests)?;
         self.plugins.is_on("ValidatingAdmissionPolicy").then_some(read)
     }
 
-    fn read_policies<E: Evaluator>(&self, slot: &Cached<Policies<E>, 2>) -> Option<Arc<Policies<E>>> {
+    /// Policies of manifests come before those of the API. Bindings only bind policies from the same source.
+    fn read_policies<E: Evaluator>(
+        &self,
+        slot: &PolicySlot<E>,
+        manifests: &Manifests,
+        only_manifests: bool,
+    ) -> Option<Arc<Policies<E>>> {
         let [policies, bindings] = E::RESOURCES;
-        let revisions =
-            [self.storage.changed_at(GROUP, policies)?, self.storage.changed_at(GROUP, bindings)?];
-        Some(slot.at(revisions, |before| {
+        let changed_at =
+            || Some([self.storage.changed_at(GROUP, policies)?, self.storage.changed_at(GROUP, bindings)?]);
+        let changed_at = changed_at().filter(|_| !only_manifests);
+        let manifests = manifests.current();
+        let generation = manifests.as_ref().map_or(0, |manifests| manifests.generation);
+        let of_manifests = |before: Option<&Policies<E>>| match &manifests {
+            Some(set) => Policies::read(set.objects.clone(), &set.bindings, before),
+            None => Policies::default(),
+        };
+        let Some([policies_at, bindings_at]) = changed_at else {
+            manifests.as_ref()?;
+            return Some(slot.from_manifests.at([generation], of_manifests));
+        };
+        Some(slot.all.at([policies_at, bindings_at, generation], |before| {
             let (policies, bindings) =
                 (self.storage.objects(GROUP, policies, ""), self.storage.objects(GROUP, bindings, ""));
-            Policies::read(policies, &bindings, before)
+            of_manifests(before).followed_by(Policies::read(policies, &bindings, before))
         }))
     }
 
@@ -117,10 +153,11 @@ impl Admission {
         object: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        let found = policies.found(request, object, &*self.storage);
+        let mut found = policies.found(request, object, &*self.storage);
         if found.is_empty() {
             return Ok(());
         }
+        self.convert_params(&mut found).await;
         let mut surroundings = None;
         let mut verdict = Verdict::default();
         let mut versions: Vec<(Matched, MatchedObjects)> = Vec::new();
@@ -168,6 +205,7 @@ impl Admission {
         rounds: &mut Rounds,
     ) -> Result<(), Status> {
         let mut found = policies.found(request, object.as_deref(), &*self.storage);
+        self.convert_params(&mut found).await;
         let mut errors = Errors::default();
         for found in &mut found {
             match found {
@@ -185,6 +223,33 @@ impl Admission {
                 .await?;
         }
         errors.refusal(request, object.as_deref())
+    }
+
+    /// Converts parameters that only a webhook can convert to the version that their policy names.
+    async fn convert_params<E>(&self, found: &mut [Found<'_, E>]) {
+        for found in found {
+            let Found::Asked(asked) = found else { continue };
+            let Some((kind, version)) = self.converted_param_kind(asked) else { continue };
+            for params in asked.params.iter_mut().flatten() {
+                match self.reader.convert(&kind, std::mem::take(params), version).await {
+                    Ok(converted) => *params = converted,
+                    Err(status) => {
+                        let (policy, binding) = (asked.policy, Some(asked.binding));
+                        *found = Found::Broken(Broken { policy, binding, why: status.message });
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The kind of a policy's parameters and the version that it names, if a webhook converts that kind.
+    fn converted_param_kind<E>(&self, asked: &Asked<'_, E>) -> Option<(Arc<Kind>, usize)> {
+        let (version, kind) = asked.policy.param_kind()?;
+        let kinds = self.storage.registry.kinds();
+        let (kind, at) = kinds.by_kind(version, kind)?;
+        kind.conversion.as_ref()?;
+        Some((kind.clone(), at))
     }
 
     /// Removes kind and apiVersion from parameters of built-in kinds: kube-apiserver decodes them into Go structs

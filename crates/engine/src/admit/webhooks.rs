@@ -3,6 +3,7 @@
 use super::Rounds;
 use super::cached::Cached;
 use super::calls::{Failure, Question, calling};
+use super::manifests::Manifests;
 use super::matched_objects::MatchedObjects;
 use super::metrics::{Asked, WebhookMetrics};
 use crate::{Admission, Target};
@@ -28,8 +29,8 @@ const CALLS_TOGETHER_MAX: usize = 64;
 
 /// The webhooks of all configurations, decoded again when a configuration changes.
 pub struct Hooks {
-    mutating: Cached<Vec<Webhook>, 1>,
-    validating: Cached<Vec<Webhook>, 1>,
+    pub(super) mutating: WebhookSources,
+    pub(super) validating: WebhookSources,
     metrics: WebhookMetrics,
     /// The clients that call the webhooks of each plugin, with the credentials of its configuration.
     pub(super) mutating_caller: Arc<dyn Caller>,
@@ -40,8 +41,8 @@ impl Hooks {
     /// Creates the set with one client for mutating and one for validating webhooks.
     pub fn new(mutating_caller: Arc<dyn Caller>, validating_caller: Arc<dyn Caller>) -> Self {
         Hooks {
-            mutating: Cached::default(),
-            validating: Cached::default(),
+            mutating: WebhookSources::default(),
+            validating: WebhookSources::default(),
             metrics: WebhookMetrics::default(),
             mutating_caller,
             validating_caller,
@@ -52,6 +53,14 @@ impl Hooks {
     pub fn render(&self, out: &mut String) {
         self.metrics.render(out);
     }
+}
+
+/// The webhooks of one plugin: from manifest files and from objects of the API.
+#[derive(Default)]
+pub(super) struct WebhookSources {
+    pub(super) manifests: Manifests,
+    from_manifests: Cached<Vec<Webhook>, 1>,
+    all: Cached<Vec<Webhook>, 2>,
 }
 
 /// Which webhooks must be called again in the second round.
@@ -76,21 +85,48 @@ impl Reinvocation {
 type Call<'a> = Pin<Box<dyn Future<Output = (Result<(), Status>, Vec<String>)> + Send + 'a>>;
 
 impl Admission {
-    /// Returns the mutating webhooks, or `None` if there are none or the plugin is disabled.
-    pub(super) fn mutating_webhooks(&self) -> Option<Arc<Vec<Webhook>>> {
-        let read = self.read_hooks(&self.hooks.mutating, "mutatingwebhookconfigurations")?;
+    /// Returns the mutating webhooks, or `None` if there are none or the plugin is disabled. `only_manifests` leaves out
+    /// those of the API, which must not decide about their own configuration.
+    pub(super) fn mutating_webhooks(&self, only_manifests: bool) -> Option<Arc<Vec<Webhook>>> {
+        let plural = "mutatingwebhookconfigurations";
+        let read = self.read_hooks(&self.hooks.mutating, plural, only_manifests)?;
         self.plugins.is_on("MutatingAdmissionWebhook").then_some(read)
     }
 
-    /// Returns the validating webhooks, or `None` if there are none or the plugin is disabled.
-    pub(super) fn validating_webhooks(&self) -> Option<Arc<Vec<Webhook>>> {
-        let read = self.read_hooks(&self.hooks.validating, "validatingwebhookconfigurations")?;
+    /// Returns the validating webhooks, as [`Self::mutating_webhooks`] does.
+    pub(super) fn validating_webhooks(&self, only_manifests: bool) -> Option<Arc<Vec<Webhook>>> {
+        let plural = "validatingwebhookconfigurations";
+        let read = self.read_hooks(&self.hooks.validating, plural, only_manifests)?;
         self.plugins.is_on("ValidatingAdmissionWebhook").then_some(read)
     }
 
-    fn read_hooks(&self, slot: &Cached<Vec<Webhook>, 1>, plural: &str) -> Option<Arc<Vec<Webhook>>> {
-        let revision = self.storage.changed_at(GROUP, plural)?;
-        Some(slot.at([revision], |_| webhooks(self.storage.objects(GROUP, plural, ""))))
+    /// Webhooks of manifests come before those of the API.
+    fn read_hooks(
+        &self,
+        sources: &WebhookSources,
+        plural: &str,
+        only_manifests: bool,
+    ) -> Option<Arc<Vec<Webhook>>> {
+        let manifests = sources.manifests.current();
+        let changed_at = self.storage.changed_at(GROUP, plural).filter(|_| !only_manifests);
+        let Some(manifests) = manifests else {
+            let read = |_: Option<&Vec<Webhook>>| webhooks(self.storage.objects(GROUP, plural, ""));
+            return Some(sources.all.at([changed_at?, 0], read));
+        };
+        let of_manifests = || {
+            let mut all = webhooks(manifests.objects.clone());
+            all.iter_mut().for_each(|webhook| webhook.id.insert_str(0, "manifest/"));
+            all
+        };
+        let generation = manifests.generation;
+        let Some(changed_at) = changed_at else {
+            return Some(sources.from_manifests.at([generation], |_| of_manifests()));
+        };
+        Some(sources.all.at([changed_at, generation], |_| {
+            let mut all = of_manifests();
+            all.append(&mut webhooks(self.storage.objects(GROUP, plural, "")));
+            all
+        }))
     }
 
     /// Calls the mutating webhooks, one after the other.

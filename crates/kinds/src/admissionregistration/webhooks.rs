@@ -44,8 +44,8 @@ impl Hooks for WebhookConfiguration {
         }
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        name_warnings(object, old)
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        name_warnings(object)
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {

@@ -104,6 +104,9 @@ families! {
     ENCRYPTION_RELOADED = "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "status"], "When the encryption configuration was last reloaded.";
     ENCRYPTION_RELOADS = "apiserver_encryption_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "status"], "Reloads of the encryption configuration.";
     ENCRYPTION_CONFIG = "apiserver_encryption_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash"], "The encryption configuration that is in force, by its hash.";
+    MANIFEST_RELOADED_AT = "apiserver_manifest_admission_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "plugin", "status"], "When the manifests of an admission plugin were last loaded, by status.";
+    MANIFEST_RELOADS = "apiserver_manifest_admission_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "plugin", "status"], "Attempts to load the manifests of admission plugins.";
+    MANIFEST_CONFIG_INFO = "apiserver_manifest_admission_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash", "plugin"], "The manifests of admission plugins that are in force, by their hash.";
     KEY_CACHE_FILL = "apiserver_envelope_encryption_dek_cache_fill_percent", Gauge, &[], "How full the cache of KMS v1 is; v2 has none of this kind.";
     KEY_CACHE_SIZE = "apiserver_envelope_encryption_dek_source_cache_size", Gauge, &["provider_name"], "Decrypted seeds that are remembered.";
     KEY_ID_INVALID = "apiserver_envelope_encryption_invalid_key_id_from_status_total", Counter, &["error", "provider_name"], "Key ids of KMS plugins that are not valid.";
