@@ -3,6 +3,7 @@
 mod args;
 mod benches;
 mod error;
+mod flood;
 mod load;
 mod process;
 mod row;

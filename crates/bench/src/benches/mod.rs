@@ -4,6 +4,7 @@ mod cluster;
 mod custom;
 mod definitions;
 mod large;
+mod overload;
 mod read;
 mod resources;
 mod watch;
@@ -91,6 +92,14 @@ pub(crate) const BENCHES: &[Bench] = &[
         "kubelets, controllers and a scheduler of --nodes nodes; latency from when it was due",
         cluster::run
     ),
+    bench!(
+        "overload-get",
+        "a quiet tenant, health checks and exempt traffic beside 2,000 connections of a tenant that gets",
+        overload::get
+    ),
+    bench!("overload-create", "the same beside a tenant that creates ConfigMaps", overload::create),
+    bench!("overload-list", "the same beside a tenant that lists 10,000 ConfigMaps", overload::list),
+    bench!("overload-mixed", "the same beside a tenant that does all of that", overload::mixed),
     bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
 ];
 
