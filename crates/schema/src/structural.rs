@@ -16,5 +16,6 @@ pub use default::{DEFAULTS_BYTES_MAX, DefaultsTooLarge, default, prune_nulls};
 pub use embedded::{validate_embedded, validate_object};
 pub use formats::is_for_texts;
 pub use lists::validate_lists;
+pub use numbers::to_whole;
 pub use prune::prune;
 pub use validate::{validate, validate_change, validate_default, within};

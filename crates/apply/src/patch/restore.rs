@@ -5,6 +5,7 @@
 //! (times, quantities, …) are left to the typed decoder that comes after.
 
 use crate::DEPTH_MAX;
+use pintle_schema::structural::to_whole;
 use pintle_schema::{Arena, Node, NodeId, Schema, Shape};
 use pintle_value::{Value, base64};
 
@@ -98,7 +99,7 @@ fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
             Ok(())
         }
         (Shape::Int { bits }, Value::Float(f)) if f.trunc() == *f => {
-            let whole = go_int(*f);
+            let whole = to_whole(*f);
             *tree = Value::Int(if *bits == 32 { i64::from(whole as i32) } else { whole });
             Ok(())
         }
@@ -106,12 +107,6 @@ fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
         _ if no_way => cannot("int64"),
         _ => Err(format!("unrecognized type: {of}")),
     }
-}
-
-/// A float as Go makes an integer of it on amd64: a number that does not fit becomes the least one, not the nearest.
-fn go_int(float: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if (-LIMIT..LIMIT).contains(&float) { float as i64 } else { i64::MIN }
 }
 
 /// The kind of Go value that holds this in an untyped tree.

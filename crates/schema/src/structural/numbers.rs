@@ -100,7 +100,7 @@ fn seen(constraint: f64, value: Option<i64>) -> Number {
 
 /// A float as Go makes an integer of it: what is too large becomes the least one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "that is what Go does")]
-pub(super) fn to_whole(float: f64) -> i64 {
+pub fn to_whole(float: f64) -> i64 {
     if float.abs() < i64::MAX as f64 { float as i64 } else { i64::MIN }
 }
 
