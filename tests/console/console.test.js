@@ -351,6 +351,10 @@ test("charts show what the server does", () =>
     const watches = page.getByRole("figure").filter({ hasText: "Open watches" });
     await watches.locator("dd", { hasText: /^\d/ }).waitFor();
     await page.locator("canvas").nth(3).waitFor();
+    await page.goto(`${server.url}/console/#/cel`);
+    await page.getByRole("heading", { name: "CEL workbench" }).waitFor();
+    // Errors of observers are reported with the next frame.
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   }));
 
 test("what a user may not do is said, not hidden", () =>

@@ -82,9 +82,11 @@ function Chart({ chart, points }) {
   const host = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
+    // Observers may run once more after the view is gone, when the reference is already cleared.
+    const element = host.current;
     const make = () => {
       plot.current?.destroy();
-      const color = (name) => css(name, host.current);
+      const color = (name) => css(name, element);
       const line = color("--line");
       const axis = { stroke: color("--muted"), grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "11px system-ui" };
       const lines = chart.series.map(([, label], index) => {
@@ -95,7 +97,7 @@ function Chart({ chart, points }) {
       const range = (_, __, high) => [0, Math.max(high || 0, 1)];
       plot.current = new uPlot(
         {
-          width: host.current.clientWidth,
+          width: element.clientWidth,
           height: 180,
           legend: { show: false },
           cursor: { y: false, drag: { x: false, y: false } },
@@ -104,12 +106,12 @@ function Chart({ chart, points }) {
           series: [{}, ...lines],
         },
         columns(chart, points),
-        host.current,
+        element,
       );
     };
     make();
-    const resized = new ResizeObserver(() => plot.current.setSize({ width: host.current.clientWidth, height: 180 }));
-    resized.observe(host.current);
+    const resized = new ResizeObserver(() => element.isConnected && plot.current.setSize({ width: element.clientWidth, height: 180 }));
+    resized.observe(element);
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     addEventListener("themechange", make);
     scheme.addEventListener("change", make);
