@@ -1,4 +1,4 @@
-//! `pintle console`: prints a link that signs its user into the web console once, and opens it where there is a browser.
+//! `pintle console`: prints a one-time link to the web console, and opens it if there is a browser.
 
 use crate::arguments::{self, Syntax};
 use crate::output::{Output, object};
@@ -16,10 +16,10 @@ pub(crate) const SYNTAX: Syntax = Syntax {
     usage: "\
 Usage: pintle console [--kubeconfig FILE] [--no-open] [--output text|json]
 
-Prints a link to the web console that signs in the user of the kubeconfig, and opens it where there is a browser.
-The link is good for a minute, and once.
+Prints a link to the web console that signs in the user of the kubeconfig, and opens it in a browser if there is one.
+The link is valid once, for a minute.
 
-      --kubeconfig FILE  How to reach the server; $KUBECONFIG or ~/.kube/config if left out
+      --kubeconfig FILE  Kubeconfig of the server (default: $KUBECONFIG or ~/.kube/config)
       --no-open          Only print the link
       --output FORMAT    text (default) or json
 ",
@@ -29,7 +29,7 @@ The link is good for a minute, and once.
 };
 
 const LINKS: &str = "/console/api/links";
-/// How long the file that a browser opens is left for it.
+/// How long the file that the browser opens exists.
 const OPENING_TIME: Duration = Duration::from_secs(5);
 
 /// Runs the command with the arguments after its name.
@@ -45,11 +45,11 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks the server for a code and puts it into the part of the link that browsers keep to themselves.
+/// Requests a code from the server and puts it into the fragment of the link, which browsers do not send.
 fn make_link(kubeconfig: Option<&Path>) -> Result<String, ClientError> {
     let config = config::load(kubeconfig)?;
     let server = config.server.clone();
-    let asked = Client::new(config)?.block_on(|mut connection| async move {
+    let asked = Client::new(config)?.block_on(|connection| async move {
         connection.send("POST", LINKS, "application/json", Bytes::from_static(b"{}")).await
     });
     let (status, answer) = asked?;
@@ -65,7 +65,7 @@ fn has_browser() -> bool {
     cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
 }
 
-/// Opens the link by way of a file that only its owner can read: everybody on the machine sees the arguments of programs.
+/// Opens the link through a file that only its owner can read, because every user can see the arguments of processes.
 fn open(link: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let file = std::env::temp_dir().join(format!("pintle-console-{}.html", std::process::id()));
@@ -79,7 +79,7 @@ fn open(link: &str) {
 }
 
 fn write_redirect(file: &Path, link: &str) -> std::io::Result<()> {
-    // The server's address comes from a kubeconfig: it must not end the attribute.
+    // The server's address comes from a kubeconfig: it must not end the HTML attribute.
     let link = link.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
     let page = format!(
         "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={link}\"><title>Pintle</title>\n"

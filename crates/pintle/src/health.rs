@@ -1,4 +1,4 @@
-//! `pintle health`: asks a server whether it is well, for health checks of images that have no shell.
+//! `pintle health`: checks whether a server is healthy, for health checks of images without a shell.
 
 use crate::arguments::{self, Syntax};
 use crate::output::{Output, number, object};
@@ -10,10 +10,10 @@ pub(crate) const SYNTAX: Syntax = Syntax {
     usage: "\
 Usage: pintle health [--data-dir DIR | --kubeconfig FILE] [--path PATH] [--output text|json]
 
-Asks a server for a health path and ends with 0 if it is well. The server is that of DIR/admin.kubeconfig, or of FILE.
+Requests a health path of a server and exits with 0 if it is healthy. The server is that of DIR/admin.kubeconfig, or of FILE.
 
       --data-dir DIR     The server's data folder (default ./pintle-data)
-      --kubeconfig FILE  How to reach the server
+      --kubeconfig FILE  Kubeconfig of the server
       --path PATH        /readyz (default), /livez, or one check such as /readyz/etcd
       --output FORMAT    text (default) or json
 ",
@@ -33,7 +33,7 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     };
     let config = config::load(Some(&file)).map_err(|error| error.to_string())?;
     let client = Client::new(config).map_err(|error| error.to_string())?;
-    let asked = client.block_on(async |mut connection| connection.text(&path).await);
+    let asked = client.block_on(async |connection| connection.text(&path).await);
     let (status, text) = asked.map_err(|error| error.to_string())?;
     let tree = object([
         ("path", path.as_str().into()),

@@ -1,4 +1,4 @@
-//! `pintle history`: the retained versions of an object as a log: when, who, what was done, and what changed.
+//! `pintle history`: the retained versions of an object as a log: when, by whom, which verb, and what changed.
 
 mod changes;
 mod log;
@@ -7,7 +7,7 @@ mod retention;
 
 pub(crate) use retention::parse as retention;
 
-use crate::owners::client::{Client, ClientError, Connection};
+use crate::owners::client::{Client, ClientError};
 use crate::owners::{config, resolve};
 use changes::FieldPath;
 use log::{Log, Version};
@@ -19,26 +19,26 @@ use std::path::PathBuf;
 pub(crate) const USAGE: &str = "\
 Usage: pintle history TYPE/NAME [-n NAMESPACE] [--at RESOURCEVERSION|TIME] [--field PATH] [--kubeconfig FILE] [-o json]
 
-Shows every retained version of an object, the newest first: when it was written, by which field manager, and what changed.
-Objects that were deleted have a history, too. It takes the right to get the object.
+Prints every retained version of an object, the newest first: when it was written, by which field manager, and what changed.
+Deleted objects have a history, too. Requires the right to get the object.
 
-      --at RESOURCEVERSION|TIME  Print the object as it was then. Times are 2026-01-02T15:04:05Z, or 10m for ten minutes ago.
+      --at RESOURCEVERSION|TIME  Print the object at that time: 2026-01-02T15:04:05Z, or 10m for ten minutes ago.
       --field PATH               Follow one field: .spec.replicas, .metadata.labels[\"a.b/c\"], .spec.containers[0].image
-      --limit NUMBER             The most versions to show (default 100).
-  -n, --namespace NAMESPACE      Namespace of the object; that of the kubeconfig if left out.
-      --kubeconfig FILE          How to reach the server; $KUBECONFIG or ~/.kube/config if left out.
-  -o, --output json              Write JSON instead of text; with --at the object itself (yaml if left out).
+      --limit NUMBER             Limit of printed versions (default 100).
+  -n, --namespace NAMESPACE      Namespace of the object (default: that of the kubeconfig).
+      --kubeconfig FILE          Kubeconfig of the server (default: $KUBECONFIG or ~/.kube/config).
+  -o, --output json              Print JSON instead of text; with --at the object as JSON instead of YAML.
 ";
 
-/// Versions that are shown unless another number is asked for.
+/// The number of versions that are printed by default.
 const DEFAULT_LIMIT: usize = 100;
-/// The most that are looked at, so that `--at` and `--field` end.
+/// The most versions that `--at` and `--field` examine.
 const VERSIONS_MAX: usize = 10_000;
 
-/// Why nothing could be shown: one line.
+/// Why there is no result, in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HistoryError {
-    #[error("{0} (pintle history --help shows how it is used)")]
+    #[error("{0} (pintle history --help explains the usage)")]
     Usage(String),
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -48,7 +48,7 @@ pub(crate) enum HistoryError {
     Write(std::io::Error),
 }
 
-/// What was asked for.
+/// The command line.
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     kind: String,
@@ -61,7 +61,7 @@ struct Options {
     json: bool,
 }
 
-/// A point in the past.
+/// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     Revision(u64),
@@ -110,8 +110,8 @@ fn render(log: &Log, options: &Options, coloured: bool) -> Result<Vec<u8>, Histo
 }
 
 /// Fetches as many versions as the command needs, the newest first.
-async fn fetch(mut client: Connection, options: &Options, namespace: &str) -> Result<Log, ClientError> {
-    let collection = resolve::collection(&mut client, &options.kind, namespace).await?;
+async fn fetch(client: Client, options: &Options, namespace: &str) -> Result<Log, ClientError> {
+    let collection = resolve::collection(&client, &options.kind, namespace).await?;
     let path = format!("{collection}/{}", resolve::escaped(&options.name));
     let wanted = match (options.at, &options.field) {
         (None, None) => options.limit.unwrap_or(DEFAULT_LIMIT).saturating_add(1),
@@ -135,7 +135,7 @@ async fn fetch(mut client: Connection, options: &Options, namespace: &str) -> Re
     }
 }
 
-/// The object as it was at a moment.
+/// The object at a moment.
 fn object_at(log: &Log, moment: Moment) -> Result<&Value, HistoryError> {
     let is_then = |version: &&Version| match moment {
         Moment::Revision(revision) => version.revision <= revision,

@@ -1,26 +1,26 @@
-//! Kubeconfigs, as far as they say where a server is and how to be let in: certificates and tokens.
+//! Reads kubeconfigs: the address of the server, and certificates or a token.
 
 use super::client::ClientError;
 use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
 
-/// Where a server is and who asks.
+/// The address of a server and the credentials of a user.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     pub(crate) server: String,
     pub(crate) namespace: String,
     /// PEM of the authorities that are trusted.
     pub(crate) authority: Option<Vec<u8>>,
-    /// Whether any certificate of the server will do.
+    /// Whether the server's certificate is not verified.
     pub(crate) insecure: bool,
-    /// The name that the server's certificate must have, if it is not that of the URL.
+    /// The name that the server's certificate must have, if it is not the host of the URL.
     pub(crate) server_name: String,
     /// PEM of the client's certificate and of its key.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
     pub(crate) token: String,
 }
 
-/// Reads the file that is named, or the one that kubectl would read.
+/// Reads the given file, or the one that kubectl would read.
 pub(crate) fn load(path: Option<&Path>) -> Result<Config, ClientError> {
     let path = match path {
         Some(path) => path.to_path_buf(),
@@ -39,7 +39,7 @@ fn default_path() -> Option<PathBuf> {
     first.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".kube/config")))
 }
 
-/// Takes what the current context names. Files are relative to `dir`.
+/// Reads the current context. Paths are relative to `dir`.
 fn read(tree: &Value, dir: &Path) -> Result<Config, String> {
     let context = named(tree, "contexts", "context", tree.str_at(&["current-context"]))?;
     let cluster = named(tree, "clusters", "cluster", context.str_at(&["cluster"]))?;
@@ -78,7 +78,7 @@ fn named<'v>(tree: &'v Value, list: &str, what: &str, name: &str) -> Result<&'v 
     found.ok_or_else(|| format!("there is no {what} {name:?}"))
 }
 
-/// What `key-data` holds, or the file that `key` names.
+/// The content of `key-data`, or of the file that `key` names.
 fn pem(of: &Value, key: &str, dir: &Path) -> Result<Option<Vec<u8>>, String> {
     let data = of.str_at(&[&format!("{key}-data")]);
     if !data.is_empty() {

@@ -1,6 +1,6 @@
-//! The conflicts that an apply of a file would meet: a server-side apply as a dry run, and who owns the fields in question.
+//! The conflicts that an apply of a file would have: a dry run of the apply, and the owners of the fields in conflict.
 
-use super::client::{ClientError, Connection};
+use super::client::{Client, ClientError};
 use super::resolve;
 use super::tree::title;
 use crate::check::documents::Document;
@@ -14,13 +14,13 @@ use std::fmt::Write;
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
 
-/// Who would apply, and where.
+/// The manager and namespace of the apply.
 pub(super) struct Applier<'a> {
     pub(super) manager: &'a str,
     pub(super) namespace: &'a str,
 }
 
-/// What would become of an object of the file.
+/// The expected result for an object of the file.
 pub(super) struct Expected {
     file: String,
     position: Position,
@@ -36,21 +36,21 @@ enum Outcome {
     Refused(String),
 }
 
-/// A field that somebody else owns.
+/// A field that another manager owns.
 struct Conflict {
     field: String,
-    /// The server's words.
+    /// The server's message.
     message: String,
     /// Each owner, with operation and time.
     owners: Vec<String>,
-    /// The value on the server, and that of the file.
+    /// The value on the server, and the one of the file.
     live: Option<Value>,
     wanted: Option<Value>,
     position: Position,
 }
 
 impl Expected {
-    /// How many fields would be in conflict; refused objects count as one.
+    /// The number of fields in conflict; a rejected object counts as one.
     pub(super) fn problems(&self) -> usize {
         match &self.outcome {
             Outcome::Created | Outcome::Applied => 0,
@@ -60,9 +60,9 @@ impl Expected {
     }
 }
 
-/// Asks the server what an apply of this document would do.
+/// Asks the server for the result of applying this document.
 pub(super) async fn expect(
-    connection: &mut Connection,
+    connection: &Client,
     document: &Document,
     applier: &Applier<'_>,
 ) -> Result<Expected, ClientError> {
@@ -127,7 +127,7 @@ fn titles(blame: &Blame<'_>, owners: &[usize]) -> Vec<String> {
     owners.iter().filter_map(|owner| blame.managers.get(*owner)).map(title).collect()
 }
 
-/// The path of a field in the file, where items of lists are found by their place, and its value if it is there.
+/// The path of a field in the file, with list items by index, and its value if it exists.
 fn in_file<'v>(path: &FieldPath, tree: &'v Value) -> (String, Option<&'v Value>) {
     let mut text = String::new();
     let mut value = Some(tree);
@@ -160,7 +160,7 @@ fn in_file<'v>(path: &FieldPath, tree: &'v Value) -> (String, Option<&'v Value>)
     (text.trim_start_matches('.').to_string(), value)
 }
 
-/// A line for each object and for each conflict, with its place in the file.
+/// A line for each object and for each conflict, with its position in the file.
 pub(super) fn text(all: &[Expected]) -> String {
     let mut out = String::new();
     for Expected { file, position, kind, name, outcome } in all {
@@ -190,7 +190,7 @@ pub(super) fn text(all: &[Expected]) -> String {
     out
 }
 
-/// A value on one line, and not a long one.
+/// A value on one line, truncated.
 fn short(value: &Value) -> String {
     const LETTERS_MAX: usize = 60;
     let mut out = Vec::new();

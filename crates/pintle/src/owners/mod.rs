@@ -1,4 +1,5 @@
-//! `pintle owners`: who set which field of an object, since when and how, and the conflicts that an apply would meet.
+//! `pintle owners`: the owners of each field of an object, since when and by which operation, and the conflicts that an
+//! apply would have.
 
 pub(crate) mod client;
 pub(crate) mod config;
@@ -20,32 +21,32 @@ pub(crate) const USAGE: &str = "\
 Usage: pintle owners FILE|TYPE/NAME [-n NAMESPACE] [--kubeconfig FILE] [--tree] [--output text|wide|json]
        pintle owners -f FILE… [--field-manager NAME] [-n NAMESPACE] [--kubeconfig FILE] [--output text|json]
 
-Shows an object with the manager of each field, like git blame: who set it last, by which kind of request (Apply or
-Update, with the subresource) and when. The object comes from a manifest (FILE, or - for stdin) or from a server.
+Prints an object with the manager of each field, like git blame: who set it last, by which operation (Apply or Update,
+with the subresource) and when. The object comes from a manifest (FILE, or - for stdin) or from a server.
 
-With -f it says which conflicts a server-side apply of FILE would meet, without changing anything: the server is asked with
-a dry run. FILE may be a folder, or - for stdin. Ends with 1 if there are conflicts.
+With -f, prints the conflicts that a server-side apply of FILE would have, determined with a dry run. FILE may be a folder,
+or - for stdin. Exits with 1 if there are conflicts.
 
-  -n, --namespace NAMESPACE  Namespace of the object; that of the kubeconfig if left out
-      --kubeconfig FILE      How to reach the server; $KUBECONFIG or ~/.kube/config if left out
-  -f, --filename FILE        A manifest that is to be applied; may be repeated
-      --field-manager NAME   Who would apply it (default kubectl)
-      --tree                 A tree of fields for each manager
+  -n, --namespace NAMESPACE  Namespace of the object (default: that of the kubeconfig)
+      --kubeconfig FILE      Kubeconfig of the server (default: $KUBECONFIG or ~/.kube/config)
+  -f, --filename FILE        Manifest to apply; may be repeated
+      --field-manager NAME   Field manager of the apply (default kubectl)
+      --tree                 Print a tree of fields for each manager
   -o, --output FORMAT        text (default), wide (all owners of a field, with version and subresource) or json
-      --json                 The same as --output json
+      --json                 Same as --output json
 ";
 
 /// The most bytes of a manifest that are read.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
-/// Why nothing could be shown: one line.
+/// Why there is no result, in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OwnersError {
-    #[error("{0} (pintle owners --help shows how it is used)")]
+    #[error("{0} (pintle owners --help explains the usage)")]
     Usage(String),
     #[error("cannot read {0}: {1}")]
     Read(String, std::io::Error),
-    #[error("{0} is no manifest: {1}")]
+    #[error("{0} is not a manifest: {1}")]
     Manifest(String, String),
     #[error("{0}")]
     Documents(String),
@@ -57,7 +58,7 @@ pub(crate) enum OwnersError {
     Write(std::io::Error),
 }
 
-/// What was asked for.
+/// The command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     what: String,
@@ -82,7 +83,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = String>) -> Result<(), OwnersEr
     }
     let objects = objects(load(&options)?);
     if objects.iter().any(|object| object.items_at(&["metadata", "managedFields"]).is_empty()) {
-        // kubectl leaves them out unless it is told otherwise.
+        // kubectl omits them by default.
         let hint = "an object has no managedFields, so nobody is shown as an owner (kubectl get hides them: use --show-managed-fields)";
         _ = writeln!(std::io::stderr(), "pintle owners: {hint}");
     }
@@ -101,17 +102,17 @@ fn write(text: &str) -> Result<(), OwnersError> {
     std::io::stdout().write_all(text.as_bytes()).map_err(OwnersError::Write)
 }
 
-/// Asks the server about each document of the files.
+/// Asks the server for the expected conflicts of each document of the files.
 fn expect_conflicts(options: &Options) -> Result<(), OwnersError> {
     let documents = documents::read(&options.files).map_err(OwnersError::Documents)?;
     let config = config::load(options.kubeconfig.as_deref())?;
     let namespace = options.namespace.clone().unwrap_or_else(|| config.namespace.clone());
     let manager = options.field_manager.as_deref().unwrap_or("kubectl");
     let applier = Applier { manager, namespace: &namespace };
-    let ask = async |mut connection: client::Connection| {
+    let ask = async |connection: Client| {
         let mut all = Vec::with_capacity(documents.len());
         for document in &documents {
-            all.push(conflicts::expect(&mut connection, document, &applier).await?);
+            all.push(conflicts::expect(&connection, document, &applier).await?);
         }
         Ok(all)
     };
@@ -166,7 +167,7 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, OwnersError>
     }
 }
 
-/// A manifest if there is such a file, else an object of a server.
+/// Reads a manifest if there is such a file, otherwise an object of a server.
 fn load(options: &Options) -> Result<Value, OwnersError> {
     let what = options.what.as_str();
     if what == "-" {

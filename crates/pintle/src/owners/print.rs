@@ -1,4 +1,4 @@
-//! The two forms of the answer: lines of YAML behind columns, and JSON.
+//! The output: lines of YAML with columns before them, and JSON.
 
 use pintle_apply::PathElement;
 use pintle_apply::managed::{Blame, Line, Manager, blame};
@@ -11,7 +11,7 @@ const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 /// The columns of a line.
 type Row = Vec<String>;
 
-/// The object as YAML, each line behind the one who last set it (`+1` tells of others), or behind all who own it.
+/// The object as YAML, each line after its last writer (`+1` means that there are other owners), or after all owners.
 pub(super) fn text(object: &Value, wide: bool, coloured: bool) -> String {
     let blame = blame(object);
     let mut rows: Vec<(Row, Option<usize>, String)> = Vec::with_capacity(blame.lines.len());
@@ -54,8 +54,7 @@ pub(super) fn text(object: &Value, wide: bool, coloured: bool) -> String {
     out
 }
 
-/// The spaces and dashes before a line that also begins `dashes` items around it. Items are as deep as the key of
-/// their list.
+/// The spaces and dashes before a line that also begins `dashes` items. Items have the indentation of their list's key.
 fn indent(line: &Line<'_>, dashes: usize) -> String {
     let is_field = |element: &PathElement| matches!(element, PathElement::Field(_));
     let deeper =
@@ -117,8 +116,7 @@ fn request_kind(manager: &Manager) -> String {
     }
 }
 
-/// A list of `{apiVersion, kind, namespace, name, fields: [{path, value, owners: […]}]}`; `value` is there for what
-/// has no parts.
+/// A list of `{apiVersion, kind, namespace, name, fields: [{path, value, owners: […]}]}`; only scalars have a `value`.
 pub(super) fn json(objects: &[Value]) -> String {
     let list = objects.iter().map(|object| {
         let mut out = Map::new();

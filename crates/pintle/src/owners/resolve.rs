@@ -1,29 +1,25 @@
-//! From `deploy/web` to the object: discovery says what `deploy` is.
+//! Resolves `deploy/web` to an object with the discovery documents.
 
-use super::client::{ClientError, Connection};
+use super::client::{Client, ClientError};
 use pintle_meta::GroupVersion;
 use pintle_value::Value;
 
 const DISCOVERY: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// Finds the resource that `kind` means and gets the object of this name.
+/// Finds the resource with this name and gets the object.
 pub(crate) async fn get(
-    mut client: Connection,
+    client: Client,
     kind: &str,
     name: &str,
     namespace: &str,
 ) -> Result<Value, ClientError> {
-    let path = collection(&mut client, kind, namespace).await?;
+    let path = collection(&client, kind, namespace).await?;
     client.get(&format!("{path}/{}", escaped(name)), "application/json").await
 }
 
-/// The path of the collection that `kind` means.
-pub(crate) async fn collection(
-    client: &mut Connection,
-    kind: &str,
-    namespace: &str,
-) -> Result<String, ClientError> {
+/// The path of the collection with this name.
+pub(crate) async fn collection(client: &Client, kind: &str, namespace: &str) -> Result<String, ClientError> {
     for root in ["/api", "/apis"] {
         let groups = client.get(root, DISCOVERY).await?;
         if let Some(path) = find(&groups, kind, namespace) {
@@ -35,7 +31,7 @@ pub(crate) async fn collection(
 
 /// The path of the collection of a kind; `None` if the server does not have it.
 pub(super) async fn collection_of_kind(
-    client: &mut Connection,
+    client: &Client,
     version: &GroupVersion,
     kind: &str,
     namespace: &str,
@@ -47,7 +43,7 @@ pub(super) async fn collection_of_kind(
     Ok(find(&client.get(root, DISCOVERY).await?, &wanted, namespace))
 }
 
-/// The collection that `wanted` means: a plural, singular, short name or kind, perhaps with a group behind a dot.
+/// The collection of `wanted`: a plural, singular, short name or kind, optionally with a group after a dot.
 fn find(groups: &Value, wanted: &str, namespace: &str) -> Option<String> {
     let (wanted, in_group) = wanted.split_once('.').unwrap_or((wanted, ""));
     let is_it = |resource: &Value| {
@@ -77,7 +73,7 @@ fn find(groups: &Value, wanted: &str, namespace: &str) -> Option<String> {
     None
 }
 
-/// A part of a path: all but letters, digits and `-._~` is percent-encoded.
+/// A path segment: everything but letters, digits and `-._~` is percent-encoded.
 pub(crate) fn escaped(part: &str) -> String {
     part.bytes()
         .map(|b| match b {

@@ -1,11 +1,11 @@
-//! The fields of an object as a tree below each manager: what it owns, since when and by which kind of request.
+//! The fields of an object as a tree below each manager: the fields it owns, since when and by which operation.
 
 use super::print::scalar;
 use pintle_apply::managed::{Blame, Line, Manager, blame};
 use pintle_value::Value;
 use std::fmt::Write;
 
-/// A tree for each manager, in the order of the object, and one for the fields that nobody owns.
+/// A tree for each manager, in the order of the object, and one for the fields without an owner.
 pub(super) fn text(object: &Value) -> String {
     let blame = blame(object);
     let mut out = String::new();
@@ -31,10 +31,10 @@ pub(super) fn title(manager: &Manager) -> String {
     out
 }
 
-/// The lines that are `wanted` and those around them.
+/// The lines for which `wanted` is true, and their ancestors.
 fn branches(blame: &Blame<'_>, wanted: &dyn Fn(&Line<'_>) -> bool, out: &mut String) {
     let mut rows: Vec<(&Line<'_>, bool)> = Vec::new();
-    // From the end, so that what is below a line is known before the line.
+    // From the end, so that the lines below a line are known before the line.
     let mut needed_depth = 0;
     let mut has_next: Vec<bool> = Vec::new();
     for line in blame.lines.iter().rev() {
