@@ -1,11 +1,10 @@
-//! Unary gRPC calls to a plugin on a unix socket, and the protobuf wire format of their messages. Knows no service: callers name
-//! the method and encode the messages.
+//! Unary gRPC calls to a plugin on a unix socket. Knows no service: callers pass the method and encode the messages.
 //!
-//! Each call has a connection of its own: plugins are called a few times a minute.
+//! Each call opens a connection: plugins are called a few times a minute.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-pub mod protobuf;
+pub use pintle_protobuf as protobuf;
 
 use bytes::{BufMut, Bytes};
 use http::{HeaderMap, Method, Request};
@@ -18,14 +17,14 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 
-/// The largest answer of a plugin that is read.
+/// The largest response that is read from a plugin.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// What comes before a message: a flag and its length.
+/// The bytes before a message: a flag and its length.
 const FRAME_HEAD: usize = 5;
-/// How long a call that waits for its plugin pauses between attempts to connect.
+/// The pause between attempts to connect, for a call that waits for its plugin.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where a plugin listens.
+/// The socket of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A socket in the file system.
@@ -62,7 +61,7 @@ impl Endpoint {
 pub struct RpcError {
     /// The name of the code, such as `Unavailable`.
     pub code: String,
-    /// What the plugin says, or why it cannot be reached.
+    /// The plugin's message, or why it cannot be reached.
     pub message: String,
 }
 
@@ -72,16 +71,16 @@ impl RpcError {
     }
 }
 
-/// Whether a call fails at once where nobody listens, or waits for somebody to do so.
+/// Whether a call waits until the plugin listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitForReady {
     /// Fail with `Unavailable`.
     No,
-    /// Try again until the time is over.
+    /// Retry until the timeout.
     Yes,
 }
 
-/// Calls `method` (`/package.Service/Method`) with an encoded message, and returns the encoded answer.
+/// Calls `method` (`/package.Service/Method`) with an encoded message, and returns the encoded response.
 pub async fn call(
     endpoint: &Endpoint,
     method: &str,
@@ -115,7 +114,7 @@ fn unavailable(error: &dyn std::fmt::Display) -> RpcError {
     RpcError::new("Unavailable", format!("connection error: desc = \"{error}\""))
 }
 
-/// Ends the task of a connection, however the call ends.
+/// Aborts the task of a connection when the call ends or is cancelled.
 struct EndOnDrop(AbortHandle);
 
 impl Drop for EndOnDrop {
@@ -150,7 +149,7 @@ async fn unary(stream: UnixStream, method: &str, message: &[u8]) -> Result<Vec<u
     unframe(&answer)
 }
 
-/// The error of a call, which stands in the trailers, or in the headers of an answer without a message.
+/// Returns the error of a call from the trailers, or from the headers of a response without a message.
 fn check_status(headers: &HeaderMap, trailers: &HeaderMap) -> Result<(), RpcError> {
     let find = |name: &str| {
         let value = trailers.get(name).or_else(|| headers.get(name))?;
@@ -166,7 +165,7 @@ fn check_status(headers: &HeaderMap, trailers: &HeaderMap) -> Result<(), RpcErro
     }
 }
 
-/// A message of an error, in which bytes that a header cannot hold are `%XX`.
+/// Decodes the `%XX` escapes of an error message.
 fn percent_decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

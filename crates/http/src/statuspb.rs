@@ -1,42 +1,8 @@
 //! `Status` in Kubernetes protobuf: the few messages that the HTTP crate encodes itself.
 
 use pintle_meta::Status;
+use pintle_protobuf::{Field, Fields, Writer};
 use pintle_value::Value;
-
-/// Writes protobuf fields; empty values are written as Go's generated code does.
-#[derive(Default)]
-pub(crate) struct Writer(pub(crate) Vec<u8>);
-
-impl Writer {
-    pub(crate) fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push((value & 0x7f) as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push((value & 0x7f) as u8);
-    }
-
-    pub(crate) fn bytes(&mut self, field: u64, bytes: &[u8]) {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-
-    pub(crate) fn string(&mut self, field: u64, text: &str) {
-        self.bytes(field, text.as_bytes());
-    }
-
-    pub(crate) fn int(&mut self, field: u64, value: i64) {
-        self.varint(field << 3);
-        self.varint(value as u64);
-    }
-
-    pub(crate) fn message(&mut self, field: u64, write: impl FnOnce(&mut Writer)) {
-        let mut inner = Writer::default();
-        write(&mut inner);
-        self.bytes(field, &inner.0);
-    }
-}
 
 /// The envelope around every object: magic, apiVersion, kind, then the object.
 pub(crate) fn envelope(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
@@ -54,8 +20,7 @@ pub(crate) fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec
         w.string(1, api_version);
         w.string(2, kind);
     });
-    out.varint(2 << 3 | 2);
-    out.varint(length as u64);
+    out.length(2, length);
     out.0
 }
 
@@ -140,42 +105,8 @@ fn cause((_, field): &(u64, Field<'_>)) -> Option<Value> {
     Some(out)
 }
 
-enum Field<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-/// The fields of a message that consists of numbers and byte strings.
-fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Field<'_>)>> {
-    let mut out = Vec::new();
-    while !bytes.is_empty() {
-        let tag = read_varint(&mut bytes)?;
-        let field = match tag & 7 {
-            0 => Field::Number(read_varint(&mut bytes)?),
-            2 => {
-                let length = usize::try_from(read_varint(&mut bytes)?).ok()?;
-                let (field, rest) = bytes.split_at_checked(length)?;
-                bytes = rest;
-                Field::Bytes(field)
-            }
-            _ => return None,
-        };
-        out.push((tag >> 3, field));
-    }
-    Some(out)
-}
-
-fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
+fn fields(message: &[u8]) -> Option<Vec<(u64, Field<'_>)>> {
+    Fields(message).collect::<Result<_, _>>().ok()
 }
 
 fn find<'a, 'b>(fields: &'b [(u64, Field<'a>)], number: u64) -> Option<&'b Field<'a>> {

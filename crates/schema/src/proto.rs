@@ -1,7 +1,7 @@
 //! Kubernetes protobuf: trees of Go types to and from the bytes that its generated code writes.
 //!
-//! Members are in the order of their numbers; what Go does not hold by pointer is always written, maps are sorted
-//! by key. A document is an envelope around the message: four bytes of magic, then apiVersion, kind and the bytes.
+//! Members are in the order of their numbers, fields that are not pointers in Go are always written, and maps are sorted
+//! by key. A document is an envelope around the message: four magic bytes, then apiVersion, kind and the bytes.
 
 mod decode;
 mod encode;

@@ -1,4 +1,5 @@
-//! kube-apiserver's compaction protocol: whoever wins the key compacts, once per interval, whatever the number of servers.
+//! kube-apiserver's compaction protocol: the server that wins the key compacts, once per interval for any number of
+//! servers.
 
 use crate::channel::{Channel, Method};
 use crate::grpc::CallError;
@@ -21,7 +22,7 @@ pub(crate) async fn run(channel: Arc<Channel>, interval: Duration) {
     }
 }
 
-/// What the last look at the key showed: its version, and the revision of that moment.
+/// The last observed state of the key: its version, and the revision at that time.
 struct Seen {
     version: i64,
     revision: u64,

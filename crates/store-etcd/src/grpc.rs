@@ -12,7 +12,7 @@ const RESPONSE_BYTES_MAX: usize = 1 << 30;
 /// In front of each message: whether it is compressed, and its length.
 const FRAME_HEADER_BYTES: usize = 5;
 
-/// gRPC's numbers of the outcomes that are told apart here.
+/// The gRPC codes that are distinguished here.
 pub(crate) mod code {
     pub(crate) const DEADLINE_EXCEEDED: u32 = 4;
     pub(crate) const RESOURCE_EXHAUSTED: u32 = 8;
@@ -20,21 +20,21 @@ pub(crate) mod code {
     pub(crate) const UNAVAILABLE: u32 = 14;
 }
 
-/// Why a call has no answer.
+/// Why a call has no response.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// The request did not leave this process.
     #[error("{0}")]
     NotSent(String),
-    /// The connection broke while the answer was due: whether the request was carried out is not known.
+    /// The connection broke before the response: whether the request was executed is unknown.
     #[error("{0}")]
     Lost(String),
     /// etcd answered with a status.
     #[error("{message}")]
     Status {
-        /// gRPC's number of it.
+        /// The gRPC code.
         code: u32,
-        /// In etcd's words.
+        /// etcd's message.
         message: String,
     },
 }
@@ -45,8 +45,8 @@ impl CallError {
     }
 }
 
-/// Sends one request and waits for the one answer. A member without a leader answers at once with an error where
-/// `requires_leader` says so.
+/// Sends one request and waits for the response. If `requires_leader`, a member without a leader returns an error at
+/// once.
 pub(crate) async fn unary(
     sender: SendRequest<Bytes>,
     uri: Uri,
@@ -87,7 +87,7 @@ async fn start(
         .header("content-type", "application/grpc")
         .header("te", "trailers");
     if requires_leader {
-        // A member that lost its leader ends the stream instead of keeping silent.
+        // A member that lost its leader ends the stream instead of staying silent.
         request = request.header("hasleader", "true");
     }
     let request = request.body(()).map_err(|error| CallError::NotSent(error.to_string()))?;
@@ -122,7 +122,7 @@ impl Messages {
         Ok(Messages { body: Some(body), buffer: BytesMut::new() })
     }
 
-    /// The next message; `None` where the answer ended well.
+    /// The next message; `None` at the end of a successful response.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
         loop {
             if let Some(message) = self.take()? {
@@ -131,7 +131,7 @@ impl Messages {
             let Some(body) = &mut self.body else { return Ok(None) };
             match body.data().await {
                 Some(Ok(chunk)) => {
-                    // It would only fail if more were released than was received.
+                    // This fails only if more is released than was received.
                     let _ = body.flow_control().release_capacity(chunk.len());
                     self.buffer.extend_from_slice(&chunk);
                 }

@@ -1,4 +1,4 @@
-//! Leases that many writes share, as kube-apiserver does it: one lease per time to live, until it would end too early.
+//! Leases that many writes share, as in kube-apiserver: one lease per time to live, until it would expire too early.
 
 use crate::channel::{Channel, Method};
 use crate::grpc::CallError;

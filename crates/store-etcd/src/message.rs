@@ -1,9 +1,9 @@
-//! The messages of etcd's API that are used here, with the fields that are used of them.
+//! The messages of etcd's API and their fields, as far as they are used here.
 
 use crate::wire::{Field, Malformed, Reader, Writer};
 use bytes::Bytes;
 
-/// What every answer begins with.
+/// The header of every response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Header {
     pub(crate) cluster_id: u64,
@@ -25,7 +25,7 @@ impl Header {
     }
 }
 
-/// A key and what is stored under it.
+/// A key and its value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyValue {
     pub(crate) key: Bytes,
@@ -113,17 +113,17 @@ pub(crate) fn database_size(message: Bytes) -> Result<u64, Malformed> {
     Ok(size)
 }
 
-/// What a transaction compares a key's numbers with.
+/// The precondition of a transaction on a key.
 pub(crate) enum Condition {
-    /// The revision of the last write; 0 where there is no key.
+    /// The revision of the last write; 0 if the key does not exist.
     ModRevision(u64),
-    /// There is such a key.
+    /// The key exists.
     Exists,
     /// How often the key was written.
     Version(i64),
 }
 
-/// What a transaction does.
+/// The operations of a transaction.
 pub(crate) enum Operation<'a> {
     Put { key: &'a [u8], value: &'a [u8], lease: i64 },
     Delete { key: &'a [u8] },
@@ -246,7 +246,7 @@ pub(crate) fn watch_everything(start_revision: u64) -> Bytes {
 #[derive(Debug, Default)]
 pub(crate) struct WatchResponse {
     pub(crate) canceled: bool,
-    /// Not 0 where the watch was cancelled because its revision is gone.
+    /// Not 0 if the watch was cancelled because its revision was compacted.
     pub(crate) compact_revision: u64,
     pub(crate) cancel_reason: String,
     pub(crate) events: Vec<WatchEvent>,

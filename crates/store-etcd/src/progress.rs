@@ -1,4 +1,4 @@
-//! How far the sink has come, and who waits for it to come further.
+//! The revision that the sink has seen, and the callers that wait for one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ impl Progress {
         self.applied.load(Ordering::Acquire)
     }
 
-    /// The sink has seen `revision`, which is lower than before only when everything was loaded anew.
+    /// Records that the sink has seen `revision`, which is lower than before only after a reload.
     pub(crate) fn set(&self, revision: u64) {
         let reached = {
             let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
@@ -26,7 +26,7 @@ impl Progress {
             std::mem::replace(&mut *waiters, later)
         };
         for waiter in reached.into_values().flatten() {
-            // Whoever gave up waiting does not hear of it.
+            // A caller that stopped waiting is ignored.
             let _ = waiter.send(());
         }
     }
@@ -42,7 +42,7 @@ impl Progress {
             waiters.entry(revision).or_default().push(sender);
             receiver
         };
-        // The sender goes only with the store itself.
+        // The sender is dropped only with the store itself.
         let _ = receiver.await;
     }
 }

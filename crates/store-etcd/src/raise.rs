@@ -7,13 +7,13 @@ use bytes::Bytes;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Written again and again, and removed in the end. Outside of any prefix.
+/// Written repeatedly, and removed at the end. Outside of any prefix.
 const KEY: &[u8] = b"pintle_migrate";
-/// How many writes are under way at the same time.
+/// The number of concurrent writes.
 const IN_FLIGHT: usize = 64;
 
-/// Writes until the revision is at least `wanted`; `report` is told how far it is. Each write raises it by one: etcd has
-/// no quicker way while it runs.
+/// Writes until the revision is at least `wanted`; `report` receives the progress. Each write raises it by one: a running
+/// etcd has no faster way.
 pub(crate) async fn raise(
     channel: &Arc<Channel>,
     wanted: u64,

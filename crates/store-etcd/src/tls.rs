@@ -14,7 +14,7 @@ pub struct Tls {
     authority: Option<PathBuf>,
     /// Certificate and key.
     client: Option<(PathBuf, PathBuf)>,
-    /// What the files last held that could be used.
+    /// The last valid configuration.
     last: Arc<Mutex<Arc<ClientConfig>>>,
 }
 
@@ -25,7 +25,7 @@ impl Tls {
         Ok(Tls { authority, client, last: Arc::new(Mutex::new(config)) })
     }
 
-    /// The configuration of the next connection: what the files hold now, or last held if they cannot be used.
+    /// The configuration of the next connection: from the current files, or the last valid one if they are invalid.
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
         let read = read(self.authority.as_deref(), self.client.as_ref());
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

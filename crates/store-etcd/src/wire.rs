@@ -1,56 +1,40 @@
-//! Protocol Buffers on the wire: the few primitives that etcd's messages need, nothing else.
+//! The protobuf messages of etcd: a writer that omits zero values, and a reader that shares the bytes of the message.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 /// A message could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("malformed message from etcd")]
 pub(crate) struct Malformed;
 
-/// Builds one message.
+/// Builds one message. Zero and empty values are left out, as proto3 does.
 #[derive(Default)]
-pub(crate) struct Writer(BytesMut);
+pub(crate) struct Writer(pintle_protobuf::Writer);
 
 impl Writer {
-    /// Leaves out 0, as proto3 does.
-    pub(crate) fn int(&mut self, field: u32, value: i64) {
+    pub(crate) fn int(&mut self, field: u64, value: i64) {
         if value != 0 {
             self.explicit_int(field, value);
         }
     }
 
-    /// Writes 0 as well: members of a oneof are there or not.
-    pub(crate) fn explicit_int(&mut self, field: u32, value: i64) {
-        self.varint(u64::from(field << 3));
-        self.varint(value.cast_unsigned());
+    /// Writes 0 as well, which a member of a oneof needs.
+    pub(crate) fn explicit_int(&mut self, field: u64, value: i64) {
+        self.0.int(field, value);
     }
 
-    pub(crate) fn bytes(&mut self, field: u32, value: &[u8]) {
+    pub(crate) fn bytes(&mut self, field: u64, value: &[u8]) {
         if !value.is_empty() {
-            self.explicit_bytes(field, value);
+            self.0.bytes(field, value);
         }
     }
 
-    pub(crate) fn message(&mut self, field: u32, message: Writer) {
-        self.explicit_bytes(field, &message.0);
+    pub(crate) fn message(&mut self, field: u64, message: Writer) {
+        self.0.bytes(field, &message.0.0);
     }
 
     pub(crate) fn finish(self) -> Bytes {
-        self.0.freeze()
-    }
-
-    fn explicit_bytes(&mut self, field: u32, value: &[u8]) {
-        self.varint(u64::from(field << 3 | 2));
-        self.varint(value.len() as u64);
-        self.0.put_slice(value);
-    }
-
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.put_u8(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.put_u8(value as u8);
+        self.0.0.into()
     }
 }
 
@@ -58,7 +42,7 @@ impl Writer {
 pub(crate) enum Field {
     Int(u64),
     Bytes(Bytes),
-    /// Of a wire type that no message of ours has.
+    /// A field of a wire type that our messages do not have.
     Other,
 }
 
@@ -82,7 +66,7 @@ impl Field {
     }
 }
 
-/// Walks over the fields of a message.
+/// Iterates over the fields of a message.
 pub(crate) struct Reader(Bytes);
 
 impl Reader {

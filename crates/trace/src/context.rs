@@ -1,6 +1,6 @@
 //! W3C trace context: the header `traceparent`.
 
-/// The span of a client that a request belongs to.
+/// The client's span that a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
     pub(crate) trace: [u8; 16],
@@ -9,7 +9,7 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// Reads `00-<trace>-<span>-<flags>`, all in small hexadecimal digits.
+    /// Parses `00-<trace>-<span>-<flags>`, all in lowercase hexadecimal digits.
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.trim().split('-');
         let [version] = bytes::<1>(parts.next()?)?;

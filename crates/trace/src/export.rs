@@ -1,4 +1,4 @@
-//! Sends traces to a collector, over gRPC without TLS, in batches. Traces that nobody takes in time are dropped.
+//! Sends traces to a collector in batches, over gRPC without TLS. Traces are dropped if the collector does not keep up.
 
 use crate::otlp;
 use crate::span::Trace;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-/// Most traces that wait, most of one batch, and how long they wait for others.
+/// Most queued traces, most traces of one batch, and the longest time that they wait for others.
 const QUEUED_MAX: usize = 2048;
 const BATCH_MAX: usize = 128;
 const BATCH_WAIT: Duration = Duration::from_secs(1);
@@ -17,23 +17,23 @@ const BATCH_WAIT: Duration = Duration::from_secs(1);
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// What a tracing configuration says.
+/// The settings of a tracing configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Host and port of the collector.
     pub endpoint: String,
-    /// How many of a million requests are sampled whose clients do not sample.
+    /// How many of a million requests are sampled if their clients do not decide.
     pub per_million: u32,
 }
 
-/// Takes traces and sends them to a collector.
+/// Queues traces and sends them to a collector.
 pub struct Exporter {
     per_million: u32,
     queue: mpsc::Sender<Arc<Trace>>,
 }
 
 impl Exporter {
-    /// Starts the task that sends; it ends with the exporter.
+    /// Starts the task that sends; it ends when the exporter is dropped.
     pub fn start(settings: Settings, resource: Vec<(&'static str, String)>) -> Arc<Self> {
         let (queue, traces) = mpsc::channel(QUEUED_MAX);
         let exporter = Exporter { per_million: settings.per_million, queue };
@@ -42,7 +42,7 @@ impl Exporter {
         Arc::new(exporter)
     }
 
-    /// Whether a trace of this id is sampled: ids are random, so their last 63 bits decide.
+    /// Whether the trace with this id is sampled: ids are random, so their last 63 bits decide.
     pub(crate) fn samples(&self, id: &[u8; 16]) -> bool {
         let [.., a, b, c, d, e, f, g, h] = *id;
         let number = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1;
@@ -50,7 +50,7 @@ impl Exporter {
         u128::from(number) < bound
     }
 
-    /// Queues a trace, or drops it where too many wait.
+    /// Queues a trace, or drops it if the queue is full.
     pub(crate) fn take(&self, trace: Arc<Trace>) {
         _ = self.queue.try_send(trace);
     }
@@ -107,7 +107,7 @@ impl Sender {
         frame.extend_from_slice(&message);
         body.send_data(frame.freeze(), true).map_err(|e| e.to_string())?;
         let response = response.await.map_err(|e| e.to_string())?;
-        // The status of the call is in the trailers, or in the headers of a call that failed at once.
+        // The status of the call is in the trailers, or in the headers if the call failed at once.
         let (head, mut body) = response.into_parts();
         while let Some(piece) = body.data().await {
             let piece = piece.map_err(|e| e.to_string())?;
@@ -127,7 +127,7 @@ impl Sender {
     async fn connect(&self) -> Result<SendRequest<Bytes>, String> {
         let stream = TcpStream::connect(&self.endpoint).await.map_err(|e| e.to_string())?;
         let (requests, connection) = h2::client::handshake(stream).await.map_err(|e| e.to_string())?;
-        // Ends with the last of the requests' handles.
+        // Ends when the last handle of the connection is dropped.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection to the collector of traces");

@@ -1,7 +1,7 @@
-//! Spans of requests: what a request does and how long each part takes. They are exported by OTLP if tracing is on and the request is
-//! sampled, and name the parts of requests that were slow.
+//! Spans of requests: the steps of a request and their durations. Spans of sampled requests are exported by OTLP if
+//! tracing is enabled; spans of slow requests are logged.
 //!
-//! The trace of a request is found through its task, as its audit notes are. Without one, all of this does nothing.
+//! The trace of a request is task-local, like its audit notes. Without one, the functions here do nothing.
 
 mod context;
 mod export;
@@ -27,19 +27,19 @@ pub async fn with_trace<T>(trace: Option<Arc<Trace>>, work: impl Future<Output =
     }
 }
 
-/// Begins a span within the one that is open. It ends when it is dropped; spans that begin meanwhile are within it.
+/// Begins a child of the current span. It ends when it is dropped; spans that begin meanwhile are its children.
 #[must_use = "the span ends when it is dropped"]
 pub fn span(name: &'static str) -> Option<Span> {
     TRACE.try_with(|trace| Trace::enter(trace, name)).ok()
 }
 
-/// Begins a span beside which others may begin at the same time: none of them is within it.
+/// Begins a span that may run concurrently with others: they do not become its children.
 #[must_use = "the span ends when it is dropped"]
 pub fn concurrent_span(name: &'static str) -> Option<Span> {
     TRACE.try_with(|trace| Trace::enter_concurrent(trace, name, None)).ok()
 }
 
-/// The header `traceparent` for requests to others that are made within the open span.
+/// The header `traceparent` for outgoing requests of the current span.
 pub fn traceparent() -> Option<String> {
     TRACE.try_with(|trace| trace.is_sampled().then(|| trace.traceparent())).ok().flatten()
 }

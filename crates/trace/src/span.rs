@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Most spans of one request; those after them are not recorded.
+/// Most spans of one request; further ones are not recorded.
 const SPANS_MAX: usize = 256;
 
 /// The spans of one request.
@@ -22,11 +22,11 @@ pub struct Trace {
 #[derive(Default)]
 struct Inner {
     spans: Vec<Record>,
-    /// The spans that are open, each within the one before.
+    /// The open spans, each a child of the one before.
     open: Vec<usize>,
 }
 
-/// What is known of a span. Times are counted from the start of the trace.
+/// One span. Times are relative to the start of the trace.
 pub(crate) struct Record {
     pub(crate) name: Cow<'static, str>,
     pub(crate) id: [u8; 8],
@@ -49,7 +49,7 @@ impl Drop for Span {
 }
 
 impl Span {
-    /// A span within this one, beside which others may begin.
+    /// Begins a child of this span that may run concurrently with others.
     #[must_use = "the span ends when it is dropped"]
     pub fn child(&self, name: &'static str) -> Span {
         Trace::enter_concurrent(&self.trace, name, Some(self.index))
@@ -91,7 +91,7 @@ impl Trace {
         trace
     }
 
-    /// Opens a span within the last one; it stays open until the trace is finished.
+    /// Opens a child of the last span; it stays open until the trace is finished.
     pub fn open(&self, name: &'static str) {
         let parent = self.lock().open.last().copied();
         self.push(name.into(), parent, self.began.elapsed(), Vec::new());
@@ -125,7 +125,7 @@ impl Trace {
         self.exporter.is_some()
     }
 
-    /// Ends the spans that are open and hands the trace to the exporter.
+    /// Ends the open spans and passes the trace to the exporter.
     pub fn finish(self: &Arc<Self>) {
         let now = self.began.elapsed();
         for span in &mut self.lock().spans {
@@ -136,7 +136,7 @@ impl Trace {
         }
     }
 
-    /// The parts of a request that took long, each with its milliseconds: `"Create" 812ms, "Call validating webhook" 800ms`.
+    /// The slow parts of a request with their milliseconds: `"Create" 812ms, "Call validating webhook" 800ms`.
     pub fn slow_parts(&self, threshold: Duration) -> String {
         let inner = self.lock();
         let parts = inner.spans.iter().filter_map(|span| {
@@ -176,7 +176,7 @@ impl Trace {
         if let Some(span) = inner.spans.get_mut(index) {
             span.until = Some(now);
         }
-        // Those within it that somebody forgot to end are closed with it.
+        // Also closes open descendants of the span.
         if let Some(at) = inner.open.iter().position(|open| *open == index) {
             inner.open.truncate(at);
         }
@@ -192,7 +192,7 @@ impl Trace {
 }
 
 fn random(bytes: &mut [u8]) {
-    // Without randomness ids are not unique; the spans are still there.
+    // Without random numbers the ids are not unique; the spans are still usable.
     _ = aws_lc_rs::rand::fill(bytes);
 }
 

@@ -2,9 +2,10 @@
 
 use super::documents::{freshness, group_version, listed, response_group_version, verbs};
 use super::{Group, Listed, Resource, Source, Version};
-use crate::statuspb::{Writer, envelope};
+use crate::statuspb::envelope;
 use pintle_controllers::aggregation::{RemoteKind, RemoteResource};
 use pintle_meta::{GroupVersion, GroupVersionKind};
+use pintle_protobuf::Writer;
 
 /// `/api`.
 pub(super) fn core_versions(group: Option<&Group>, address: &str) -> Vec<u8> {

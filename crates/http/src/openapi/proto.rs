@@ -1,7 +1,7 @@
 //! Encodes OpenAPI documents in protobuf, driven by tables of the messages: the number and type of each member.
 
 use super::model::Dialect;
-use crate::statuspb::Writer;
+use pintle_protobuf::Writer;
 use pintle_value::{Value, yaml};
 
 /// How a member is written.
@@ -99,8 +99,7 @@ pub(super) fn begin_schemas(out: &mut Vec<u8>, size: Option<usize>, dialect: Dia
 
 fn begin(out: &mut Vec<u8>, number: u64, size: usize) {
     let mut writer = Writer(std::mem::take(out));
-    writer.varint(number << 3 | 2);
-    writer.varint(size as u64);
+    writer.length(number, size);
     *out = writer.0;
 }
 
@@ -154,8 +153,7 @@ fn double(out: &mut Writer, number: u64, value: &Value) {
         Value::Float(float) => *float,
         _ => return,
     };
-    out.varint(number << 3 | 1);
-    out.0.extend_from_slice(&float.to_le_bytes());
+    out.fixed64(number, float.to_bits());
 }
 
 fn member(out: &mut Writer, number: u64, value: &Value, how: &How) {

@@ -2,10 +2,11 @@
 
 use super::list::CHUNK_BYTES;
 use crate::Body;
-use crate::statuspb::{ENVELOPE_END, Writer, envelope_head};
+use crate::statuspb::{ENVELOPE_END, envelope_head};
 use bytes::Bytes;
 use pintle_cache::Object;
 use pintle_meta::Status;
+use pintle_protobuf::Writer;
 use std::sync::Arc;
 
 /// The field of every list message that holds an item.
@@ -60,8 +61,7 @@ impl Iterator for ItemChunks {
             // The message was available a moment ago. If it no longer is, the answer is too short and ends prematurely.
             match self.items.next().map(|object| (self.message)(&object)) {
                 Some(Ok(item)) if item.len() > CHUNK_BYTES => {
-                    out.varint(ITEMS << 3 | 2);
-                    out.varint(item.len() as u64);
+                    out.length(ITEMS, item.len());
                     self.large = Some(item);
                     break;
                 }

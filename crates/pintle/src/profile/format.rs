@@ -2,6 +2,7 @@
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use pintle_protobuf::Writer;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,9 +17,9 @@ pub(super) struct Profile {
     pub(super) period: Option<(ValueType, i64)>,
     pub(super) duration: Duration,
     strings: Vec<String>,
-    ids: BTreeMap<String, u64>,
-    functions: BTreeMap<u64, u64>,
-    samples: BTreeMap<Vec<u64>, Vec<i64>>,
+    ids: BTreeMap<String, i64>,
+    functions: BTreeMap<i64, i64>,
+    samples: BTreeMap<Vec<i64>, Vec<i64>>,
 }
 
 impl Profile {
@@ -40,108 +41,75 @@ impl Profile {
 
     /// Adds a sample; the stack begins with the innermost function.
     pub(super) fn add(&mut self, stack: &[String], values: &[i64]) {
-        let locations: Vec<u64> = stack.iter().map(|name| self.function(name)).collect();
+        let locations: Vec<i64> = stack.iter().map(|name| self.function(name)).collect();
         let sums = self.samples.entry(locations).or_insert_with(|| vec![0; values.len()]);
         for (sum, value) in sums.iter_mut().zip(values) {
             *sum = sum.saturating_add(*value);
         }
     }
 
-    /// The gzipped message.
+    /// Encodes the profile as a gzipped message.
     pub(super) fn encode(mut self) -> Vec<u8> {
-        let mut out = Message::default();
-        for (kind, unit) in self.values.clone() {
-            let value = self.value_type(kind, unit);
-            out.message(1, &value);
+        let mut out = Writer::default();
+        for value in self.values.clone() {
+            self.value_type(1, value, &mut out);
         }
         for (locations, values) in &self.samples {
-            let mut sample = Message::default();
-            locations.iter().for_each(|id| sample.number(1, *id));
-            values.iter().for_each(|value| sample.number(2, u64::try_from(*value).unwrap_or(0)));
-            out.message(2, &sample);
+            out.message(2, |sample| {
+                locations.iter().for_each(|id| sample.int(1, *id));
+                values.iter().for_each(|value| sample.int(2, *value));
+            });
         }
         for (name, id) in &self.functions {
-            let mut line = Message::default();
-            line.number(1, *id);
-            let mut location = Message::default();
-            location.number(1, *id);
-            location.message(4, &line);
-            out.message(4, &location);
-            let mut function = Message::default();
-            function.number(1, *id);
-            function.number(2, *name);
-            out.message(5, &function);
+            out.message(4, |location| {
+                location.int(1, *id);
+                location.message(4, |line| line.int(1, *id));
+            });
+            out.message(5, |function| {
+                function.int(1, *id);
+                function.int(2, *name);
+            });
         }
-        let period = self.period.map(|((kind, unit), each)| (self.value_type(kind, unit), each));
+        if let Some((kind, each)) = self.period {
+            self.value_type(11, kind, &mut out);
+            out.int(12, each);
+        }
         for text in &self.strings {
-            out.bytes(6, text.as_bytes());
+            out.string(6, text);
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        out.number(9, u64::try_from(now.as_nanos()).unwrap_or(0));
-        out.number(10, u64::try_from(self.duration.as_nanos()).unwrap_or(0));
-        if let Some((kind, each)) = period {
-            out.message(11, &kind);
-            out.number(12, u64::try_from(each).unwrap_or(0));
-        }
+        out.int(9, i64::try_from(now.as_nanos()).unwrap_or(0));
+        out.int(10, i64::try_from(self.duration.as_nanos()).unwrap_or(0));
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         // Writing to memory does not fail.
         _ = gzip.write_all(&out.0);
         gzip.finish().unwrap_or_default()
     }
 
-    fn value_type(&mut self, kind: &str, unit: &str) -> Message {
+    fn value_type(&mut self, field: u64, (kind, unit): ValueType, out: &mut Writer) {
         let (kind, unit) = (self.string(kind), self.string(unit));
-        let mut out = Message::default();
-        out.number(1, kind);
-        out.number(2, unit);
-        out
+        out.message(field, |out| {
+            out.int(1, kind);
+            out.int(2, unit);
+        });
     }
 
-    /// The number of a string.
-    fn string(&mut self, text: &str) -> u64 {
+    /// Returns the number of a string in the string table.
+    fn string(&mut self, text: &str) -> i64 {
         if let Some(id) = self.ids.get(text) {
             return *id;
         }
-        let id = u64::try_from(self.strings.len()).unwrap_or(0);
+        let id = i64::try_from(self.strings.len()).unwrap_or(0);
         self.strings.push(text.to_string());
         self.ids.insert(text.to_string(), id);
         id
     }
 
-    /// The number of a function, which is also that of its location.
-    fn function(&mut self, name: &str) -> u64 {
+    /// Returns the number of a function, which is also the number of its location.
+    fn function(&mut self, name: &str) -> i64 {
         let name = self.string(name);
-        let next = u64::try_from(self.functions.len()).unwrap_or(0) + 1;
+        let next = i64::try_from(self.functions.len()).unwrap_or(0) + 1;
         *self.functions.entry(name).or_insert(next)
-    }
-}
-
-/// A message of protobuf.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push((value & 0x7f) as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn number(&mut self, field: u64, value: u64) {
-        self.varint(field << 3);
-        self.varint(value);
-    }
-
-    fn bytes(&mut self, field: u64, bytes: &[u8]) {
-        self.varint(field << 3 | 2);
-        self.varint(u64::try_from(bytes.len()).unwrap_or(0));
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn message(&mut self, field: u64, message: &Message) {
-        self.bytes(field, &message.0);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads a message into a canonical tree.
+//! Decodes a message into a canonical tree.
 
 use super::wire::{BYTES, FIXED64, ProtoError, Reader, VARINT};
 use crate::model::{Arena, Choice, Field, Member, Node, NodeId, Omit, Other, Schema, Shape, Struct};
@@ -7,7 +7,7 @@ use pintle_meta::duration::GoDuration;
 use pintle_meta::{Timestamp, quantity};
 use pintle_value::{Map, RawJson, Str, Value, base64, json};
 
-/// How deep messages may nest. Only JSON schemas nest freely, and none that is in use comes near.
+/// The deepest nesting of messages. Only JSON schemas can nest arbitrarily, and real ones are far from this limit.
 pub const PROTO_DEPTH_MAX: usize = 200;
 
 /// Reads the message of an object, without an envelope.
@@ -26,12 +26,12 @@ struct Decoder<'a> {
     depth: usize,
 }
 
-/// The entries of a struct's maps as they come. They go into the tree all at once: a map is a sorted vector,
-/// and millions of single inserts would take forever.
+/// The entries of a struct's maps in the order of the message. They are inserted at once: a map is a sorted vector, and
+/// millions of single inserts would take quadratic time.
 type Entries<'a> = Vec<(&'a Field, Vec<(Str, Value)>)>;
 
 impl<'a> Decoder<'a> {
-    /// Reads a message into `map`; what is read twice is merged, as Go merges into the struct it has.
+    /// Decodes a message into `map`. Like Go, merges a field that occurs twice.
     fn structure(self, s: &'a Struct, bytes: &[u8], map: &mut Map) -> Result<(), ProtoError> {
         if self.depth > PROTO_DEPTH_MAX {
             return Err(ProtoError::TooDeep);
@@ -101,7 +101,7 @@ impl<'a> Decoder<'a> {
                 expect(wire_type, wire_type_of(node), || go_field(field, self.arena))?;
                 let mut value = Value::Null;
                 scalar(&node.shape, reader, &mut value)?;
-                // Zero values are always on the wire and never in the tree.
+                // Zero values are always in the message and never in the tree.
                 match value {
                     Value::Bool(false) | Value::Int(0) => _ = map.remove(&field.name),
                     Value::String(text) if text.is_empty() => _ = map.remove(&field.name),
@@ -116,7 +116,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// One item of a list, or several numbers that are packed together.
+    /// Decodes one item of a list, or several packed numbers.
     fn item(
         self,
         field: &Field,
@@ -138,7 +138,7 @@ impl<'a> Decoder<'a> {
         self.push(node, reader, items)
     }
 
-    /// The entry of a map: key 1, value 2.
+    /// Decodes the entry of a map: key 1, value 2.
     fn entry(self, of: NodeId, bytes: &[u8]) -> Result<(Str, Value), ProtoError> {
         let node = self.arena.node(of);
         let (mut key, mut value) = (Str::default(), Value::Null);
@@ -153,8 +153,8 @@ impl<'a> Decoder<'a> {
         Ok((key, value))
     }
 
-    /// One value, into what was there before. What recursion passes through is kept apart from the rest, so that
-    /// a level takes little of the stack.
+    /// Decodes one value, into the previous one. The parts that recurse are separate functions, so that a level takes
+    /// little of the stack.
     fn one(self, node: &'a Node, reader: &mut Reader<'_>, value: &mut Value) -> Result<(), ProtoError> {
         match (&node.shape, node.choice) {
             (Shape::Struct(s), _) => {
@@ -173,7 +173,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The items of a list that has a message of its own.
+    /// Decodes the items of a list that has a message of its own.
     fn wrapped(self, item: NodeId, bytes: &[u8], value: &mut Value) -> Result<(), ProtoError> {
         let node = self.arena.node(item);
         let mut reader = Reader::new(bytes);
@@ -197,7 +197,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A JSON schema or something else: a list of them, names, a boolean.
+    /// Decodes a JSON schema or an alternative: a list of schemas, names, a boolean.
     fn choice(self, choice: Choice, bytes: &[u8], value: &mut Value) -> Result<(), ProtoError> {
         let props = self.arena.node(choice.props);
         let schema_number = if choice.other == Other::Bool { 2 } else { 1 };
@@ -235,7 +235,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// A value without parts.
+/// Decodes a scalar.
 #[inline(never)]
 fn scalar(shape: &Shape, reader: &mut Reader<'_>, value: &mut Value) -> Result<(), ProtoError> {
     *value = match shape {
@@ -257,7 +257,7 @@ fn scalar(shape: &Shape, reader: &mut Reader<'_>, value: &mut Value) -> Result<(
         }
         Shape::IntOrString => int_or_string(reader.bytes()?)?,
         Shape::Any => raw(reader.bytes()?)?,
-        // No table has a map or a list where this could be met.
+        // No type has maps or lists of these.
         Shape::Struct(_) | Shape::List { .. } | Shape::Map { .. } => {
             reader.bytes()?;
             Value::Null
@@ -278,7 +278,7 @@ fn wire_type_of(node: &Node) -> u8 {
     }
 }
 
-/// The Go name of a field, near enough for an error text.
+/// The Go name of a field, approximated for error messages.
 fn go_field(field: &Field, arena: &Arena) -> String {
     match field.name.as_str() {
         "metadata" => arena.node(field.node).go.rsplit('.').next().unwrap_or("ObjectMeta").to_string(),
@@ -303,7 +303,7 @@ fn text(bytes: &[u8]) -> Str {
     Str::from(String::from_utf8_lossy(bytes))
 }
 
-/// The integers 1 and 2 of a message of integers.
+/// Reads the fields 1 and 2 of a message of integers.
 fn numbers(bytes: &[u8], name: &str) -> Result<(i64, i64), ProtoError> {
     let (mut first, mut second) = (0, 0);
     let mut reader = Reader::new(bytes);
@@ -323,7 +323,7 @@ fn numbers(bytes: &[u8], name: &str) -> Result<(i64, i64), ProtoError> {
     Ok((first, second))
 }
 
-/// The bytes 1 of a message.
+/// Reads the field 1 of a message as bytes.
 fn first_bytes<'b>(bytes: &'b [u8], name: &str) -> Result<Option<&'b [u8]>, ProtoError> {
     let mut found = None;
     let mut reader = Reader::new(bytes);
@@ -346,7 +346,7 @@ fn timestamp(bytes: &[u8], micro: bool) -> Result<Value, ProtoError> {
         return Ok(Value::Null);
     }
     let (seconds, nanos) = numbers(bytes, "Timestamp")?;
-    // Nanoseconds beyond a second count as seconds, as Go's `time.Unix` has it.
+    // Nanoseconds beyond a second carry over to the seconds, as in Go's `time.Unix`.
     let seconds = seconds.saturating_add(nanos.div_euclid(NANOS_PER_SECOND));
     let within = u32::try_from(nanos.rem_euclid(NANOS_PER_SECOND)).unwrap_or(0);
     let time = Timestamp { seconds, nanos: if micro { (within / 1000).saturating_mul(1000) } else { 0 } };

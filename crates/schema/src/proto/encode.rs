@@ -1,15 +1,17 @@
 //! Writes the message of a canonical tree.
 
-use super::wire::{FIXED64, write_bytes, write_int, write_nested, write_tag};
 use crate::model::{Arena, Choice, Field, Member, Node, NodeId, Other, Schema, Shape, Struct};
 use pintle_meta::Timestamp;
 use pintle_meta::duration::GoDuration;
+use pintle_protobuf::Writer;
 use pintle_value::{Map, Value, base64, json};
 
 /// Appends the message of `tree`, without an envelope.
 pub fn encode_message(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
     if let (Shape::Struct(s), Value::Object(map)) = (&schema.node().shape, tree) {
-        Encoder { arena: schema.arena() }.structure(s, map, out);
+        let mut writer = Writer(std::mem::take(out));
+        Encoder { arena: schema.arena() }.structure(s, map, &mut writer);
+        *out = writer.0;
     }
 }
 
@@ -19,25 +21,25 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    fn structure(self, s: &Struct, map: &Map, out: &mut Vec<u8>) {
+    fn structure(self, s: &Struct, map: &Map, out: &mut Writer) {
         for wire in &s.wire {
             match wire.member {
                 Member::Field(at) => {
                     let Some(field) = s.fields.get(usize::from(at)) else { continue };
-                    self.field(wire.number, field, map.get(&field.name), out);
+                    self.field(wire.number.into(), field, map.get(&field.name), out);
                 }
                 // JSON shows the fields of an inlined struct among those around it.
                 Member::Inlined(at) => {
                     let inner = s.inlined.get(usize::from(at)).map(|i| &self.arena.node(i.node).shape);
                     if let Some(Shape::Struct(inner)) = inner {
-                        write_nested(wire.number, out, |out| self.structure(inner, map, out));
+                        out.message(wire.number.into(), |out| self.structure(inner, map, out));
                     }
                 }
             }
         }
     }
 
-    fn field(self, number: u32, field: &Field, value: Option<&Value>, out: &mut Vec<u8>) {
+    fn field(self, number: u64, field: &Field, value: Option<&Value>, out: &mut Writer) {
         let node = self.arena.node(field.node);
         let value = value.unwrap_or(&Value::Null);
         if value.is_null() && field.pointer {
@@ -46,7 +48,7 @@ impl Encoder<'_> {
         match (&node.shape, value) {
             (Shape::List { .. } | Shape::Map { .. } | Shape::Bytes, Value::Null) => {}
             (Shape::List { item, .. }, Value::Array(items)) if node.wrapped => {
-                write_nested(number, out, |out| self.items(1, *item, items, out));
+                out.message(number, |out| self.items(1, *item, items, out));
             }
             (Shape::List { item, .. }, Value::Array(items)) => self.items(number, *item, items, out),
             (Shape::Map { value, .. }, Value::Object(map)) => self.map(number, *value, map, out),
@@ -54,18 +56,18 @@ impl Encoder<'_> {
         }
     }
 
-    fn items(self, number: u32, item: NodeId, items: &[Value], out: &mut Vec<u8>) {
+    fn items(self, number: u64, item: NodeId, items: &[Value], out: &mut Writer) {
         let node = self.arena.node(item);
         for value in items {
             self.one(number, node, value, out);
         }
     }
 
-    fn map(self, number: u32, of: NodeId, map: &Map, out: &mut Vec<u8>) {
+    fn map(self, number: u64, of: NodeId, map: &Map, out: &mut Writer) {
         let node = self.arena.node(of);
         for (key, value) in map.iter() {
-            write_nested(number, out, |out| {
-                write_bytes(1, key.as_bytes(), out);
+            out.message(number, |out| {
+                out.string(1, key);
                 match (&node.shape, value) {
                     (Shape::Bytes, Value::Null) => {}
                     _ => self.one(2, node, value, out),
@@ -75,29 +77,28 @@ impl Encoder<'_> {
     }
 
     /// One value, written even when it is zero. `null` is the zero value.
-    fn one(self, number: u32, node: &Node, value: &Value, out: &mut Vec<u8>) {
+    fn one(self, number: u64, node: &Node, value: &Value, out: &mut Writer) {
         match &node.shape {
-            Shape::Bool => write_int(number, i64::from(value.as_bool().unwrap_or(false)), out),
-            Shape::Int { .. } => write_int(number, value.as_int().unwrap_or(0), out),
+            Shape::Bool => out.int(number, i64::from(value.as_bool().unwrap_or(false))),
+            Shape::Int { .. } => out.int(number, value.as_int().unwrap_or(0)),
             Shape::Float => {
                 let float = match value {
                     Value::Float(f) => *f,
                     other => other.as_int().unwrap_or(0) as f64,
                 };
-                write_tag(number, FIXED64, out);
-                out.extend_from_slice(&float.to_bits().to_le_bytes());
+                out.fixed64(number, float.to_bits());
             }
-            Shape::String => write_bytes(number, value.as_str().unwrap_or("").as_bytes(), out),
+            Shape::String => out.string(number, value.as_str().unwrap_or("")),
             Shape::Bytes => {
                 let bytes = base64::decode(value.as_str().unwrap_or("")).unwrap_or_default();
-                write_bytes(number, &bytes, out);
+                out.bytes(number, &bytes);
             }
-            Shape::Struct(s) => write_nested(number, out, |out| match value {
+            Shape::Struct(s) => out.message(number, |out| match value {
                 Value::Object(map) => self.structure(s, map, out),
                 _ => self.structure(s, &Map::new(), out),
             }),
             // A list that is an item or a map's value is of a named type, which has a message of its own.
-            Shape::List { item, .. } => write_nested(number, out, |out| {
+            Shape::List { item, .. } => out.message(number, |out| {
                 self.items(1, *item, value.as_array().unwrap_or_default(), out);
             }),
             Shape::Map { value: of, .. } => {
@@ -105,42 +106,40 @@ impl Encoder<'_> {
                     self.map(number, *of, map, out);
                 }
             }
-            Shape::Time => write_nested(number, out, |out| time(value, false, out)),
-            Shape::MicroTime => write_nested(number, out, |out| time(value, true, out)),
+            Shape::Time => out.message(number, |out| time(value, false, out)),
+            Shape::MicroTime => out.message(number, |out| time(value, true, out)),
             Shape::Duration => {
                 let duration = GoDuration::parse(value.as_str().unwrap_or("0s")).unwrap_or_default();
-                write_nested(number, out, |out| write_int(1, duration.0, out));
+                out.message(number, |out| out.int(1, duration.0));
             }
             Shape::Quantity => {
-                write_nested(number, out, |out| {
-                    write_bytes(1, value.as_str().unwrap_or("0").as_bytes(), out)
-                });
+                out.message(number, |out| out.string(1, value.as_str().unwrap_or("0")));
             }
-            Shape::IntOrString => write_nested(number, out, |out| {
-                write_int(1, i64::from(matches!(value, Value::String(_))), out);
-                write_int(2, value.as_int().unwrap_or(0), out);
-                write_bytes(3, value.as_str().unwrap_or("").as_bytes(), out);
+            Shape::IntOrString => out.message(number, |out| {
+                out.int(1, i64::from(matches!(value, Value::String(_))));
+                out.int(2, value.as_int().unwrap_or(0));
+                out.string(3, value.as_str().unwrap_or(""));
             }),
             Shape::Any => match node.choice {
-                Some(choice) => write_nested(number, out, |out| self.choice(choice, value, out)),
-                None => write_nested(number, out, |out| raw(value, out)),
+                Some(choice) => out.message(number, |out| self.choice(choice, value, out)),
+                None => out.message(number, |out| raw(value, out)),
             },
         }
     }
 
-    fn choice(self, choice: Choice, value: &Value, out: &mut Vec<u8>) {
+    fn choice(self, choice: Choice, value: &Value, out: &mut Writer) {
         let props = self.arena.node(choice.props);
         let (schema, rest) = if choice.other == Other::Bool { (2, 1) } else { (1, 2) };
         if choice.other == Other::Bool {
             let allows = matches!(value, Value::Object(_) | Value::Bool(true));
-            write_int(rest, i64::from(allows), out);
+            out.int(rest, i64::from(allows));
         }
         match value {
             Value::Object(_) => self.one(schema, props, value, out),
             Value::Array(items) if choice.other == Other::List => self.items(rest, choice.props, items, out),
             Value::Array(items) => {
                 for item in items {
-                    write_bytes(rest, item.as_str().unwrap_or("").as_bytes(), out);
+                    out.string(rest, item.as_str().unwrap_or(""));
                 }
             }
             _ => {}
@@ -149,20 +148,20 @@ impl Encoder<'_> {
 }
 
 /// Raw JSON; nothing at all for `null`.
-fn raw(value: &Value, out: &mut Vec<u8>) {
+fn raw(value: &Value, out: &mut Writer) {
     if value.is_null() {
         return;
     }
     if let Value::Raw(raw) = value {
-        return write_bytes(1, raw.text().as_bytes(), out);
+        return out.string(1, raw.text());
     }
     let mut bytes = Vec::new();
     json::print(value, &mut bytes);
-    write_bytes(1, &bytes, out);
+    out.bytes(1, &bytes);
 }
 
 /// Seconds and nanoseconds; nothing at all for the zero time.
-fn time(value: &Value, micro: bool, out: &mut Vec<u8>) {
+fn time(value: &Value, micro: bool, out: &mut Writer) {
     let Some(text) = value.as_str() else { return };
     let parsed = if micro { Timestamp::parse_micro(text) } else { Timestamp::parse(text) };
     let Ok(time) = parsed else { return };
@@ -170,6 +169,6 @@ fn time(value: &Value, micro: bool, out: &mut Vec<u8>) {
         return;
     }
     let nanos = if micro { (i64::from(time.nanos) / 1000).saturating_mul(1000) } else { 0 };
-    write_int(1, time.seconds, out);
-    write_int(2, nanos, out);
+    out.int(1, time.seconds);
+    out.int(2, nanos);
 }

@@ -1,22 +1,23 @@
-//! The envelope: magic bytes and a message that names the kind and holds the object's own message.
+//! The envelope: magic bytes and a message with the kind and the encoded object.
 
 use super::decode::decode_message;
 use super::encode::encode_message;
-use super::wire::{BYTES, ProtoError, Reader, write_bytes, write_nested};
+use super::wire::{BYTES, ProtoError, Reader};
 use crate::model::{Schema, Shape};
+use pintle_protobuf::Writer;
 use pintle_value::{Str, Value};
 
-/// What every document begins with.
+/// The prefix of every document.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// An opened document.
+/// A decoded envelope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'b> {
     /// `apiVersion` of the object; may be empty.
     pub api_version: Str,
     /// Its kind; may be empty.
     pub kind: Str,
-    /// Its message.
+    /// The encoded object.
     pub raw: &'b [u8],
     /// Encoding of the content; kube-apiserver leaves it empty.
     pub content_encoding: Str,
@@ -24,7 +25,7 @@ pub struct Envelope<'b> {
     pub content_type: Str,
 }
 
-/// Reads the envelope of a document.
+/// Decodes the envelope of a document.
 pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, ProtoError> {
     if bytes.is_empty() {
         return Err(ProtoError::EmptyData);
@@ -85,7 +86,7 @@ fn text(bytes: &[u8]) -> Str {
     Str::from(String::from_utf8_lossy(bytes))
 }
 
-/// The object of an opened document, canonical, with the envelope's kind and apiVersion.
+/// Decodes the object of an envelope, with the envelope's kind and apiVersion.
 pub fn decode(schema: &Schema, envelope: &Envelope<'_>) -> Result<Value, ProtoError> {
     let mut tree = decode_message(schema, envelope.raw)?;
     if let (Shape::Struct(s), Value::Object(map)) = (&schema.node().shape, &mut tree) {
@@ -101,13 +102,15 @@ pub fn decode(schema: &Schema, envelope: &Envelope<'_>) -> Result<Value, ProtoEr
 /// Appends a whole document.
 pub fn encode(schema: &Schema, api_version: &str, kind: &str, tree: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(MAGIC);
-    write_nested(1, out, |out| {
-        write_bytes(1, api_version.as_bytes(), out);
-        write_bytes(2, kind.as_bytes(), out);
+    let mut writer = Writer(std::mem::take(out));
+    writer.message(1, |type_meta| {
+        type_meta.string(1, api_version);
+        type_meta.string(2, kind);
     });
-    write_nested(2, out, |out| encode_message(schema, tree, out));
-    write_bytes(3, b"", out);
-    write_bytes(4, b"", out);
+    writer.message(2, |raw| encode_message(schema, tree, &mut raw.0));
+    writer.string(3, "");
+    writer.string(4, "");
+    *out = writer.0;
 }
 
 /// Appends a frame of a watch: its length, then an event that holds a whole document. The event itself has no
@@ -115,10 +118,12 @@ pub fn encode(schema: &Schema, api_version: &str, kind: &str, tree: &Value, out:
 pub fn write_watch_frame(event: &str, document: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
-    write_bytes(1, event.as_bytes(), out);
-    let mut raw = Vec::with_capacity(document.len().saturating_add(8));
-    write_bytes(1, document, &mut raw);
-    write_bytes(2, &raw, out);
+    let mut writer = Writer(std::mem::take(out));
+    writer.string(1, event);
+    let mut raw = Writer(Vec::with_capacity(document.len().saturating_add(8)));
+    raw.bytes(1, document);
+    writer.bytes(2, &raw.0);
+    *out = writer.0;
     let length = u32::try_from(out.len().saturating_sub(start).saturating_sub(4)).unwrap_or(u32::MAX);
     if let Some(head) = out.get_mut(start..start.saturating_add(4)) {
         head.copy_from_slice(&length.to_be_bytes());

@@ -1,6 +1,6 @@
-//! The protobuf wire format: varints, tags, lengths, and how unknown members are skipped.
+//! Reads the protobuf wire format with the errors of the code that is generated for Go.
 
-/// Why bytes are no message. The texts are those of the code that is generated for Go.
+/// Why bytes are not a message. The messages are those of the code that is generated for Go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum ProtoError {
@@ -28,7 +28,7 @@ pub enum ProtoError {
     EmptyBody,
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
-    /// What a member holds is not what its type reads: a quantity, raw JSON.
+    /// The content of a field is invalid: a quantity, raw JSON.
     #[error("{0}")]
     Value(String),
 }
@@ -88,7 +88,7 @@ impl<'b> Reader<'b> {
         Ok((wire >> 3, (wire & 7) as u8))
     }
 
-    /// Bytes with their length in front.
+    /// Reads bytes with a length prefix.
     pub(super) fn bytes(&mut self) -> Result<&'b [u8], ProtoError> {
         let length = self.varint()?;
         let length = i64::try_from(length).map_err(|_| ProtoError::NegativeLength)?;
@@ -124,47 +124,6 @@ impl<'b> Reader<'b> {
                 return Ok(());
             }
             wire_type = (self.varint()? & 7) as u8;
-        }
-    }
-}
-
-pub(super) fn write_varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-pub(super) fn write_tag(number: u32, wire_type: u8, out: &mut Vec<u8>) {
-    write_varint(u64::from(number) << 3 | u64::from(wire_type), out);
-}
-
-pub(super) fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
-    write_tag(number, BYTES, out);
-    write_varint(bytes.len() as u64, out);
-    out.extend_from_slice(bytes);
-}
-
-pub(super) fn write_int(number: u32, value: i64, out: &mut Vec<u8>) {
-    write_tag(number, VARINT, out);
-    write_varint(value as u64, out);
-}
-
-/// Writes a nested message: its length is put in front once it is known.
-pub(super) fn write_nested(number: u32, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
-    write_tag(number, BYTES, out);
-    let start = out.len();
-    // One byte is enough for most messages.
-    out.push(0);
-    body(out);
-    let length = out.len().saturating_sub(start).saturating_sub(1) as u64;
-    match out.get_mut(start) {
-        Some(prefix) if length < 0x80 => *prefix = length as u8,
-        _ => {
-            let mut prefix = Vec::with_capacity(10);
-            write_varint(length, &mut prefix);
-            out.splice(start..=start, prefix);
         }
     }
 }
