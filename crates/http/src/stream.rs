@@ -1,8 +1,8 @@
 //! `ClientStream`: a TCP connection with a write time-out. A client that reads nothing for too long is disconnected, so
 //! that unread answers do not stay in memory.
 
-use std::future::Future;
-use std::io::{Error, ErrorKind, IoSlice, Result};
+use pintle_proxy::WriteTimeout;
+use std::io::{IoSlice, Result};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep};
 
 /// How long the client of a connection may leave a full buffer unread.
 pub(crate) struct UnreadLimit {
@@ -39,30 +38,17 @@ impl UnreadLimit {
 pub(crate) struct ClientStream {
     tcp: TcpStream,
     unread_limit: Arc<UnreadLimit>,
-    /// Created when the client first falls behind; most never do.
-    write_timeout: Option<Pin<Box<Sleep>>>,
-    /// Whether the last write found the buffer full.
-    is_full: bool,
+    write_timeout: WriteTimeout,
 }
 
 impl ClientStream {
     /// Wraps a connection, which is closed when the client leaves a full buffer unread for longer than the limit.
     pub(crate) fn new(tcp: TcpStream, unread_limit: Arc<UnreadLimit>) -> Self {
-        ClientStream { tcp, unread_limit, write_timeout: None, is_full: false }
+        ClientStream { tcp, unread_limit, write_timeout: WriteTimeout::default() }
     }
 
     fn checked(&mut self, written: Poll<Result<usize>>, cx: &mut Context<'_>) -> Poll<Result<usize>> {
-        if written.is_ready() {
-            self.is_full = false;
-            return written;
-        }
-        let limit = self.unread_limit.duration();
-        let write_timeout = self.write_timeout.get_or_insert_with(|| Box::pin(sleep(limit)));
-        if !std::mem::replace(&mut self.is_full, true) {
-            write_timeout.set(sleep(limit));
-        }
-        let given_up = || Error::new(ErrorKind::TimedOut, "the client does not read");
-        write_timeout.as_mut().poll(cx).map(|()| Err(given_up()))
+        self.write_timeout.check(written, self.unread_limit.duration(), cx)
     }
 }
 
@@ -108,6 +94,7 @@ impl AsyncWrite for ClientStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Error, ErrorKind};
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 

@@ -1,5 +1,5 @@
-//! One request to a backend and its answer: the reverse proxy behind aggregated APIs, nodes, pods and services. What
-//! kube-apiserver's `UpgradeAwareHandler` does, without holding a body in memory.
+//! One request to a backend and its response: the reverse proxy for aggregated APIs, nodes, pods and services, like
+//! kube-apiserver's `UpgradeAwareHandler`. Bodies are streamed.
 
 use crate::header;
 use crate::rewrite::{Links, Page};
@@ -20,35 +20,36 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A request on its way to a backend.
+/// A request for a backend.
 pub struct Forward {
     /// Method.
     pub method: Method,
     /// Headers, without credentials.
     pub headers: HeaderMap,
-    /// Where the backend is.
+    /// The address of the backend.
     pub to: Address,
     /// The path at the backend, decoded.
     pub path: String,
-    /// Query without its `?`, as it is sent.
+    /// The query without its `?`, as it is sent.
     pub query: String,
     /// The `Host` header.
     pub host: String,
-    /// Whose request it is.
+    /// The address of the client.
     pub client: Option<IpAddr>,
-    /// How links and redirects of the answer are changed; `None`: they are not, and the backend is told less.
+    /// How links and redirects in the response are rewritten; `None`: not at all, and the backend gets no forwarding
+    /// headers.
     pub links: Option<Links>,
-    /// Whether an answer that redirects is refused.
+    /// Whether a redirect is rejected.
     pub rejects_redirects: bool,
 }
 
-/// Why a request was not answered by the backend.
+/// Why the backend did not answer a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForwardError {
-    /// The backend could not be reached or hung up.
+    /// The backend could not be reached or closed the connection.
     #[error("error trying to reach service: {0}")]
     Unreachable(SendError),
-    /// The answer says something that cannot be passed on.
+    /// The response cannot be passed on.
     #[error("{0}")]
     Invalid(String),
     /// An upgrade failed.
@@ -56,18 +57,18 @@ pub enum ForwardError {
     Upgrade(String),
 }
 
-/// What a backend did with a request for an upgrade.
+/// The response of a backend to an upgrade request.
 pub enum Upgrade {
-    /// It switched protocols: the head of its answer, and the connection.
+    /// It switched protocols: the head of its response, and the connection.
     Switched(Response<()>, Box<Upgraded>),
-    /// It refused with an error of its own.
+    /// It rejected the upgrade with its own error.
     Refused(Response<ProxyBody>),
 }
 
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
 
 impl Forward {
-    /// Sends the request and returns the answer, whose body is still on its way.
+    /// Sends the request and returns the response, whose body is still arriving.
     pub async fn send(
         mut self,
         transport: &Transport,
@@ -101,9 +102,9 @@ impl Forward {
         Ok(Response::from_parts(parts, body))
     }
 
-    /// Asks the backend to switch protocols, on a connection of its own.
+    /// Sends an upgrade request to the backend, on a new connection.
     pub async fn upgrade(mut self, transport: &Transport) -> Result<Upgrade, ForwardError> {
-        // A body that was announced does not come: the backend must not take the first bytes of the tunnel for it.
+        // The announced body is not sent: the backend must not read the first bytes of the tunnel as the body.
         self.headers.remove(CONTENT_LENGTH);
         self.headers.remove(TRANSFER_ENCODING);
         header::append_forwarded_for(&mut self.headers, self.client);
@@ -117,7 +118,7 @@ impl Forward {
             ForwardError::Upgrade(if why == "EOF" { "unexpected EOF".to_string() } else { why })
         };
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        // The task ends when the connection is handed over, or with the sender.
+        // The task ends when the connection is passed on, or with the sender.
         tokio::spawn(connection.with_upgrades());
         let mut answer = sender.send_request(request).await.map_err(broken)?;
         let code = answer.status();
@@ -155,11 +156,11 @@ impl Forward {
     }
 }
 
-/// Tells a backend how the client named it.
+/// Sets the headers with the address that the client used.
 fn tell_origin(headers: &mut HeaderMap, links: &Links, path: &str) {
     let mut uri = join(&[&links.prefix, &escape_path(path)]);
     if path.ends_with('/') {
-        // Go appends the slash even where the joined path is one already.
+        // Go appends the slash even if the joined path already ends with one.
         uri.push('/');
     }
     let uri = if uri == "//" { "/".to_string() } else { uri };
@@ -180,7 +181,7 @@ fn refused_redirect() -> Response<ProxyBody> {
     answer
 }
 
-/// The body of an answer: a page of HTML has its links changed on the way, anything else passes.
+/// The body of a response: links in HTML pages are rewritten, everything else is passed unchanged.
 fn page_or_plain(headers: &mut HeaderMap, links: Links, body: BackendBody, method: &Method) -> ProxyBody {
     let text = |headers: &HeaderMap, name| {
         headers.get(name).map(|value| header::text(value).into_owned()).unwrap_or_default()
@@ -199,20 +200,20 @@ fn page_or_plain(headers: &mut HeaderMap, links: Links, body: BackendBody, metho
     }
 }
 
-/// The body of an answer on its way to the client.
+/// The body of a response for the client.
 pub enum ProxyBody {
-    /// As it comes.
+    /// Unchanged.
     Plain(BackendBody),
-    /// HTML whose links are changed.
+    /// HTML whose links are rewritten.
     Page(BackendBody, Option<Box<Page>>),
-    /// Words of our own.
+    /// A text of this server.
     Text(Option<Bytes>),
-    /// The words of a backend that refused an upgrade, and the connection that they come over.
+    /// The body of a backend that rejected an upgrade, and its connection.
     Refusal(hyper::body::Incoming, http1::SendRequest<RequestBody>),
 }
 
 impl ProxyBody {
-    /// The next piece; `None` at the end.
+    /// The next chunk; `None` at the end.
     pub fn poll_chunk(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BoxError>>> {
         match self.get_mut() {
             ProxyBody::Plain(body) => poll_data(Pin::new(body), cx),
@@ -238,7 +239,7 @@ impl ProxyBody {
         }
     }
 
-    /// How many bytes are to come, where that is known.
+    /// The number of remaining bytes, if it is known.
     pub fn remaining(&self) -> Option<u64> {
         match self {
             ProxyBody::Plain(body) => body.size_hint().exact(),

@@ -1,4 +1,5 @@
-//! Header rules of the reverse proxy: what stays between two parties, what is added, whom an extension server is told.
+//! Header rules of the reverse proxy: headers that are removed, headers that are added, and the identity for extension
+//! servers.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
@@ -17,7 +18,7 @@ const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
-/// Headers of answers by which a backend would open this server to other origins.
+/// Response headers with which a backend would open this server to other origins.
 const CROSS_ORIGIN: [&str; 4] = [
     "access-control-allow-credentials",
     "access-control-allow-headers",
@@ -31,19 +32,19 @@ const GROUP: &str = "x-remote-group";
 const EXTRA_PREFIX: &str = "x-remote-extra-";
 const IMPERSONATE_PREFIX: &str = "impersonate-";
 
-/// The value of a header as text. Bytes that are not UTF-8 become replacement characters rather than hide the rest of a value that
-/// decides how a request is forwarded.
+/// The value of a header as text. Bytes that are not UTF-8 become replacement characters, so that they cannot hide the
+/// rest of a value that decides how a request is forwarded.
 pub(crate) fn text(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())
 }
 
-/// Whether a request or an answer asks for another protocol: any `Connection` header has the word `upgrade`.
+/// Whether a request or response asks for another protocol: any `Connection` header contains `upgrade`.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
     let mut all = headers.get_all(header::CONNECTION).iter();
     all.any(|value| text(value).to_ascii_lowercase().contains("upgrade"))
 }
 
-/// Takes away what concerns one connection only. `TE: trailers` stays, as in Go's reverse proxy.
+/// Removes headers that concern one connection only. As in Go's reverse proxy, `TE: trailers` remains.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -67,7 +68,7 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Headers by which front proxies name users, beside the usual ones: what a client sends in them is never passed on.
+/// Additional headers with which front proxies identify users; they are never passed on from a client.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityHeaders {
     names: Vec<HeaderName>,
@@ -75,7 +76,7 @@ pub struct IdentityHeaders {
 }
 
 impl IdentityHeaders {
-    /// Those of the flags. What cannot be the name of a header is left out.
+    /// The headers of the flags. Invalid header names are ignored.
     pub fn new<'a>(
         names: impl Iterator<Item = &'a String>,
         prefixes: impl Iterator<Item = &'a String>,
@@ -86,8 +87,8 @@ impl IdentityHeaders {
         }
     }
 
-    /// Takes away the credentials of the client and whatever claims an identity: an extension server believes what
-    /// comes from this server, so that nothing of the kind may come from a client.
+    /// Removes the client's credentials and all headers that claim an identity: an extension server trusts those headers
+    /// from this server, so a client must not be able to set them.
     pub fn remove(&self, headers: &mut HeaderMap) {
         headers.remove(header::AUTHORIZATION);
         let claims: Vec<HeaderName> = headers
@@ -108,7 +109,7 @@ impl IdentityHeaders {
     }
 }
 
-/// Appends the client's address to those that came before.
+/// Appends the client's address to the existing ones.
 pub fn append_forwarded_for(headers: &mut HeaderMap, client: Option<IpAddr>) {
     let Some(client) = client else { return };
     let mut all: Vec<&[u8]> = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes).collect();
@@ -119,14 +120,14 @@ pub fn append_forwarded_for(headers: &mut HeaderMap, client: Option<IpAddr>) {
     }
 }
 
-/// Takes away the headers that would open this server to other origins.
+/// Removes the headers that would open this server to other origins.
 pub fn remove_cross_origin(headers: &mut HeaderMap) {
     for name in CROSS_ORIGIN {
         headers.remove(name);
     }
 }
 
-/// For whom a request is forwarded.
+/// The user of a forwarded request.
 pub struct RemoteUser<'a> {
     /// Name.
     pub name: &'a str,
@@ -139,8 +140,8 @@ pub struct RemoteUser<'a> {
 }
 
 impl RemoteUser<'_> {
-    /// Adds the headers from which an extension server learns who the user is. It fails, and names the header, if a value cannot be
-    /// sent: without it the extension server would see another user.
+    /// Adds the headers with the identity of the user for an extension server. Fails with the name of the header if a
+    /// value cannot be sent, because the extension server would otherwise see another user.
     pub fn set(&self, headers: &mut HeaderMap) -> Result<(), UnsendableHeader> {
         IdentityHeaders::default().remove(headers);
         let value = |header: &str, text: &str| {
@@ -165,7 +166,7 @@ impl RemoteUser<'_> {
     }
 }
 
-/// A header that HTTP cannot carry, by its name. The text is that of Go's client.
+/// The name of a header that cannot be sent. The message is that of Go's client.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("net/http: invalid header field value for {0:?}")]
 pub struct UnsendableHeader(String);

@@ -20,6 +20,7 @@ mod url;
 
 pub use dial::{ConnectProxy, Dialer, Egress};
 pub use forward::{Forward, ForwardError, ProxyBody, Upgrade};
+pub use stall::WriteTimeout;
 pub use tls::{Identity, TlsOptions, Trust};
 pub use transport::{Address, BoxError, RequestBody, SendError, Transport, empty_body};
 pub use url::{encode_query, escape_path, join as join_path, join_keeping_slash};

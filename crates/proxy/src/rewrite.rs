@@ -1,5 +1,5 @@
-//! Links of proxied pages: what points at the backend's root is made to point below the path of the proxy. Pages are
-//! rewritten as they stream through; of a page only the tag that is being read is held in memory.
+//! Rewrites the links of proxied pages, so that links to the backend's root point below the path of the proxy. Pages are
+//! rewritten while they are streamed; only the current tag is in memory.
 
 use crate::url::{Url, join};
 use bytes::{Bytes, BytesMut};
@@ -7,13 +7,13 @@ use flate2::Compression;
 use flate2::write::{DeflateDecoder, DeflateEncoder, GzEncoder, MultiGzDecoder};
 use std::io::Write;
 
-/// Longest tag that is looked into; a longer one goes through as it is.
+/// The longest tag that is parsed; a longer one is passed unchanged.
 const TAG_BYTES_MAX: usize = 64 * 1024;
 
-/// How many compressed bytes are unpacked at once: they become about a thousand times as many at most.
+/// How many compressed bytes are unpacked at once; they expand at most about a thousandfold.
 const COMPRESSED_BYTES: usize = 1024;
 
-/// Attributes that hold links, by element.
+/// Attributes that contain links, by element.
 const LINKS: &[(&str, &[&str])] = &[
     ("a", &["href"]),
     ("applet", &["codebase"]),
@@ -46,23 +46,23 @@ const LINKS: &[(&str, &[&str])] = &[
 const RAW_TEXT: &[&str] =
     &["iframe", "noembed", "noframes", "plaintext", "script", "style", "title", "textarea", "xmp"];
 
-/// Where a proxy stands: what links are changed by.
+/// The position of a proxy, by which links are rewritten.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
-    /// Scheme and host that clients see; "" where the links stay on their host.
+    /// Scheme and host that clients use; "" if the links stay on their host.
     pub scheme: String,
     /// See `scheme`.
     pub host: String,
-    /// The path that stands before the backend's own paths.
+    /// The path prefix of the backend's own paths.
     pub prefix: String,
-    /// Where the backend is, as `host:port`.
+    /// The address of the backend, as `host:port`.
     pub backend: String,
-    /// The host that the request named.
+    /// The host of the request.
     pub request_host: String,
 }
 
 impl Links {
-    /// A link as clients should follow it; `None` where it is no URL.
+    /// The rewritten link; `None` if it is not a URL.
     pub fn rewrite(&self, link: &str) -> Option<String> {
         let mut url = Url::parse(link)?;
         let is_elsewhere = !url.host.is_empty() && url.host != self.backend && url.host != self.request_host;
@@ -100,7 +100,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A rewriter for a page with this `Content-Encoding`; `None` for encodings that are not understood.
+    /// A rewriter for a page with this `Content-Encoding`; `None` for unsupported encodings.
     pub fn new(links: Links, encoding: &str) -> Option<Self> {
         let coding = match encoding {
             "" => Coding::Plain,
@@ -117,7 +117,7 @@ impl Page {
         Some(Page { links, coding, tokens: Tokens::default() })
     }
 
-    /// The next piece, rewritten. What is not decided yet comes with a later piece.
+    /// Rewrites the next chunk. An incomplete tag is returned with a later chunk.
     pub fn push(&mut self, piece: &[u8]) -> std::io::Result<Bytes> {
         let Page { links, coding, tokens } = self;
         match coding {
@@ -141,7 +141,7 @@ impl Page {
         }
     }
 
-    /// What is left at the end.
+    /// Returns the rest at the end.
     pub fn finish(self) -> std::io::Result<Bytes> {
         let Page { links, coding, mut tokens } = self;
         match coding {
@@ -167,9 +167,9 @@ impl Page {
 /// The tokens of a page, as far as links need them.
 #[derive(Default)]
 struct Tokens {
-    /// What could be the beginning of a tag.
+    /// The possible beginning of a tag.
     pending: BytesMut,
-    /// The element whose text is being read, if its content is no markup.
+    /// The current element, if its content is not markup.
     raw: Option<&'static str>,
 }
 
@@ -185,7 +185,7 @@ impl Tokens {
         self.pending.split().freeze()
     }
 
-    /// Moves one token from `pending` to `out`; false where it needs more bytes.
+    /// Moves one token from `pending` to `out`; false if it needs more bytes.
     fn step(&mut self, links: &Links, out: &mut BytesMut) -> bool {
         let Some(start) = self.pending.iter().position(|byte| *byte == b'<') else {
             out.extend_from_slice(&self.pending.split());
@@ -218,7 +218,7 @@ impl Tokens {
         }
     }
 
-    /// How long the token is that `pending` begins with, a `<`.
+    /// The length of the token at the start of `pending`, which is a `<`.
     fn token_length(&mut self) -> Length {
         let bytes = &self.pending[..];
         if let Some(name) = self.raw {
@@ -342,7 +342,7 @@ impl Tag {
         }
     }
 
-    /// Writes the tag as Go's tokenizer does: names in small letters, values in double quotes.
+    /// Writes the tag as Go's tokenizer does: names in lower case, values in double quotes.
     fn write(&self, out: &mut BytesMut) {
         out.extend_from_slice(b"<");
         out.extend_from_slice(self.name.as_bytes());
@@ -371,7 +371,7 @@ impl Tag {
     }
 }
 
-/// Undoes the escapes that attributes commonly have; others stay as they are.
+/// Decodes the escapes that are common in attributes; others are left unchanged.
 fn decode_entities(text: &str) -> String {
     if !text.contains('&') {
         return text.to_string();

@@ -1,13 +1,13 @@
-//! SPDY/3.1 of the client's side, as far as kubelets need it: streams are opened, bytes flow, pings are answered. There is
-//! no flow control, as in the library that kubelets use.
+//! The client side of SPDY/3.1, as far as kubelets need it: opens streams, transfers data, answers pings. Without flow
+//! control, like the library that kubelets use.
 
 use bytes::{Bytes, BytesMut};
 use std::io::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Bytes of a frame that are handed on at once; frames may be longer.
+/// The most bytes of a frame that are passed on at once; frames may be longer.
 pub(crate) const PIECE_BYTES: usize = 8 * 1024;
-/// Longest control frame that is looked into.
+/// The longest control frame that is read.
 const CONTROL_BYTES_MAX: u32 = 64 * 1024;
 
 const SYN_STREAM: u16 = 1;
@@ -16,7 +16,7 @@ const PING: u16 = 6;
 const GOAWAY: u16 = 7;
 const FIN: u8 = 1;
 
-/// What a kubelet sent.
+/// An event from a kubelet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A piece of a stream's bytes; `is_last` ends the stream.
@@ -25,12 +25,12 @@ pub(crate) enum Event {
         stream: u32,
         /// Bytes.
         bytes: Bytes,
-        /// Whether nothing follows.
+        /// Whether it is the end of the stream.
         is_last: bool,
     },
-    /// A stream was cut off.
+    /// A stream was reset.
     Reset(u32),
-    /// A ping, which is to be answered with the same number.
+    /// A ping, which must be answered with the same number.
     Ping(u32),
     /// The end of the connection.
     End,
@@ -88,7 +88,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// Reads a control frame. Headers are not looked into: what a kubelet replies says nothing.
+    /// Reads a control frame. Headers are ignored: the replies of kubelets contain nothing of interest.
     async fn control(&mut self, first: u32, length: u32) -> Result<Option<Event>> {
         if length > CONTROL_BYTES_MAX {
             return Err(Error::new(ErrorKind::InvalidData, "the control frame is too long"));
@@ -153,8 +153,8 @@ fn control(kind: u16, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Headers as a piece of the connection's zlib stream. They are stored rather than compressed and use no dictionary, which
-/// every reader understands; the first piece has the head of the stream.
+/// Headers as a part of the connection's zlib stream. They are stored uncompressed and without a dictionary, which every
+/// reader supports; the first part has the header of the stream.
 fn compressed(headers: &[(&str, &str)], is_first: bool) -> Vec<u8> {
     let count = |number: usize| u32::try_from(number).unwrap_or(0).to_be_bytes();
     let mut block = Vec::new();

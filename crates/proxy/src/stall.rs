@@ -1,5 +1,5 @@
-//! `StallGuard`: a connection whose other side has to read. One that takes nothing for too long is cut off, so that
-//! what nobody reads does not stay in memory.
+//! Write time-outs: a connection whose other side reads nothing for too long is closed, so that unread data does not stay
+//! in memory.
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -7,38 +7,56 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
-/// How long a side of a proxied stream may leave a full buffer unread. Streams wait for people (`kubectl exec … | less`), so
-/// this is longer than for answers.
+/// How long a side of a proxied stream may leave a full buffer unread. Streams wait for people (`kubectl exec … | less`),
+/// so this is longer than for responses.
 const STALL_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// A stream that fails when a write makes no progress for too long.
 pub(crate) struct StallGuard<S> {
     stream: S,
     limit: Duration,
-    /// Made when the other side first falls behind: most never do.
+    timeout: WriteTimeout,
+}
+
+/// The time-out of a stream's writes.
+#[derive(Default)]
+pub struct WriteTimeout {
+    /// Created when the other side first falls behind; most never do.
     timer: Option<Pin<Box<Sleep>>>,
+    /// Whether the last write found the buffer full.
     is_full: bool,
 }
 
-impl<S> StallGuard<S> {
-    /// Cuts the other side off when it leaves a full buffer unread for [`STALL_MAX`].
-    pub(crate) fn new(stream: S) -> Self {
-        StallGuard { stream, limit: STALL_MAX, timer: None, is_full: false }
-    }
-
-    fn checked<T>(&mut self, polled: Poll<Result<T>>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+impl WriteTimeout {
+    /// Returns the result of polling a write, or an error if the buffer has been full for longer than `limit`.
+    pub fn check<T>(
+        &mut self,
+        polled: Poll<Result<T>>,
+        limit: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T>> {
         if polled.is_ready() {
             self.is_full = false;
             return polled;
         }
-        let limit = self.limit;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
         if !std::mem::replace(&mut self.is_full, true) {
-            timer.as_mut().reset(Instant::now().checked_add(limit).unwrap_or_else(Instant::now));
+            timer.set(sleep(limit));
         }
         timer.as_mut().poll(cx).map(|()| Err(Error::new(ErrorKind::TimedOut, "the other side does not read")))
+    }
+}
+
+impl<S> StallGuard<S> {
+    /// Closes the connection if the other side leaves a full buffer unread for [`STALL_MAX`].
+    pub(crate) fn new(stream: S) -> Self {
+        StallGuard { stream, limit: STALL_MAX, timeout: WriteTimeout::default() }
+    }
+
+    fn checked<T>(&mut self, polled: Poll<Result<T>>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        self.timeout.check(polled, self.limit, cx)
     }
 }
 

@@ -1,4 +1,4 @@
-//! TLS towards backends: who is believed, which name the certificate must have, which certificate we show.
+//! TLS for backends: trusted CAs, the expected name of the certificate, and our client certificate.
 
 use crate::dial::BoxStream;
 use crate::verify;
@@ -12,19 +12,19 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 
-/// Longest time for a handshake.
+/// The time-out of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How connections are secured.
+/// The TLS options of connections.
 #[derive(Clone)]
 pub struct TlsOptions {
     config: Arc<ClientConfig>,
-    /// The name that the certificate must have; `None`: that of the host.
+    /// The name that the certificate must have; `None`: the host.
     server_name: Option<String>,
 }
 
 impl TlsOptions {
-    /// Options from trust, a name that differs from the host's, and our own certificate. The error is in Go's words.
+    /// Creates options from trust, a name that differs from the host, and our own certificate. The error is Go's.
     pub fn new(
         trust: Trust<'_>,
         server_name: Option<String>,
@@ -34,7 +34,7 @@ impl TlsOptions {
     }
 }
 
-/// Secures a connection to `host`. The error is in the words of Go's TLS.
+/// Performs the TLS handshake with `host`. The error is that of Go's TLS.
 pub async fn connect(stream: BoxStream, options: &TlsOptions, host: &str) -> Result<BoxStream, String> {
     let name = options.server_name.as_deref().unwrap_or(host);
     let server_name =
@@ -48,10 +48,10 @@ pub async fn connect(stream: BoxStream, options: &TlsOptions, host: &str) -> Res
     }
 }
 
-/// How many of the first bytes are remembered: enough to know a server that speaks no TLS.
+/// How many of the first bytes are retained: enough to detect a server without TLS.
 const FIRST_BYTES: usize = 5;
 
-/// A stream that remembers how the other side began.
+/// A stream that retains the first bytes of the other side.
 struct Sniffed {
     stream: BoxStream,
     first: Vec<u8>,

@@ -1,5 +1,5 @@
-//! A command's streams between a WebSocket client (`v5.channel.k8s.io`) and a kubelet that speaks SPDY, and port
-//! forwarding whose SPDY bytes travel in WebSocket messages.
+//! Translates the streams of a command between a WebSocket client (`v5.channel.k8s.io`) and a kubelet with SPDY, and port
+//! forwarding whose SPDY bytes are sent in WebSocket messages.
 
 use crate::stall::StallGuard;
 use crate::{spdy, websocket};
@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-/// Pings and pongs that wait to be sent.
+/// The most queued pings and pongs.
 const CONTROL_MAX: usize = 8;
-/// How often an idle kubelet is sent a ping.
+/// The interval of pings to an idle kubelet.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// Most bytes of the status that a kubelet sends at the end.
+/// The most bytes of the final status of a kubelet.
 const STATUS_BYTES_MAX: usize = 64 * 1024;
 
 const STDIN: u8 = 0;
@@ -21,10 +21,10 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
-/// The channel whose messages name a channel that is over.
+/// The channel whose messages close another channel.
 const CLOSED: u8 = 255;
 
-/// Which streams a command has.
+/// The streams of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct StreamOptions {
@@ -34,7 +34,7 @@ pub struct StreamOptions {
     pub tty: bool,
 }
 
-/// The numbers that the streams of a command have at the kubelet.
+/// The stream numbers of a command at the kubelet.
 struct Numbers {
     error: u32,
     stdin: Option<u32>,
@@ -50,11 +50,11 @@ pub enum Ended {
     Success,
     /// It exited with this code.
     Exit(u8),
-    /// It could not be run, or its end is not known.
+    /// It could not be run, or its result is unknown.
     Failed(String),
 }
 
-/// Says hello to a client before its command runs: an empty message, as kube-apiserver sends.
+/// Sends the empty message with which kube-apiserver greets a client before its command runs.
 pub async fn greet(client: &mut (impl AsyncWrite + Unpin), options: StreamOptions) -> std::io::Result<()> {
     let channel = match options {
         StreamOptions { stdout: true, .. } => STDOUT,
@@ -64,16 +64,17 @@ pub async fn greet(client: &mut (impl AsyncWrite + Unpin), options: StreamOption
     websocket::write_binary(client, Some(channel), b"").await
 }
 
-/// Tells a client how its command ended, and closes.
+/// Sends the result of a command to its client, and closes.
 pub async fn finish(client: &mut (impl AsyncWrite + Unpin), status: &[u8]) {
-    // The client may be gone already; there is nobody else to tell.
+    // The client may have disconnected; then the result cannot be delivered.
     _ = websocket::write_binary(client, Some(ERROR), status).await;
     _ = websocket::write_close(client).await;
     _ = client.shutdown().await;
 }
 
-/// Runs a command: bytes flow between client and kubelet until the kubelet says how it ended or the client is gone.
-/// `protocol` is what the kubelet chose. Returns the client's writing side, and the end; `None` where the client left.
+/// Runs a command: transfers data between client and kubelet until the kubelet reports its end or the client disconnects.
+/// `protocol` is the one that the kubelet chose. Returns the client's writing side, and the result; `None` if the client
+/// disconnected.
 pub async fn run<C, K>(
     client: C,
     kubelet: K,
@@ -101,7 +102,7 @@ where
         tokio::select! {
             message = &mut downwards => Some(message),
             left = &mut upwards => match left {
-                // Nothing more comes from the client, but it still listens.
+                // The client sends nothing more, but still receives.
                 Left::Quiet => Some(downwards.await),
                 Left::Gone => None,
             },
@@ -138,13 +139,13 @@ async fn open_streams(
     Ok(numbers)
 }
 
-/// Why nothing more comes from a client.
+/// Why a client sends nothing more.
 enum Left {
     Quiet,
     Gone,
 }
 
-/// What a client sends: input and the size of its terminal, to the streams that they belong to.
+/// Passes the client's input and terminal sizes to the kubelet's streams.
 async fn client_to_kubelet(
     client: impl AsyncRead + Unpin,
     mut kubelet: impl AsyncWrite + Unpin,
@@ -152,7 +153,7 @@ async fn client_to_kubelet(
     pongs: mpsc::Sender<Bytes>,
     mut pings: mpsc::Receiver<u32>,
 ) -> Left {
-    // The frames of the client arrive through a channel, because reading one must not be broken off.
+    // The client's frames arrive through a channel, because reading a frame must not be cancelled.
     let (events, mut received) = mpsc::channel(1);
     let read = async move {
         let mut reader = websocket::Reader::new(client);
@@ -194,7 +195,7 @@ async fn client_to_kubelet(
                     bytes
                 }
                 Some(websocket::Event::Ping(bytes)) => {
-                    // One that finds no room is not answered: the client sends too many.
+                    // If the queue is full, the pong is dropped: the client sends too many pings.
                     _ = pongs.try_send(bytes);
                     continue;
                 }
@@ -228,7 +229,7 @@ async fn client_to_kubelet(
     }
 }
 
-/// What a kubelet sends: output to the client. Returns what came over the error stream once all streams are over.
+/// Passes the kubelet's output to the client. Returns the content of the error stream once all streams have ended.
 async fn kubelet_to_client(
     kubelet: impl AsyncRead + Unpin,
     client: &mut (impl AsyncWrite + Unpin),
@@ -285,7 +286,7 @@ async fn kubelet_to_client(
                         _ = pings.try_send(number);
                     }
                 }
-                // A connection that ends is the end of its streams, as in client-go.
+                // As in client-go, the end of the connection ends its streams.
                 Some(spdy::Event::End) | None => break,
             }
         }
@@ -297,7 +298,7 @@ async fn kubelet_to_client(
     }
 }
 
-/// What the error stream says. From the fourth version of the protocol on it is a `Status`.
+/// Parses the error stream. From version 4 of the protocol on it is a `Status`.
 fn decode(message: &[u8], protocol: &str) -> Ended {
     if message.is_empty() {
         return Ended::Success;
@@ -332,7 +333,7 @@ fn decode(message: &[u8], protocol: &str) -> Ended {
     }
 }
 
-/// Forwards ports: what the client's messages hold goes to the kubelet, and its bytes come back as messages.
+/// Forwards ports: passes the content of the client's messages to the kubelet, and its bytes back as messages.
 pub async fn tunnel<C, K>(client: C, kubelet: K)
 where
     C: AsyncRead + AsyncWrite + Unpin,

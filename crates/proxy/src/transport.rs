@@ -1,5 +1,5 @@
-//! `Transport`: sends requests to backends over pooled connections, with a dialer and TLS options of its own. Bodies
-//! stream in both directions; nothing is gathered.
+//! `Transport`: sends requests to backends over pooled connections, with its own dialer and TLS options. Bodies are
+//! streamed in both directions.
 
 use crate::dial::{BoxStream, Dialer};
 use crate::stall::StallGuard;
@@ -19,28 +19,28 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Idle connections kept for one backend and for all of them, and for how long.
+/// The most idle connections of one backend and of all of them, and how long they are retained.
 const IDLE_PER_BACKEND_MAX: usize = 32;
 const IDLE_BACKENDS_MAX: usize = 1024;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
-/// Most bytes of the head of an answer.
+/// The most bytes of the head of a response.
 const HEAD_BYTES_MAX: usize = 1 << 20;
 
-/// What goes wrong below a body.
+/// An error while reading a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-/// The body of a request on its way to a backend.
+/// The body of a request for a backend.
 pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Where a backend is.
+/// The address of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Whether it speaks TLS.
+    /// Whether it uses TLS.
     pub tls: bool,
     /// Name or IP address.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// The only addresses that the host may have; none are any.
+    /// The only addresses that the host may resolve to; empty means any.
     pub checked: Vec<IpAddr>,
 }
 
@@ -56,19 +56,19 @@ impl Address {
     }
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// No connection could be opened.
     #[error("{0}")]
     Dial(String),
-    /// The connection ended before there was an answer.
+    /// The connection ended before the response.
     #[error("{0}")]
     Broken(String),
 }
 
 impl SendError {
-    /// Whether the backend's certificate is not believed.
+    /// Whether the backend's certificate was rejected.
     pub fn is_certificate(&self) -> bool {
         matches!(self, SendError::Dial(why) if why.contains("x509:"))
     }
@@ -77,7 +77,7 @@ impl SendError {
 type Sender = SendRequest<RequestBody>;
 type Idle = HashMap<Address, Vec<(Sender, Instant)>>;
 
-/// Sends requests over connections of its own.
+/// Sends requests over its own connections.
 pub struct Transport {
     dialer: Dialer,
     tls: Option<TlsOptions>,
@@ -85,12 +85,12 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// A transport; without `tls` it cannot reach backends that speak TLS.
+    /// Creates a transport; without `tls` it cannot reach backends that use TLS.
     pub fn new(dialer: Dialer, tls: Option<TlsOptions>) -> Self {
         Transport { dialer, tls, idle: Arc::default() }
     }
 
-    /// Opens a connection of its own: for upgrades.
+    /// Opens a new connection, for upgrades.
     pub async fn connect(&self, to: &Address) -> Result<BoxStream, String> {
         let stream = self.dialer.dial(&to.host, to.port, &to.checked).await?;
         match (&self.tls, to.tls) {
@@ -100,13 +100,13 @@ impl Transport {
         }
     }
 
-    /// Sends a request whose URI is path and query. The connection goes back to the pool when the body was read.
+    /// Sends a request whose URI is path and query. The connection returns to the pool when the body was read.
     pub async fn send(
         &self,
         to: &Address,
         mut request: Request<RequestBody>,
     ) -> Result<Response<BackendBody>, SendError> {
-        // A pooled connection may have been closed meanwhile. What has no body can be sent again, as Go does.
+        // A pooled connection may have been closed in the meantime. As in Go, requests without a body are sent again.
         let again = replayable(&request);
         while let Some(mut pooled) = self.take(to) {
             if pooled.ready().await.is_err() {
@@ -155,7 +155,7 @@ impl Transport {
     }
 }
 
-/// A request that can be sent again after it may have been sent: how to make it once more.
+/// Returns how to recreate a request that can safely be sent again.
 fn replayable(request: &Request<RequestBody>) -> Option<impl Fn() -> Request<RequestBody> + use<>> {
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if !is_safe || !request.body().is_end_stream() {
@@ -176,7 +176,7 @@ pub fn empty_body() -> RequestBody {
     http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A connection that is in use, and the pool that it goes back to.
+/// A connection in use, and the pool that it returns to.
 struct Lease {
     sender: Sender,
     to: Address,
@@ -202,7 +202,7 @@ impl Lease {
     }
 }
 
-/// The body of a backend's answer. One that is dropped before its end closes the connection.
+/// The body of a response. Dropping it before its end closes the connection.
 pub struct BackendBody {
     incoming: Incoming,
     lease: Option<Lease>,
@@ -248,7 +248,7 @@ impl http_body::Body for BackendBody {
     }
 }
 
-/// What Go says of a connection that ended before there was an answer.
+/// Go's error for a connection that ended before the response.
 pub(crate) fn describe(error: &hyper::Error) -> String {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {

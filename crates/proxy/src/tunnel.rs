@@ -3,10 +3,10 @@
 use crate::stall::StallGuard;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Bytes of each direction that are on their way at once.
+/// The buffer size of each direction.
 const BUFFER_BYTES: usize = 8 * 1024;
 
-/// Copies bytes both ways until one side ends, as kube-apiserver does: then both are closed.
+/// Copies bytes in both directions until one side ends; then, as in kube-apiserver, both are closed.
 pub async fn join<A, B>(client: A, backend: B)
 where
     A: AsyncRead + AsyncWrite + Unpin,
@@ -32,7 +32,7 @@ async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin)
             return;
         }
     }
-    // The other side may be gone already; there is nobody else to tell.
+    // The other side may have disconnected; errors are ignored.
     _ = to.shutdown().await;
 }
 

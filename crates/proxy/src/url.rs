@@ -1,16 +1,16 @@
-//! URLs as Go reads and writes them, as far as links and redirects need it; cleaned and escaped paths.
+//! URLs as Go parses and writes them, as far as links and redirects need it; cleaned and escaped paths.
 
 /// A URL in parts. Only the path is decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) scheme: String,
-    /// What follows the scheme of a URL without `/`, such as `mailto:x@example.com`.
+    /// The part after the scheme of a URL without `/`, such as `mailto:x@example.com`.
     opaque: String,
-    /// User and password with their `@`, as they came.
+    /// User and password with their `@`, undecoded.
     user: String,
     pub(crate) host: String,
     pub(crate) path: String,
-    /// The path as it came; it is written again unless the path was changed.
+    /// The undecoded path, which is written again unless the path was changed.
     raw_path: String,
     /// Query with its `?`, fragment with its `#`.
     query: String,
@@ -19,7 +19,7 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Reads a URL; `None` where Go's `url.Parse` fails.
+    /// Parses a URL; `None` if Go's `url.Parse` fails.
     pub(crate) fn parse(text: &str) -> Option<Url> {
         if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
             return None;
@@ -170,7 +170,7 @@ pub fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     out
 }
 
-/// Paths joined and cleaned as by Go's `path.Join`: no empty steps, no `.`, `..` taken back.
+/// Paths joined and cleaned as by Go's `path.Join`: no empty segments, `.` and `..` resolved.
 pub fn join(parts: &[&str]) -> String {
     let joined = parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("/");
     if joined.is_empty() {
@@ -196,7 +196,7 @@ pub fn join(parts: &[&str]) -> String {
     }
 }
 
-/// The same, but a slash at the end stays.
+/// The same, but a trailing slash remains.
 pub fn join_keeping_slash(parts: &[&str]) -> String {
     let mut out = join(parts);
     let ends = parts.iter().rev().find(|part| !part.is_empty()).is_some_and(|part| part.ends_with('/'));

@@ -1,4 +1,4 @@
-//! Which server certificates are believed: those of a caBundle, of the system where there is none, or any.
+//! Verifies server certificates: with a caBundle, with the system's CAs if there is none, or not at all.
 
 use pintle_meta::Timestamp;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -10,7 +10,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Where systems keep the authorities that they believe, the first that is there.
+/// The CA bundles of common systems; the first that exists is used.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -18,7 +18,7 @@ const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The authorities of a bundle, or of the system.
+/// The CAs of a bundle, or of the system.
 fn authorities(ca_bundle: &[u8]) -> Result<(Vec<CertificateDer<'static>>, RootCertStore), String> {
     let own;
     let bundle = match ca_bundle.trim_ascii().is_empty() {
@@ -38,16 +38,16 @@ fn authorities(ca_bundle: &[u8]) -> Result<(Vec<CertificateDer<'static>>, RootCe
     Ok((certificates, roots))
 }
 
-/// Whose certificates are believed.
+/// Which certificates are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust<'a> {
-    /// Those that the authorities of a PEM bundle signed; an empty bundle stands for the system's authorities.
+    /// Those signed by the CAs of a PEM bundle; if it is empty, by the system's CAs.
     Bundle(&'a [u8]),
     /// Any at all (`insecureSkipTLSVerify`).
     Anyone,
 }
 
-/// The TLS configuration of a client, with its own certificate where it has one. The error is in Go's words.
+/// The TLS configuration of a client, with its own certificate if it has one. The error is Go's.
 pub(crate) fn config(trust: Trust<'_>, identity: Option<Identity>) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
@@ -107,12 +107,12 @@ struct SameVerdict {
     verdict: Verdict,
 }
 
-/// What [`SameVerdict`] says of a certificate.
+/// The verdict of [`SameVerdict`].
 #[derive(Debug, Clone, Copy)]
 enum Verdict {
-    /// Accepted without a look at who issued it (`insecureSkipTLSVerify`).
+    /// Accepted without verification (`insecureSkipTLSVerify`).
     Accepted,
-    /// Refused, because neither a bundle nor the system has authorities.
+    /// Rejected, because neither a bundle nor the system has CAs.
     UnknownIssuer,
 }
 
@@ -154,8 +154,8 @@ impl ServerCertVerifier for SameVerdict {
     }
 }
 
-/// Believes what the authorities signed, and, as Go does, a certificate that is one of the bundle itself: many
-/// webhooks have a certificate that they signed themselves.
+/// Accepts certificates that the CAs signed and, like Go, a certificate that is itself in the bundle: many webhooks have
+/// self-signed certificates.
 #[derive(Debug)]
 struct Believed {
     inner: Arc<WebPkiServerVerifier>,
@@ -211,7 +211,7 @@ impl ServerCertVerifier for Believed {
     }
 }
 
-/// What Go says of a handshake that failed. `first` is how the server's answer began.
+/// Go's error for a failed handshake. `first` are the first bytes of the server's answer.
 pub(crate) fn in_words(error: &std::io::Error, name: &str, first: &[u8]) -> String {
     let found = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let why = match found {
@@ -246,7 +246,7 @@ fn of_certificate(error: &CertificateError, name: &str) -> String {
         }
         CertificateError::NotValidForName => wrong_name(name, &[]),
         CertificateError::NotValidForNameContext { presented, .. } => wrong_name(name, presented),
-        // Certificates without extensions have no names at all; an authority's own certificate was signed by nobody.
+        // Certificates without extensions have no names; a CA's own certificate has no other issuer.
         other if other.to_string().contains("UnsupportedCertVersion") => wrong_name(name, &[]),
         other if other.to_string().contains("CaUsedAsEndEntity") => UNKNOWN_AUTHORITY.to_string(),
         other => other.to_string(),
@@ -255,7 +255,7 @@ fn of_certificate(error: &CertificateError, name: &str) -> String {
 
 const UNKNOWN_AUTHORITY: &str = "certificate signed by unknown authority";
 
-/// What is said of a certificate for other names: `presented` has them as `DnsName("a")` or `IpAddress(1.2.3.4)`.
+/// Go's error for a certificate with other names: `presented` has them as `DnsName("a")` or `IpAddress(1.2.3.4)`.
 fn wrong_name(name: &str, presented: &[String]) -> String {
     let of = |kind: &str| -> Vec<&str> {
         let inner = presented.iter().filter_map(|text| text.strip_prefix(kind)?.strip_prefix('('));

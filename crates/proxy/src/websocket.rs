@@ -1,10 +1,10 @@
-//! WebSocket frames of the server's side: the handshake, frames from a client as they stream in, frames to it.
+//! The server side of WebSocket: the handshake, streaming frames from a client, frames to it.
 
 use bytes::{Bytes, BytesMut};
 use std::io::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Bytes of a message that are handed on at once; messages may be longer.
+/// The most bytes of a message that are passed on at once; messages may be longer.
 pub(crate) const PIECE_BYTES: usize = 8 * 1024;
 /// Most bytes of a control frame.
 const CONTROL_BYTES_MAX: u64 = 125;
@@ -18,19 +18,19 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// What a client sent.
+/// An event from a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A piece of a message; `is_first` marks the beginning of one.
+    /// A part of a message; `is_first` marks its beginning.
     Data {
         /// Bytes, unmasked.
         bytes: Bytes,
-        /// Whether a message begins with them.
+        /// Whether this is the beginning of a message.
         is_first: bool,
         /// Whether the message is text.
         is_text: bool,
     },
-    /// A ping, which is to be answered with the same bytes.
+    /// A ping, which must be answered with the same bytes.
     Ping(Bytes),
     /// The end.
     Close,
@@ -39,7 +39,7 @@ pub(crate) enum Event {
 /// Reads the frames of a client.
 pub(crate) struct Reader<R> {
     from: R,
-    /// What is left of the frame that is being read, and its mask.
+    /// The remaining bytes of the current frame, and its mask.
     left: u64,
     mask: [u8; 4],
     at: usize,
@@ -128,7 +128,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-/// The head of an unmasked frame in one piece.
+/// The header of an unmasked, unfragmented frame.
 fn head(opcode: u8, length: usize) -> Vec<u8> {
     let mut out = vec![0x80 | opcode];
     match (u8::try_from(length), u16::try_from(length)) {
@@ -166,7 +166,7 @@ pub(crate) async fn write_pong(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8])
     to.flush().await
 }
 
-/// Says that all is over.
+/// Sends a close frame.
 pub(crate) async fn write_close(to: &mut (impl AsyncWrite + Unpin)) -> Result<()> {
     to.write_all(&[0x80 | CLOSE, 2, 0x03, 0xe8]).await?;
     to.flush().await
