@@ -1,10 +1,10 @@
-//! `pintle certs` and `pintle kubeconfig`: lists the certificates of a data folder, and issues one for a user.
+//! `pintle certs` and `pintle kubeconfig`: list the certificates of a data folder, and issue one for a user.
 
 use crate::arguments::{self, Syntax};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
 use crate::output::{Output, number, object};
-use crate::pki::{self, Authority, Keep};
+use crate::pki::{self, Authority, KeyFolder};
 use pintle_value::{Value, yaml};
 use std::fmt::Write;
 use std::path::Path;
@@ -15,8 +15,8 @@ pub(crate) const LIST: Syntax = Syntax {
     usage: "\
 Usage: pintle certs [--data-dir DIR] [--output text|json]
 
-Shows the certificates and keys in DIR/pki: whose they are, who signed them and until when they are good. The server
-renews its own certificates before they end.
+Lists the certificates and keys in DIR/pki with their subject, issuer and expiration. The server renews its own
+certificates before they expire.
 
       --data-dir DIR   The server's data folder (default ./pintle-data)
       --output FORMAT  text (default) or json
@@ -30,13 +30,13 @@ pub(crate) const KUBECONFIG: Syntax = Syntax {
     usage: "\
 Usage: pintle kubeconfig --user NAME [--group GROUP]… [--days N] [--server URL] [--data-dir DIR] [--output text|json]
 
-Makes a client certificate for a person, signed by the server's own authority, and prints a kubeconfig with it. What the
-person may do, roles say. A certificate cannot be taken back before it ends.
+Issues a client certificate for a user, signed by the server's own CA, and prints a kubeconfig with it. Roles determine the
+rights of the user. A certificate cannot be revoked before it expires.
 
       --user NAME      Name of the user
       --group GROUP    A group of the user; may be repeated
-      --days N         How long the certificate is good (default 365)
-      --server URL     Where the server is (default: as in DIR/admin.kubeconfig)
+      --days N         Days until the certificate expires (default 365)
+      --server URL     URL of the server (default: that of DIR/admin.kubeconfig)
       --data-dir DIR   The server's data folder (default ./pintle-data)
       --output FORMAT  text (default; YAML) or json
 ",
@@ -120,7 +120,7 @@ pub(crate) fn kubeconfig(args: Vec<String>) -> Result<(), String> {
     let path = arguments.data_dir();
     let (server, authority) = reach(&path.join("admin.kubeconfig"))?;
     let folder = DataDir::beside(&path).map_err(|error| error.to_string())?;
-    let own = Authority::load(Keep(Some(&folder)))
+    let own = Authority::load(KeyFolder(Some(&folder)))
         .map_err(|error| error.to_string())?
         .ok_or_else(|| format!("{} has no authority of its own", path.display()))?;
     let pair = own

@@ -4,6 +4,7 @@ mod arguments;
 mod assets;
 mod audit;
 mod authentication;
+mod authenticator;
 mod authorization;
 mod backup;
 mod bootstrap;

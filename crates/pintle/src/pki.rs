@@ -1,5 +1,5 @@
-//! Keys and certificates: the server's own authority, its serving certificate, the administrator's certificate and the
-//! key of service-account tokens. Kept in the data folder, made where they are missing.
+//! Keys and certificates: the server's own CA, its serving certificate, the administrator's certificate and the key of
+//! service account tokens. They are stored in the data folder, and created if missing.
 
 use crate::data_dir::{DataDir, DataDirError};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// How long certificates are good, and how long before their end they are made anew.
+/// The lifetime of certificates, and how long before their end they are renewed.
 const LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How far the clocks of clients may be behind.
@@ -50,17 +50,17 @@ pub(crate) struct Pair {
     pub(crate) key: String,
 }
 
-/// The server's own authority.
+/// The server's own CA.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) certificate: String,
 }
 
-/// Where keys are kept: in a folder, or nowhere.
+/// The storage of keys: a folder, or none.
 #[derive(Clone, Copy)]
-pub(crate) struct Keep<'a>(pub(crate) Option<&'a DataDir>);
+pub(crate) struct KeyFolder<'a>(pub(crate) Option<&'a DataDir>);
 
-impl Keep<'_> {
+impl KeyFolder<'_> {
     fn read(self, name: &str) -> Result<Option<String>, PkiError> {
         match self.0 {
             Some(dir) => Ok(dir.read(name)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
@@ -88,28 +88,28 @@ impl Keep<'_> {
 }
 
 impl Authority {
-    /// The authority of a data folder, if it has one.
-    pub(crate) fn load(keep: Keep<'_>) -> Result<Option<Self>, PkiError> {
-        let Some(pair) = keep.read_pair("ca")? else { return Ok(None) };
+    /// Loads the CA of a data folder, if it has one.
+    pub(crate) fn load(key_folder: KeyFolder<'_>) -> Result<Option<Self>, PkiError> {
+        let Some(pair) = key_folder.read_pair("ca")? else { return Ok(None) };
         let issuer = Issuer::new(authority_params(), KeyPair::from_pem(&pair.key)?);
         Ok(Some(Authority { issuer, certificate: pair.certificate }))
     }
 
-    /// The authority that is kept, or a new one.
-    pub(crate) fn load_or_make(keep: Keep<'_>) -> Result<Self, PkiError> {
-        if let Some(kept) = Authority::load(keep)? {
+    /// Loads the stored CA, or creates one.
+    pub(crate) fn load_or_make(key_folder: KeyFolder<'_>) -> Result<Self, PkiError> {
+        if let Some(kept) = Authority::load(key_folder)? {
             return Ok(kept);
         }
         let params = authority_params();
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?.pem();
-        keep.write_pair("ca", &Pair { certificate: certificate.clone(), key: key.serialize_pem() })?;
+        key_folder.write_pair("ca", &Pair { certificate: certificate.clone(), key: key.serialize_pem() })?;
         Ok(Authority { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// The serving certificate for these names, kept or new.
-    pub(crate) fn serving(&self, keep: Keep<'_>, names: &[SanType]) -> Result<Pair, PkiError> {
-        if let Some(pair) = keep.read_pair("apiserver")?
+    /// The serving certificate for these names: the stored one, or a new one.
+    pub(crate) fn serving(&self, key_folder: KeyFolder<'_>, names: &[SanType]) -> Result<Pair, PkiError> {
+        if let Some(pair) = key_folder.read_pair("apiserver")?
             && still_good(&pair.certificate, names)
         {
             return Ok(pair);
@@ -117,55 +117,60 @@ impl Authority {
         let mut params = params("pintle", &[]);
         params.subject_alt_names = names.to_vec();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.issue(keep, "apiserver", params)
+        self.issue(key_folder, "apiserver", params)
     }
 
-    /// The administrator's certificate, kept or new.
-    pub(crate) fn admin(&self, keep: Keep<'_>) -> Result<Pair, PkiError> {
-        if let Some(pair) = keep.read_pair("admin")?
+    /// The administrator's certificate: the stored one, or a new one.
+    pub(crate) fn admin(&self, key_folder: KeyFolder<'_>) -> Result<Pair, PkiError> {
+        if let Some(pair) = key_folder.read_pair("admin")?
             && still_good(&pair.certificate, &[])
         {
             return Ok(pair);
         }
         let mut params = params("kubernetes-admin", &["system:masters"]);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.issue(keep, "admin", params)
+        self.issue(key_folder, "admin", params)
     }
 
-    /// A new client certificate, which is not kept.
+    /// Issues a client certificate, which is not stored.
     pub(crate) fn client(&self, user: &str, groups: &[&str], life: Duration) -> Result<Pair, PkiError> {
         let mut params = params(user, groups);
         params.not_after = (SystemTime::now() + life).into();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.issue(Keep(None), "", params)
+        self.issue(KeyFolder(None), "", params)
     }
 
-    fn issue(&self, keep: Keep<'_>, name: &str, mut params: CertificateParams) -> Result<Pair, PkiError> {
+    fn issue(
+        &self,
+        key_folder: KeyFolder<'_>,
+        name: &str,
+        mut params: CertificateParams,
+    ) -> Result<Pair, PkiError> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
         let pair = Pair { certificate, key: key.serialize_pem() };
-        keep.write_pair(name, &pair)?;
+        key_folder.write_pair(name, &pair)?;
         Ok(pair)
     }
 }
 
 /// The key that signs service account tokens: the stored one, or a new one. It is an RSA key, which every verifier of tokens
 /// supports. An ECDSA key of an older build becomes one of [`older_account_keys`].
-pub(crate) fn account_key(keep: Keep<'_>) -> Result<SigningKey, PkiError> {
-    if let Some(pem) = keep.read("pki/sa.key")? {
+pub(crate) fn account_key(key_folder: KeyFolder<'_>) -> Result<SigningKey, PkiError> {
+    if let Some(pem) = key_folder.read("pki/sa.key")? {
         let key = SigningKey::from_pem(pem.as_bytes())?;
         if key.verifying.algorithm == Algorithm::RS256 {
             return Ok(key);
         }
-        if let Some(public) = keep.read("pki/sa.pub")? {
-            keep.write(OLDER_ACCOUNT_KEYS, &public)?;
+        if let Some(public) = key_folder.read("pki/sa.pub")? {
+            key_folder.write(OLDER_ACCOUNT_KEYS, &public)?;
         }
     }
     let (private, public) = generate_rsa()?;
-    keep.write("pki/sa.pub", &public)?;
-    keep.write("pki/sa.key", &private)?;
+    key_folder.write("pki/sa.pub", &public)?;
+    key_folder.write("pki/sa.key", &private)?;
     Ok(SigningKey::from_pem(private.as_bytes())?)
 }
 
@@ -182,9 +187,9 @@ fn generate_rsa() -> Result<(String, String), KeyError> {
     Ok((to_pem("PRIVATE KEY", private.as_ref()), to_pem("PUBLIC KEY", public.as_ref())))
 }
 
-/// Keys that signed service-account tokens before; those tokens stay good.
-pub(crate) fn older_account_keys(keep: Keep<'_>) -> Result<Vec<VerifyingKey>, PkiError> {
-    match keep.read(OLDER_ACCOUNT_KEYS)? {
+/// Keys that signed service account tokens before; those tokens remain valid.
+pub(crate) fn older_account_keys(key_folder: KeyFolder<'_>) -> Result<Vec<VerifyingKey>, PkiError> {
+    match key_folder.read(OLDER_ACCOUNT_KEYS)? {
         Some(pem) => Ok(VerifyingKey::all_from_pem(pem.as_bytes())?),
         None => Ok(Vec::new()),
     }
@@ -204,8 +209,8 @@ fn to_pem(label: &str, der: &[u8]) -> String {
     out
 }
 
-/// What the authority says of itself. Of this, what it signs repeats only the name and the id of its key, so that an
-/// authority that is kept can go on with fresh parameters.
+/// The parameters of the CA certificate. Certificates that it signs repeat only its name and key id, so a stored CA can
+/// be used with fresh parameters.
 fn authority_params() -> CertificateParams {
     let mut params = params("pintle-ca", &[]);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -227,7 +232,7 @@ fn params(name: &str, organizations: &[&str]) -> CertificateParams {
     params
 }
 
-/// The names that clients may call the server by.
+/// The names under which clients may reach the server.
 pub(crate) fn serving_names(addresses: &[IpAddr], hosts: &[String]) -> Result<Vec<SanType>, PkiError> {
     let mut names = Vec::new();
     let domain = [
@@ -249,7 +254,7 @@ pub(crate) fn serving_names(addresses: &[IpAddr], hosts: &[String]) -> Result<Ve
     Ok(names)
 }
 
-/// Whether a kept certificate has all these names and some time left.
+/// Whether a stored certificate has all these names and does not expire soon.
 fn still_good(pem: &str, names: &[SanType]) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else { return false };
     let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return false };
@@ -285,7 +290,7 @@ pub(crate) fn read_pair(certificate: &Path, key: &Path) -> Result<Pair, PkiError
     Ok(Pair { certificate: text(certificate)?, key: text(key)? })
 }
 
-/// All certificates of a PEM text; `source` is what errors name.
+/// Parses all certificates of a PEM text; errors name `source`.
 pub(crate) fn certificates(pem: &[u8], source: &Path) -> Result<Vec<CertificateDer<'static>>, PkiError> {
     let bad = |why: String| PkiError::Pem(source.to_path_buf(), why);
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
@@ -296,7 +301,7 @@ pub(crate) fn certificates(pem: &[u8], source: &Path) -> Result<Vec<CertificateD
     }
 }
 
-/// A pair as TLS takes it.
+/// Converts a pair for TLS.
 pub(crate) fn serving_certificate(pair: &Pair, source: &Path) -> Result<ServingCertificate, PkiError> {
     let chain = certificates(pair.certificate.as_bytes(), source)?;
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())
@@ -310,9 +315,9 @@ mod tests {
 
     #[test]
     fn a_certificate_is_good_for_its_names_only() {
-        let authority = Authority::load_or_make(Keep(None)).unwrap();
+        let authority = Authority::load_or_make(KeyFolder(None)).unwrap();
         let names = serving_names(&["127.0.0.1".parse().unwrap()], &[]).unwrap();
-        let pair = authority.serving(Keep(None), &names).unwrap();
+        let pair = authority.serving(KeyFolder(None), &names).unwrap();
         assert!(still_good(&pair.certificate, &names));
         let more = serving_names(&["127.0.0.1".parse().unwrap(), "10.0.0.1".parse().unwrap()], &[]).unwrap();
         assert!(!still_good(&pair.certificate, &more));
@@ -323,12 +328,12 @@ mod tests {
     fn certificates_are_renewed_before_they_end() {
         let path = std::env::temp_dir().join(format!("pintle-pki-renewal-{}", std::process::id()));
         let folder = DataDir::open(&path).unwrap();
-        let keep = Keep(Some(&folder));
-        let authority = Authority::load_or_make(keep).unwrap();
+        let key_folder = KeyFolder(Some(&folder));
+        let authority = Authority::load_or_make(key_folder).unwrap();
         let names = serving_names(&["127.0.0.1".parse().unwrap()], &[]).unwrap();
         let get = || {
-            let serving = authority.serving(keep, &names).unwrap().certificate;
-            (serving, authority.admin(keep).unwrap().certificate)
+            let serving = authority.serving(key_folder, &names).unwrap().certificate;
+            (serving, authority.admin(key_folder).unwrap().certificate)
         };
         let first = get();
         assert_eq!(get(), first, "they are stored");
@@ -336,10 +341,11 @@ mod tests {
             let mut soon = params("pintle", &[]);
             soon.subject_alt_names = names.clone();
             soon.not_after = (SystemTime::now() + RENEW_BEFORE - Duration::from_secs(60)).into();
-            authority.issue(keep, name, soon).unwrap();
+            authority.issue(key_folder, name, soon).unwrap();
         }
-        let ending: Vec<String> =
-            ["apiserver", "admin"].map(|name| keep.read_pair(name).unwrap().unwrap().certificate).to_vec();
+        let ending: Vec<String> = ["apiserver", "admin"]
+            .map(|name| key_folder.read_pair(name).unwrap().unwrap().certificate)
+            .to_vec();
         let renewed = get();
         assert!(!ending.contains(&renewed.0) && !ending.contains(&renewed.1));
         assert!(still_good(&renewed.0, &names) && still_good(&renewed.1, &[]));
@@ -351,14 +357,14 @@ mod tests {
     fn an_ecdsa_account_key_is_replaced_and_stays_good_for_verification() {
         let path = std::env::temp_dir().join(format!("pintle-pki-{}", std::process::id()));
         let folder = DataDir::open(&path).unwrap();
-        let keep = Keep(Some(&folder));
+        let key_folder = KeyFolder(Some(&folder));
         let old = KeyPair::generate().unwrap();
-        keep.write("pki/sa.key", &old.serialize_pem()).unwrap();
-        keep.write("pki/sa.pub", &old.public_key_pem()).unwrap();
-        let first = account_key(keep).unwrap();
+        key_folder.write("pki/sa.key", &old.serialize_pem()).unwrap();
+        key_folder.write("pki/sa.pub", &old.public_key_pem()).unwrap();
+        let first = account_key(key_folder).unwrap();
         assert_eq!(first.verifying.algorithm, Algorithm::RS256);
-        assert_eq!(account_key(keep).unwrap().verifying.kid, first.verifying.kid, "it is kept");
-        let older = older_account_keys(keep).unwrap();
+        assert_eq!(account_key(key_folder).unwrap().verifying.kid, first.verifying.kid, "it is kept");
+        let older = older_account_keys(key_folder).unwrap();
         assert_eq!(older.iter().map(|key| key.algorithm).collect::<Vec<_>>(), [Algorithm::ES256]);
         drop(folder);
         std::fs::remove_dir_all(path).unwrap();

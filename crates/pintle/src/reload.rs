@@ -1,11 +1,11 @@
-//! Certificates and authorities while the server runs: files that change are read again, our own certificates are renewed. What
-//! cannot be used is logged, and the last good one stays in force.
+//! Certificates and CAs while the server runs: changed files are reloaded, and our own certificates are renewed. Unusable
+//! files are logged, and the last valid ones remain in effect.
 
 use crate::config::Config;
 use crate::data_dir::{self, DataDir};
 use crate::kubeconfig::Kubeconfig;
 use crate::operation::Operation;
-use crate::pki::{self, Authority, Keep, Pair, PkiError};
+use crate::pki::{self, Authority, KeyFolder, Pair, PkiError};
 use crate::serve::ServeError;
 use arc_swap::ArcSwap;
 use pintle_auth::Authenticator;
@@ -19,14 +19,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
-/// How often files are looked at, and how often everything is read again whether it seems to have changed or not.
+/// How often files are checked, and how often everything is reloaded even if nothing seems to have changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const READ_EVERY: Duration = Duration::from_secs(60);
 
 /// The keys of the ConfigMap by which extension servers recognize users, with their values.
 pub(crate) type AuthenticationData = Vec<(&'static str, String)>;
 
-/// Puts new certificates and authorities in force.
+/// Applies new certificates and CAs.
 pub(crate) struct Reload {
     pub(crate) config: Arc<Config>,
     pub(crate) operation: Arc<Operation>,
@@ -34,9 +34,9 @@ pub(crate) struct Reload {
     pub(crate) authority: Arc<Authority>,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) certificates: Arc<ServingCertificates>,
-    /// TLS of new connections; it names the authorities of clients.
+    /// The TLS configuration of new connections; it has the names of the clients' CAs.
     pub(crate) tls: Arc<ArcSwap<rustls::ServerConfig>>,
-    /// What extension servers are told.
+    /// The data for extension servers.
     pub(crate) authentication: watch::Sender<AuthenticationData>,
     pub(crate) url: String,
     /// The administrator's certificate.
@@ -44,12 +44,12 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Looks at the files until the cache is closed.
+    /// Checks the files until the cache is closed.
     pub(crate) async fn run(mut self, engine: Arc<Engine>) {
         let mut seen = self.fingerprints();
         let mut read = SystemTime::now();
         loop {
-            // No revision ever gets there, so this ends with the time or the cache.
+            // No revision is that high, so this returns after the time or when the cache is closed.
             let _ = engine.storage().cache().wait_for(u64::MAX, LOOK_EVERY).await;
             if engine.storage().cache().is_closed() {
                 return;
@@ -88,12 +88,12 @@ impl Reload {
     }
 
     fn reload_serving(&self) -> Result<(), ServeError> {
-        let keep = Keep((!self.config.ephemeral).then_some(&*self.folder));
-        // A server without files shows the certificate that it was started with.
+        let key_folder = KeyFolder((!self.config.ephemeral).then_some(&*self.folder));
+        // A server without files retains the certificate with which it was started.
         if self.config.ephemeral && self.config.serving_files.is_none() {
             return Ok(());
         }
-        let (serving, _) = serving_pair(&self.config, &self.authority, keep)?;
+        let (serving, _) = serving_pair(&self.config, &self.authority, key_folder)?;
         let usual = pki::serving_certificate(&serving, self.folder.path())?;
         Ok(self.certificates.replace(usual, named_certificates(&self.operation)?)?)
     }
@@ -134,10 +134,10 @@ impl Reload {
         if self.config.ephemeral {
             return Ok(());
         }
-        let keep = Keep(Some(&*self.folder));
-        let admin = self.authority.admin(keep)?;
+        let key_folder = KeyFolder(Some(&*self.folder));
+        let admin = self.authority.admin(key_folder)?;
         if admin.certificate != self.admin {
-            let (_, serving_authority) = serving_pair(&self.config, &self.authority, keep)?;
+            let (_, serving_authority) = serving_pair(&self.config, &self.authority, key_folder)?;
             let kubeconfig = Kubeconfig {
                 server: &self.url,
                 user: "admin",
@@ -163,14 +163,14 @@ pub(crate) fn named_certificates(operation: &Operation) -> Result<Vec<NamedCerti
     Ok(all)
 }
 
-/// Names of the authorities whose client certificates are believed, for the handshake.
+/// Names of the CAs of client certificates, which are sent in the handshake.
 pub(crate) fn hints(authenticator: &Authenticator) -> Vec<rustls::DistinguishedName> {
     let mut hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
     hints.extend(authenticator.front_proxy.iter().flat_map(|proxy| proxy.authorities.subjects()));
     hints
 }
 
-/// Our own authority, for the administrator, and those that were named.
+/// Our own CA, for the administrator, and the configured ones.
 pub(crate) fn authorities_of_clients(
     config: &Config,
     authority: &Authority,
@@ -183,11 +183,11 @@ pub(crate) fn authorities_of_clients(
     Ok(all)
 }
 
-/// The serving certificate, and the authority that clients check it with.
+/// The serving certificate, and the CA with which clients verify it.
 pub(crate) fn serving_pair(
     config: &Config,
     authority: &Authority,
-    keep: Keep<'_>,
+    key_folder: KeyFolder<'_>,
 ) -> Result<(Pair, String), ServeError> {
     let in_dir = |dir: &Path| (dir.join("apiserver.crt"), dir.join("apiserver.key"));
     if let Some((certificate, key)) = &config.serving_files {
@@ -212,7 +212,7 @@ pub(crate) fn serving_pair(
         .filter(|h| !h.is_empty() && h.parse::<IpAddr>().is_err())
         .into_iter()
         .collect();
-    let pair = authority.serving(keep, &pki::serving_names(&addresses, &hosts)?)?;
+    let pair = authority.serving(key_folder, &pki::serving_names(&addresses, &hosts)?)?;
     if let Some((certificate, key)) = config.cert_dir.as_deref().map(in_dir) {
         for (path, text) in [(certificate, &pair.certificate), (key, &pair.key)] {
             data_dir::write_whole(&path, text.as_bytes()).map_err(|e| PkiError::File(path, e))?;

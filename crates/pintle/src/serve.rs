@@ -1,4 +1,4 @@
-//! `pintle serve`: reads keys, wires the parts together, listens, and ends gracefully.
+//! `pintle serve`: reads keys, connects the parts, listens, and shuts down gracefully.
 
 use crate::audit::AuditConfig;
 use crate::config::Config;
@@ -7,28 +7,23 @@ use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
 use crate::operation::{self, Operation};
-use crate::pki::{self, Authority, Keep, PkiError};
+use crate::pki::{self, Authority, KeyFolder, PkiError};
 use crate::profile::Profiles;
 use crate::program::Program;
 use crate::reload::{self, Reload};
 use crate::upkeep::Upkeep;
 use crate::{
-    bootstrap, descriptors, etcd_stand_in, flow, identity_flags, objects, storage_metrics, token_signing,
+    authenticator, bootstrap, descriptors, etcd_stand_in, flow, objects, storage_metrics, token_signing,
     upkeep,
 };
 use arc_swap::ArcSwap;
 use pintle_admission::SettingsError;
-use pintle_auth::authn::bootstrap::BootstrapTokens;
-use pintle_auth::authn::config::AnonymousConfig;
-use pintle_auth::authn::front_proxy::FrontProxy;
-use pintle_auth::authn::service_account::{BoundObjects, ServiceAccountTokens, SignatureCache};
-use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
-use pintle_auth::authn::webhook::TokenWebhook;
-use pintle_auth::authn::x509::{AuthorityError, ClientAuthorities};
+use pintle_auth::Authorizer;
+use pintle_auth::authn::x509::AuthorityError;
 use pintle_auth::impersonate::Impersonation;
-use pintle_auth::{Authenticator, Authorizer};
 use pintle_controllers::aggregation::Aggregation;
-use pintle_engine::{Access, AccessObjects, TokenObjects};
+use pintle_encrypt::Encryption;
+use pintle_engine::{Access, AccessObjects, Engine};
 use pintle_http::debug::Profiler;
 use pintle_http::health::{Health, Scope};
 use pintle_http::openid::OpenId;
@@ -36,7 +31,7 @@ use pintle_http::resources::Resources;
 use pintle_http::server::ServerContext;
 use pintle_http::tls::{self, ServingCertificates};
 use pintle_http::{Api, Console, Metrics, Offload, Server, ServerConfig};
-use pintle_webhook::ReviewClient;
+use pintle_store::Store;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -45,7 +40,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// Why the server does not run: one line.
+/// Why the server cannot run, in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
     #[error(transparent)]
@@ -69,33 +64,33 @@ pub(crate) enum ServeError {
 }
 
 impl ServeError {
-    /// Whether the fault is in a configuration file.
+    /// Whether the error is in a configuration file.
     pub(crate) fn is_of_a_file(&self) -> bool {
         matches!(self, ServeError::Objects(ObjectsError::Encryption(_) | ObjectsError::Admission(_)))
     }
 
-    /// The code that the process ends with.
+    /// The exit code of the process.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            // kube-apiserver ends in the middle of things here.
+            // kube-apiserver exits with another code here.
             ServeError::Objects(ObjectsError::Admission(SettingsError::PluginFile(_))) => 255,
             _ => 1,
         }
     }
 }
 
-/// Room for walks over objects as deep as the decoders let them be, 10,000 levels. Only what is used of it takes
-/// memory.
+/// The stack for recursion over objects of the largest depth, 10,000 levels. The kernel allocates only the pages that are
+/// used.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Runs the server until a signal ends it.
+/// Runs the server until a signal.
 pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let began = Instant::now();
     operation::start_log(flags)?;
     let config = Config::new(flags)?;
     let operation = Arc::new(Operation::new(flags)?);
     let audit = AuditConfig::new(flags)?;
-    // Where it is not said, kube-apiserver's recorded answers allow it.
+    // kube-apiserver's default is false, but the recorded answers are of a server that allows it.
     pintle_kinds::set_allow_privileged(!flags.given("allow-privileged") || flags.bool("allow-privileged"));
     let (harmless, missed) = flags.without_effect();
     if !missed.is_empty() {
@@ -113,7 +108,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)?;
-    // On a thread of the runtime, because objects that are read at the start may be as deep as those of requests.
+    // On a thread of the runtime, because objects that are read at start may be as deep as those of requests.
     runtime.block_on(async {
         tokio::spawn(serve(config, operation, audit, began)).await.map_err(ServeError::Ended)?
     })
@@ -127,7 +122,7 @@ async fn serve(
 ) -> Result<(), ServeError> {
     let auditor = audit.open().map_err(ServeError::Runtime)?;
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
-    // First of all: a port that is taken is told before anything is done to the data.
+    // First of all: report an occupied port before anything is done to the data.
     let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
     let keeps_in_memory = async { matches!(&config.etcd, Some(etcd) if etcd_stand_in::is_at(etcd).await) };
     let keeps_in_memory = tokio::select! {
@@ -147,15 +142,15 @@ async fn serve(
         None => DataDir::temporary()?,
     };
     let folder = Arc::new(folder);
-    let keep = Keep((!config.ephemeral).then_some(&folder));
-    let authority = Arc::new(Authority::load_or_make(keep)?);
-    let (serving, serving_authority) = reload::serving_pair(&config, &authority, keep)?;
-    let admin = authority.admin(keep)?;
+    let key_folder = KeyFolder((!config.ephemeral).then_some(&folder));
+    let authority = Arc::new(Authority::load_or_make(key_folder)?);
+    let (serving, serving_authority) = reload::serving_pair(&config, &authority, key_folder)?;
+    let admin = authority.admin(key_folder)?;
 
     pintle_encrypt::set_server_id(&upkeep::own_name());
-    // A server that waits for its signer or for etcd can be ended, too.
+    // Signals must also work while the server waits for its signer or for etcd.
     let signing = tokio::select! {
-        signing = token_signing::start(&config, keep) => signing?,
+        signing = token_signing::start(&config, key_folder) => signing?,
         () = signals.next() => return Ok(()),
     };
     let lasting = config.authorization.lasting(&config)?;
@@ -167,37 +162,7 @@ async fn serve(
         () = signals.next() => return Ok(()),
     };
     let Objects { engine, types, encryption, stores } = opened;
-    let token_objects: Arc<dyn BoundObjects> = Arc::new(TokenObjects(engine.writer().clone()));
-    let account_tokens = ServiceAccountTokens {
-        issuers: config.issuers.clone(),
-        audiences: config.audiences.clone(),
-        keys: signing.keys.clone(),
-        objects: Some(token_objects.clone()),
-        lookup: config.lookup_tokens,
-        signatures: SignatureCache::default(),
-    };
-    let providers = &config.authentication;
-    let issuers = providers.start().map_err(|why| FlagError::new(&why))?;
-    let anonymous = providers.config.anonymous.clone();
-    let anonymous = anonymous
-        .unwrap_or_else(|| AnonymousConfig { enabled: config.anonymous, ..AnonymousConfig::default() });
-    if let Some(path) = &config.client_ca_file {
-        // For kube-apiserver's words where the file is not good.
-        identity_flags::authorities(path, "client-ca-bundle")?;
-    }
-    let authenticator = Arc::new(Authenticator {
-        front_proxy: front_proxy(&config)?,
-        certificates: Some(ClientAuthorities::new(reload::authorities_of_clients(&config, &authority)?)?),
-        tokens: static_tokens(&config)?,
-        service_accounts: Some(account_tokens),
-        bootstrap: config.bootstrap_tokens.then_some(BootstrapTokens(token_objects)),
-        audiences: config.audiences.clone(),
-        issuers: arc_swap::ArcSwap::from_pointee(issuers),
-        webhook: token_webhook(&config)?,
-        // Where everything is allowed, it is so only to those who say who they are.
-        anonymous: anonymous.enabled && !config.authorization.allows_everything,
-        anonymous_paths: anonymous.paths,
-    });
+    let authenticator = Arc::new(authenticator::build(&config, &authority, &engine, &signing.keys)?);
     let usual = pki::serving_certificate(&serving, folder.path())?;
     let certificates = ServingCertificates::new(usual, reload::named_certificates(&operation)?)?;
     let certificates = Arc::new(certificates);
@@ -206,39 +171,9 @@ async fn serve(
     let tls = Arc::new(ArcSwap::new(tls));
 
     let health = Arc::new(Health::default());
-    match &config.etcd {
-        Some(etcd) => etcd.add_checks(&stores, &health),
-        None => {
-            for check in ["etcd", "etcd-readiness"] {
-                let store = engine.storage().store().clone();
-                // The words before the reason are those that monitoring of kube-apiserver knows.
-                let run =
-                    move || store.health().map_err(|fault| format!("error getting data from etcd: {fault}"));
-                health.set_check(check, Scope::Everywhere, "", run);
-            }
-        }
-    }
+    add_checks(&health, &config, &engine, &stores, &encryption);
     // Ends with the runtime.
-    tokio::spawn(crate::encryption::follow_readability(encryption.clone(), engine.clone()));
-    if encryption.has_kms() || config.encryption.reload {
-        health.set_check("kms-providers", Scope::Readiness, "etcd-readiness", move || {
-            encryption.kms_healthy().then_some(()).ok_or_else(|| "a KMS provider is not healthy".to_string())
-        });
-    }
-    if config.encryption.reload {
-        // The file is followed from the start on.
-        let check = "poststarthook/start-encryption-provider-config-automatic-reload";
-        health.set_check(check, Scope::Everywhere, "", || Ok(()));
-    }
-    for check in ["poststarthook/storage-readiness", "informer-sync"] {
-        let storage = engine.clone();
-        health.set_check(check, Scope::Everywhere, "", move || {
-            match storage.storage().has_unreadable_values() {
-                true => Err("some stored values cannot be read".into()),
-                false => Ok(()),
-            }
-        });
-    }
+    tokio::spawn(crate::encryption::follow_readability(encryption, engine.clone()));
     engine.writer().load_access_objects();
     // Ends with the runtime.
     tokio::spawn(config.authentication.clone().follow(authenticator.clone()));
@@ -273,22 +208,8 @@ async fn serve(
         "" => format!("https://{public}/openid/v1/jwks"),
         given => given.to_string(),
     };
-    let metrics = Metrics::default();
-    let converted = engine.clone();
-    metrics.add_source(move |out| {
-        converted.render_metrics(out);
-    });
-    let measured = engine.clone();
-    let data = folder.path().to_path_buf();
-    let counts = config.counts_objects;
-    metrics.add_source(move |_| storage_metrics::update(&measured, &data, counts));
-    storage_metrics::describe_build(&config);
     let streams = config.proxying.streams.clone();
-    let (checked, logs) = (aggregation.clone(), streams.clone());
-    metrics.add_source(move |out| {
-        checked.render_metrics(out);
-        logs.render_metrics(out);
-    });
+    let metrics = metrics(&config, &engine, &folder, &aggregation);
     let flow = flow::start(&config, &engine, &metrics, &health);
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
@@ -333,7 +254,7 @@ async fn serve(
     };
     let server = Server::new(listener, server_config, context);
 
-    // Whoever listens on loopback only is not reached by the address that is advertised.
+    // A server that listens only on loopback is not reachable at the advertised address.
     let url = format!("https://{}", if address.ip().is_loopback() { local.to_string() } else { public });
     let kubeconfig = Kubeconfig {
         server: &url,
@@ -359,7 +280,7 @@ async fn serve(
     health.set_ready();
     folder.write("port", address.port().to_string().as_bytes())?;
     if folder.exists() {
-        greet(&url, &folder, &config, began);
+        print_welcome(&url, &folder, &config, began);
     }
     tracing::info!(v = 0, "Serving securely on {address}");
 
@@ -371,7 +292,7 @@ async fn serve(
             signals.next().await;
             std::process::exit(130);
         });
-        // Others go on from here while requests are still answered.
+        // Other servers take over from here while requests are still answered.
         tokio::join!(upkeep.end(), tokio::time::sleep(config.shutdown_delay));
         if operation.ends_watches_first {
             engine.storage().cache().shutdown();
@@ -385,51 +306,71 @@ async fn serve(
     Ok(())
 }
 
-/// The front proxy, where one has an authority.
-fn front_proxy(config: &Config) -> Result<Option<FrontProxy>, ServeError> {
-    let Some(path) = &config.front_proxy.authority_file else { return Ok(None) };
-    let proxy = &config.front_proxy;
-    Ok(Some(FrontProxy {
-        authorities: identity_flags::authorities(path, "request-header")?,
-        allowed_names: proxy.allowed_names.clone(),
-        username_headers: proxy.username_headers.clone(),
-        uid_headers: proxy.uid_headers.clone(),
-        group_headers: proxy.group_headers.clone(),
-        extra_prefixes: proxy.extra_prefixes.clone(),
-    }))
-}
-
-/// The webhook that knows tokens, where one is named.
-fn token_webhook(config: &Config) -> Result<Option<TokenWebhook>, ServeError> {
-    let settings = &config.token_webhook;
-    let Some(path) = &settings.kubeconfig else { return Ok(None) };
-    let webhook = pintle_webhook::Kubeconfig::load(path)
-        .and_then(|kubeconfig| ReviewClient::new(kubeconfig, None))
-        .map(|client| client.with_dialer(config.proxying.egress.to_control_plane()))
-        .and_then(|client| {
-            TokenWebhook::new(client, &settings.version, config.audiences.clone(), settings.life)
-        });
-    Ok(Some(webhook.map_err(|why| FlagError::new(&why))?))
-}
-
-fn static_tokens(config: &Config) -> Result<TokenFile, ServeError> {
-    match &config.token_file {
-        Some(path) => {
-            let text = pki::read_file(path)?;
-            TokenFile::parse(&String::from_utf8_lossy(&text)).map_err(|error| match error {
-                TokenFileError::TooFewColumns(_) => {
-                    let text = format!("token file '{}' {error}", path.display());
-                    ServeError::Flag(FlagError::new(&text))
-                }
-                TokenFileError::Quote(_) => ServeError::Flag(FlagError::new(&error.to_string())),
-            })
+/// Adds the health checks of the store, of encryption and of stored objects.
+fn add_checks(
+    health: &Health,
+    config: &Config,
+    engine: &Arc<Engine>,
+    stores: &[Arc<dyn Store>],
+    encryption: &Arc<Encryption>,
+) {
+    match &config.etcd {
+        Some(etcd) => etcd.add_checks(stores, health),
+        None => {
+            for check in ["etcd", "etcd-readiness"] {
+                let store = engine.storage().store().clone();
+                // The text before the reason is kube-apiserver's, because monitoring searches for it.
+                let run =
+                    move || store.health().map_err(|fault| format!("error getting data from etcd: {fault}"));
+                health.set_check(check, Scope::Everywhere, "", run);
+            }
         }
-        None => Ok(TokenFile::default()),
+    }
+    if encryption.has_kms() || config.encryption.reload {
+        let encryption = encryption.clone();
+        health.set_check("kms-providers", Scope::Readiness, "etcd-readiness", move || {
+            encryption.kms_healthy().then_some(()).ok_or_else(|| "a KMS provider is not healthy".to_string())
+        });
+    }
+    if config.encryption.reload {
+        // The file is followed from the start, so the hook is finished at once.
+        let check = "poststarthook/start-encryption-provider-config-automatic-reload";
+        health.set_check(check, Scope::Everywhere, "", || Ok(()));
+    }
+    for check in ["poststarthook/storage-readiness", "informer-sync"] {
+        let engine = engine.clone();
+        health.set_check(check, Scope::Everywhere, "", move || {
+            match engine.storage().has_unreadable_values() {
+                true => Err("some stored values cannot be read".into()),
+                false => Ok(()),
+            }
+        });
     }
 }
 
-/// The address that clients are told in `/api` and by OpenID discovery: `--external-hostname` or `--advertise-address`
-/// where they are given.
+/// The metrics with the sources that are read on scrape.
+fn metrics(
+    config: &Config,
+    engine: &Arc<Engine>,
+    folder: &DataDir,
+    aggregation: &Arc<Aggregation>,
+) -> Metrics {
+    storage_metrics::describe_build(config);
+    let metrics = Metrics::default();
+    let converted = engine.clone();
+    metrics.add_source(move |out| converted.render_metrics(out));
+    let (measured, data, counts) = (engine.clone(), folder.path().to_path_buf(), config.counts_objects);
+    metrics.add_source(move |_| storage_metrics::update(&measured, &data, counts));
+    let (checked, logs) = (aggregation.clone(), config.proxying.streams.clone());
+    metrics.add_source(move |out| {
+        checked.render_metrics(out);
+        logs.render_metrics(out);
+    });
+    metrics
+}
+
+/// The address that clients see in `/api` and OpenID discovery: `--external-hostname` or `--advertise-address` if they
+/// are given.
 fn published(config: &Config, local: SocketAddr) -> String {
     match (config.external_host.as_str(), config.advertise_given) {
         ("", Some(ip)) => SocketAddr::new(ip, local.port()).to_string(),
@@ -450,8 +391,8 @@ fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// A few lines for people.
-fn greet(url: &str, folder: &DataDir, config: &Config, began: Instant) {
+/// Prints a few lines for the user.
+fn print_welcome(url: &str, folder: &DataDir, config: &Config, began: Instant) {
     let kubeconfig = folder.path().join("admin.kubeconfig");
     let data = if config.ephemeral { "in memory".to_string() } else { folder.path().display().to_string() };
     let lines = format!(
@@ -462,7 +403,7 @@ fn greet(url: &str, folder: &DataDir, config: &Config, began: Instant) {
     _ = std::io::stderr().write_all(lines.as_bytes());
 }
 
-/// The signals that end the server.
+/// The signals that shut the server down.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,

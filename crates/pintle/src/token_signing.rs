@@ -1,27 +1,28 @@
-//! Who signs the tokens of service accounts: a key of a file, our own key, or another process (`--service-account-signing-endpoint`).
+//! The signer of service account tokens: a key from a file, our own key, or an external process
+//! (`--service-account-signing-endpoint`).
 
 use crate::config::Config;
 use crate::flags::{FlagError, Flags};
-use crate::pki::Keep;
+use crate::pki::KeyFolder;
 use crate::serve::ServeError;
 use crate::{identity_flags, pki};
 use pintle_auth::authn::external_signer::{ExternalSigner, SignerError};
 use pintle_auth::authn::token_keys::TokenKeys;
 use pintle_engine::TOKEN_SECONDS_EXTENDED;
 
-/// The shortest life that a signer must allow its tokens, in seconds.
+/// The shortest maximum lifetime that a signer must allow, in seconds.
 const SECONDS_MIN: i64 = 600;
 
-/// The keys, and how long tokens live.
+/// The keys, and the lifetime of tokens.
 pub(crate) struct TokenSigning {
     pub(crate) keys: TokenKeys,
-    /// Longest life of a token, in seconds; 0 is any.
+    /// The longest lifetime of a token in seconds; 0 means no limit.
     pub(crate) seconds_max: i64,
-    /// Life of the tokens of pods where it is extended.
+    /// The extended lifetime of pods' tokens.
     pub(crate) extended_seconds: i64,
 }
 
-/// Refuses flags that contradict each other. The texts are those of kube-apiserver.
+/// Rejects flags that contradict each other. The messages are kube-apiserver's.
 pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     let endpoint = flags.text("service-account-signing-endpoint");
     if endpoint.is_empty() {
@@ -56,11 +57,11 @@ fn is_abstract_name(name: &str) -> bool {
     name.split('.').all(is_word)
 }
 
-/// Reads or makes the keys, or asks the signer for its own, for which it waits up to a minute.
-pub(crate) async fn start(config: &Config, keep: Keep<'_>) -> Result<TokenSigning, ServeError> {
+/// Loads or creates the keys, or gets those of the signer, for which it waits up to a minute.
+pub(crate) async fn start(config: &Config, key_folder: KeyFolder<'_>) -> Result<TokenSigning, ServeError> {
     if config.account_signing_endpoint.is_empty() {
         return Ok(TokenSigning {
-            keys: local_keys(config, keep)?,
+            keys: local_keys(config, key_folder)?,
             seconds_max: config.token_seconds_max,
             extended_seconds: TOKEN_SECONDS_EXTENDED,
         });
@@ -82,7 +83,7 @@ pub(crate) async fn start(config: &Config, keep: Keep<'_>) -> Result<TokenSignin
     })
 }
 
-/// The longest life of a token, where the flag says `wanted` (0: nothing) and the signer allows so many seconds.
+/// The longest lifetime of a token: the flag's (`wanted`, 0 if unset) within the limit of the signer (`allowed`).
 fn longest_life(wanted: i64, allowed: i64) -> Result<i64, FlagError> {
     if allowed < SECONDS_MIN {
         return Err(FlagError::new(&format!(
@@ -110,15 +111,15 @@ fn go_duration(seconds: i64) -> String {
     }
 }
 
-fn local_keys(config: &Config, keep: Keep<'_>) -> Result<TokenKeys, ServeError> {
+fn local_keys(config: &Config, key_folder: KeyFolder<'_>) -> Result<TokenKeys, ServeError> {
     let is_configured = config.account_signing_key_file.is_some() || !config.account_key_files.is_empty();
-    if keep.0.is_none() && !is_configured {
-        // Generating an RSA key takes a tenth of a second, several times what the rest of the start takes.
+    if key_folder.0.is_none() && !is_configured {
+        // Generating an RSA key takes a tenth of a second, several times the rest of the start.
         return Ok(TokenKeys::generated(pki::generate_account_key));
     }
     let signer = match &config.account_signing_key_file {
         Some(path) => identity_flags::signing_key(path)?,
-        None => pki::account_key(keep)?,
+        None => pki::account_key(key_folder)?,
     };
     let mut verifying = Vec::new();
     for path in &config.account_key_files {
@@ -126,7 +127,7 @@ fn local_keys(config: &Config, keep: Keep<'_>) -> Result<TokenKeys, ServeError> 
     }
     if verifying.is_empty() {
         verifying.push(signer.verifying.clone());
-        verifying.extend(pki::older_account_keys(keep)?);
+        verifying.extend(pki::older_account_keys(key_folder)?);
     }
     Ok(TokenKeys::local(signer, verifying))
 }
