@@ -17,7 +17,7 @@ impl Plugin for AlwaysDeny {
         &self,
         request: &Attributes<'_>,
         object: &mut Value,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
         Err(request.forbidden(Some(object), WHY))
     }
@@ -26,7 +26,7 @@ impl Plugin for AlwaysDeny {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         Err(request.forbidden(object, WHY))

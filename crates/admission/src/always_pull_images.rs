@@ -18,7 +18,7 @@ impl Plugin for AlwaysPullImages {
         &self,
         request: &Attributes<'_>,
         pod: &mut Value,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());

@@ -19,7 +19,7 @@ impl Plugin for LimitPodHardAntiAffinityTopology {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();

@@ -16,24 +16,24 @@ use pintle_kinds::admission_expressions::{Expressions, Offered, VARIABLES_TYPE};
 use pintle_value::{Str, Value};
 use std::cell::{Cell, RefCell};
 
-/// What one evaluation of an expression may cost.
+/// The cost limit of one evaluation of an expression.
 const CALL_COST_MAX: u64 = 1_000_000;
-/// What the expressions of a policy may cost for one request and one parameter.
+/// The cost limit of the expressions of a policy for one request and one parameter.
 pub(crate) const POLICY_BUDGET: u64 = 10_000_000;
-/// What the match conditions of a policy or webhook may cost for one request.
+/// The cost limit of the match conditions of a policy or webhook for one request.
 const CONDITIONS_BUDGET: u64 = 2_500_000;
-/// The variable that holds a policy's variables.
+/// The variable that contains a policy's variables.
 const VARIABLES: &str = "variables";
 
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What expressions are evaluated over. What is not there is null; an authorizer that is not there cannot be asked.
+/// The inputs of expressions. A missing object is null; without an authorizer, `authorizer` cannot be used.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// The new object, in the version that matched.
     pub object: Option<&'a Value>,
-    /// The object as it was, in the version that matched.
+    /// The old object, in the version that matched.
     pub old: Option<&'a Value>,
     /// The `AdmissionRequest`, without objects.
     pub request: &'a Value,
@@ -41,11 +41,11 @@ pub struct Inputs<'a> {
     pub namespace: Option<&'a Value>,
     /// The parameter of a policy.
     pub params: Option<&'a Value>,
-    /// Who answers `authorizer`.
+    /// Answers the checks of `authorizer`.
     pub request_authorizer: Option<&'a RequestAuthorizer>,
 }
 
-/// An expression, compiled once; one that does not compile fails whenever it is needed.
+/// A compiled expression. If it does not compile, every evaluation returns that error.
 pub(crate) struct Expression {
     pub(crate) text: Str,
     program: Result<Program, String>,
@@ -58,7 +58,7 @@ impl Expression {
         Expression { text: text.into(), program: planned }
     }
 
-    /// Why it does not compile.
+    /// The compilation error, if any.
     pub(crate) fn error(&self) -> Option<&str> {
         self.program.as_ref().err().map(String::as_str)
     }
@@ -69,7 +69,7 @@ impl Expression {
 pub(crate) struct Variables(Vec<(Str, Expression)>);
 
 impl Variables {
-    /// Compiles variables; `expressions` knows them from then on.
+    /// Compiles variables and declares them in `expressions`.
     pub(crate) fn compile(entries: &[Value], expressions: &mut Expressions, offered: Offered) -> Self {
         let compile = |entry: &Value| {
             let (name, text) = (entry.str_at(&["name"]), entry.str_at(&["expression"]));
@@ -78,13 +78,13 @@ impl Variables {
         Variables(entries.iter().map(compile).collect())
     }
 
-    /// The place of the variable; of two with one name the later counts.
+    /// The index of the variable; of two with the same name, the later one.
     fn position(&self, name: &str) -> Option<usize> {
         self.0.iter().rposition(|(known, _)| known == name)
     }
 }
 
-/// There is nothing left to spend: no further expression is evaluated.
+/// The budget is exhausted: no further expression is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfBudget;
 
@@ -94,19 +94,19 @@ impl OutOfBudget {
     }
 }
 
-/// One run of expressions over the same inputs. Variables are worked out once, when they are first needed.
+/// Evaluates expressions over the same inputs. Each variable is computed once, when it is first used.
 pub(crate) struct Activation<'a> {
     inputs: Inputs<'a>,
     variables: Option<&'a Variables>,
     values: RefCell<Vec<Lazy<'a>>>,
-    /// What variables have cost since the last expression.
+    /// The cost of variables since the last expression.
     spent: Cell<u64>,
 }
 
 #[derive(Clone)]
 enum Lazy<'a> {
     Unknown,
-    /// It needs itself.
+    /// It is being evaluated; a variable that needs itself finds this.
     Evaluating,
     Known(Result<CelValue<'a>, EvalError>),
 }
@@ -117,7 +117,7 @@ impl<'a> Activation<'a> {
         Activation { inputs, variables, values: RefCell::new(values), spent: Cell::new(0) }
     }
 
-    /// What an expression comes to, or why it comes to nothing.
+    /// Evaluates an expression; the error is the reason for the failure.
     pub(crate) fn evaluate(
         &self,
         expression: &'a Expression,
@@ -152,7 +152,7 @@ impl<'a> pintle_cel::program::Variables<'a> for Activation<'a> {
         match name {
             "object" => tree(self.inputs.object),
             "oldObject" => tree(self.inputs.old),
-            // At run time these are maps like any other, whatever the checker knows of them.
+            // At run time these are plain maps, although the checker has types for them.
             "request" => tree(Some(self.inputs.request)),
             "namespaceObject" => tree(self.inputs.namespace),
             "params" => tree(self.inputs.params),

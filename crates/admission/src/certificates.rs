@@ -34,6 +34,22 @@ fn may(authorizer: &dyn Authorizer, user: &UserInfo, verb: &str, signer: &str) -
     })
 }
 
+/// Rejects the request unless its user may use the verb on the signer of the old object.
+fn require(
+    authorizer: &dyn Authorizer,
+    request: &Attributes<'_>,
+    object: Option<&Value>,
+    verb: &str,
+    old: &Value,
+) -> Result<(), Status> {
+    let signer = old.str_at(&["spec", "signerName"]);
+    if may(authorizer, request.user, verb, signer) {
+        return Ok(());
+    }
+    let why = format!("user not permitted to {verb} requests with signerName {}", quoted(signer));
+    Err(request.forbidden(object, &why))
+}
+
 /// Requires the right to approve for the signer.
 pub(crate) struct CertificateApproval(pub(crate) Arc<dyn Authorizer>);
 
@@ -46,18 +62,13 @@ impl Plugin for CertificateApproval {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(old) = request.old.filter(|_| is_ours(request, Operation::Update, "approval")) else {
             return Ok(());
         };
-        let signer = old.str_at(&["spec", "signerName"]);
-        if may(&*self.0, request.user, "approve", signer) {
-            return Ok(());
-        }
-        let why = format!("user not permitted to approve requests with signerName {}", quoted(signer));
-        Err(request.forbidden(object, &why))
+        require(&*self.0, request, object, "approve", old)
     }
 }
 
@@ -73,7 +84,7 @@ impl Plugin for CertificateSigning {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let (Some(old), Some(new)) = (request.old, object) else { return Ok(()) };
@@ -81,12 +92,7 @@ impl Plugin for CertificateSigning {
         if !is_ours(request, Operation::Update, "status") || (same("certificate") && same("conditions")) {
             return Ok(());
         }
-        let signer = old.str_at(&["spec", "signerName"]);
-        if may(&*self.0, request.user, "sign", signer) {
-            return Ok(());
-        }
-        let why = format!("user not permitted to sign requests with signerName {}", quoted(signer));
-        Err(request.forbidden(object, &why))
+        require(&*self.0, request, object, "sign", old)
     }
 }
 
@@ -102,7 +108,7 @@ impl Plugin for CertificateSubjectRestriction {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(csr) = object.filter(|_| is_ours(request, Operation::Create, "")) else { return Ok(()) };

@@ -74,7 +74,7 @@ const OFF_BY_DEFAULT: [&str; 14] = [
     "PodTolerationRestriction",
 ];
 
-/// What the chain is made of.
+/// The configuration of the chain.
 pub struct Settings {
     /// `--enable-admission-plugins`
     pub enabled: Vec<String>,
@@ -90,7 +90,7 @@ pub struct Settings {
     pub not_ready_seconds: i64,
     /// `--default-unreachable-toleration-seconds`
     pub unreachable_seconds: i64,
-    /// Authorizes what plugins check.
+    /// Authorizes the checks of plugins.
     pub authorizer: Arc<dyn Authorizer>,
 }
 
@@ -133,7 +133,7 @@ impl From<ConfigError> for SettingsError {
     }
 }
 
-/// The plugins in force.
+/// The enabled plugins.
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
     durations: Durations,

@@ -21,7 +21,7 @@ pub enum ConfigError {
     PluginFile {
         /// The file.
         path: String,
-        /// What was tried.
+        /// The operation that failed.
         op: &'static str,
         /// The operating system's error number.
         errno: i32,
@@ -46,14 +46,14 @@ struct Entry {
 pub(crate) struct PluginConfig {
     /// The document's text, for errors.
     pub(crate) text: String,
-    /// The same read.
+    /// The parsed document.
     tree: Result<Value, String>,
-    /// The complaints of strict parsing.
+    /// The error of strict parsing.
     strict_error: Option<String>,
 }
 
 impl AdmissionConfiguration {
-    /// Reads the file at `path`. `enabled` are the enabled plugins: a legacy file without kind configures two of them.
+    /// Reads the file at `path`. `enabled` are the enabled plugins: a legacy file without a kind configures two of them.
     pub fn load(path: &Path, enabled: &[&str]) -> Result<Self, ConfigError> {
         let shown = path.display().to_string();
         let text = read(path).map_err(|error| {
@@ -75,7 +75,7 @@ impl AdmissionConfiguration {
             Err(DecodeError::Invalid(why)) => return Err(why),
         };
         let folder = path.parent().unwrap_or(Path::new(""));
-        // kube-apiserver quotes an invalid JSON file as it is.
+        // kube-apiserver quotes an invalid JSON file unchanged.
         let is_json = config.text.trim_start().starts_with('{');
         let plugins = member(&config.text, "plugins").map(items).unwrap_or_default();
         let entry = |(index, plugin): (usize, &Value)| {
@@ -95,7 +95,7 @@ impl AdmissionConfiguration {
         Ok(AdmissionConfiguration { plugins })
     }
 
-    /// The configuration of a plugin; none where there is none.
+    /// The configuration of a plugin; `None` if it has none.
     pub(crate) fn of_plugin(&self, name: &str) -> Result<Option<PluginConfig>, ConfigError> {
         let Some(entry) = self.plugins.iter().find(|entry| entry.name == name) else { return Ok(None) };
         if let Some(config) = &entry.configuration {
@@ -200,11 +200,11 @@ pub(crate) fn go_error_text(error: &std::io::Error) -> String {
     }
 }
 
-/// What a field may hold.
+/// The type of a field.
 pub(crate) enum Shape {
     Text,
     Bool,
-    /// Of Go's `int32`.
+    /// Go's `int32`.
     Int32,
     /// Go's `int64`, or a named type based on it.
     Int64(&'static str),
@@ -213,7 +213,7 @@ pub(crate) enum Shape {
     /// A list: the shape of its items and the Go type's name.
     List(&'static Shape, &'static str),
     Struct(&'static Struct),
-    /// Whatever is there.
+    /// Any value.
     Any,
 }
 
@@ -223,13 +223,13 @@ pub(crate) struct Struct {
     pub(crate) fields: &'static [(&'static str, Shape)],
 }
 
-/// The kinds that a configuration may be of.
+/// The kinds that a configuration may have.
 pub(crate) struct Scheme {
     /// Versions and kinds, each with its type.
     pub(crate) kinds: &'static [(&'static str, &'static str, &'static Struct)],
     /// Whether unknown fields are refused.
     pub(crate) strict: bool,
-    /// How kube-apiserver calls it.
+    /// kube-apiserver's name for it.
     pub(crate) place: &'static str,
 }
 
@@ -238,7 +238,7 @@ pub(crate) struct Scheme {
 pub(crate) enum DecodeError {
     /// The kind is missing or unknown.
     Unknown(String),
-    /// The document does not fit its kind.
+    /// The document does not match its kind.
     Invalid(String),
 }
 

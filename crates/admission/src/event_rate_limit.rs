@@ -88,7 +88,7 @@ impl Plugin for EventRateLimit {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let kind = request.kind_in(request.version);
@@ -230,7 +230,7 @@ mod tests {
             ("a", 500, true),
             ("a", 501, false),
             ("b", 501, true),
-            // A third key takes the place of the one used longest ago, which then begins anew.
+            // A third key evicts the least recently used one, which then starts with a full bucket.
             ("c", 502, true),
             ("a", 503, true),
             ("a", 503, true),

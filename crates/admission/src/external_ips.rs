@@ -15,7 +15,7 @@ impl Plugin for DenyServiceExternalIps {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let ours = request.is("", "services") && request.subresource.is_empty();

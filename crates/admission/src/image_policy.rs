@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Answers that are remembered.
+/// The number of cached answers.
 const ANSWERS_MAX: usize = 1024;
 /// The largest request whose answer is cached, in bytes.
 const QUESTION_BYTES_MAX: usize = 64 << 10;
@@ -125,7 +125,7 @@ impl ImagePolicyWebhook {
                 pintle_audit::annotate(&format!("{AUDIT_PREFIX}failed-open"), || "true".to_string());
                 return Ok(());
             }
-            // A webhook that answers 403 is reported in its own words.
+            // A 403 of the webhook is returned with the webhook's message.
             Err(ReviewError { status: Some(status), .. }) if is_forbidden(&status) => return Err(*status),
             Err(error) => return Err(request.forbidden(Some(pod), &error.why)),
         };

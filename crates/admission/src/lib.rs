@@ -1,7 +1,7 @@
-//! Admission: the chain of built-in plugins that may change or refuse a write. One file a plugin.
+//! Admission: the chain of built-in plugins that may change or reject a write. One file per plugin.
 //!
-//! Plugins see trees in the stored version and read other objects through [`ClusterState`]. They do no I/O, but for ImagePolicyWebhook,
-//! which asks a webhook.
+//! Plugins receive trees in the stored version and read other objects through [`ClusterState`]. They do no I/O, except
+//! for ImagePolicyWebhook, which calls a webhook.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -60,7 +60,7 @@ use pintle_value::Value;
 use std::future::Future;
 use std::pin::Pin;
 
-/// What a request does to an object.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub enum Operation {
@@ -70,43 +70,43 @@ pub enum Operation {
     Connect,
 }
 
-/// What a plugin knows of a request beside the object.
+/// The attributes of a request that plugins see beside the object.
 pub struct Attributes<'a> {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// The kind that is written.
+    /// The kind of the object.
     pub kind: &'a Kind,
-    /// The version the request is in.
+    /// The version of the request.
     pub version: &'a KindVersion,
-    /// Namespace of the request; "" for cluster-scoped kinds. For a namespace itself: its name.
+    /// The namespace of the request; "" for cluster-scoped kinds. For a Namespace, its own name.
     pub namespace: &'a str,
-    /// Name of the object; "" while it is not yet generated.
+    /// The name of the object; "" before it is generated.
     pub name: &'a str,
     /// Subresource; "" for the object itself.
     pub subresource: &'a str,
-    /// The object as it is, on update and delete.
+    /// The current object, on update and delete.
     pub old: Option<&'a Value>,
-    /// Who asks.
+    /// The user who sent the request.
     pub user: &'a UserInfo,
     /// Whether nothing will be stored.
     pub dry_run: bool,
-    /// What else the client asked for.
+    /// The options of the request.
     pub options: Options<'a>,
 }
 
 impl Attributes<'_> {
-    /// Whether the request is about this resource (any subresource).
+    /// Whether the request is for this resource (or one of its subresources).
     pub fn is(&self, group: &str, plural: &str) -> bool {
         self.kind.group == group && self.kind.plural == plural
     }
 
-    /// The kind of the request's object as it is called in a version: that of the subresource, where it has its own.
+    /// The kind of the request's object in a version; for a subresource with a kind of its own, that kind.
     pub fn kind_in(&self, version: &KindVersion) -> GroupVersionKind {
         let sub = version.subresource(self.subresource).filter(|_| !self.subresource.is_empty());
         sub.map_or_else(|| version.gvk(self.kind), |sub| sub.gvk.clone())
     }
 
-    /// The refusal of a request; `object` is what it would have stored.
+    /// The rejection of a request; `object` is the object that it would have stored.
     pub fn forbidden(&self, object: Option<&Value>, why: &str) -> Status {
         let given = |key: &str| object.map_or("", |o| o.str_at(&["metadata", key]));
         let names = [self.name, given("name"), given("generateName"), "Unknown"];
@@ -115,51 +115,51 @@ impl Attributes<'_> {
     }
 }
 
-/// The other objects, as plugins may look at them.
+/// Read access of plugins to other objects.
 pub trait ClusterState: Send + Sync {
-    /// One object.
+    /// Returns one object.
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
 
-    /// All objects of a kind, in one namespace or in all ("").
+    /// Returns all objects of a kind, in one namespace or in all ("").
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;
 
-    /// Objects of a kind in one of its versions: in one namespace or in all (""), of one name or all ("").
+    /// Returns objects of a kind in one of its versions: in one namespace or in all (""), with one name or any ("").
     fn objects_in(&self, version: &GroupVersion, kind: &str, namespace: &str, name: &str) -> Vec<Value>;
 
-    /// Plural name of a kind, and whether it lives in namespaces; `None` where it is not served.
+    /// Returns the plural name of a kind, and whether it is namespaced; `None` if it is not served.
     fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)>;
 
-    /// A random number.
+    /// Returns a random number.
     fn random(&self) -> u64;
 }
 
 /// One admission plugin.
 pub trait Plugin: Send + Sync {
-    /// The name that flags know it by.
+    /// The name of the plugin in flags.
     fn name(&self) -> &'static str;
 
-    /// Changes or refuses an object before it is validated. Not called for deletions.
+    /// Changes or rejects an object before validation. Not called for deletions.
     fn mutate(
         &self,
         _request: &Attributes<'_>,
         _object: &mut Value,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Refuses an object (none on deletion) after it is validated; may add warnings.
+    /// Rejects an object (none on deletion) after validation; may add warnings.
     fn validate(
         &self,
         _request: &Attributes<'_>,
         _object: Option<&Value>,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Asks somebody outside of the server whether to refuse an object, after `validate`; none where nobody is asked.
+    /// Asks an external service whether to reject an object, after `validate`; `None` if the plugin has no such service.
     fn review<'a>(
         &'a self,
         _request: &'a Attributes<'a>,
@@ -169,15 +169,15 @@ pub trait Plugin: Send + Sync {
     }
 }
 
-/// A question to somebody outside of the server.
+/// A pending call of an external service.
 pub type Reviewing<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;
 
-/// Why a plugin cannot be made, in kube-apiserver's words; which of them depends on when it finds out.
+/// Why a plugin cannot be built, with kube-apiserver's message, which depends on the phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PluginError {
     /// Its configuration cannot be read.
     Init(String),
-    /// Its configuration makes no sense.
+    /// Its configuration is invalid.
     Initialize(String),
 }
 

@@ -39,7 +39,7 @@ impl Plugin for NamespaceLifecycle {
         &self,
         request: &Attributes<'_>,
         _object: Option<&Value>,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         if request.operation == Operation::Delete

@@ -29,7 +29,7 @@ const CONFIGURATION: [&str; 4] = [
     "mutatingadmissionpolicybindings",
 ];
 
-/// Resources that no policy applies to: reviews, which must work whatever policies say.
+/// Resources that no policy applies to: reviews, which must work independently of policies.
 const EXEMPT: [(&str, &str); 6] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
     ("authentication.k8s.io", "tokenreviews"),
@@ -44,13 +44,13 @@ pub fn is_configuration(request: &Attributes<'_>) -> bool {
     CONFIGURATION.iter().any(|plural| request.is(GROUP, plural))
 }
 
-/// Whether no policy is asked about a request.
+/// Whether no policy applies to a request.
 pub fn is_exempt(request: &Attributes<'_>) -> bool {
     EXEMPT.iter().any(|(group, plural)| request.is(group, plural))
 }
 
-/// The label `error_type` of what a policy says. As in kube-apiserver, a refusal is an error like others, and what begins with
-/// the word is one of compilation.
+/// The label `error_type` of a message. As in kube-apiserver, a denial is counted as an error, and a message that begins
+/// with `compilation` as a compilation error.
 fn error_type(message: &str) -> &'static str {
     if message.starts_with("compilation") {
         "compile_error"
@@ -61,12 +61,12 @@ fn error_type(message: &str) -> &'static str {
     }
 }
 
-/// What a policy's expressions compile to.
+/// The compiled expressions of a policy.
 pub trait Evaluator {
     /// The resources of its policies and bindings.
     const RESOURCES: [&'static str; 2];
 
-    /// Compiles the `spec` of a policy. What does not compile fails when it is needed.
+    /// Compiles the `spec` of a policy. A compilation error is reported when the expression is evaluated.
     fn compile(spec: &Value) -> Self;
 }
 
@@ -80,20 +80,20 @@ impl<E> Default for Policies<E> {
 }
 
 impl<E> Policies<E> {
-    /// These policies, then the others.
+    /// Appends other policies.
     pub fn followed_by(mut self, mut others: Self) -> Self {
         self.0.append(&mut others.0);
         self
     }
 }
 
-/// A policy and where it is bound.
+/// A policy and its bindings.
 pub struct Policy<E> {
     /// Its name.
     pub name: Str,
-    /// Whether requests are refused that it fails on (failurePolicy).
+    /// Whether an error of the policy rejects the request (failurePolicy).
     pub fails: bool,
-    /// What its expressions compile to.
+    /// The compiled expressions.
     pub evaluator: Arc<E>,
     spec: Value,
     matcher: Option<Matcher>,
@@ -101,7 +101,7 @@ pub struct Policy<E> {
     bindings: Vec<Binding>,
 }
 
-/// Where a policy is in force.
+/// Where a policy applies.
 pub struct Binding {
     /// Its name.
     pub name: Str,
@@ -111,15 +111,15 @@ pub struct Binding {
     params: Option<ParamRef>,
 }
 
-/// What a policy has to do with a request.
+/// How a policy applies to a request.
 pub enum Found<'p, E> {
-    /// It cannot be told.
+    /// It cannot be determined.
     Broken(Broken<'p, E>),
-    /// It is asked, once for each parameter.
+    /// It is evaluated, once for each parameter.
     Asked(Asked<'p, E>),
 }
 
-/// A policy that cannot be asked, and why. A binding is named where it is at fault.
+/// A policy that cannot be evaluated, and why. The binding is set if it is the cause.
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Broken<'p, E> {
     pub policy: &'p Policy<E>,
@@ -127,15 +127,15 @@ pub struct Broken<'p, E> {
     pub why: String,
 }
 
-/// A policy that is asked about a request.
+/// A policy that is evaluated for a request.
 pub struct Asked<'p, E> {
     /// The policy.
     pub policy: &'p Policy<E>,
-    /// The binding that brings it in.
+    /// The binding through which it applies.
     pub binding: &'p Binding,
-    /// Where its constraints matched.
+    /// The version of the resource that its constraints matched.
     pub matched: Matched,
-    /// What `params` is, each in turn.
+    /// The values of `params`, one per evaluation.
     pub params: Vec<Option<Value>>,
 }
 
@@ -147,7 +147,7 @@ pub fn count_mutation(asked: &Asked<'_, mutating::Mutator>, error: Option<&str>,
 }
 
 impl<E: Evaluator> Policies<E> {
-    /// Reads policies and bindings. What has not changed since `before` is not compiled again.
+    /// Reads policies and bindings. Reuses the compiled policies of `before` that have not changed.
     pub fn read(policies: Vec<Value>, bindings: &[Value], before: Option<&Policies<E>>) -> Self {
         let name = |object: &Value| Str::from(object.str_at(&["metadata", "name"]));
         let read = |mut policy: Value| {
@@ -174,7 +174,7 @@ impl<E: Evaluator> Policies<E> {
         Policies(policies.into_iter().filter_map(read).collect())
     }
 
-    /// What there is to ask about a request, in the order of the policies' and bindings' names.
+    /// The policies that apply to a request, in the order of the names of policies and bindings.
     pub fn found<'p>(
         &'p self,
         request: &Attributes<'_>,
@@ -255,14 +255,14 @@ impl Binding {
 }
 
 impl<E> Broken<'_, E> {
-    /// What is said of it.
+    /// The text of the error.
     pub fn text(&self) -> String {
         let what = if self.binding.is_some() { "binding" } else { "policy" };
         format!("failed to configure {what}: {}", self.why)
     }
 }
 
-/// What expressions see of the namespace of an object.
+/// The `namespaceObject` of expressions.
 pub fn namespace_object(namespace: &Value) -> Value {
     let mut out = Value::object();
     for key in ["spec", "status"] {

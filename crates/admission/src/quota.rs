@@ -1,6 +1,6 @@
-//! ResourceQuota: what an object uses of the quotas of its namespace, and whether they have it left.
+//! ResourceQuota: computes the usage of an object and checks it against the quotas of its namespace.
 //!
-//! Nothing is written here: who stores the object stores the new usage along with it.
+//! Nothing is written here: the caller stores the new usage in the same transaction as the object.
 
 mod limits;
 mod usage;
@@ -85,7 +85,7 @@ struct Matched<'a> {
     used: ResourceList,
     /// The resources that the quota limits and the kind uses.
     tracked: Vec<String>,
-    /// What the write adds.
+    /// The usage that the write adds.
     delta: ResourceList,
 }
 
@@ -114,7 +114,7 @@ impl<'a> Matched<'a> {
         Ok(Some(Matched { quota, hard, used, tracked, delta: ResourceList::new() }))
     }
 
-    /// The new usage; `None` if nothing is added that this quota limits.
+    /// The new usage; `None` if the write adds nothing that this quota limits.
     fn charge(mut self, request: &Attributes<'_>, object: &Value) -> Result<Option<Charge>, Status> {
         self.delta.retain(|resource, _| self.hard.contains_key(resource));
         let Matched { quota, hard, used, delta, .. } = self;

@@ -8,14 +8,14 @@ use pintle_value::{Map, Str, Value};
 /// The options of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Options<'a> {
-    /// Of a create or of an update; a patch counts as an update.
+    /// Options of a create or an update; a patch counts as an update.
     Write {
-        /// `fieldManager`, as it was given.
+        /// `fieldManager` as the client sent it.
         field_manager: &'a str,
-        /// `fieldValidation`, if it was given.
+        /// `fieldValidation`, if the client sent it.
         validation: Option<FieldValidation>,
     },
-    /// Of a deletion.
+    /// Options of a deletion.
     Delete(&'a DeleteOptions),
     /// Connections have none.
     None,

@@ -94,7 +94,7 @@ fn find_account(request: &Attributes<'_>, pod: &Value, cluster: &dyn ClusterStat
     })
 }
 
-/// The pod's setting counts, then the account's.
+/// The setting of the pod takes precedence over the account's.
 fn automounts(account: &Value, pod: &Value) -> bool {
     let of_pod = pod.at(&["spec", "automountServiceAccountToken"]).and_then(Value::as_bool);
     of_pod.or_else(|| account.get("automountServiceAccountToken").and_then(Value::as_bool)).unwrap_or(true)

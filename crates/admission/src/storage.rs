@@ -18,7 +18,7 @@ impl Plugin for StorageObjectInUseProtection {
         &self,
         request: &Attributes<'_>,
         object: &mut Value,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
         if request.operation != Operation::Create || !request.subresource.is_empty() {
             return Ok(());

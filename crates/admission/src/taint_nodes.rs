@@ -17,7 +17,7 @@ impl Plugin for TaintNodesByCondition {
         &self,
         request: &Attributes<'_>,
         node: &mut Value,
-        _world: &dyn ClusterState,
+        _cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
         let ours = request.is("", "nodes") && request.subresource.is_empty();
         if !ours || request.operation != Operation::Create {

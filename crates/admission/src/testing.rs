@@ -1,4 +1,4 @@
-//! A cluster made of JSON, for the checks of plugins.
+//! A cluster made of JSON, for the tests of plugins.
 
 use crate::{Attributes, ClusterState, Operation, Options, Plugin};
 use pintle_auth::UserInfo;
@@ -59,7 +59,7 @@ pub(crate) fn kind(group: &str, plural: &str) -> Kind {
     builtin().kinds.into_iter().find(|k| k.group == group && k.plural == plural).unwrap()
 }
 
-/// A request about `x` in the namespace `n`; an update where there is an old object.
+/// Runs `work` with a request for `x` in the namespace `n`; an update if there is an old object.
 pub(crate) fn with_request<T>(
     kind: &Kind,
     old: Option<&Value>,
@@ -80,7 +80,7 @@ pub(crate) fn with_request<T>(
     })
 }
 
-/// The new object as the plugin leaves it, or its refusal.
+/// The new object after the plugin, or its rejection.
 pub(crate) fn admitted(
     plugin: &dyn Plugin,
     kind: &Kind,

@@ -2,7 +2,7 @@
 
 use pintle_value::Value;
 
-/// Removes tolerations that another one covers. Of equal ones the first stays.
+/// Removes tolerations that another one covers. Of equal ones the first remains.
 pub(crate) fn merge(all: Vec<Toleration>) -> Vec<Toleration> {
     let mut merged: Vec<Toleration> = Vec::new();
     for (index, one) in all.iter().enumerate() {
@@ -16,7 +16,7 @@ pub(crate) fn merge(all: Vec<Toleration>) -> Vec<Toleration> {
     merged
 }
 
-/// What a pod tolerates.
+/// A toleration of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Toleration {
     pub(crate) key: String,

@@ -26,7 +26,7 @@ const POLICY_SCHEME: Scheme = Scheme {
     place: "k8s.io/apiserver/pkg/admission/plugin/policy/config/config.go:34",
 };
 
-/// The configuration of a plugin that asks webhooks.
+/// The configuration of a plugin that calls webhooks.
 #[derive(Clone, Default)]
 pub struct WebhookConfig {
     /// The credentials to send, by the webhook's host.

@@ -1,5 +1,5 @@
-//! Backends of a server under test: an HTTPS server that answers by a function (an extension API server, what a pod
-//! runs) and a small kubelet that has logs and really runs the commands of `exec`, over SPDY/3.1.
+//! Backends of a server under test: an HTTPS server whose answers a function computes (an extension API server, a pod)
+//! and a small kubelet that has logs and runs the commands of `exec`, over SPDY/3.1.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ pub struct Received {
     pub method: String,
     /// Path and query.
     pub target: String,
-    /// Headers in order, names in small letters.
+    /// Headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
     /// Body.
     pub body: Vec<u8>,
@@ -43,7 +43,7 @@ impl Received {
     }
 }
 
-/// A percent-encoded text as it was.
+/// Decodes a percent-encoded text.
 fn decoded(text: &str) -> String {
     let mut out = Vec::new();
     let mut bytes = text.bytes();
@@ -61,7 +61,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What a backend answers.
+/// The answer of a backend.
 pub struct Reply {
     /// Status code.
     pub code: u16,
@@ -78,7 +78,25 @@ impl Reply {
     }
 }
 
-/// How a backend answers.
+/// A TLS acceptor with a new self-signed certificate for these names, and the certificate as a `caBundle`.
+pub(crate) fn self_signed(names: &[&str]) -> io::Result<(TlsAcceptor, String)> {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let key = KeyPair::generate().map_err(io::Error::other)?;
+    let certificate =
+        CertificateParams::new(names).and_then(|p| p.self_signed(&key)).map_err(io::Error::other)?;
+    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| {
+            builder.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], private)
+        })
+        .map_err(io::Error::other)?;
+    let authority = base64::engine::general_purpose::STANDARD.encode(certificate.pem());
+    Ok((TlsAcceptor::from(Arc::new(config)), authority))
+}
+
+/// Computes the answers of a backend.
 pub type Answers = dyn Fn(&Received) -> Reply + Send + Sync;
 
 /// A running backend; dropping it ends it.
@@ -100,21 +118,9 @@ impl Backend {
         names: &[&str],
         answers: impl Fn(&Received) -> Reply + Send + Sync + 'static,
     ) -> io::Result<Backend> {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let key = KeyPair::generate().map_err(io::Error::other)?;
-        let certificate =
-            CertificateParams::new(names).and_then(|p| p.self_signed(&key)).map_err(io::Error::other)?;
-        let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| {
-                builder.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], private)
-            })
-            .map_err(io::Error::other)?;
+        let (acceptor, authority) = self_signed(names)?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
         let answers: Arc<Answers> = Arc::new(answers);
         let task = tokio::spawn(async move {
             // The connections end with this task.
@@ -123,13 +129,12 @@ impl Backend {
                 let (acceptor, answers) = (acceptor.clone(), answers.clone());
                 connections.spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        // A client that hangs up is none of our business.
+                        // A client that disconnects does not fail the test.
                         _ = serve(stream, &*answers).await;
                     }
                 });
             }
         });
-        let authority = base64::engine::general_purpose::STANDARD.encode(certificate.pem());
         Ok(Backend { port, authority, task })
     }
 
@@ -198,7 +203,7 @@ async fn read_request(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Res
     Ok(Some(received))
 }
 
-/// What the threads of a command say.
+/// Output and end of a command.
 enum Said {
     Output(&'static str, Vec<u8>),
     End(&'static str),
@@ -228,7 +233,7 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
         };
         streams.insert(name, number);
     }
-    // Nothing runs in a container of this kubelet until somebody attaches to it.
+    // This kubelet runs nothing in a container until a client attaches to it.
     let command = match received.target.starts_with("/attach/") {
         true => vec!["sh".to_owned()],
         false => received.parameter("command"),
@@ -330,7 +335,7 @@ fn copy(
     })
 }
 
-/// A frame as far as a kubelet needs it.
+/// The SPDY frames that a kubelet needs.
 enum Frame {
     Open(u32, String),
     Data(u32, Vec<u8>, bool),

@@ -1,12 +1,11 @@
-//! A webhook to be called by a server under test: HTTPS with a certificate of its own, answers by a function.
+//! A webhook that a server under test calls: HTTPS with a self-signed certificate; a function computes the answers.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::backend::self_signed;
 use base64::Engine as _;
-use rcgen::{CertificateParams, KeyPair};
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
@@ -16,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 /// Largest request that is read.
 const REQUEST_BYTES_MAX: usize = 64 << 20;
 
-/// What a webhook answers to a body: a code and a body.
+/// Computes the answer to a body: a code and a body.
 pub type Answers = dyn Fn(Value) -> (u16, Value) + Send + Sync;
 
 /// A running webhook; dropping it ends it.
@@ -38,24 +37,11 @@ impl Webhook {
     pub async fn start(
         answers: impl Fn(Value) -> (u16, Value) + Send + Sync + 'static,
     ) -> io::Result<Webhook> {
-        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned(), "hook.default.svc".to_owned()];
-        let key = KeyPair::generate().map_err(io::Error::other)?;
-        let certificate =
-            CertificateParams::new(names).and_then(|p| p.self_signed(&key)).map_err(io::Error::other)?;
-        let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| {
-                builder.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], private)
-            })
-            .map_err(io::Error::other)?;
+        let (acceptor, authority) = self_signed(&["127.0.0.1", "localhost", "hook.default.svc"])?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
         let calls = Arc::new(AtomicUsize::new(0));
-        let acceptor = TlsAcceptor::from(Arc::new(config));
         let task = tokio::spawn(listen(listener, acceptor, Arc::new(answers), calls.clone()));
-        let authority = base64::engine::general_purpose::STANDARD.encode(certificate.pem());
         Ok(Webhook { port, authority, calls, task })
     }
 

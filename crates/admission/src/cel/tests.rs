@@ -26,7 +26,7 @@ fn with_inputs<T>(object: &str, then: impl FnOnce(Inputs<'_>) -> T) -> T {
     })
 }
 
-/// What an expression comes to with these variables, and what is left of a budget of 1,000,000.
+/// The result of an expression with these variables, and the rest of a budget of 1,000,000.
 fn evaluated(variables: &[(&str, &str)], text: &str) -> (String, u64) {
     let entries: Vec<Value> = variables
         .iter()

@@ -92,7 +92,7 @@ fn selectors_look_at_namespaces_and_objects() {
         (&pods, "n", app("x"), "true"),
         (&pods, "n", app("y"), "false"),
         (&nodes, "", team("b"), "true"),
-        // A namespace that is written is looked at itself.
+        // For a Namespace that is written, the selector applies to its own labels.
         (&namespaces, "n", team("a"), "false"),
         (&namespaces, "n", r#","namespaceSelector":{"matchLabels":{"app":"x"}}"#.to_string(), "true"),
     ] {

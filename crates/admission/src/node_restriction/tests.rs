@@ -1,4 +1,4 @@
-//! What a node is told, by request.
+//! Tables of requests by nodes and their answers.
 
 use super::*;
 use crate::Options;

@@ -57,7 +57,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// Nothing is looked at.
+    /// Checks nothing.
     pub(super) const PRIVILEGED: Policy = Policy {
         enforce: LevelVersion::PRIVILEGED,
         audit: LevelVersion::PRIVILEGED,

@@ -36,7 +36,7 @@ const SCHEME: Scheme = Scheme {
     place: "k8s.io/pod-security-admission/admission/api/scheme/scheme.go:31",
 };
 
-/// What the configuration says.
+/// The parsed configuration.
 pub(super) struct Settings {
     pub(super) defaults: Policy,
     pub(super) users: Vec<String>,
@@ -57,7 +57,7 @@ impl Default for Settings {
 
 impl Settings {
     pub(super) fn new(config: &PluginConfig) -> Result<Self, PluginError> {
-        // An empty file says nothing.
+        // An empty file configures nothing.
         if config.text.is_empty() {
             return Ok(Settings::default());
         }

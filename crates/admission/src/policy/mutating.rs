@@ -23,11 +23,11 @@ pub struct Mutator {
 pub enum Mutation {
     /// A JSON patch.
     JsonPatch(Change),
-    /// Fields that are set.
+    /// An apply configuration.
     Apply(Change),
 }
 
-/// How a change is made.
+/// The expression that computes a change.
 pub struct Change(Expression);
 
 /// The policies to call in the second round.
@@ -37,7 +37,7 @@ pub struct Reinvocation {
     last: Option<Value>,
     /// The policies with reinvocation policy IfNeeded that were evaluated since the object last changed.
     asked: BTreeSet<Key>,
-    /// Those that are asked again.
+    /// The policies to evaluate again.
     due: BTreeSet<Key>,
 }
 
@@ -176,7 +176,7 @@ impl Errors {
         let Some((message, reason)) = self.0.first() else { return Ok(()) };
         let mut status = request.forbidden(object, "admission request denied by policy");
         status.message.clone_from(message);
-        // The code stays 403 whatever the reason.
+        // As in kube-apiserver, the code stays 403 for every reason.
         status.reason = reason.unwrap_or(status.reason);
         let causes = self.0.into_iter().map(|(message, _)| Cause { message, ..Cause::default() });
         status.details.causes.extend(causes);

@@ -131,7 +131,7 @@ fn merge(patch: Value, object: &Value, of: Type<'_>) -> Result<Value, String> {
 enum Unusable {
     /// A map has a key that is not a string.
     Key,
-    /// Something in it is no JSON.
+    /// It contains a value that JSON cannot express.
     Foreign(Vec<PathElement>, Foreign),
 }
 

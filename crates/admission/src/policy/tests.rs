@@ -40,7 +40,7 @@ fn policies<E: Evaluator>(spec: &str, bindings: &[&str]) -> Policies<E> {
     Policies::read(vec![policy], &bindings, None)
 }
 
-/// What a policy says of a new pod, and the warnings: `422 Invalid: …`.
+/// The answer of a policy to a new pod (`422 Invalid: …`), and the warnings.
 fn said(spec: &str, bindings: &[&str]) -> (String, Vec<String>) {
     let policies = policies::<Validator>(spec, bindings);
     let pods = kind("", "pods");
@@ -211,7 +211,7 @@ fn policies_are_compiled_once() {
     assert!(unbound.0.is_empty());
 }
 
-/// What a mutation makes of a pod, as JSON, or why not.
+/// The result of a mutation of a pod as JSON, or the error.
 fn mutated(patch: &str) -> String {
     let (form, key) = match patch.starts_with('[') {
         true => ("JSONPatch", "jsonPatch"),

@@ -52,14 +52,14 @@ struct Outcome {
     denials: Vec<Denial>,
     /// Errors that deny the request whatever the binding's actions are.
     errors: Vec<String>,
-    /// What went wrong and does not count (failurePolicy `Ignore`).
+    /// Errors that are ignored (failurePolicy `Ignore`).
     ignored: Vec<String>,
 }
 
 /// The combined result of all policies so far.
 #[derive(Default)]
 pub struct Verdict {
-    /// The first denial, which is the one that the client gets.
+    /// The first denial, which the client receives.
     refusal: Option<(String, Str)>,
     /// The warnings for the client.
     pub warnings: Vec<String>,
@@ -136,7 +136,7 @@ impl Validator {
         }
     }
 
-    /// What the validations refuse, and what went wrong and does not count.
+    /// The failed validations, and the errors that are ignored.
     fn denials(&self, inputs: &Inputs<'_>, fails: bool) -> Result<(Vec<Denial>, Vec<String>), OutOfBudget> {
         let mut budget = POLICY_BUDGET;
         let activation = Activation::new(*inputs, Some(&self.variables));
@@ -214,7 +214,7 @@ impl Validation {
     }
 }
 
-/// Annotates a failed validation. The first one of a request stays, as in kube-apiserver.
+/// Annotates a failed validation. As in kube-apiserver, only the first one of a request is recorded.
 fn audit_failure(policy: &str, binding: &Binding, denial: &Denial) {
     pintle_audit::annotate("validation.policy.admission.k8s.io/validation_failure", || {
         let text = |text: &str| {

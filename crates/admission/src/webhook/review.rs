@@ -86,7 +86,7 @@ const ORDER: [&str; 15] = [
 /// A webhook's verdict on a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// Whether the request may go on.
+    /// Whether the request is allowed.
     pub allowed: bool,
     /// A JSON patch of the object; empty for none.
     pub patch: Vec<u8>,

@@ -3,7 +3,7 @@
 use crate::DEPTH_MAX;
 use pintle_value::{Value, json};
 
-/// `map[a:1 b:[x y]]`. What is deeper than any patch may be is left out: its patch is refused anyway.
+/// `map[a:1 b:[x y]]`. Values beyond the depth limit are omitted: their patch is rejected anyway.
 pub fn go_text(value: &Value) -> String {
     let mut out = String::new();
     write(value, 0, &mut out);
@@ -17,7 +17,7 @@ fn write(value: &Value, depth: usize, out: &mut String) {
         Value::Null => out.push_str("<nil>"),
         Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
         Value::Int(i) => out.push_str(&i.to_string()),
-        Value::Float(f) => out.push_str(&float(*f)),
+        Value::Float(f) => out.push_str(&pintle_value::quote::go_general(*f)),
         Value::String(s) => out.push_str(s),
         Value::Array(items) => {
             out.push('[');
@@ -42,21 +42,6 @@ fn write(value: &Value, depth: usize, out: &mut String) {
             out.push(']');
         }
     }
-}
-
-/// Like `%g` with the shortest digits: an exponent of at least two digits below 1e-4 and from 1e6.
-fn float(f: f64) -> String {
-    let size = f.abs();
-    if size != 0.0 && !(1e-4..1e6).contains(&size) {
-        let text = format!("{f:e}");
-        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, exponent) = match exponent.strip_prefix('-') {
-            Some(exponent) => ('-', exponent),
-            None => ('+', exponent),
-        };
-        return format!("{digits}e{sign}{exponent:0>2}");
-    }
-    format!("{f}")
 }
 
 /// The name of the Go type that holds a value of this kind in an untyped tree, as `%s` prints it.
@@ -98,7 +83,7 @@ pub(crate) fn go_text_of_json(value: &Value) -> String {
     }
 }
 
-/// A text that two values share exactly if they are equal: an index key for values that have no order.
+/// A text that is the same for two values exactly if they are equal: an index key for values that have no order.
 pub(crate) fn identity(value: &Value) -> Vec<u8> {
     let mut out = vec![match value {
         Value::Float(_) => b'f',

@@ -1,4 +1,4 @@
-//! What upstream's tests leave out: followed quirks, bounds of our own, the authorizer, and what mutations are written in.
+//! Cases that upstream's tests lack: quirks that we follow, our own limits, the authorizer, and the types of mutations.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn texts() {
             "'héllo'.charAt(1) == 'é' && 'héllo'.charAt(5) == ''",
             "'abcabc'.indexOf('c', 3) == 5 && 'abc'.indexOf('c', 9) == -1",
             "'abcabc'.lastIndexOf('c', 4) == 2 && ''.lastIndexOf('x') == -1",
-            // An offset is given back unseen where nothing is looked for.
+            // If the searched text is empty, the offset is returned unchecked.
             "'abc'.indexOf('', 99) == 99 && 'abc'.lastIndexOf('', -7) == -7",
             "'abc'.replace('', '-') == '-a-b-c-' && 'abc'.replace('', '-', 2) == '-a-bc'",
             "'abc'.replace('b', 'x', 0) == 'abc' && 'bbb'.replace('b', 'x', -1) == 'xxx'",
@@ -80,9 +80,9 @@ fn quantities_of_any_size() {
             "quantity('9223372036854775807').add(1) == quantity('9223372036854775808')",
             "quantity('99999999999999999999999999999999').sub(quantity('99999999999999999999999999999998')) == quantity('1')",
             "quantity('0.1').add(quantity('0.2')) == quantity('300m')",
-            // What is smaller than a billionth is rounded up.
+            // Amounts smaller than a billionth are rounded up.
             "quantity('0.0000000001') == quantity('1n') && quantity('-0.0000000001') == quantity('-1n')",
-            // Amounts with a binary suffix end at 63 bits.
+            // Amounts with a binary suffix are limited to 63 bits.
             "quantity('16Ei') == quantity('9223372036854775807') && quantity('1.5Gi').compareTo(quantity('1610612736')) == 0",
             "quantity('0.5Ki') == quantity('512') && quantity('1e3') == quantity('1E3') && quantity('1e3') == quantity('1k')",
             "sign(quantity('-1')) == -1 && sign(quantity('0')) == 0 && sign(quantity('1m')) == 1",
@@ -93,7 +93,7 @@ fn quantities_of_any_size() {
     check_fails(
         &kubernetes(),
         &[
-            // Sums are pointers in Go, and stand on the left of `==` only.
+            // In Go, sums are pointers, which are only supported on the left of `==`.
             ("quantity('3') == quantity('1').add(2)", "no such overload"),
             ("quantity('1').add(2) == quantity('1').add(2)", "no such overload"),
             ("quantity('1x')", "quantities must match the regular expression"),
@@ -152,7 +152,7 @@ fn a_list_of_a_schema_is_never_zero() {
     }
 }
 
-/// Allows what is said about pods, and tells what it was asked.
+/// Allows checks of pods, and records its questions.
 #[derive(Debug)]
 struct Pods;
 
@@ -262,7 +262,7 @@ fn mutations_are_written_in_types_of_their_own() {
     }
 }
 
-/// Texts made of what parsers trip over.
+/// Random texts of fragments that are difficult for parsers.
 struct Senseless(u64);
 
 impl Senseless {
@@ -352,7 +352,7 @@ fn senseless_arguments_are_answered() {
         for program in &programs {
             let variables =
                 [("s", Value::from(s.as_str())), ("t", Value::from(t.as_str())), ("n", Value::Int(n))];
-            // Anything but a panic will do.
+            // Any result but a panic is correct.
             let _ = program.eval(&variables, Some(10_000_000)).result;
         }
     }
