@@ -1,8 +1,8 @@
-//! The syntax tree: what the parser makes and the checker, the cost estimate and the planner read.
+//! The syntax tree, which the parser builds and the checker, the cost estimate and the planner read.
 
 use std::sync::Arc;
 
-/// Names a node of one tree. Ids begin at 1 in the order in which the parser meets the nodes; 0 names nothing.
+/// Identifies a node of one tree. Ids begin at 1 in the order in which the parser creates the nodes; 0 is no node.
 pub type Id = u32;
 
 /// A parsed expression with the positions of its nodes.
@@ -10,23 +10,23 @@ pub type Id = u32;
 pub struct Ast {
     /// The whole expression.
     pub root: Expr,
-    /// The text it was read from.
+    /// The text it was parsed from.
     pub source: Source,
 }
 
-/// The text of an expression and where its nodes stand in it.
+/// The text of an expression and the positions of its nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     /// The expression as it was written.
     pub text: Arc<str>,
-    /// Offset in code points of the node with the id of the index; `u32::MAX` where it has none.
+    /// Offset in code points of the node whose id is the index; `u32::MAX` if it has none.
     pub offsets: Vec<u32>,
 }
 
 /// One node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// Its name in `Source::offsets` and in the checker's tables.
+    /// Its index in `Source::offsets` and in the checker's tables.
     pub id: Id,
     /// What it is.
     pub kind: ExprKind,
@@ -37,22 +37,22 @@ pub struct Expr {
 pub enum ExprKind {
     /// `1`, `"a"`, `null`
     Literal(Literal),
-    /// `a`, or `.a` with the dot kept.
+    /// `a`, or `.a` including the dot.
     Ident(Arc<str>),
     /// `operand.field`, or `has(operand.field)` when `test_only`.
     Select {
-        /// What is looked into.
+        /// The value whose field is selected.
         operand: Box<Expr>,
         /// The field's name.
         field: Arc<str>,
-        /// Whether only presence is asked for.
+        /// Whether only presence is tested.
         test_only: bool,
     },
     /// A function, a method (with `target`) or an operator (`_+_`, `_[_]`, `_?._`, `@in`, …: see `operators`).
     Call {
         /// The name.
         function: Arc<str>,
-        /// What stands before the dot of a method.
+        /// The value before the dot of a method.
         target: Option<Box<Expr>>,
         /// The arguments.
         args: Vec<Expr>,
@@ -73,7 +73,7 @@ pub enum ExprKind {
         /// The fields.
         fields: Vec<StructField>,
     },
-    /// A loop: what the macros `all`, `exists`, `map`, `filter`, … become.
+    /// A loop: the expansion of the macros `all`, `exists`, `map`, `filter`, …
     Comprehension(Box<Comprehension>),
 }
 
@@ -125,26 +125,26 @@ pub struct StructField {
 /// `for iter_var[, iter_var2] in iter_range, while loop_condition: accu_var = loop_step; result`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comprehension {
-    /// What is gone through.
+    /// The list or map that is iterated.
     pub iter_range: Expr,
     /// The element (of a list) or the key (of a map); with a second variable: the index or the key.
     pub iter_var: Arc<str>,
     /// The value, in macros of two variables.
     pub iter_var2: Option<Arc<str>>,
-    /// The name of what is accumulated: `@result`.
+    /// The name of the accumulator: `@result`.
     pub accu_var: Arc<str>,
     /// Its first value.
     pub accu_init: Expr,
-    /// Goes on while true.
+    /// The loop continues while this is true.
     pub loop_condition: Expr,
     /// The next value.
     pub loop_step: Expr,
-    /// The answer.
+    /// The result of the loop.
     pub result: Expr,
 }
 
 impl Expr {
-    /// The expressions directly within, in the order of evaluation.
+    /// The direct subexpressions, in the order of evaluation.
     pub fn children(&self) -> Vec<&Expr> {
         match &self.kind {
             ExprKind::Literal(_) | ExprKind::Ident(_) => Vec::new(),
@@ -160,7 +160,7 @@ impl Expr {
     }
 }
 
-/// The names that operators have as functions.
+/// The function names of operators.
 pub mod operators {
     /// `c ? a : b`
     pub const CONDITIONAL: &str = "_?_:_";
@@ -202,6 +202,6 @@ pub mod operators {
     pub const OPT_SELECT: &str = "_?._";
     /// `a in b`
     pub const IN: &str = "@in";
-    /// False only when its argument is false: how `all` and `exists` go on over errors.
+    /// False only if its argument is false, so that `all` and `exists` continue after errors.
     pub const NOT_STRICTLY_FALSE: &str = "@not_strictly_false";
 }

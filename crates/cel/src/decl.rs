@@ -1,24 +1,24 @@
-//! Declarations: the functions and variables an expression may use. Libraries are lists of these; a new function is new
-//! data.
+//! Declarations: the functions and variables that an expression may use. Libraries are lists of these; a new function is
+//! new data.
 
 use std::sync::Arc;
 
 use crate::types::Type;
 use crate::value::{EvalError, Value};
 
-/// What runs a call: the target first when there is one.
+/// Executes a call. The target, if there is one, is the first argument.
 pub type Run = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, EvalError>;
 
-/// A call whose constant arguments were worked on once, when the program was planned (a compiled pattern, say).
+/// A call whose constant arguments were processed once, when the program was planned (for example a compiled pattern).
 pub type Prepared = Arc<dyn for<'a> Fn(&[Value<'a>]) -> Result<Value<'a>, EvalError> + Send + Sync>;
 
-/// Works on the constant arguments of a call once; none where that does not make it faster.
+/// Processes the constant arguments of a call once; `None` if that does not make it faster.
 pub type Prepare = fn(&[Option<Value<'static>>]) -> Option<Prepared>;
 
 /// One overload of a function.
 #[derive(Clone)]
 pub struct Overload {
-    /// cel-go's name of the overload: `string_to_int`. Cost models and tests know it by this name.
+    /// cel-go's name of the overload: `string_to_int`. Cost models and tests refer to it.
     pub id: &'static str,
     /// Whether it is called with a dot: the first parameter is the target.
     pub member: bool,
@@ -26,9 +26,9 @@ pub struct Overload {
     pub params: Vec<Type>,
     /// The result.
     pub result: Type,
-    /// Runs it; the evaluator picks the overload by the arguments' types at run time where the checker could not.
+    /// Executes it. If the checker could not choose the overload, the evaluator does by the types at run time.
     pub run: Run,
-    /// Tried when the program is planned, with the constant arguments given: a faster form of `run`.
+    /// Called when the program is planned, with the constant arguments: returns a faster form of `run`.
     pub prepare: Option<Prepare>,
 }
 
@@ -44,13 +44,13 @@ pub struct Function {
 /// A variable.
 #[derive(Clone, Debug)]
 pub struct Variable {
-    /// The name, with dots where it has a namespace.
+    /// The name, with dots if it has a namespace.
     pub name: Arc<str>,
     /// Its type.
     pub of: Type,
 }
 
-/// A constant that an expression can name: a type (`int`), an enum value.
+/// A constant that an expression can refer to: a type (`int`), an enum value.
 #[derive(Clone, Debug)]
 pub struct Constant {
     /// The name.
@@ -72,7 +72,7 @@ impl Overload {
         Overload { member: true, ..Overload::function(id, params, result, run) }
     }
 
-    /// With a faster form for constant arguments.
+    /// Adds a faster form for constant arguments.
     #[must_use]
     pub fn prepared(self, prepare: Prepare) -> Overload {
         Overload { prepare: Some(prepare), ..self }

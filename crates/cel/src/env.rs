@@ -38,23 +38,23 @@ struct Base {
     options: Options,
 }
 
-/// Switches of the language.
+/// Options of the language.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each named by cel-go")]
 pub struct Options {
-    /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` can be written.
+    /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` are allowed.
     pub optional_syntax: bool,
-    /// Whether a field can be written in backticks: a.`b-c`.
+    /// Whether a field can be in backticks: a.`b-c`.
     pub escaped_identifiers: bool,
-    /// Whether `1 < 1.5` passes the checker.
+    /// Whether the checker accepts `1 < 1.5`.
     pub cross_type_comparisons: bool,
-    /// Whether `has()` costs anything.
+    /// Whether `has()` has a cost.
     pub presence_test_has_cost: bool,
-    /// Whether a map literal with a key twice, or with a key that is no key, fails, as does `has(x.y)` where `x` has no
-    /// fields. The language's specification wants that; cel-go lets it pass.
+    /// Whether a map literal with a duplicate or invalid key fails, and `has(x.y)` if `x` has no fields. The
+    /// specification of the language requires that; cel-go does not do it.
     pub strict: bool,
-    /// Whether literals and conversions of constants are evaluated when a program is planned: they then cost nothing,
-    /// and a failing conversion is an error of the expression.
+    /// Whether literals and conversions of constants are evaluated when a program is planned: then they have no cost, and
+    /// a failing conversion is an error of the expression.
     pub fold_constants: bool,
 }
 
@@ -109,7 +109,7 @@ impl Env {
             .clone()
     }
 
-    /// Takes in a library.
+    /// Adds a library.
     #[must_use]
     pub fn with_library(mut self, library: Library) -> Env {
         let base = Arc::make_mut(&mut self.base);
@@ -129,7 +129,7 @@ impl Env {
         self
     }
 
-    /// Changes switches.
+    /// Changes the options.
     #[must_use]
     pub fn with_options(mut self, change: impl FnOnce(&mut Options)) -> Env {
         change(&mut Arc::make_mut(&mut self.base).options);
@@ -156,14 +156,14 @@ impl Env {
         self.with_variable(name, of)
     }
 
-    /// Declares the object types within a shape, without a variable.
+    /// Declares the object types of a shape, without a variable.
     #[must_use]
     pub fn with_types_of(mut self, shape: &Shape) -> Env {
         Arc::make_mut(&mut self.provider).add(shape);
         self
     }
 
-    /// Declares the types of which `open` knows the names: they have every field, each of any type.
+    /// Declares the types for whose names `open` returns true: they have every field, each of any type.
     #[must_use]
     pub fn with_open_types(mut self, open: fn(&str) -> bool) -> Env {
         Arc::make_mut(&mut self.provider).open = Some(open);
@@ -177,7 +177,7 @@ impl Env {
         self
     }
 
-    /// The tree of `text`, macros expanded, nothing checked.
+    /// Parses `text` and expands macros, without checking.
     pub fn parse(&self, text: &str) -> Result<Ast, Issues> {
         parser::parse(text, &self.base.macros, &self.base.options)
     }
@@ -204,7 +204,7 @@ impl Env {
         self.shapes.iter().find(|(known, _)| &**known == name).map(|(_, shape)| shape)
     }
 
-    /// A type that can be named as a value.
+    /// A type that can be used as a value.
     pub fn constant(&self, name: &str) -> Option<&Constant> {
         self.base.constants.get(name)
     }
@@ -214,12 +214,12 @@ impl Env {
         &self.provider
     }
 
-    /// Where names are looked up first.
+    /// The namespace in which names are looked up first.
     pub fn container(&self) -> &str {
         &self.container
     }
 
-    /// The switches.
+    /// The options.
     pub fn options(&self) -> &Options {
         &self.base.options
     }
@@ -236,7 +236,7 @@ impl Env {
         self.base.estimators.get(overload).copied()
     }
 
-    /// The trackers that price a call of the overload at run time: the first one with an answer counts.
+    /// The trackers that compute the cost of a call of the overload at run time: the first one that returns a cost wins.
     pub(crate) fn trackers(&self, function: &str, overload: &str) -> Vec<Tracker> {
         let own = self.base.trackers.get(overload).copied();
         let general = self.base.pricing.and_then(|pricing| pricing(function, overload));
@@ -245,7 +245,7 @@ impl Env {
 }
 
 impl Base {
-    /// Overloads of a known function are added to it; one of a known id replaces it.
+    /// Adds overloads to an existing function; an overload with an existing id replaces it.
     fn add_function(&mut self, function: Function) {
         let Some(known) = self.functions.get_mut(function.name) else {
             self.functions.insert(function.name, Arc::new(function));
@@ -270,7 +270,7 @@ impl Base {
     }
 }
 
-/// The types every expression can name.
+/// The types that every expression can refer to.
 fn basic_types() -> Vec<(&'static str, Type)> {
     let (a, b) = (Type::param("A"), Type::param("B"));
     vec![
@@ -289,11 +289,11 @@ fn basic_types() -> Vec<(&'static str, Type)> {
     ]
 }
 
-/// An expression whose types are known.
+/// A type-checked expression.
 #[derive(Clone)]
 pub struct Checked {
-    /// The tree; names are resolved in it: an `Ident` is the full name of a variable or constant, a `Call` the full name of
-    /// a function (without `target` where that was a namespace), a `Struct` the full name of a type.
+    /// The tree with resolved names: an `Ident` is the full name of a variable or constant, a `Call` the full name of a
+    /// function (without `target` if that was a namespace), a `Struct` the full name of a type.
     pub ast: Ast,
     pub(crate) env: Env,
     /// By node id.
@@ -302,19 +302,19 @@ pub struct Checked {
     pub(crate) references: Vec<Option<Reference>>,
 }
 
-/// What a node was found to refer to.
+/// The resolution of a node.
 #[derive(Clone)]
 pub enum Reference {
     /// A variable (of the environment or of a macro), by its full name.
     Variable(Arc<str>),
     /// A constant.
     Constant(Constant),
-    /// A function and those of its overloads (indices into `overloads`) that the types leave.
+    /// A function and the overloads (indices into `overloads`) that match the types.
     Function(Arc<Function>, Vec<u16>),
 }
 
 impl Checked {
-    /// The type of the whole.
+    /// The type of the whole expression.
     pub fn output_type(&self) -> &Type {
         self.type_of(self.ast.root.id)
     }
@@ -324,17 +324,17 @@ impl Checked {
         self.types.get(id as usize).and_then(Option::as_ref).unwrap_or(&Type::Dyn)
     }
 
-    /// What a node refers to.
+    /// The resolution of a node.
     pub fn reference(&self, id: Id) -> Option<&Reference> {
         self.references.get(id as usize).and_then(Option::as_ref)
     }
 
-    /// What it was compiled under.
+    /// The environment it was compiled in.
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    /// What it can cost.
+    /// Estimates its cost.
     pub fn estimate(&self, model: &dyn CostModel) -> CostEstimate {
         cost::estimate(self, model)
     }

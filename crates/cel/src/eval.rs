@@ -15,16 +15,16 @@ mod price;
 pub(crate) use attribute::check_key;
 pub(crate) use price::{Price, Prices};
 
-/// What a step comes to.
+/// The result of a step.
 type Outcome<'a> = Result<Value<'a>, EvalError>;
 
 /// One evaluation.
 pub(crate) struct Evaluator<'a, 'v> {
     variables: &'v dyn Variables<'a>,
-    /// The slots of the plan's loops.
+    /// The values of the loops' variables.
     locals: Vec<Local<'a>>,
     prices: &'a Prices,
-    /// The computed key that was last looked up without success.
+    /// The last computed key that was not found.
     missed: Value<'a>,
     cost: u64,
     limit: u64,
@@ -106,7 +106,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         }
     }
 
-    /// `&&` (which `false` ends) and `||` (which `true` ends). The first error counts if nothing ends it.
+    /// `&&` (which ends at `false`) and `||` (which ends at `true`). Otherwise the first error is the result.
     fn logic(&mut self, terms: &'a [Node], end: bool) -> Outcome<'a> {
         let mut failed = None;
         for term in terms {
@@ -205,14 +205,14 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         result
     }
 
-    /// An argument failed: the call is charged but not made.
+    /// Handles a failed argument: charges the call without executing it.
     fn refuse(&mut self, call: &'a Call, args: &[Value<'a>], err: EvalError) -> Outcome<'a> {
         let cost = self.prices.call(call, args, &Value::Null);
         self.charge(cost)?;
         Err(err)
     }
 
-    /// Makes a call.
+    /// Executes a call.
     pub(crate) fn run<'b>(call: &Call, args: &[Value<'b>]) -> Outcome<'b> {
         match &call.how {
             How::Direct(run) => run(args),
@@ -229,7 +229,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         }
     }
 
-    /// The elements of a list literal; an optional that is empty is left out.
+    /// The elements of a list literal; empty optionals are omitted.
     fn list(&mut self, elements: &'a [Element]) -> Result<Vec<Value<'a>>, EvalError> {
         let mut values = Vec::with_capacity(elements.len());
         for element in elements {
@@ -282,7 +282,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
     }
 }
 
-/// Only lets the end of the budget through as an error; the caller handles all others.
+/// Returns an error only if the budget is exhausted; the caller handles all others.
 #[inline]
 fn limited<T>(outcome: Result<T, EvalError>) -> Result<Result<T, EvalError>, EvalError> {
     match outcome {
@@ -295,7 +295,7 @@ fn size(outcome: &Outcome<'_>) -> u64 {
     outcome.as_ref().map_or(1, Value::size)
 }
 
-/// Checks a key in a map literal by the specification: its type, and that it is new.
+/// Checks a key of a map literal according to the specification: its type, and that it is new.
 fn check_new_key(key: &Value<'_>, entries: &[(Value<'_>, Value<'_>)]) -> Result<(), EvalError> {
     if !matches!(key, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::String(_)) {
         return Err(EvalError::Failed(format!("unsupported key type: {}", key.type_name())));
@@ -315,7 +315,7 @@ fn no_such_overload(function: &str, args: &[Value<'_>]) -> EvalError {
     EvalError::Failed(format!("no such overload: {function}({})", types.join(", ")))
 }
 
-/// Whether values can be the arguments of an overload, as far as their types at run time tell.
+/// Whether values match the parameters of an overload, by their types at run time.
 fn takes(params: &[Type], args: &[Value<'_>]) -> bool {
     params.len() == args.len() && params.iter().zip(args).all(|(param, value)| accepts(param, value))
 }
@@ -346,12 +346,12 @@ fn accepts(param: &Type, value: &Value<'_>) -> bool {
     }
 }
 
-/// A list as a literal makes it.
+/// The value of a list literal.
 pub(crate) fn literal_list(elements: Vec<Value<'_>>) -> Value<'_> {
     Value::list(elements)
 }
 
-/// A map as a literal makes it.
+/// The value of a map literal.
 pub(crate) fn literal_map<'a>(entries: Vec<(Value<'a>, Value<'a>)>) -> Value<'a> {
     Value::map(entries)
 }

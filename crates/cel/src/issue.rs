@@ -9,21 +9,21 @@ const ISSUES_MAX: usize = 100;
 /// A longer line is not quoted under a message.
 const SNIPPET_BYTES_MAX: usize = 16_384;
 
-/// One mistake.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Where it is, in code points from the start; none when it concerns the whole expression.
+    /// Its position in code points from the start; `None` if it concerns the whole expression.
     pub offset: Option<u32>,
-    /// What is wrong, in cel-go's words.
+    /// The message, with cel-go's text.
     pub message: String,
 }
 
-/// The mistakes of one expression, in the order of the text. `Display` prints them as cel-go does.
+/// The errors of one expression, in the order of the text. `Display` prints them as cel-go does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issues {
     text: Arc<str>,
     issues: Vec<Issue>,
-    /// How many there are besides those listed.
+    /// The number of errors that are not listed.
     more: usize,
 }
 
@@ -42,17 +42,18 @@ impl Issues {
         }
     }
 
-    /// `value`, unless something was reported.
+    /// Returns `value` unless there are errors.
     pub(crate) fn unless_any<T>(mut self, value: T) -> Result<T, Issues> {
         if self.issues.is_empty() {
             return Ok(value);
         }
-        // Stable: of two mistakes at one place the first found stays first. Those without a place come before all.
+        // The sort is stable: errors at the same position remain in the order in which they were found. Errors without a
+        // position come first.
         self.issues.sort_by_key(|issue| issue.offset.map_or(-1, i64::from));
         Err(self)
     }
 
-    /// The mistakes, without their positions' drawing.
+    /// The errors, without source excerpts.
     pub fn list(&self) -> &[Issue] {
         &self.issues
     }
@@ -79,7 +80,7 @@ impl Issue {
             return write!(f, "ERROR: <input>:-1:0: {}", self.message);
         };
         let (line, column, snippet) = locate(text, offset);
-        // An expression without any text ends before its first column, by cel-go's count.
+        // For an empty expression, cel-go prints column 0.
         let column_shown = if text.is_empty() { 0 } else { column.saturating_add(1) };
         write!(f, "ERROR: <input>:{line}:{column_shown}: {}", self.message)?;
         if text.is_empty() || snippet.len() > SNIPPET_BYTES_MAX {
@@ -95,7 +96,7 @@ impl Issue {
     }
 }
 
-/// The line (from 1), the column (from 0, in code points) and the text of the line that `offset` stands in.
+/// The line (from 1), the column (from 0, in code points) and the text of the line at `offset`.
 fn locate(text: &str, offset: u32) -> (usize, u32, &str) {
     let (mut line, mut line_start, mut column) = (1_usize, 0, 0_u32);
     for (at, char) in text.char_indices().take(offset as usize) {

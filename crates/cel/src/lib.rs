@@ -1,5 +1,6 @@
-//! The Common Expression Language, as cel-go speaks it in Kubernetes: an expression is parsed once, checked against
-//! declared types, priced before it runs, and evaluated under a running cost over values that are never cloned.
+//! The Common Expression Language as cel-go implements it in Kubernetes: an expression is parsed once, checked against
+//! declared types, its cost is estimated before it runs, and it is evaluated with a cost limit over values that are never
+//! cloned.
 //!
 //! ```
 //! use pintle_cel::env::Env;

@@ -1,4 +1,4 @@
-//! Numbers as Go has them: how doubles print and parse, and which conversions lose nothing.
+//! Numbers as in Go: formatting and parsing of doubles, and exact conversions.
 
 pub(crate) use pintle_value::quote::go_general;
 
@@ -7,7 +7,7 @@ pub(crate) fn go_plain(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { go_general(value) }
 }
 
-/// `strconv.ParseFloat`: what is too large is an error, not infinity.
+/// `strconv.ParseFloat`: a value that is too large is an error, not infinity.
 pub(crate) fn parse_double(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if let Some(hex) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
@@ -19,7 +19,7 @@ pub(crate) fn parse_double(text: &str) -> Option<f64> {
     (value.is_finite() || value.is_nan() || named).then_some(value)
 }
 
-/// `1.8p3`: the digits of a hexadecimal float, whose exponent is not optional.
+/// `1.8p3`: a hexadecimal float after its prefix; the exponent is required.
 fn parse_hex(text: &str) -> Option<f64> {
     let (digits, exponent) = text.split_once(['p', 'P'])?;
     let exponent: i32 = exponent.parse().ok()?;
@@ -46,22 +46,22 @@ pub(crate) fn parse_uint(text: &str) -> Option<u64> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }
 
-/// Cut towards zero; none at the ends of the range, which are not exact as doubles.
+/// Truncated towards zero; `None` at the ends of the range, which are not exact as doubles.
 pub(crate) fn double_to_int(value: f64) -> Option<i64> {
     (value > i64::MIN as f64 && value < i64::MAX as f64).then_some(value as i64)
 }
 
-/// Cut towards zero.
+/// Truncated towards zero.
 pub(crate) fn double_to_uint(value: f64) -> Option<u64> {
     (value >= 0.0 && value < u64::MAX as f64).then_some(value as u64)
 }
 
-/// The integer that a double is.
+/// The integer that equals a double.
 pub(crate) fn double_to_int_exactly(value: f64) -> Option<i64> {
     double_to_int(value).filter(|int| *int as f64 == value)
 }
 
-/// The integer that a double is.
+/// The integer that equals a double.
 pub(crate) fn double_to_uint_exactly(value: f64) -> Option<u64> {
     double_to_uint(value).filter(|uint| *uint as f64 == value)
 }

@@ -1,4 +1,4 @@
-//! From tree to plan: names become slots, fields and overloads are found once, constants are worked out, loops of the
+//! Plans trees: names become slots, fields and overloads are resolved once, constants are evaluated, and loops of the
 //! common macros get their own form. A plan charges exactly what cel-go charges for the tree.
 
 use std::sync::Arc;
@@ -20,16 +20,16 @@ mod attribute;
 mod call;
 mod fold;
 
-/// Trees deeper than this are refused: the evaluator walks them by recursion.
+/// Deeper trees are rejected: the evaluator recurses.
 const DEPTH_MAX: usize = 1_000;
 
 /// One step of a plan.
 pub(crate) enum Node {
-    /// Known beforehand; costs nothing.
+    /// A constant; it has no cost.
     Constant(Value<'static>),
     /// A variable or a value, with fields and indices applied.
     Attribute(Box<Attribute>),
-    /// `has(attribute)`: the last qualifier is only looked for.
+    /// `has(attribute)`: the last qualifier is only tested.
     Has(Box<Attribute>),
     /// `a && b && …`
     And(Box<[Node]>),
@@ -43,9 +43,9 @@ pub(crate) enum Node {
     Binary(Box<Binary>),
     /// `!a`
     Not(Box<Node>),
-    /// False only when its operand is.
+    /// False only if its operand is.
     NotStrictlyFalse(Box<Node>),
-    /// `a in [1, 2]`: the elements are known.
+    /// `a in [1, 2]` with constant elements.
     Member(Box<Member>),
     /// `a.or(b)`
     OptionalOr(Box<(Node, Node)>),
@@ -66,7 +66,7 @@ pub(crate) enum Node {
 /// A part of a literal.
 pub(crate) struct Element {
     pub(crate) node: Node,
-    /// Written with `?`: an optional that is left out when it is empty.
+    /// Written with `?`: an empty optional is omitted.
     pub(crate) optional: bool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Member {
 pub(crate) enum Set {
     /// Sorted.
     Texts(Vec<Arc<str>>),
-    /// Numbers and such, compared one by one.
+    /// Numbers and others, compared one by one.
     Other(Vec<Value<'static>>),
 }
 
@@ -104,35 +104,35 @@ pub(crate) struct Call {
     pub(crate) args: Box<[Node]>,
     pub(crate) how: How,
     pub(crate) price: Price,
-    /// What else may know the price, asked first.
+    /// The trackers that may know the cost; they take precedence over `price`.
     pub(crate) trackers: Vec<Tracker>,
 }
 
-/// How a call finds its implementation.
+/// How the implementation of a call is chosen.
 pub(crate) enum How {
-    /// The types are known, or the implementation looks at them itself.
+    /// The types are known, or the implementation checks them itself.
     Direct(Run),
-    /// Types must be looked at first.
+    /// The types must be checked first.
     Guarded(Run, Vec<Type>),
-    /// With constant arguments worked on.
+    /// With processed constant arguments.
     Prepared(Prepared),
-    /// The first overload that takes the arguments.
+    /// The first overload that accepts the arguments.
     Dispatch(Arc<Function>),
 }
 
-/// A value with fields and indices applied one after the other.
+/// A value with a chain of fields and indices.
 pub(crate) struct Attribute {
     pub(crate) root: Root,
     pub(crate) qualifiers: Vec<Qualifier>,
 }
 
-/// Where an attribute begins.
+/// The start of an attribute.
 pub(crate) enum Root {
     /// A variable of the environment.
     Input(Arc<str>),
     /// A variable of a loop.
     Local(usize),
-    /// The first of these names that there is (in trees that were not checked).
+    /// The first of these names that exists (in unchecked trees).
     OneOf(Vec<Candidate>),
     /// A computed value.
     Node(Node),
@@ -140,25 +140,25 @@ pub(crate) enum Root {
     Conditional(Box<(Node, Attribute, Attribute)>),
 }
 
-/// What a name in a tree without types may mean.
+/// A possible meaning of a name in an unchecked tree.
 pub(crate) struct Candidate {
     pub(crate) name: Arc<str>,
-    /// A constant of the name, where there is one.
+    /// The constant with this name, if there is one.
     pub(crate) constant: Option<Value<'static>>,
     /// How many qualifiers are part of the name.
     pub(crate) taken: usize,
 }
 
-/// A step from a value into it.
+/// One step into a value.
 pub(crate) struct Qualifier {
     pub(crate) by: By,
     /// `.?` or `[?`
     pub(crate) optional: bool,
 }
 
-/// What a step goes by.
+/// The field, key or index of a step.
 pub(crate) enum By {
-    /// A field whose place in the tree is known by the type.
+    /// A field whose position in the tree is known from its type.
     Field(Arc<str>, Str, Arc<Shape>),
     /// A constant field name or key.
     Key(Value<'static>),
@@ -178,34 +178,34 @@ pub(crate) struct Fold {
     pub(crate) kind: FoldKind,
 }
 
-/// What a loop does.
+/// The form of a loop.
 pub(crate) enum FoldKind {
-    /// Anything.
+    /// Any other loop.
     General(General),
-    /// `all`: goes on until false.
+    /// `all`: ends at false.
     All(Node),
-    /// `exists`: goes on until true.
+    /// `exists`: ends at true.
     Exists(Node),
     /// `exists_one`: counts.
     ExistsOne(Node),
-    /// `map`, `filter`: a list grows.
+    /// `map`, `filter`: appends to a list.
     Append {
         filter: Option<Node>,
-        /// What is added: a list literal, or a constant list.
+        /// The appended items: a list literal, or a constant list.
         items: Node,
-        /// What making the empty list costs.
+        /// The cost of creating the empty list.
         init: u64,
     },
-    /// `transformMap`, `transformMapEntry`: a map grows.
+    /// `transformMap`, `transformMapEntry`: inserts into a map.
     Insert {
         filter: Option<Node>,
         entry: NewEntry,
-        /// What making the empty map costs.
+        /// The cost of creating the empty map.
         init: u64,
     },
 }
 
-/// What a map grows by.
+/// The entries that are inserted into a map.
 pub(crate) enum NewEntry {
     /// A key and its value.
     One(Node, Node),
@@ -213,7 +213,7 @@ pub(crate) enum NewEntry {
     All(Node),
 }
 
-/// A loop of no special form.
+/// A loop without a special form.
 pub(crate) struct General {
     pub(crate) accumulator: usize,
     pub(crate) init: Node,
@@ -222,10 +222,10 @@ pub(crate) struct General {
     pub(crate) result: Node,
 }
 
-/// A plan and what it needs room for.
+/// A plan and the number of slots it needs.
 pub(crate) struct Plan {
     pub(crate) root: Node,
-    /// How many slots its loops use.
+    /// The number of slots of its loops.
     pub(crate) locals: usize,
 }
 
@@ -234,7 +234,7 @@ pub(crate) fn checked(checked: &Checked) -> Result<Plan, PlanError> {
     Planner::new(checked.env(), Some(checked)).finish(&checked.ast.root)
 }
 
-/// Plans a tree without types.
+/// Plans an unchecked tree.
 pub(crate) fn unchecked(env: &Env, root: &Expr) -> Result<Plan, PlanError> {
     Planner::new(env, None).finish(root)
 }
@@ -242,7 +242,7 @@ pub(crate) fn unchecked(env: &Env, root: &Expr) -> Result<Plan, PlanError> {
 struct Planner<'e> {
     env: &'e Env,
     checked: Option<&'e Checked>,
-    /// The variables of the loops around, innermost last, and their slots.
+    /// The variables of the enclosing loops, innermost last, and their slots.
     scope: Vec<(Arc<str>, usize)>,
     locals: usize,
     depth: usize,
@@ -340,7 +340,7 @@ impl Element {
     }
 }
 
-/// The names that `name` may stand for within a container, the longest first; a leading dot leaves only itself.
+/// The names that `name` may refer to in a container, the longest first; a name with a leading dot only refers to itself.
 fn names_within<'n>(container: &'n str, name: &'n str) -> impl Iterator<Item = Arc<str>> + 'n {
     let (mut prefix, name) = match name.strip_prefix('.') {
         Some(absolute) => (None, absolute),

@@ -17,21 +17,21 @@ pub struct Program {
 #[error("{0}")]
 pub struct PlanError(pub String);
 
-/// What an evaluation came to.
+/// The result of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
     /// The value or the error.
     pub result: Result<Value<'a>, EvalError>,
-    /// What it cost.
+    /// The actual cost.
     pub cost: u64,
 }
 
-/// Where an evaluation finds its variables.
+/// Provides the variables of an evaluation.
 pub trait Variables<'a> {
-    /// The value of a variable; none where it has none.
+    /// The value of a variable; `None` if it is unset.
     fn variable(&self, name: &str) -> Option<Result<Value<'a>, EvalError>>;
 
-    /// A field of a variable that is an [`Object::Input`](crate::value::Object); none where it has no such field.
+    /// A field of a variable that is an [`Object::Input`](crate::value::Object); `None` if it has no such field.
     fn field(&self, _of: &str, _name: &str) -> Option<Result<Value<'a>, EvalError>> {
         None
     }
@@ -52,7 +52,7 @@ impl Program {
         self.eval_with(&Named(variables), limit)
     }
 
-    /// Evaluates the expression over variables that are found as they are needed.
+    /// Evaluates the expression with variables that are computed when they are needed.
     pub fn eval_with<'a>(&'a self, variables: &dyn Variables<'a>, limit: Option<u64>) -> Evaluation<'a> {
         let mut evaluator = Evaluator::new(&self.plan, variables, &self.prices, limit.unwrap_or(u64::MAX));
         let result = evaluator.eval(&self.plan.root);
@@ -67,14 +67,14 @@ impl Program {
 }
 
 impl Checked {
-    /// Makes a program of it.
+    /// Plans the expression.
     pub fn plan(&self) -> Result<Program, PlanError> {
         Ok(Program::new(self.env(), plan::checked(self)?))
     }
 }
 
 impl Env {
-    /// Makes a program of a tree whose types nobody checked.
+    /// Plans an unchecked tree.
     pub fn plan_unchecked(&self, ast: &Ast) -> Result<Program, PlanError> {
         Ok(Program::new(self, plan::unchecked(self, &ast.root)?))
     }

@@ -1,5 +1,5 @@
-//! Go's regular expressions: `parse` reads them to a tree, from which `automaton` or, for what is too large for that, `wide`
-//! makes something that searches texts. What Go accepts can always be compiled.
+//! Go's regular expressions: `parse` parses them to a tree, from which `automaton` or, for large expressions, `wide`
+//! builds a matcher. Every expression that Go accepts can be compiled.
 
 mod automaton;
 mod cache;
@@ -18,22 +18,22 @@ pub use cache::Pattern;
 use parse::Parsed;
 use tree::Tree;
 
-/// How high trees may be to be compiled on the caller's stack.
+/// The highest tree that is compiled on the caller's stack.
 const HEIGHT_SHALLOW: u32 = 50;
-/// Room to compile the highest tree. Only what is used of it takes memory.
+/// The stack for compiling the highest tree. The kernel allocates only the pages that are used.
 const DEEP_STACK_BYTES: usize = 32 << 20;
 
-/// Whether `pattern` is found in `text`. A pattern that is wrong is found nowhere.
+/// Whether `pattern` matches anywhere in `text`. An invalid pattern matches nowhere.
 pub fn is_match(pattern: &str, text: &str) -> bool {
     cache::get(pattern).is_ok_and(|regex| regex.is_match(text))
 }
 
-/// The compiled pattern, or what Go says is wrong with it: `error parsing regexp: …`.
+/// The compiled pattern, or Go's error: `error parsing regexp: …`.
 pub fn compile(pattern: &str) -> Result<Arc<Regex>, String> {
     cache::get(pattern).map_err(|why| why.to_string())
 }
 
-/// What is wrong with a pattern, in Go's words: `error parsing regexp: …`.
+/// Go's error for a pattern: `error parsing regexp: …`.
 pub fn error(pattern: &str) -> Option<String> {
     parse::parse(pattern).err().map(full_text)
 }
@@ -55,17 +55,17 @@ enum Engine {
     Wide(wide::Program),
 }
 
-/// Where a match and its groups are. Only the first nine groups are reported.
+/// The positions of a match and its groups. Only the first nine groups are reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captures(Vec<Option<Range<usize>>>);
 
 impl Captures {
-    /// The place of a group, or of the whole match for 0.
+    /// The position of a group, or of the whole match for 0.
     pub fn get(&self, group: usize) -> Option<Range<usize>> {
         self.0.get(group)?.clone()
     }
 
-    /// The place of the match.
+    /// The position of the match.
     pub fn whole(&self) -> Range<usize> {
         self.get(0).unwrap_or(0..0)
     }
@@ -82,10 +82,10 @@ impl Regex {
         self.groups
     }
 
-    /// About how much memory the expression takes, with what its searches need.
+    /// The approximate memory of the expression and its searches.
     fn bytes(&self) -> usize {
         match &self.engine {
-            // A search takes about as much again for each set of threads.
+            // Each concurrent search takes about as much again.
             Engine::Automaton(regex) => regex.memory_usage().saturating_mul(3),
             Engine::Wide(program) => program.bytes(),
         }
@@ -112,7 +112,7 @@ impl Regex {
         self.captures_from(text, 0)
     }
 
-    /// All matches that do not overlap. An empty one right behind another does not count, as in Go.
+    /// All matches that do not overlap. As in Go, an empty match right after another one is skipped.
     pub fn captures_iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Captures> + 'a {
         let mut at = Some(0);
         let mut last_end = None;
@@ -169,7 +169,7 @@ impl Engine {
     }
 }
 
-/// Runs what follows the tree down on a stack that is large enough for it.
+/// Compiles the tree on a stack that is large enough.
 fn on_large_stack<T: Send>(tree: &Tree, run: fn(&Tree) -> T) -> T {
     if tree.height <= HEIGHT_SHALLOW {
         return run(tree);
@@ -177,7 +177,7 @@ fn on_large_stack<T: Send>(tree: &Tree, run: fn(&Tree) -> T) -> T {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES);
         let worker = thread.spawn_scoped(scope, || run(tree)).ok();
-        // Without a thread the caller's stack must do.
+        // If a thread cannot be spawned, use the caller's stack.
         worker.and_then(|worker| worker.join().ok()).unwrap_or_else(|| run(tree))
     })
 }

@@ -1,5 +1,5 @@
-//! `Shape`: what a piece of data looks like. It gives the checker a type, the cost estimate its sizes, and the evaluator
-//! the way to read a tree without copying it.
+//! `Shape`: the type and the bounds of data. It gives the checker a type, the cost estimate the sizes, and the evaluator
+//! a way to read a tree without copying it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use pintle_value::Str;
 
 use crate::types::Type;
 
-/// No bound is known.
+/// Unbounded.
 pub const UNBOUNDED: u64 = i64::MAX as u64;
 
 /// The shape of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
-    /// What it is.
+    /// The kind of value.
     pub kind: ShapeKind,
     /// The most elements of a list or map, or units of a string; `UNBOUNDED` when unknown.
     pub max_elements: u64,
@@ -22,10 +22,10 @@ pub struct Shape {
     pub min_serialized_size: u64,
 }
 
-/// What a value is read as.
+/// The kind of value that data is read as.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShapeKind {
-    /// Whatever the tree holds: `dyn`.
+    /// Any value of the tree: `dyn`.
     Dyn,
     /// `null`
     Null,
@@ -68,7 +68,7 @@ pub enum ListKind {
     Ordered,
     /// In any order; joined as a union.
     Set,
-    /// In any order, elements told apart by these members; joined by replacing what has the same key.
+    /// In any order, elements identified by these members; joined by replacing elements with the same key.
     KeyedBy(Arc<[Str]>),
 }
 
@@ -92,12 +92,12 @@ pub struct Field {
     pub required: bool,
 }
 
-/// Knows the object types that expressions may mention.
+/// The object types that expressions may refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Provider {
     /// Objects by name.
     pub objects: BTreeMap<Arc<str>, Arc<ObjectShape>>,
-    /// Tells the names of types that have every field, each of any type.
+    /// Returns whether a type has every field, each of any type.
     pub open: Option<fn(&str) -> bool>,
 }
 
@@ -130,7 +130,7 @@ impl Shape {
 impl ObjectShape {
     /// Whether a field has this name in the tree.
     pub fn has_member(&self, json: &str) -> bool {
-        // Most fields are called the same in expressions.
+        // Most fields have the same name in expressions.
         self.fields.get(json).is_some_and(|field| field.json == json)
             || self.fields.values().any(|field| field.json == json)
     }
@@ -142,7 +142,7 @@ impl Provider {
         self.open.is_some_and(|open| open(name))
     }
 
-    /// Takes in every object type within `shape`.
+    /// Adds every object type of `shape`.
     pub fn add(&mut self, shape: &Shape) {
         match &shape.kind {
             ShapeKind::List { element, .. } => self.add(element),

@@ -1,4 +1,4 @@
-//! Moments and durations: reading, writing, arithmetic and calendar parts, with Go's rules.
+//! Timestamps and durations: parsing, formatting, arithmetic and calendar parts, with Go's rules.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -17,24 +17,24 @@ const SECONDS_MAX: i64 = 253_402_300_799;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// A moment: seconds and nanoseconds since the epoch, years 1 to 9999. Moments are equal wherever they were noted.
+/// A point in time: seconds and nanoseconds since the epoch, years 1 to 9999. The offset does not matter for equality.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     /// Whole seconds since 1970-01-01T00:00:00Z.
     pub seconds: i64,
     /// 0 to 999,999,999.
     pub nanos: u32,
-    /// Seconds east of UTC of the place it was noted at: only its text shows it.
+    /// Offset from UTC in seconds; only the text form shows it.
     pub offset: i32,
 }
 
 impl Timestamp {
-    /// A moment noted in UTC; none outside of the years 1 to 9999.
+    /// A timestamp in UTC; `None` outside of the years 1 to 9999.
     pub fn utc(seconds: i64, nanos: u32) -> Option<Timestamp> {
         (SECONDS_MIN..=SECONDS_MAX).contains(&seconds).then_some(Timestamp { seconds, nanos, offset: 0 })
     }
 
-    /// The moment `nanos` later.
+    /// The timestamp `nanos` later.
     pub(crate) fn plus(self, nanos: i64) -> Option<Timestamp> {
         let total = i128::from(self.seconds)
             .saturating_mul(i128::from(NANOS_PER_SECOND))
@@ -45,7 +45,7 @@ impl Timestamp {
         Timestamp::utc(seconds, nanos).map(|moment| Timestamp { offset: self.offset, ..moment })
     }
 
-    /// The nanoseconds from `other` to this moment; none where they do not fit.
+    /// The nanoseconds from `other` to this timestamp; `None` if they do not fit.
     pub(crate) fn since(self, other: Timestamp) -> Option<i64> {
         let nanos = i128::from(self.seconds.saturating_sub(other.seconds))
             .saturating_mul(i128::from(NANOS_PER_SECOND))
@@ -87,7 +87,7 @@ impl Hash for Timestamp {
     }
 }
 
-/// A moment taken apart.
+/// The calendar parts of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) year: i64,
@@ -106,7 +106,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// `seconds` are of local time.
+    /// `seconds` are in local time.
     fn of(seconds: i64, nanos: u32) -> Parts {
         let days = seconds.div_euclid(SECONDS_PER_DAY);
         let second = seconds.rem_euclid(SECONDS_PER_DAY);
@@ -125,23 +125,23 @@ impl Parts {
     }
 }
 
-/// Why a text is no moment.
+/// Why a text is not a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadMoment {
-    /// It cannot be read.
+    /// It cannot be parsed.
     Unreadable,
     /// It is outside of the years 1 to 9999.
     OutOfRange,
 }
 
-/// Go's `time.Parse(time.RFC3339, text)`: one digit suffices for the hour, a comma may begin the fraction.
+/// Go's `time.Parse(time.RFC3339, text)`: the hour may have one digit, and the fraction may begin with a comma.
 pub(crate) fn parse(text: &str) -> Result<Timestamp, BadMoment> {
     let moment = Reader { rest: text }.date_time('T').ok_or(BadMoment::Unreadable)?;
     let in_range = (SECONDS_MIN..=SECONDS_MAX).contains(&moment.seconds);
     if in_range { Ok(moment) } else { Err(BadMoment::OutOfRange) }
 }
 
-/// What OpenAPI's formats `date-time` and `date` allow.
+/// Parses OpenAPI's formats `date-time` and `date`.
 pub(crate) fn parse_open(text: &str) -> Option<Timestamp> {
     let date = || {
         let mut reader = Reader { rest: text };
@@ -206,7 +206,7 @@ impl Reader<'_> {
         (value <= max).then_some(value)
     }
 
-    /// Digits after the ninth are read and left out.
+    /// Parses a fraction; digits after the ninth are dropped.
     fn fraction(&mut self) -> Option<u32> {
         let Some(digits) = self.rest.strip_prefix(['.', ',']) else { return Some(0) };
         let count = digits.bytes().take_while(u8::is_ascii_digit).count();

@@ -1,4 +1,4 @@
-//! The types that the checker reasons about.
+//! The types of the checker.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// A type of the language.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// Anything; checks are left to run time.
+    /// Any type; checked at run time.
     Dyn,
-    /// What `null` has.
+    /// The type of `null`.
     Null,
     /// `bool`
     Bool,
@@ -32,15 +32,15 @@ pub enum Type {
     List(Arc<Type>),
     /// `map(K, V)`
     Map(Arc<(Type, Type)>),
-    /// A type with fields, which a `shape::Provider` knows by this name.
+    /// A type with fields, which has this name in the `shape::Provider`.
     Object(Arc<str>),
-    /// A type without fields that functions work on: `kubernetes.URL`, `optional_type(T)`.
+    /// A type without fields that libraries implement: `kubernetes.URL`, `optional_type(T)`.
     Opaque(Arc<str>, Arc<[Type]>),
     /// A parameter of an overload: `T`.
     Param(Arc<str>),
-    /// What `type(x)` gives.
+    /// The type of `type(x)`.
     Type(Option<Arc<Type>>),
-    /// What could not be typed; reported once, accepted everywhere after.
+    /// The type of an expression with an error, which was reported; accepted everywhere.
     Error,
 }
 
@@ -63,7 +63,7 @@ impl Type {
         Type::Opaque(OPTIONAL.into(), [of].into())
     }
 
-    /// A type without parameters that functions work on.
+    /// A type without fields and parameters that libraries implement.
     pub fn opaque(name: &str) -> Type {
         Type::Opaque(name.into(), [].into())
     }
@@ -97,7 +97,7 @@ impl Type {
 }
 
 impl Type {
-    /// The name that a value of the type, or the type as a value, goes by at run time.
+    /// The name of the type at run time.
     pub fn runtime_name(&self) -> Arc<str> {
         match self {
             Type::Null => "null_type".into(),
@@ -113,7 +113,7 @@ impl Type {
     }
 }
 
-/// The form that messages of the checker use.
+/// The form in messages of the checker.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

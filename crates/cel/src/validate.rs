@@ -1,4 +1,4 @@
-//! Checks of a typed tree, after the checker: literals that functions would refuse at run time, and literals of mixed types.
+//! Validators that run after the checker: literals that functions would reject at run time, and literals of mixed types.
 
 use crate::ast::{Expr, ExprKind, Id, Literal, MapEntry};
 use crate::checker::is_exact;
@@ -9,10 +9,10 @@ use crate::regexp;
 use crate::types::{OPTIONAL, Type};
 use crate::value::{Text, Value};
 
-/// What Kubernetes lets look over every expression.
+/// The validators that Kubernetes uses for every expression.
 pub(crate) const KUBERNETES: &[Validator] = &[durations, timestamps, patterns, homogeneous_literals];
 
-/// Lets the environment's validators look over the tree.
+/// Runs the environment's validators.
 pub(crate) fn validate(checked: &Checked) -> Result<(), Issues> {
     let source = &checked.ast.source;
     let mut issues = Issues::new(source.text.clone());
@@ -35,7 +35,7 @@ fn timestamps(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
     first_literals(checked, "timestamp", report, |call, literal| runs(checked, call, literal));
 }
 
-/// `a.matches('(')`. In `matches(a, '(')` cel-go looks at the first argument too, which is not the pattern.
+/// `a.matches('(')`. For `matches(a, '(')` cel-go also checks the first argument, which is not the pattern.
 fn patterns(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
     first_literals(checked, "matches", report, |_, literal| match literal {
         Literal::String(pattern) => regexp::error(pattern).is_none(),
@@ -75,7 +75,7 @@ fn runs(checked: &Checked, call: &Expr, literal: &Literal) -> bool {
     (overload.run)(&[value]).is_ok()
 }
 
-/// `[1, 'a']`, `{'a': 1, 'b': 'c'}`, but within functions that take mixed lists.
+/// `[1, 'a']`, `{'a': 1, 'b': 'c'}`, except in functions that accept mixed lists.
 fn homogeneous_literals(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
     homogeneous(checked, &checked.ast.root, report);
 }
@@ -100,7 +100,7 @@ fn one_element_type(
 ) {
     let of = |(index, element): (usize, &Expr)| {
         let is_optional = optional.iter().any(|optional| *optional as usize == index);
-        (element.id, held(checked.type_of(element.id), is_optional).clone())
+        (element.id, optional_content(checked.type_of(element.id), is_optional).clone())
     };
     let mut types = elements.iter().enumerate().map(of);
     let Some((_, first)) = types.next() else { return };
@@ -112,21 +112,21 @@ fn one_element_type(
 fn one_entry_type(checked: &Checked, entries: &[MapEntry], report: &mut dyn FnMut(Id, String)) {
     let Some(first) = entries.first() else { return };
     let key = checked.type_of(first.key.id);
-    let value = held(checked.type_of(first.value.id), first.optional);
+    let value = optional_content(checked.type_of(first.value.id), first.optional);
     for entry in entries.iter().skip(1) {
         let found = checked.type_of(entry.key.id);
         if !is_exact(key, found) {
             report(entry.key.id, mismatch(key, found));
         }
-        let found = held(checked.type_of(entry.value.id), entry.optional);
+        let found = optional_content(checked.type_of(entry.value.id), entry.optional);
         if !is_exact(value, found) {
             report(entry.value.id, mismatch(value, found));
         }
     }
 }
 
-/// What an optional holds, where it is one.
-fn held(of: &Type, optional: bool) -> &Type {
+/// The type of an optional's value; any other type itself.
+fn optional_content(of: &Type, optional: bool) -> &Type {
     match of {
         Type::Opaque(name, params) if optional && &**name == OPTIONAL => params.first().unwrap_or(of),
         of => of,

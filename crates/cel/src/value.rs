@@ -1,4 +1,4 @@
-//! `Value`: what expressions compute with. Parts of a tree are borrowed, never copied.
+//! `Value`: the values of expressions. Parts of a tree are borrowed, never copied.
 
 use std::any::Any;
 use std::fmt;
@@ -38,7 +38,7 @@ pub enum Value<'a> {
     String(Text<'a>),
     /// `bytes`
     Bytes(Arc<[u8]>),
-    /// A moment.
+    /// A timestamp.
     Timestamp(Timestamp),
     /// Nanoseconds, as Go's `time.Duration`.
     Duration(i64),
@@ -60,26 +60,26 @@ pub enum Value<'a> {
 pub trait Opaque: Any + fmt::Debug + Send + Sync {
     /// Its type.
     fn cel_type(&self) -> Type;
-    /// `==` with another value. Most of cel-go's types answer "no such overload" for a value of another type.
+    /// `==` with another value. Most of cel-go's types return "no such overload" for a value of another type.
     fn equals(&self, other: &Value<'_>) -> Result<bool, EvalError>;
-    /// What the running cost takes for its size; 1 where it has none.
+    /// Its size for the running cost; 1 if it has none.
     fn size(&self) -> u64 {
         1
     }
-    /// For the library to get its own type back.
+    /// For downcasts to the library's own type.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// What went wrong while evaluating.
+/// Why an evaluation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
-    /// An error of the expression itself, in cel-go's words: `no such key: a`, `division by zero`.
+    /// An error of the expression itself, with cel-go's message: `no such key: a`, `division by zero`.
     #[error("{0}")]
     Failed(String),
-    /// No overload takes these arguments.
+    /// No overload accepts these arguments.
     #[error("no such overload")]
     NoSuchOverload,
-    /// The running cost went over its limit.
+    /// The running cost exceeded its limit.
     #[error("operation cancelled: actual cost limit exceeded")]
     CostLimit,
 }
@@ -97,7 +97,7 @@ impl<'a> Value<'a> {
         Value::List(List::Shared(elements.into()))
     }
 
-    /// A computed map; of two entries with one key the later counts.
+    /// A computed map; of two entries with the same key, the later one wins.
     pub fn map(entries: Vec<(Value<'a>, Value<'a>)>) -> Value<'a> {
         Value::Map(Map::of(entries))
     }
@@ -107,7 +107,7 @@ impl<'a> Value<'a> {
         Value::Optional(Some(Arc::new(value)))
     }
 
-    /// The type that `type(x)` gives: without the types of elements, keys and values.
+    /// The type that `type(x)` returns: without the types of elements, keys and values.
     pub fn cel_type(&self) -> Type {
         match self {
             Value::Null => Type::Null,
@@ -120,7 +120,7 @@ impl<'a> Value<'a> {
             Value::Timestamp(_) => Type::Timestamp,
             Value::Duration(_) => Type::Duration,
             Value::List(_) => Type::list(Type::Dyn),
-            // An object of a tree is a map while it runs, as in kube-apiserver.
+            // An object of a tree is a map at run time, as in kube-apiserver.
             Value::Map(_) | Value::Object(Object::Tree(..)) => Type::map(Type::Dyn, Type::Dyn),
             Value::Object(Object::Shared(name, _) | Object::Input(_, name)) => Type::Object(name.clone()),
             Value::Type(_) => Type::Type(None),
@@ -129,7 +129,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The name of the type at run time: what errors and `type(x) == y` go by.
+    /// The name of the type at run time, in errors and in `type(x) == y`.
     pub fn type_name(&self) -> Arc<str> {
         match self {
             Value::Null => "null_type".into(),
@@ -138,7 +138,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How many elements, entries, code points or bytes there are; 1 for what has no size.
+    /// The number of elements, entries, code points or bytes; 1 for a value without a size.
     pub fn size(&self) -> u64 {
         match self {
             Value::String(text) => text.size(),

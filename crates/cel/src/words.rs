@@ -1,6 +1,6 @@
-//! Words of the language that cannot be names.
+//! Keywords and reserved words of the language.
 
-/// Words that are kept for what the language may become.
+/// Words that are reserved for future use.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -21,15 +21,15 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// Words that mean something by themselves; the grammar does not take them for identifiers.
-const MEANINGFUL: [&str; 4] = ["true", "false", "null", "in"];
+/// Keywords, which the grammar does not accept as identifiers.
+const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
 
-/// Whether a word that reads like an identifier is no variable.
+/// Whether an identifier cannot be the name of a variable.
 pub(crate) fn is_reserved(word: &str) -> bool {
     RESERVED.contains(&word)
 }
 
 /// Whether a word cannot be the name of anything.
 pub fn is_keyword(word: &str) -> bool {
-    MEANINGFUL.contains(&word) || is_reserved(word)
+    KEYWORDS.contains(&word) || is_reserved(word)
 }

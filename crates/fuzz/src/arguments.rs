@@ -9,11 +9,11 @@ pub(crate) struct Arguments {
     pub(crate) target: &'static Target,
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
-    /// The input to repeat; else inputs are made up.
+    /// The input to repeat; otherwise inputs are generated.
     pub(crate) input: Option<PathBuf>,
-    /// Whether this process does the feeding, watched by another.
+    /// Whether this is the worker process, which a parent process supervises.
     pub(crate) is_worker: bool,
-    /// Where the worker writes what it is about to feed.
+    /// The file to which the worker writes the next input.
     pub(crate) scratch: Option<PathBuf>,
 }
 

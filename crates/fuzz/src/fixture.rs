@@ -1,4 +1,4 @@
-//! What inputs are made from: the schemas of the built-in kinds, and the bodies of the repository's transcripts.
+//! The sources of inputs: the schemas of the built-in kinds, and the bodies of the repository's transcripts.
 
 use pintle_kinds::builtin;
 use pintle_schema::{Arena, Schema, structural};
@@ -6,19 +6,19 @@ use pintle_value::{Value, json, yaml};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bodies beyond this are left out: mutations of small ones reach more in the same time.
+/// Larger bodies are skipped: mutations of small ones cover more in the same time.
 const BODY_BYTES_MAX: usize = 8 << 10;
 
-/// A kind and how its objects are typed.
+/// A kind and its schema.
 pub(crate) struct Kind {
-    /// `apps/v1 Deployment`: how inputs name it.
+    /// `apps/v1 Deployment`: its name in inputs.
     pub(crate) name: String,
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) schema: Schema,
 }
 
-/// All of it, made once.
+/// All sources, built once.
 pub(crate) struct Fixture {
     pub(crate) kinds: Vec<Kind>,
     /// Bodies that clients sent in the transcripts.
@@ -45,7 +45,7 @@ impl Fixture {
         Fixture { kinds, bodies }
     }
 
-    /// The kind that an input names; the first one for any other text.
+    /// The kind with this name; the first one for an unknown name.
     pub(crate) fn kind(&self, name: &[u8]) -> Option<&Kind> {
         self.kinds.iter().find(|kind| kind.name.as_bytes() == name).or_else(|| self.kinds.first())
     }
@@ -86,7 +86,7 @@ fn collect(folder: &Path, bodies: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// What follows the `>` lines of a step, up to its `<` line.
+/// The text after the `>` lines of a step, up to its `<` line.
 fn bodies_of(transcript: &str) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     let mut body: Option<Vec<&str>> = None;

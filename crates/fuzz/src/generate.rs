@@ -1,12 +1,12 @@
-//! Values made up along a schema: each is what a client might send, most of the time.
+//! Generates values for a schema that a client might send, most of the time.
 
 use crate::random::Random;
 use pintle_schema::{Arena, NodeId, Schema, Shape};
 use pintle_value::{Map, Str, Value};
 
-/// How deep made-up values go; types that nest freely end there.
+/// The deepest generated values; types that nest arbitrarily end there.
 const DEPTH_MAX: usize = 9;
-/// One in so many values is of some other type.
+/// One in this many values has another type.
 const WRONG_ONE_IN: usize = 150;
 
 pub(crate) const WORDS: &[&str] = &[
@@ -61,7 +61,7 @@ pub(crate) fn value(schema: &Schema, random: &mut Random) -> Value {
     Generator { arena: schema.arena(), random }.node(schema.root(), 0)
 }
 
-/// Any value at all.
+/// A random value of any type.
 pub(crate) fn any(random: &mut Random, depth: usize) -> Value {
     let kinds = if depth > 3 { 5 } else { 7 };
     match random.below(kinds) {
@@ -117,7 +117,7 @@ impl Generator<'_> {
                 Value::Object(Map::from_entries(entries.collect()).0)
             }
             Shape::Struct(known) => {
-                // Few of many fields, or objects would never end.
+                // Only few of many fields are set, otherwise objects would become too large.
                 let sparse = 2 + known.fields.len() / 6;
                 let mut entries = Vec::new();
                 for field in &known.fields {

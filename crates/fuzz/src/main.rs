@@ -1,8 +1,9 @@
-//! `fuzz`: feeds made-up and damaged inputs to the decoders, the patches, apply and expressions, for a time, from a seed.
+//! `fuzz`: tests the decoders, the patches, apply and expressions with generated and mutated inputs, for a given time and
+//! seed.
 //!
-//! There is no coverage to follow on stable Rust: inputs are made along the schemas of the built-in kinds and from
-//! the bodies of the transcripts, then changed. A finding is an input that breaks a law, panics, takes too long or
-//! too much memory, or ends the process; it is cut down, kept in a file, and printed with the command that repeats it.
+//! Stable Rust has no coverage feedback: inputs are generated from the schemas of the built-in kinds and from the bodies
+//! of the transcripts, then mutated. A finding is an input that violates a property, panics, takes too long or too much
+//! memory, or ends the process; it is reduced, saved to a file, and printed with the command that repeats it.
 
 mod arguments;
 mod fixture;
@@ -17,7 +18,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 fn say(line: &str) {
-    // Nobody reads on: nothing to do about it.
+    // An error of stdout is ignored.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 

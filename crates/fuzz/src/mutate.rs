@@ -1,13 +1,13 @@
-//! Changes to inputs: of bytes, of text, and of the tree that JSON is.
+//! Mutations of inputs: of bytes, of text, and of JSON trees.
 
 use crate::generate::{WORDS, any};
 use crate::random::Random;
 use pintle_value::{Map, Str, Value};
 
-/// No input grows beyond this: what is slow at this size is slow because of its form.
+/// The largest input: a case that is slow at this size is slow because of its form.
 pub(crate) const BYTES_MAX: usize = 64 << 10;
 
-/// Pieces that mean something to one of the formats.
+/// Tokens that have a meaning in one of the formats.
 const TOKENS: &[&[u8]] = &[
     b"{",
     b"}",
@@ -79,7 +79,7 @@ const TOKENS: &[&[u8]] = &[
     b"9999999999",
 ];
 
-/// Changes bytes in a few places.
+/// Mutates bytes in a few places.
 pub(crate) fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
     for _ in 0..=random.below(4) {
         let at = random.below(input.len() + 1);
@@ -115,7 +115,7 @@ pub(crate) fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
             }
             7 => input.truncate(at),
             _ if random.one_in(8) => {
-                // Much of the same: nesting, long strings, many items.
+                // Repeat a token: deep nesting, long strings, many items.
                 let token = random.pick(TOKENS).copied().unwrap_or_default();
                 let times = 1 << random.below(14);
                 input.splice(at..at, token.repeat(times));
@@ -126,7 +126,7 @@ pub(crate) fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
     input.truncate(BYTES_MAX);
 }
 
-/// Changes a tree in a few places.
+/// Mutates a tree in a few places.
 pub(crate) fn tree(random: &mut Random, value: &mut Value) {
     for _ in 0..=random.below(3) {
         change(random, value, 0);
@@ -201,7 +201,7 @@ fn change_items(random: &mut Random, items: &mut Vec<Value>) {
     }
 }
 
-/// Puts a value very deep down.
+/// Nests a value very deeply.
 fn nest(random: &mut Random, value: &mut Value) {
     for _ in 0..1 << random.below(14) {
         let inner = std::mem::take(value);

@@ -1,4 +1,4 @@
-//! Watching: the process that feeds may be ended by what it is fed.
+//! The parent process, which supervises the worker: an input may end the worker's process.
 
 use crate::arguments::Arguments;
 use crate::say;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// How long a single input may hold the worker before it is taken for one that never ends.
+/// How long a single input may take before it is considered endless.
 const STUCK: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Runs a worker and tells what became of it. Whether all went well.
+/// Runs a worker and reports its result; returns whether there was no finding.
 pub(crate) fn run(arguments: &Arguments) -> bool {
     let folder =
         std::env::temp_dir().join(format!("pintle-fuzz-{}-{}", arguments.target.name, std::process::id()));
@@ -35,12 +35,12 @@ pub(crate) fn run(arguments: &Arguments) -> bool {
     if clean {
         let _ = std::fs::remove_dir_all(&folder);
     } else {
-        tell(arguments, arguments.input.as_ref().unwrap_or(&scratch));
+        report(arguments, arguments.input.as_ref().unwrap_or(&scratch));
     }
     clean
 }
 
-/// How the worker ended; none if it was stuck.
+/// The exit status of the worker; `None` if it hangs.
 fn worker(arguments: &Arguments, scratch: &Path) -> Option<ExitStatus> {
     let mut command = Command::new(std::env::current_exe().ok()?);
     command.arg(arguments.target.name).arg("--worker").arg(scratch);
@@ -66,11 +66,11 @@ fn worker(arguments: &Arguments, scratch: &Path) -> Option<ExitStatus> {
     }
 }
 
-/// Shows a finding and how to see it again.
-fn tell(arguments: &Arguments, input: &PathBuf) {
-    const SHOWN_BYTES_MAX: usize = 2_000;
+/// Prints a finding and the command that repeats it.
+fn report(arguments: &Arguments, input: &PathBuf) {
+    const PRINTED_BYTES_MAX: usize = 2_000;
     let bytes = std::fs::read(input).unwrap_or_default();
-    let shown = String::from_utf8_lossy(bytes.get(..SHOWN_BYTES_MAX.min(bytes.len())).unwrap_or_default())
+    let shown = String::from_utf8_lossy(bytes.get(..PRINTED_BYTES_MAX.min(bytes.len())).unwrap_or_default())
         .into_owned();
     say(&format!("the input ({} bytes, parts separated by a record separator): {shown:?}", bytes.len()));
     say(&format!(

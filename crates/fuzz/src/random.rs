@@ -1,4 +1,4 @@
-//! Chance with a seed: the same inputs on every machine.
+//! A seeded random generator: the same inputs on every machine.
 
 /// SplitMix64.
 pub(crate) struct Random(u64);
@@ -16,22 +16,22 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to `bound`, which is left out; 0 for 0.
+    /// A number from 0 up to `bound`, exclusive; 0 for 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { (self.number() % bound as u64) as usize }
     }
 
-    /// True once in `n` times.
+    /// True with probability 1 in `n`.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these; none of nothing.
+    /// A random element; `None` if there are none.
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(self.below(from.len()))
     }
 
-    /// One of these words.
+    /// A random word.
     pub(crate) fn word(&mut self, from: &[&'static str]) -> &'static str {
         self.pick(from).copied().unwrap_or("")
     }

@@ -1,5 +1,5 @@
-//! Feeding: one process that feeds inputs until one is a finding. What it is about to feed it writes down first, so
-//! that its parent knows which one ended it.
+//! The worker process: runs inputs until one is a finding. It saves each input before running it, so that its parent
+//! knows which one ended it.
 
 use crate::arguments::Arguments;
 use crate::fixture::Fixture;
@@ -12,20 +12,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// An eighth of the stack of the server's own threads: what is too deep there is too deep here long before.
+/// An eighth of the stack of the server's threads: recursion that is too deep there fails here much earlier.
 const STACK_BYTES: usize = 8 << 20;
-/// More than any input needs, with the stacks of deep documents.
+/// More than any input needs, including the stacks for deep documents.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
-/// An input is at most 64 KiB a part: what takes longer takes more than its size.
+/// The time-out of an input of at most 64 KiB per part: more time means superlinear cost.
 const TIME_MAX: Duration = Duration::from_millis(400);
-/// How often an input that took too long is tried again: caches may have been cold.
+/// How often an input that took too long is repeated: caches may have been cold.
 const TRIES: usize = 3;
-/// How long a finding is cut down.
-const CUTTING_TIME: Duration = Duration::from_secs(20);
-/// Between the parts of an input in a file.
+/// How long a finding is reduced.
+const REDUCING_TIME: Duration = Duration::from_secs(20);
+/// Separates the parts of an input in a file.
 const SEPARATOR: &[u8] = b"\n\x1e\n";
 
-/// Feeds one input, or made-up ones for a time. Whether all went well.
+/// Runs one input, or generated ones for a time; returns whether there was no finding.
 pub(crate) fn run(arguments: &Arguments) -> bool {
     let limit = Rlimit { current: Some(MEMORY_BYTES_MAX), maximum: Some(MEMORY_BYTES_MAX) };
     let _ = setrlimit(Resource::As, limit);
@@ -42,7 +42,7 @@ fn feed(arguments: &Arguments) -> bool {
     let (target, Some(scratch)) = (arguments.target, arguments.scratch.as_deref()) else { return false };
     if let Some(path) = &arguments.input {
         let Some(input) = read(path) else { return false };
-        let outcome = fed(target, &fixture, &input);
+        let outcome = run_input(target, &fixture, &input);
         outcome.iter().for_each(|why| say(why));
         return outcome.is_none();
     }
@@ -57,9 +57,9 @@ fn feed(arguments: &Arguments) -> bool {
             note(notes, &input);
         }
         count += 1;
-        if let Some(why) = fed(target, &fixture, &input) {
-            let smaller = cut_down(target, &fixture, input);
-            let why = fed(target, &fixture, &smaller).unwrap_or(why);
+        if let Some(why) = run_input(target, &fixture, &input) {
+            let smaller = reduce(target, &fixture, input);
+            let why = run_input(target, &fixture, &smaller).unwrap_or(why);
             let _ = std::fs::write(scratch, smaller.join(SEPARATOR));
             say(&format!("{}: {why}", target.name));
             return false;
@@ -69,8 +69,8 @@ fn feed(arguments: &Arguments) -> bool {
     true
 }
 
-/// What is wrong with what came of an input.
-fn fed(target: &Target, fixture: &Fixture, input: &Input) -> Option<String> {
+/// Runs an input; returns what is wrong with its result.
+fn run_input(target: &Target, fixture: &Fixture, input: &Input) -> Option<String> {
     let mut fastest = Duration::MAX;
     for _ in 0..TRIES {
         let started = cpu_time();
@@ -103,7 +103,7 @@ fn note(notes: &mut std::fs::File, input: &Input) {
     let _ = written.and_then(|()| notes.set_len(bytes.len() as u64));
 }
 
-/// An input as a file has it.
+/// Reads an input from a file.
 fn read(path: &Path) -> Option<Input> {
     let bytes = std::fs::read(path).ok()?;
     let mut parts = Input::new();
@@ -116,9 +116,9 @@ fn read(path: &Path) -> Option<Input> {
     Some(parts)
 }
 
-/// Takes away from a finding as long as it stays one.
-fn cut_down(target: &Target, fixture: &Fixture, mut input: Input) -> Input {
-    let end = Instant::now() + CUTTING_TIME;
+/// Reduces a finding as long as it remains one.
+fn reduce(target: &Target, fixture: &Fixture, mut input: Input) -> Input {
+    let end = Instant::now() + REDUCING_TIME;
     let mut piece = input.iter().map(Vec::len).max().unwrap_or(0) / 2;
     while piece > 0 && Instant::now() < end {
         let mut cut = false;
@@ -129,7 +129,7 @@ fn cut_down(target: &Target, fixture: &Fixture, mut input: Input) -> Input {
                 if let Some(bytes) = smaller.get_mut(part) {
                     bytes.drain(at..(at + piece).min(bytes.len()));
                 }
-                if fed(target, fixture, &smaller).is_some() {
+                if run_input(target, fixture, &smaller).is_some() {
                     input = smaller;
                     cut = true;
                 } else {

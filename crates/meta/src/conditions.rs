@@ -1,4 +1,4 @@
-//! What is wrong with the `metav1.Condition`s of a status.
+//! Validates the `metav1.Condition`s of a status.
 
 use crate::field::Named;
 use crate::selector::label_validation::validate_label_name;
@@ -8,7 +8,7 @@ use pintle_value::{Path, Value};
 const REASON_BYTES_MAX: usize = 1024;
 const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 const REASON: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
-const REASON_WORDS: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
+const REASON_MESSAGE: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
 
 /// Checks conditions: each type once, and each complete.
 pub fn validate_conditions(conditions: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
@@ -57,7 +57,7 @@ fn validate_reason(reason: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     };
     if !fine {
         let examples = ["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
-        errors.invalid(path, reason, &names::regex_error(REASON_WORDS, REASON, &examples));
+        errors.invalid(path, reason, &names::regex_error(REASON_MESSAGE, REASON, &examples));
     }
     if reason.len() > REASON_BYTES_MAX {
         errors.too_long(path, REASON_BYTES_MAX);
@@ -87,7 +87,7 @@ mod tests {
                     .to_string(),
                 "c[1].observedGeneration: Invalid value: -1: must be greater than or equal to zero".to_string(),
                 "c[1].lastTransitionTime: Required value".to_string(),
-                format!("c[1].reason: Invalid value: \"1\": {REASON_WORDS}"),
+                format!("c[1].reason: Invalid value: \"1\": {REASON_MESSAGE}"),
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! Lengths of time: Go's `time.Duration` as text, and the ages that tables show.
+//! Durations: Go's `time.Duration` as text, and the ages in tables.
 
 use crate::time::{Timestamp, quote};
 use pintle_value::Str;
@@ -7,7 +7,7 @@ const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
-/// Why a text is no duration; Go's sentence.
+/// Why a text is not a duration. The message is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("time: {0}")]
 pub struct DurationError(String);
@@ -17,7 +17,7 @@ pub struct DurationError(String);
 pub struct GoDuration(pub i64);
 
 impl GoDuration {
-    /// Reads `1h30m`, `-1.5s`, `0`.
+    /// Parses `1h30m`, `-1.5s`, `0`.
     pub fn parse(text: &str) -> Result<Self, DurationError> {
         let invalid = || DurationError(format!("invalid duration {}", quote(text)));
         let negative = text.starts_with('-');
@@ -49,7 +49,7 @@ impl GoDuration {
     }
 }
 
-/// One number with its unit, and what follows it.
+/// Parses one number with its unit; also returns the rest.
 fn term<'a>(text: &str, rest: &'a str) -> Result<(u64, &'a str), DurationError> {
     let invalid = || DurationError(format!("invalid duration {}", quote(text)));
     let (whole, after) = digits(rest);
@@ -137,7 +137,7 @@ fn decimal(amount: u64, scale: u64) -> String {
     format!("{whole}.{rest:0width$}").trim_end_matches('0').to_string()
 }
 
-/// A duration in two or three significant figures, as tables show ages: `5m30s`, `3d4h`, `2y10d`.
+/// A duration in two or three significant figures, as tables print ages: `5m30s`, `3d4h`, `2y10d`.
 pub fn human(duration: GoDuration) -> Str {
     let seconds = duration.seconds();
     if seconds < -1 {
@@ -179,7 +179,7 @@ pub fn short_human(duration: GoDuration) -> Str {
     }
 }
 
-/// The age that a table shows for something made at `created`, a time as text; `<unknown>` where there is none.
+/// The age in a table of an object created at `created` (a time as text); `<unknown>` if there is none.
 pub fn age(created: &str, now: &Timestamp) -> Str {
     match Timestamp::parse(created) {
         Ok(time) if !time.is_zero() => human(GoDuration(now.nanos_since(&time))),

@@ -1,6 +1,6 @@
-//! Field errors: what is wrong with an object, where, in kube-apiserver's words.
+//! Field errors: what is wrong with an object and where, with kube-apiserver's messages.
 //!
-//! User mistakes accumulate here; the whole list becomes one 422 `Status`.
+//! Errors of the user accumulate here; the whole list becomes one 422 `Status`.
 
 use pintle_value::{Path, Str, Value, json};
 use std::collections::HashSet;
@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use pintle_value::quote::go_general;
 pub use pintle_value::quote::go_quoted as quoted;
 
-/// Most mistakes of one object that are listed. kube-apiserver lists all; an object of 3 MB can have millions, each of them hundreds of
-/// bytes long.
+/// The most errors that are listed for one object. kube-apiserver lists all; an object of 3 MB can have millions, each of
+/// them hundreds of bytes long.
 pub const ERRORS_MAX: usize = 10_000;
 
-/// What kind of mistake it is; decides the cause's reason and the opening words.
+/// The type of an error. It determines the reason of the cause and the start of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// No such value is known elsewhere.
+    /// The value refers to something that does not exist.
     NotFound,
     /// A value is missing.
     Required,
@@ -23,9 +23,9 @@ pub enum ErrorKind {
     Duplicate,
     /// The value does not follow the rules.
     Invalid,
-    /// The value is none of the allowed ones.
+    /// The value is not one of the allowed ones.
     NotSupported,
-    /// The value may be right, but not for this request.
+    /// The value may be valid, but not for this request.
     Forbidden,
     /// The text is too long.
     TooLong,
@@ -37,7 +37,7 @@ pub enum ErrorKind {
     TooFew,
     /// The value has the wrong type.
     TypeInvalid,
-    /// Something failed on our side while checking.
+    /// The check itself failed.
     Internal,
 }
 
@@ -77,10 +77,10 @@ impl ErrorKind {
     }
 }
 
-/// One mistake.
+/// One error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// What kind of mistake.
+    /// The type of the error.
     pub kind: ErrorKind,
     /// Path of the field, as text.
     pub field: Str,
@@ -88,23 +88,23 @@ pub struct FieldError {
     pub body: String,
 }
 
-/// All that is wrong with one object.
+/// All errors of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldErrors(pub Vec<FieldError>);
 
 impl FieldErrors {
-    /// Nothing wrong.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         FieldErrors(Vec::new())
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there is no error.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds an error whose message is `words: value: detail`, where `value` is already written as it shall appear.
-    /// What is wrong beyond [`ERRORS_MAX`] is left out.
+    /// Adds an error whose message is `words: value: detail`; `shown` is the value as it appears in the message. Errors
+    /// beyond [`ERRORS_MAX`] are dropped.
     pub fn push(&mut self, kind: ErrorKind, path: &Path<'_>, shown: Option<&str>, detail: &str) {
         if self.0.len() >= ERRORS_MAX {
             return;
@@ -146,8 +146,8 @@ impl FieldErrors {
         self.push(ErrorKind::Forbidden, path, None, detail);
     }
 
-    /// `Unsupported value: <value>: supported values: "a", "b"`; the values are shown in the given order
-    /// (kube-apiserver sorts them in most places: hand them over sorted there).
+    /// `Unsupported value: <value>: supported values: "a", "b"`, in the order given. kube-apiserver sorts the values in
+    /// most places; the caller must sort them there.
     pub fn not_supported(&mut self, path: &Path<'_>, value: impl ErrorText, supported: &[&str]) {
         let list = supported.iter().map(|s| quoted(s)).collect::<Vec<_>>().join(", ");
         let detail = if supported.is_empty() { String::new() } else { format!("supported values: {list}") };
@@ -159,7 +159,7 @@ impl FieldErrors {
         self.push(ErrorKind::TypeInvalid, path, Some(&value.error_text()), detail);
     }
 
-    /// `Too long: may not be more than N bytes` (kube-apiserver no longer shows the value itself)
+    /// `Too long: may not be more than N bytes`. kube-apiserver no longer prints the value itself.
     pub fn too_long(&mut self, path: &Path<'_>, max_bytes: usize) {
         let detail = format!("may not be more than {}", counted(max_bytes, "byte"));
         self.push(ErrorKind::TooLong, path, None, &detail);
@@ -194,7 +194,7 @@ impl FieldErrors {
         self.push(ErrorKind::Internal, path, None, detail);
     }
 
-    /// The errors as one sentence: alone, or as `[a, b]` without repetitions.
+    /// The errors as one text: the only error, or `[a, b]` without repetitions.
     pub fn sentence(&self) -> String {
         let mut seen = HashSet::with_capacity(self.0.len());
         let texts: Vec<String> =
@@ -213,7 +213,7 @@ impl std::fmt::Display for FieldError {
     }
 }
 
-/// How a bad value appears inside an error.
+/// A value that an error can quote.
 pub trait ErrorText {
     /// The text that appears in the message.
     fn error_text(&self) -> String;
@@ -229,7 +229,7 @@ pub fn is_print(c: char) -> bool {
     if c.is_ascii() {
         return c == ' ' || c.is_ascii_graphic();
     }
-    // The standard library escapes exactly the others; a leading letter keeps it from escaping combining marks.
+    // Rust's `escape_debug` escapes exactly the others; the leading letter keeps it from escaping combining marks.
     let pair = pintle_value::Str::from_iter(['a', c]);
     pair.escape_debug().count() == 2
 }
@@ -259,7 +259,7 @@ impl ErrorText for bool {
 }
 
 impl ErrorText for &Value {
-    /// Scalars as Go prints them, everything else as JSON; `null` as kube-apiserver's `null`.
+    /// Scalars as Go prints them, `null` as `null`, everything else as JSON.
     fn error_text(&self) -> String {
         match self {
             Value::String(s) => quoted(s),
@@ -273,7 +273,7 @@ impl ErrorText for &Value {
     }
 }
 
-/// A text of one of Go's named string types (enums, UIDs), which kube-apiserver shows as JSON.
+/// A text of one of Go's named string types (enums, UIDs), which kube-apiserver prints as JSON.
 pub struct Named<'a>(pub &'a str);
 
 impl ErrorText for Named<'_> {
@@ -285,7 +285,7 @@ impl ErrorText for Named<'_> {
 }
 
 impl ErrorText for &[Str] {
-    /// A list of strings as JSON; an empty one is taken for Go's nil.
+    /// A list of strings as JSON; an empty one is printed as Go's nil.
     fn error_text(&self) -> String {
         if self.is_empty() {
             return "null".to_string();
@@ -296,13 +296,13 @@ impl ErrorText for &[Str] {
 }
 
 impl ErrorText for Option<&Value> {
-    /// What is not there is shown as `null`.
+    /// A missing value is printed as `null`.
     fn error_text(&self) -> String {
         self.unwrap_or(&Value::Null).error_text()
     }
 }
 
-/// A text that is shown as it stands, without quotes.
+/// A text that is printed without quotes.
 pub struct Plain<'a>(pub &'a str);
 
 impl ErrorText for Plain<'_> {

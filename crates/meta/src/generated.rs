@@ -1,19 +1,19 @@
-//! Names and UIDs that the server makes up. Randomness is passed in.
+//! Generates names and UIDs. Random numbers are passed in.
 
 use pintle_value::Str;
 
-/// Letters of generated names: no vowels, so that no words come about.
+/// The letters of generated names: no vowels, so that they do not form words.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many letters a generated name gets.
 const SUFFIX_BYTES: usize = 5;
-/// How much of `generateName` is kept.
+/// How many bytes of `generateName` are used.
 pub const GENERATE_NAME_BYTES_MAX: usize = 63 - SUFFIX_BYTES;
-/// How many letters one random number gives.
+/// How many letters one random number yields.
 const LETTERS_PER_NUMBER: u32 = 12;
-/// How many numbers beyond one for each letter are drawn before a source is given up as broken.
+/// How many numbers beyond one per letter are drawn before the random source is considered broken.
 const SPARE_NUMBERS: usize = 64;
 
-/// `count` random letters as generated names end with them.
+/// `count` random letters, as in the suffix of generated names.
 pub fn letters(count: usize, random: &mut dyn FnMut() -> u64) -> Str {
     let mut out = Str::default();
     for _ in 0..count.saturating_add(SPARE_NUMBERS) {
@@ -22,7 +22,8 @@ pub fn letters(count: usize, random: &mut dyn FnMut() -> u64) -> Str {
             if out.len() >= count {
                 return out;
             }
-            // Five bits reach a little beyond the letters; those draws are dropped to keep the others equally likely.
+            // Five bits have more values than there are letters; those draws are dropped, so that all letters are
+            // equally likely.
             if let Some(letter) = LETTERS.get((bits & 31) as usize) {
                 out.push(char::from(*letter));
             }
@@ -32,7 +33,7 @@ pub fn letters(count: usize, random: &mut dyn FnMut() -> u64) -> Str {
     out
 }
 
-/// The name made of a `generateName`: its beginning and five random letters.
+/// Generates a name: the beginning of `generateName` and five random letters.
 pub fn name(base: &str, random: &mut dyn FnMut() -> u64) -> Str {
     let mut end = base.len().min(GENERATE_NAME_BYTES_MAX);
     while !base.is_char_boundary(end) {

@@ -18,7 +18,7 @@ impl GroupVersion {
         GroupVersion { group: group.into(), version: version.into() }
     }
 
-    /// Reads an `apiVersion`: `v1` or `apps/v1`. The error is kube-apiserver's sentence.
+    /// Parses an `apiVersion`: `v1` or `apps/v1`. The error is kube-apiserver's message.
     pub fn parse(api_version: &str) -> Result<Self, String> {
         if api_version.is_empty() || api_version == "/" {
             return Ok(GroupVersion::default());
@@ -41,7 +41,7 @@ impl fmt::Display for GroupVersion {
     }
 }
 
-/// A group and a kind, whatever the version.
+/// A group and a kind, without a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKind {
     /// API group; "" is the core group.
@@ -68,7 +68,7 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// A group and a plural resource name, whatever the version.
+/// A group and a plural resource name, without a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource {
     /// API group; "" is the core group.

@@ -1,7 +1,7 @@
-//! Names and other short texts: which are allowed, and kube-apiserver's words for those that are not.
+//! Validates names and other short texts, with kube-apiserver's messages.
 //!
-//! Every check returns the list of complaints about a text; an empty list means that the text is fine. The
-//! patterns that the complaints quote are matched by hand: they are few, small and on the path of every write.
+//! Every check returns a list of messages; it is empty if the text is valid. The regular expressions that the messages
+//! quote are matched by hand: they are few, small and on the path of every write.
 
 use crate::FieldErrors;
 use pintle_value::Path;
@@ -14,28 +14,28 @@ pub const DNS_SUBDOMAIN_BYTES_MAX: usize = 253;
 pub const LABEL_BYTES_MAX: usize = 63;
 /// Longest port name.
 pub const PORT_NAME_BYTES_MAX: usize = 15;
-/// Complaint about a negative number.
+/// The message for a negative number.
 pub const IS_NEGATIVE: &str = "must be greater than or equal to 0";
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
-const LABEL_WORDS: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
+const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
 const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-const SUBDOMAIN_WORDS: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
-const SUBDOMAIN_CASELESS_WORDS: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+const SUBDOMAIN_CASELESS_MESSAGE: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 const SUBDOMAIN_UNDERSCORE: &str = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
-const SUBDOMAIN_UNDERSCORE_WORDS: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character";
+const SUBDOMAIN_UNDERSCORE_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character";
 const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const LABEL_1035_WORDS: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
 const WILDCARD: &str = r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-const WILDCARD_WORDS: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
+const WILDCARD_MESSAGE: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
 const KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-const KEY_WORDS: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const KEY_MESSAGE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const KEY_EXAMPLES: [&str; 3] = ["MyName", "my.name", "123-abc"];
 const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
-const LABEL_VALUE_WORDS: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const HTTP_PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
 
-/// A check of names: takes the name and whether it is only the beginning of one (`generateName`).
+/// A check of names. Its arguments are the name and whether that is only a prefix (`generateName`).
 pub type NameCheck = fn(&str, bool) -> Vec<String>;
 
 /// `must be no more than N characters`
@@ -116,7 +116,7 @@ fn label_complaint(text: &str) -> String {
     if matches_subdomain(text) {
         "must not contain dots".to_string()
     } else {
-        regex_error(LABEL_WORDS, LABEL, &["my-name", "123-abc"])
+        regex_error(LABEL_MESSAGE, LABEL, &["my-name", "123-abc"])
     }
 }
 
@@ -131,7 +131,7 @@ fn subdomain(text: &str, too_long: fn(usize) -> String) -> Vec<String> {
         errors.push(too_long(DNS_SUBDOMAIN_BYTES_MAX));
     }
     if !matches_subdomain(text) {
-        errors.push(regex_error(SUBDOMAIN_WORDS, SUBDOMAIN, &["example.com"]));
+        errors.push(regex_error(SUBDOMAIN_MESSAGE, SUBDOMAIN, &["example.com"]));
     }
     errors
 }
@@ -143,7 +143,7 @@ pub fn is_dns1123_subdomain_caseless(text: &str) -> Vec<String> {
         errors.push(max_bytes_error(DNS_SUBDOMAIN_BYTES_MAX));
     }
     if !matches_subdomain(&text.to_ascii_lowercase()) {
-        errors.push(regex_error(SUBDOMAIN_CASELESS_WORDS, SUBDOMAIN, &["Example.com"]));
+        errors.push(regex_error(SUBDOMAIN_CASELESS_MESSAGE, SUBDOMAIN, &["Example.com"]));
     }
     errors
 }
@@ -155,12 +155,12 @@ pub fn is_dns1123_subdomain_with_underscore(text: &str) -> Vec<String> {
         errors.push(max_len_error(DNS_SUBDOMAIN_BYTES_MAX));
     }
     if !matches_subdomain_underscore(text) {
-        errors.push(regex_error(SUBDOMAIN_UNDERSCORE_WORDS, SUBDOMAIN_UNDERSCORE, &["example.com"]));
+        errors.push(regex_error(SUBDOMAIN_UNDERSCORE_MESSAGE, SUBDOMAIN_UNDERSCORE, &["example.com"]));
     }
     errors
 }
 
-/// A DNS-1035 label, as services have it.
+/// A DNS-1035 label, the rule for names of services.
 pub fn is_dns1035_label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > DNS_LABEL_BYTES_MAX {
@@ -179,48 +179,48 @@ pub fn is_wildcard_dns1123_subdomain(text: &str) -> Vec<String> {
         errors.push(max_len_error(DNS_SUBDOMAIN_BYTES_MAX));
     }
     if !text.strip_prefix("*.").is_some_and(matches_subdomain) {
-        errors.push(regex_error(WILDCARD_WORDS, WILDCARD, &["*.example.com"]));
+        errors.push(regex_error(WILDCARD_MESSAGE, WILDCARD, &["*.example.com"]));
     }
     errors
 }
 
-/// What a name will look like once a suffix follows its trailing dash. kube-apiserver drops the byte before
-/// the dash too; so do we.
+/// The name as it will be after a suffix is appended to its trailing dash. Like kube-apiserver, drops the byte before the
+/// dash too.
 fn masked(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
     if !prefix || name.len() <= 1 || !name.ends_with('-') {
         return name.into();
     }
     match name.get(..name.len().saturating_sub(2)) {
         Some(head) => format!("{head}a").into(),
-        // The cut fell inside a character, which no name check accepts anyway.
+        // The cut is inside a character, which no name check accepts anyway.
         None => name.into(),
     }
 }
 
-/// Name check: a DNS subdomain, as most kinds have it.
+/// Name check: a DNS subdomain, the rule of most kinds.
 pub fn dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
     is_dns1123_subdomain(&masked(name, prefix))
 }
 
-/// Name check: a DNS label, as namespaces have it.
+/// Name check: a DNS label, the rule of namespaces.
 pub fn dns_label(name: &str, prefix: bool) -> Vec<String> {
     is_dns1123_label(&masked(name, prefix))
 }
 
-/// Name check: a DNS-1035 label, as services have it.
+/// Name check: a DNS-1035 label, the rule of services.
 pub fn dns1035_label(name: &str, prefix: bool) -> Vec<String> {
     is_dns1035_label(&masked(name, prefix))
 }
 
-/// The error of client-go for a name that cannot be part of a URL. kube-apiserver's admission plugins look up missing objects
-/// with a client, so users see it.
+/// client-go's error for a name that cannot be part of a URL. kube-apiserver's admission plugins look up missing objects
+/// with a client, so users receive it.
 pub fn client_lookup_error(name: &str) -> Option<String> {
     let why = path_segment_name(name, false);
     (!why.is_empty())
         .then(|| format!("invalid resource name {}: [{}]", crate::field::quoted(name), why.join(" ")))
 }
 
-/// Name check: anything that can be one segment of a URL path, as RBAC kinds have it.
+/// Name check: anything that can be one segment of a URL path, the rule of RBAC kinds.
 pub fn path_segment_name(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
@@ -243,7 +243,7 @@ pub fn is_qualified_name(key: &str) -> Vec<String> {
             name
         }
         _ => {
-            let pattern = regex_error(KEY_WORDS, KEY, &KEY_EXAMPLES);
+            let pattern = regex_error(KEY_MESSAGE, KEY, &KEY_EXAMPLES);
             return vec![format!(
                 "a valid label key {pattern} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )];
@@ -255,7 +255,7 @@ pub fn is_qualified_name(key: &str) -> Vec<String> {
         errors.push(format!("name part {}", max_bytes_error(LABEL_BYTES_MAX)));
     }
     if !matches_key(name) {
-        errors.push(format!("name part {}", regex_error(KEY_WORDS, KEY, &KEY_EXAMPLES)));
+        errors.push(format!("name part {}", regex_error(KEY_MESSAGE, KEY, &KEY_EXAMPLES)));
     }
     errors
 }
@@ -267,7 +267,7 @@ pub fn is_label_value(value: &str) -> Vec<String> {
         errors.push(max_bytes_error(LABEL_BYTES_MAX));
     }
     if !value.is_empty() && !matches_key(value) {
-        errors.push(regex_error(LABEL_VALUE_WORDS, LABEL_VALUE, &["MyValue", "my_value", "12345"]));
+        errors.push(regex_error(LABEL_VALUE_MESSAGE, LABEL_VALUE, &["MyValue", "my_value", "12345"]));
     }
     errors
 }
@@ -322,7 +322,7 @@ pub fn domain_prefixed_path(path: &Path<'_>, text: &str, errors: &mut FieldError
     }
 }
 
-/// A label key whose prefix is not optional.
+/// A label key whose prefix is required.
 pub fn domain_prefixed_key(path: &Path<'_>, key: &str, errors: &mut FieldErrors) {
     if key.is_empty() {
         return errors.required(path, "");
@@ -448,7 +448,7 @@ pub fn is_config_map_key(key: &str) -> Vec<String> {
     errors
 }
 
-/// A whole decimal number written as a human would: no leading zeros, no plus sign.
+/// A whole decimal number without leading zeros and plus sign.
 pub fn is_decimal_integer(text: &str) -> Vec<String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let fine = text == "0" || (consists_of(digits, |b| b.is_ascii_digit()) && !digits.starts_with('0'));
@@ -481,18 +481,18 @@ mod tests {
         for (check, name, expected) in [
             (is_dns1123_label as fn(&str) -> Vec<String>, "a-b", ""),
             (is_dns1123_label, "a.b", "must not contain dots"),
-            (is_dns1123_label, "A", LABEL_WORDS),
-            (is_dns1123_label, "", LABEL_WORDS),
+            (is_dns1123_label, "A", LABEL_MESSAGE),
+            (is_dns1123_label, "", LABEL_MESSAGE),
             (is_dns1123_subdomain, "a.b-c.0", ""),
-            (is_dns1123_subdomain, "a..b", SUBDOMAIN_WORDS),
-            (is_dns1123_subdomain, "a-", SUBDOMAIN_WORDS),
+            (is_dns1123_subdomain, "a..b", SUBDOMAIN_MESSAGE),
+            (is_dns1123_subdomain, "a-", SUBDOMAIN_MESSAGE),
             (is_dns1123_subdomain, &long, "must be no more than 253 characters"),
             (is_dns1123_subdomain_with_underscore, "_a.b_c", ""),
             (is_dns1123_subdomain_caseless, "CSI.example.Com", ""),
             (is_dns1035_label, "0a", LABEL_1035_WORDS),
             (is_dns1035_label, "a0", ""),
             (is_wildcard_dns1123_subdomain, "*.a.b", ""),
-            (is_wildcard_dns1123_subdomain, "*.*.b", WILDCARD_WORDS),
+            (is_wildcard_dns1123_subdomain, "*.*.b", WILDCARD_MESSAGE),
         ] {
             assert_eq!(first_words(&check(name)), expected, "{name}");
         }
@@ -526,8 +526,8 @@ mod tests {
 
     #[test]
     fn keys_and_values_of_labels() {
-        let key = format!("name part {KEY_WORDS}");
-        let prefix = format!("prefix part {SUBDOMAIN_WORDS}");
+        let key = format!("name part {KEY_MESSAGE}");
+        let prefix = format!("prefix part {SUBDOMAIN_MESSAGE}");
         for (name, expected) in [
             ("simple", String::new()),
             ("1.2.3.4/5678", String::new()),
@@ -535,7 +535,7 @@ mod tests {
             ("Example.com/abc", prefix),
             ("example.com/", format!("name part must be non-empty; {key}")),
             ("/simple", "prefix part must be non-empty".to_string()),
-            ("only/one/slash", format!("a valid label key {KEY_WORDS}")),
+            ("only/one/slash", format!("a valid label key {KEY_MESSAGE}")),
             (&"a".repeat(64), "name part must be no more than 63 bytes".to_string()),
         ] {
             assert_eq!(first_words(&is_qualified_name(name)), expected, "{name}");

@@ -1,11 +1,11 @@
-//! IP addresses and CIDRs in objects: old fields read them loosely, new fields only in their canonical form.
+//! IP addresses and CIDRs in objects: old fields parse them leniently, new fields accept only the canonical form.
 
 use crate::FieldErrors;
 use crate::field::quoted;
 use pintle_value::Path;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Numbers beyond this are no part of an address.
+/// Larger numbers cannot be part of an address.
 const NUMBER_MAX: u32 = 0x00ff_ffff;
 
 /// An address and the length of its prefix.
@@ -44,7 +44,7 @@ impl Cidr {
     }
 }
 
-/// Go writes an IPv4 address within IPv6 as the IPv4 address that it is.
+/// Go writes an IPv4-mapped IPv6 address as IPv4.
 fn with_bits(address: IpAddr, bits: u8) -> String {
     match mapped(address) {
         Some(v4) => format!("{v4}/{}", bits.saturating_sub(96)),
@@ -64,7 +64,7 @@ pub fn ip_text(address: IpAddr) -> String {
     mapped(address).map_or_else(|| address.to_string(), |v4| v4.to_string())
 }
 
-/// Reads an address as old versions of Go did: leading zeros do not matter.
+/// Parses an address as old versions of Go did: leading zeros are allowed.
 pub fn parse_ip_sloppy(text: &str) -> Option<IpAddr> {
     match text.find(['.', ':']).and_then(|at| text.as_bytes().get(at)) {
         Some(b'.') => sloppy_v4(text).map(IpAddr::V4),
@@ -73,7 +73,7 @@ pub fn parse_ip_sloppy(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Reads a CIDR as old versions of Go did.
+/// Parses a CIDR as old versions of Go did.
 pub fn parse_cidr_sloppy(text: &str) -> Option<Cidr> {
     let (address, bits) = text.split_once('/')?;
     let address = sloppy_v4(address).map(IpAddr::V4).or_else(|| sloppy_v6(address).map(IpAddr::V6))?;
@@ -100,7 +100,7 @@ fn sloppy_v4(text: &str) -> Option<Ipv4Addr> {
     }
 }
 
-/// The groups of one side of `::`, an IPv4 address counting as two.
+/// Parses the groups of one side of `::`; an IPv4 address counts as two.
 fn sloppy_groups(text: &str) -> Option<Vec<u16>> {
     let mut out = Vec::new();
     if text.is_empty() {
@@ -123,7 +123,7 @@ fn sloppy_v6(text: &str) -> Option<Ipv6Addr> {
         None => sloppy_groups(text)?,
         Some((head, tail)) => {
             let (head, tail) = (sloppy_groups(head)?, sloppy_groups(tail)?);
-            // The gap must stand for at least one group.
+            // `::` stands for at least one group.
             let gap = 8usize.checked_sub(head.len().saturating_add(tail.len())).filter(|g| *g > 0)?;
             [head, vec![0; gap], tail].concat()
         }
@@ -149,7 +149,7 @@ fn parse_ip(path: &Path<'_>, value: &str, strict: bool, errors: &mut FieldErrors
     None
 }
 
-/// Checks an address of an old field. Values of the old object may stay.
+/// Checks an address of an old field. Values that the old object has are accepted.
 pub fn validate_ip_legacy(
     path: &Path<'_>,
     value: &str,
@@ -175,7 +175,7 @@ fn must_be(path: &Path<'_>, value: &str, canonical: &str, errors: &mut FieldErro
     }
 }
 
-/// Reads a CIDR as Go's `netip` does: no leading zeros.
+/// Parses a CIDR as Go's `netip` does: no leading zeros.
 fn parse_prefix(text: &str) -> Option<Cidr> {
     let (address, bits) = text.rsplit_once('/')?;
     let canonical = bits == "0" || !bits.starts_with('0');
@@ -204,7 +204,7 @@ fn parse_cidr(path: &Path<'_>, value: &str, strict: bool, errors: &mut FieldErro
     None
 }
 
-/// Checks a CIDR of an old field. Values of the old object may stay.
+/// Checks a CIDR of an old field. Values that the old object has are accepted.
 pub fn validate_cidr_legacy(
     path: &Path<'_>,
     value: &str,

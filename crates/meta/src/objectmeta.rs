@@ -1,4 +1,4 @@
-//! What is wrong with the metadata of an object, on creation and on update, in kube-apiserver's order and words.
+//! Validates the metadata of an object on creation and on update, with kube-apiserver's order and messages.
 
 use crate::field::{ErrorText, Named, Plain, is_print, quoted};
 use crate::selector::label_validation::validate_labels;
@@ -6,9 +6,9 @@ use crate::{FieldErrors, GroupVersion, names};
 use pintle_value::{Map, Path, Str, Value};
 use std::collections::HashSet;
 
-/// Complaint about a field that must stay as it is.
+/// The message for a field that must not change.
 pub const IMMUTABLE: &str = "field is immutable";
-/// How much annotations may hold together, keys and values.
+/// The limit of all annotations together, keys and values.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 /// How long the name of a field manager may be.
 pub const FIELD_MANAGER_BYTES_MAX: usize = 128;
@@ -20,7 +20,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizers without a domain that the core kinds allow.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 
-/// Checks the metadata of a new object, whose name has been generated if it had to be.
+/// Checks the metadata of a new object, after its name was generated.
 pub fn validate_create(
     meta: &Value,
     namespaced: bool,
@@ -43,7 +43,7 @@ pub fn validate_create(
     validate_common(meta, namespaced, path, errors);
 }
 
-/// Checks the metadata of a new object of a kind that judges only the final name, never `generateName`.
+/// Checks the metadata of a new object of a kind that validates only the final name, never `generateName`.
 pub fn validate_create_final_name(
     meta: &Value,
     namespaced: bool,
@@ -97,7 +97,7 @@ fn validate_common(meta: &Value, namespaced: bool, path: &Path<'_>, errors: &mut
     validate_managed_fields(meta.items_at(&["managedFields"]), &path.field("managedFields"), errors);
 }
 
-/// Checks that an update leaves alone what it must, and what it wrote.
+/// Checks that an update does not change immutable metadata, and validates what it changes.
 pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if old.get("deletionTimestamp").is_some_and(|t| !t.is_null()) {
         let (new, old) = (texts_at(new, "finalizers"), texts_at(old, "finalizers"));
@@ -128,7 +128,7 @@ pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut F
     validate_managed_fields(new.items_at(&["managedFields"]), &path.field("managedFields"), errors);
 }
 
-/// Checks that a field is as it was; not there and `null` are the same.
+/// Checks that a field is unchanged; missing and `null` are the same.
 pub fn validate_immutable(
     new: Option<&Value>,
     old: Option<&Value>,
@@ -152,11 +152,11 @@ fn texts_at(meta: &Value, field: &str) -> Vec<Str> {
     meta.items_at(&[field]).iter().map(|v| Str::from(v.as_str().unwrap_or(""))).collect()
 }
 
-/// Checks keys of annotations, and their size altogether.
+/// Checks the keys of annotations, and their total size.
 pub fn validate_annotations(annotations: Option<&Map>, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut size = 0_usize;
     for (key, value) in annotations.iter().flat_map(|a| a.iter()) {
-        // Case does not matter in annotations.
+        // Annotation keys may have capitals.
         for complaint in names::is_qualified_name(&key.to_lowercase()) {
             errors.invalid(path, key, &complaint);
         }
@@ -227,7 +227,7 @@ fn owner_error_text(reference: &Value) -> String {
     out
 }
 
-/// Checks the name of a finalizer as all kinds want it.
+/// Checks the name of a finalizer by the rules of all kinds.
 pub fn validate_finalizer_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     for complaint in names::is_qualified_name(name) {
         errors.invalid(path, name, &complaint);

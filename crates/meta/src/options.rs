@@ -1,5 +1,5 @@
-//! The options of requests: read from the query or a body, given defaults and checked, with the `Status` that
-//! kube-apiserver answers when they are wrong.
+//! The options of requests: parsed from the query or a body, defaulted and validated, with the `Status` that
+//! kube-apiserver returns for invalid ones.
 
 mod delete;
 mod list;
@@ -18,7 +18,7 @@ use pintle_value::{Path, Str};
 pub struct Query<'a>(pub &'a [(String, String)]);
 
 impl<'a> Query<'a> {
-    /// The first value of a parameter; later ones do not count.
+    /// The first value of a parameter; later ones are ignored.
     pub fn first(&self, name: &str) -> Option<&'a str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -33,7 +33,7 @@ impl<'a> Query<'a> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| Str::from(value)).collect()
     }
 
-    /// A switch: everything but `0` and `false` turns it on, even nothing at all.
+    /// A boolean: everything but `0` and `false` is true, even an empty value.
     pub fn switch(&self, name: &str) -> Option<bool> {
         self.first(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
@@ -45,10 +45,10 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What happens to fields that the kind does not have.
+/// How fields that the kind does not have are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// They are dropped in silence.
+    /// They are dropped without a warning.
     Ignore,
     /// They are dropped with a warning.
     #[default]
@@ -58,7 +58,7 @@ pub enum FieldValidation {
 }
 
 impl FieldValidation {
-    /// The name that requests know it by.
+    /// The value of the query parameter.
     pub fn name(self) -> &'static str {
         match self {
             FieldValidation::Ignore => "Ignore",
@@ -71,25 +71,25 @@ impl FieldValidation {
 /// Options of a get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetOptions {
-    /// The version to read at least; "" is the newest.
+    /// The minimum version; "" is the newest.
     pub resource_version: Str,
 }
 
 impl GetOptions {
-    /// Reads them from the query; nothing in them can be wrong yet.
+    /// Reads them from the query; their values are validated later.
     pub fn from_query(query: Query<'_>) -> Self {
         GetOptions { resource_version: query.text("resourceVersion").into() }
     }
 }
 
-/// Options of a create, an update or a patch, as far as all have them.
+/// The options that creates, updates and patches share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether nothing shall be stored.
+    /// Whether the write is a dry run, which stores nothing.
     pub dry_run: bool,
-    /// Who manages the fields that are written; "" is told from the user agent.
+    /// The manager of the fields that are written; if "", it is derived from the user agent.
     pub field_manager: Str,
-    /// What happens to unknown fields, if the client says so.
+    /// How unknown fields are handled, if the client specifies it.
     pub field_validation: Option<FieldValidation>,
 }
 
@@ -101,9 +101,9 @@ pub type UpdateOptions = WriteOptions;
 /// Options of a patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchOptions {
-    /// What all writes have.
+    /// The options that all writes share.
     pub write: WriteOptions,
-    /// Whether an apply takes fields over from others.
+    /// Whether an apply takes over fields that other managers own.
     pub force: bool,
 }
 
@@ -124,7 +124,7 @@ impl WriteOptions {
 }
 
 impl PatchOptions {
-    /// Reads and checks the options of a patch; an apply has rules of its own.
+    /// Reads and checks the options of a patch; an apply has additional rules.
     pub fn from_query(query: Query<'_>, apply: bool) -> Result<Self, Status> {
         let mut errors = FieldErrors::new();
         let force = query.switch("force");
@@ -178,7 +178,7 @@ fn field_validation(text: &str, errors: &mut FieldErrors) -> Option<FieldValidat
     }
 }
 
-/// How much of an object stands in a row of a table.
+/// How much of the object a row of a table includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Nothing.

@@ -1,14 +1,14 @@
-//! Resource versions and continue tokens: their text, and what is answered when it is wrong or too old.
+//! Resource versions and continue tokens: parsing, encoding, and the errors for invalid or expired ones.
 
 use crate::{Cause, FieldErrors, GroupKind, GroupResource, Status, strconv};
 use pintle_value::base64::{self, CorruptInput};
 use pintle_value::{Path, Value, json};
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
-/// The version in a token that goes on at the newest state.
+/// The version in a token that continues at the newest state.
 pub const NEWEST: i64 = -1;
 
-/// Reads a resource version; "" and "0" are zero.
+/// Parses a resource version; "" and "0" are zero.
 pub fn parse(text: &str) -> Result<u64, FieldErrors> {
     if text.is_empty() || text == "0" {
         return Ok(0);
@@ -20,17 +20,17 @@ pub fn parse(text: &str) -> Result<u64, FieldErrors> {
     })
 }
 
-/// Reads the resource version of a list.
+/// Parses the resource version of a list.
 pub fn parse_for_list(text: &str) -> Result<u64, Status> {
     parse(text).map_err(|e| Status::bad_request(format!("invalid resource version: {}", e.sentence())))
 }
 
-/// Reads the resource version of a get or a watch. kube-apiserver lets this error escape without a code of its own.
+/// Parses the resource version of a get or a watch. kube-apiserver returns this error without a proper code.
 pub fn parse_for_get(text: &str) -> Result<u64, Status> {
     parse(text).map_err(|e| Status::unclassified(e.sentence()))
 }
 
-/// Reads the `metadata.resourceVersion` of an object that is written; "" and "0" are none.
+/// Parses the `metadata.resourceVersion` of an object in a write; "" and "0" mean none.
 pub fn parse_of_object(text: &str) -> Result<u64, Status> {
     if text.is_empty() || text == "0" {
         return Ok(0);
@@ -38,7 +38,7 @@ pub fn parse_of_object(text: &str) -> Result<u64, Status> {
     strconv::parse_uint(text).map_err(|e| Status::unclassified(e.to_string()))
 }
 
-/// 422 for an update without version of a kind that wants one.
+/// 422 for an update without a version, for a kind that requires one.
 pub fn version_required(resource: &GroupResource, name: &str) -> Status {
     let mut errors = FieldErrors::new();
     let metadata = Path::of("metadata");
@@ -47,7 +47,7 @@ pub fn version_required(resource: &GroupResource, name: &str) -> Status {
     Status::invalid(&kind, name, &errors)
 }
 
-/// 504 for a version that has not come yet.
+/// 504 for a version that the server has not reached yet.
 pub fn too_large(wanted: u64, current: u64, retry_seconds: i32) -> Status {
     let message = format!("Too large resource version: {wanted}, current: {current}");
     let mut status = Status::timeout(&message, retry_seconds);
@@ -59,22 +59,22 @@ pub fn too_large(wanted: u64, current: u64, retry_seconds: i32) -> Status {
     status
 }
 
-/// 410 for a watch from before what the cache remembers.
+/// 410 for a watch from a version before the events in the cache.
 pub fn too_old(wanted: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {wanted} ({oldest})"))
 }
 
-/// 410 for a list at a version that is gone.
+/// 410 for a list at a version that was compacted.
 pub fn expired_list() -> Status {
     Status::expired("The resourceVersion for the provided list is too old.")
 }
 
-/// 410 for a watch at a version that is gone.
+/// 410 for a watch at a version that was compacted.
 pub fn expired_watch() -> Status {
     Status::expired("The resourceVersion for the provided watch is too old.")
 }
 
-/// 410 for a continued list whose version is gone, with a token that goes on at the newest state.
+/// 410 for a continued list whose version was compacted, with a token that continues at the newest state.
 pub fn expired_continue(start: &str) -> Status {
     let mut status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
@@ -83,19 +83,19 @@ pub fn expired_continue(start: &str) -> Status {
     status
 }
 
-/// Where a list goes on.
+/// Where a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// The version of the list; [`NEWEST`] for whatever is there.
+    /// The version of the list; [`NEWEST`] for the current state.
     pub version: i64,
     /// The first key of the next chunk, relative to the list: `ns/name\0`.
     pub start: String,
 }
 
-/// Why a text is no continue token.
+/// Why a text is not a continue token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueError {
-    /// It cannot be read.
+    /// It cannot be decoded.
     #[error("continue key is not valid: {0}")]
     Unreadable(String),
     /// It has no version.
@@ -104,7 +104,7 @@ pub enum ContinueError {
     /// It has no key.
     #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
     NoStart,
-    /// It is of another kind of server.
+    /// It has an unknown format.
     #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     OtherVersion(String),
 }
@@ -118,7 +118,7 @@ impl ContinueToken {
         base64::encode_url(&out)
     }
 
-    /// Reads a token. The key that it holds cannot climb out of the list.
+    /// Decodes a token. Its key cannot point outside the list.
     pub fn decode(text: &str) -> Result<Self, ContinueError> {
         let unreadable = |why: &dyn std::fmt::Display| ContinueError::Unreadable(why.to_string());
         let bytes = decode_url(text).map_err(|e| unreadable(&e))?;
@@ -148,7 +148,7 @@ impl ContinueToken {
         Ok(ContinueToken { version, start: relative.to_string() })
     }
 
-    /// Reads the token of a list that may also name a version.
+    /// Decodes the token of a list, which must not specify a resource version too.
     pub fn decode_for_list(text: &str, resource_version: &str) -> Result<Self, Status> {
         let token = ContinueToken::decode(text)
             .map_err(|e| Status::bad_request(format!("invalid continue token: {e}")))?;
@@ -161,7 +161,7 @@ impl ContinueToken {
     }
 }
 
-/// Reads base64 in the alphabet for URLs and without padding, with Go's idea of where it goes wrong.
+/// Decodes base64 with the URL alphabet and without padding. Errors have Go's positions.
 fn decode_url(text: &str) -> Result<Vec<u8>, CorruptInput> {
     let mut standard = String::with_capacity(text.len().saturating_add(2));
     for (at, b) in text.bytes().enumerate() {

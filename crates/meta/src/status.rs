@@ -1,11 +1,11 @@
-//! `Status`: the one place that knows codes, reasons and the sentences of errors.
+//! `Status`: the one place that knows the codes, reasons and messages of errors.
 
 mod errors;
 
 use crate::GroupResource;
 use pintle_value::{Map, Str, Value};
 
-/// The least code of an error.
+/// The lowest code of an error.
 const BAD_REQUEST: u16 = 400;
 
 /// Why a request failed, in one word.
@@ -35,7 +35,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The word in the answer; "" for `Unknown`.
+    /// The reason as in the response; "" for `Unknown`.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Unknown => "",
@@ -65,11 +65,11 @@ impl Reason {
 /// One cause within `details`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cause {
-    /// Machine-readable word.
+    /// The machine-readable reason.
     pub reason: Str,
-    /// Sentence.
+    /// The message for people.
     pub message: String,
-    /// Field it is about.
+    /// The field with the error.
     pub field: Str,
 }
 
@@ -91,33 +91,33 @@ impl Details {
     }
 }
 
-/// An answer that is no object: every error, and the success of a deletion.
+/// A response that is not an object: every error, and the success of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
     /// HTTP status code.
     pub code: u16,
-    /// Why, in one word.
+    /// The machine-readable reason.
     pub reason: Reason,
-    /// Why, in a sentence.
+    /// The message for people.
     pub message: String,
-    /// What it is about.
+    /// The object of the request and the causes.
     pub details: Box<Details>,
-    /// `metadata.continue`, where an expired list can be taken up again.
+    /// `metadata.continue`: the token with which an expired list can be continued.
     pub continue_token: String,
-    /// Whether this is no error.
+    /// Whether this is a success.
     pub success: bool,
-    /// Whether `details` are written even when empty, as some errors do.
+    /// Whether `details` are written even when empty, as for some errors.
     pub empty_details: bool,
-    /// Whether its code is written even though it is no error.
+    /// Whether the code is written even for a success.
     pub tells_code: bool,
-    /// Warnings that go beside it, in headers.
+    /// Warnings that are sent as headers.
     pub warnings: Vec<String>,
-    /// The reason of a status that others made, where it is none of the API's own.
+    /// The reason of a status that another server made, if it is not one of the API's own.
     pub other_reason: Str,
 }
 
 impl Status {
-    /// An error of this code, reason and message, without details.
+    /// Creates an error without details.
     pub fn new(code: u16, reason: Reason, message: impl Into<String>) -> Self {
         Status {
             code,
@@ -133,13 +133,13 @@ impl Status {
         }
     }
 
-    /// The same with warnings before those it has.
+    /// Adds warnings before the existing ones.
     pub fn with_warnings(mut self, mut warnings: Vec<String>) -> Self {
         warnings.append(&mut self.warnings);
         Status { warnings, ..self }
     }
 
-    /// Makes it a refusal for one of the reasons that a policy can name, with the code of that.
+    /// Makes it a rejection with one of the reasons that a policy can specify, and the code of that reason.
     pub fn refuse_for(&mut self, reason: Reason) {
         self.reason = reason;
         self.code = match reason {
@@ -150,7 +150,7 @@ impl Status {
         };
     }
 
-    /// `Success`, as a finished deletion answers it.
+    /// `Success`, the response to a completed deletion.
     pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Self {
         let details = Details {
             name: name.into(),
@@ -173,13 +173,13 @@ impl Status {
         }
     }
 
-    /// `Success`, as the deletion of an object answers that nobody could read.
+    /// `Success`, the response to the deletion of an object that could not be decoded.
     pub fn deleted_unread(kind: &str, name: &str) -> Self {
         let resource = GroupResource { group: Str::default(), resource: kind.into() };
         Status { tells_code: true, ..Status::deleted(&resource, name, "") }
     }
 
-    /// The code that is written; 0 where none is.
+    /// The code that is written; 0 if none is.
     pub fn written_code(&self) -> u16 {
         if self.success && !self.tells_code { 0 } else { self.code }
     }
@@ -210,12 +210,12 @@ impl Status {
         Value::Object(out)
     }
 
-    /// The reason in one word; "" where there is none.
+    /// The reason as text; "" if there is none.
     pub fn reason_text(&self) -> &str {
         if self.other_reason.is_empty() { self.reason.as_str() } else { &self.other_reason }
     }
 
-    /// The error that a `v1.Status` of somebody else tells of. Its code is that of an error.
+    /// Converts a `v1.Status` of another server to an error. Its code is always one of an error.
     pub fn from_value(tree: &Value) -> Self {
         let code = tree.get("code").and_then(Value::as_int).unwrap_or(0);
         let code = u16::try_from(code).unwrap_or(u16::MAX).max(BAD_REQUEST);

@@ -1,24 +1,24 @@
-//! Numbers as Go's `strconv` reads them, with its errors.
+//! Parses numbers as Go's `strconv` does, with its errors.
 
 use crate::field::quoted;
 
-/// Why a text is no number.
+/// Why a text is not a number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NumberError {
     /// It has other characters than digits.
     #[error("strconv.{function}: parsing {}: invalid syntax", quoted(.text))]
     Syntax {
-        /// The function of Go that reads such numbers.
+        /// Go's function for such numbers.
         function: &'static str,
-        /// What was read.
+        /// The input.
         text: String,
     },
     /// It does not fit 64 bits.
     #[error("strconv.{function}: parsing {}: value out of range", quoted(.text))]
     Range {
-        /// The function of Go that reads such numbers.
+        /// Go's function for such numbers.
         function: &'static str,
-        /// What was read.
+        /// The input.
         text: String,
     },
 }
@@ -51,7 +51,7 @@ fn magnitude(digits: &str, text: &str, function: &'static str) -> Result<u64, Nu
         if !b.is_ascii_digit() {
             return Err(syntax());
         }
-        // Go stops at the first digit too many, so what follows it is not looked at.
+        // Go stops at the first digit that overflows, so it reports a range error even if invalid characters follow.
         number = number
             .checked_mul(10)
             .and_then(|n| n.checked_add(u64::from(b.saturating_sub(b'0'))))

@@ -1,5 +1,5 @@
-//! Points in time as `metav1.Time` and `metav1.MicroTime` read and write them, with the errors of Go's
-//! `time.Parse`. There is no clock here: whoever needs the present passes it in.
+//! Points in time: `metav1.Time` and `metav1.MicroTime` as text, with the errors of Go's `time.Parse`. This module reads
+//! no clock: callers pass the current time.
 
 use pintle_value::calendar::{date_of, days_in, days_to};
 use pintle_value::{Str, Value};
@@ -11,7 +11,7 @@ const ZERO_SECONDS: i64 = -62_135_596_800;
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const LAYOUT_MICRO: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// Why a text is no time; the sentence of Go's `time.Parse`.
+/// Why a text is not a time. The message is that of Go's `time.Parse`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TimeError(String);
@@ -31,12 +31,12 @@ impl Timestamp {
         Timestamp { seconds, nanos: 0 }
     }
 
-    /// Reads RFC 3339 with or without a fraction, as `metav1.Time` does.
+    /// Parses RFC 3339 with or without a fraction, as `metav1.Time` does.
     pub fn parse(text: &str) -> Result<Self, TimeError> {
         Parser { value: text, rest: text, layout: LAYOUT, micro: false }.run()
     }
 
-    /// Reads RFC 3339 with exactly six digits of a fraction, as `metav1.MicroTime` does.
+    /// Parses RFC 3339 with a fraction of exactly six digits, as `metav1.MicroTime` does.
     pub fn parse_micro(text: &str) -> Result<Self, TimeError> {
         Parser { value: text, rest: text, layout: LAYOUT_MICRO, micro: true }.run()
     }
@@ -56,12 +56,12 @@ impl Timestamp {
         self.format(Some(self.nanos / 1000))
     }
 
-    /// How `metav1.Time` stands in an object: text in whole seconds, or `null` for the zero time.
+    /// The value of a `metav1.Time` in an object: text in whole seconds, or `null` for the zero time.
     pub fn to_value(&self) -> Value {
         if self.is_zero() { Value::Null } else { self.rfc3339().into() }
     }
 
-    /// How `metav1.MicroTime` stands in an object.
+    /// The value of a `metav1.MicroTime` in an object.
     pub fn to_value_micro(&self) -> Value {
         if self.is_zero() { Value::Null } else { self.rfc3339_micro().into() }
     }
@@ -94,7 +94,7 @@ impl std::fmt::Display for Timestamp {
     }
 }
 
-/// Go's quoting within time errors: bytes outside printable ASCII as `\xNN`.
+/// Quotes as Go's time errors do: bytes outside printable ASCII as `\xNN`.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::from('"');
     for b in text.bytes() {
@@ -111,7 +111,7 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
-/// Walks along the text element by element, as `time.Parse` walks along its layout.
+/// Parses a text element by element in the order of the layout, as `time.Parse` does.
 struct Parser<'a> {
     value: &'a str,
     rest: &'a str,
@@ -176,7 +176,7 @@ impl Parser<'_> {
         Ok(digits.iter().fold(0_i64, |year, digit| year.saturating_mul(10).saturating_add(*digit)))
     }
 
-    /// Two digits, or one where the layout allows it.
+    /// Parses two digits, or one if the layout allows it.
     fn number(
         &mut self,
         element: &str,
@@ -202,7 +202,7 @@ impl Parser<'_> {
         Err(self.complaint(&format!(": {name} out of range")))
     }
 
-    /// A fraction of any length, if there is one. Digits beyond nanoseconds are dropped.
+    /// Parses a fraction of any length, if there is one. Digits beyond nanoseconds are dropped.
     fn any_digits(&mut self) -> u32 {
         if !self.rest.starts_with(['.', ',']) || self.digit(1).is_none() {
             return 0;
@@ -223,13 +223,13 @@ impl Parser<'_> {
         let digits = self.rest.get(1..ELEMENT.len()).filter(|_| self.rest.starts_with(['.', ',']));
         let micros = digits.and_then(|d| d.parse::<i32>().ok()).ok_or_else(|| self.bad(ELEMENT))?;
         self.take(ELEMENT.len());
-        // Go reads a signed number here; a negative one is out of range.
+        // Go parses a signed number here; a negative one is out of range.
         u32::try_from(micros)
             .map(|m| m.saturating_mul(1000))
             .map_err(|_| self.complaint(": fractional second out of range"))
     }
 
-    /// `Z`, or an offset in seconds.
+    /// Parses `Z`, or an offset in seconds.
     fn zone(&mut self) -> Result<i64, TimeError> {
         const ELEMENT: &str = "Z07:00";
         if let Some(rest) = self.rest.strip_prefix('Z') {
@@ -248,7 +248,7 @@ impl Parser<'_> {
             Some(b'-') => -1,
             _ => return Err(self.bad(ELEMENT)),
         };
-        // Offsets of exactly 24 hours or 60 minutes occur in the wild and are let through.
+        // Go accepts offsets of exactly 24 hours or 60 minutes, because they occur in practice.
         if minutes > 60 {
             return Err(self.complaint(": time zone offset minute out of range"));
         }

@@ -3,7 +3,7 @@
 use crate::{Arena, ListKind, NodeId, Shape};
 use pintle_value::{Str, Value};
 
-/// A value and what it was.
+/// A value and its old value.
 #[derive(Clone, Copy)]
 pub(crate) struct Pair<'a> {
     pub(crate) node: NodeId,
@@ -11,7 +11,7 @@ pub(crate) struct Pair<'a> {
     pub(crate) old: &'a Value,
 }
 
-/// What is known about the old state of a value.
+/// The old state of a value, as far as it is known.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Correlation<'a> {
     /// Its old value, if it can be correlated.

@@ -10,8 +10,8 @@ pub mod rules;
 pub mod structural;
 pub mod typed;
 
-/// Turns an untyped tree from a client into a tree of the schema. Unknown fields are dropped and collected; empty lists
-/// and maps of Go types stay, so that defaulting sees them, until the tree is normalized.
+/// Converts an untyped tree from a client to a tree of the schema. Unknown fields are dropped and collected. Empty lists
+/// and maps of Go types remain until the tree is normalized, so that defaulting sees them.
 pub fn decode(
     schema: &Schema,
     tree: pintle_value::Value,
@@ -24,7 +24,7 @@ pub fn decode(
     }
 }
 
-/// Like `decode`, for the result of an apply. Custom resources keep unknown fields and disallowed nulls for validation,
+/// Like `decode`, for the result of an apply. Custom resources retain unknown fields and disallowed nulls for validation,
 /// until they are coerced.
 pub fn decode_applied(
     schema: &Schema,
@@ -37,7 +37,7 @@ pub fn decode_applied(
     }
 }
 
-/// Drops what an apply left in a custom resource: unknown fields, and disallowed nulls.
+/// Removes the unknown fields and disallowed nulls that an apply left in a custom resource.
 pub fn coerce(schema: &Schema, tree: &mut pintle_value::Value) {
     if schema.validates_objects() {
         structural::coerce(schema, tree);

@@ -11,18 +11,18 @@ pub struct NodeId(pub u32);
 /// All nodes of a set of schemas. The built-in types share one arena, each custom resource version has its own.
 #[derive(Debug, Default)]
 pub struct Arena {
-    /// Nodes that come first and are shared with other arenas.
+    /// The first nodes, which are shared with other arenas.
     base: Option<Arc<Arena>>,
     base_len: usize,
     nodes: Vec<Node>,
     /// For each node of a sealed arena, whether a `RawExtension` is at or below it.
     raw: Vec<bool>,
-    /// The same of bytes.
+    /// The same for bytes.
     bytes: Vec<bool>,
 }
 
 impl Arena {
-    /// An arena that begins with the nodes of another one.
+    /// Creates an arena that begins with the nodes of another one.
     pub fn on(base: Arc<Arena>) -> Arena {
         Arena {
             base_len: base.base_len.saturating_add(base.nodes.len()),
@@ -33,7 +33,7 @@ impl Arena {
         }
     }
 
-    /// Gives back room that no node takes.
+    /// Frees unused capacity.
     pub fn shrink(&mut self) {
         self.nodes.shrink_to_fit();
     }
@@ -124,7 +124,8 @@ impl Arena {
         }
     }
 
-    /// Copies a part of another arena, with its structs written by name as custom resources are.
+    /// Copies a part of another arena. Its structs become structs of a custom resource, whose fields are written in order
+    /// of name.
     pub fn graft(&mut self, from: &Arena, id: NodeId) -> NodeId {
         let mut node = from.node(id).clone();
         match &mut node.shape {
@@ -142,7 +143,7 @@ impl Arena {
         self.push(node)
     }
 
-    /// The node `id`, which is none of the base, while the arena is being built.
+    /// The node `id`, which must not be one of the base, while the arena is being built.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
         &mut self.nodes[(id.0 as usize).wrapping_sub(self.base_len)]
@@ -156,7 +157,7 @@ pub struct Schema(Making);
 #[derive(Clone, Debug)]
 enum Making {
     Done(Compiled),
-    /// Compiled on first use: most of many definitions are never used.
+    /// Compiled on first use: of many definitions, most are never used.
     Later(Arc<LazyLock<Compiled, Make>>),
 }
 
@@ -170,12 +171,12 @@ struct Compiled {
 }
 
 impl Schema {
-    /// The schema that begins at `root`.
+    /// Creates the schema that begins at `root`.
     pub fn new(arena: Arc<Arena>, root: NodeId) -> Self {
         Schema(Making::Done(Compiled { arena, root, rules: None }))
     }
 
-    /// A schema that `make` compiles when it is first looked at.
+    /// A schema that `make` compiles on first use.
     pub fn later(make: impl FnOnce() -> Schema + Send + Sync + 'static) -> Self {
         let make: Make = Box::new(move || make().compiled().clone());
         Schema(Making::Later(Arc::new(LazyLock::new(make))))
@@ -199,7 +200,7 @@ impl Schema {
         self.compiled().rules.as_deref()
     }
 
-    /// The arena, for walks by id.
+    /// The arena, for access by id.
     pub fn arena(&self) -> &Arena {
         &self.compiled().arena
     }
@@ -214,18 +215,18 @@ impl Schema {
         Schema::new(Arc::clone(&self.compiled().arena), id)
     }
 
-    /// Whether the schema is that of a Go type of kube-apiserver. The functions below name what follows from that.
+    /// Whether this is the schema of a Go type of kube-apiserver. The functions below name the consequences.
     fn has_go_type(&self) -> bool {
         matches!(&self.node().shape, Shape::Struct(s) if !s.go_name.is_empty())
     }
 
-    /// Whether the type is compiled into kube-apiserver, which then has names, printers and rules of its own for it.
+    /// Whether the type is compiled into kube-apiserver, which has its own names, printers and rules for it.
     pub fn is_built_in(&self) -> bool {
         self.has_go_type()
     }
 
-    /// Whether documents are decoded into a Go struct, with its zero values and error texts. The documents of custom
-    /// resources stay maps.
+    /// Whether documents are decoded into a Go struct, with its zero values and error messages. The documents of custom
+    /// resources are maps.
     pub fn decodes_into_go_struct(&self) -> bool {
         self.has_go_type()
     }
@@ -240,13 +241,13 @@ impl Schema {
         !self.has_go_type()
     }
 
-    /// Whether any version converts to any other by way of an internal version, for which the storage version stands
-    /// here.
+    /// Whether any version converts to any other through an internal version. Here the storage version takes the role of
+    /// the internal one.
     pub fn converts_through_internal_version(&self) -> bool {
         self.has_go_type()
     }
 
-    /// Whether some part is a `RawExtension`, whose text matters.
+    /// Whether some part is a `RawExtension`, of which the exact text matters.
     pub fn has_raw(&self) -> bool {
         self.arena().reaches_raw(self.root())
     }
@@ -258,34 +259,34 @@ impl Schema {
     }
 }
 
-/// What is known of one value.
+/// The schema of one value.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its form.
+    /// Its type.
     pub shape: Shape,
     /// The Go type kube-apiserver decodes it into (`int32`, `v1.PodSpec`, `[]v1.Container`), for error texts.
     /// Empty for custom resources.
     pub go: Str,
-    /// What it is when it is left out: schema defaults of custom resources; `+default` markers of built-ins,
-    /// which also complete the keys of list entries.
+    /// The default: schema defaults of custom resources; `+default` markers of built-in types, which also complete the
+    /// keys of list entries.
     pub default: Option<Value>,
-    /// Whether `null` is a value of its own (custom resources).
+    /// Whether `null` is a valid value (custom resources).
     pub nullable: bool,
-    /// Whether unknown fields below are kept (`x-kubernetes-preserve-unknown-fields`).
+    /// Whether unknown fields below are preserved (`x-kubernetes-preserve-unknown-fields`).
     pub preserve_unknown: bool,
     /// Whether the value is a whole object with kind, apiVersion and metadata (`x-kubernetes-embedded-resource`).
     pub embedded: bool,
-    /// For the few built-in types of shape `Any` that are a JSON schema or something else.
+    /// Set for the few built-in types of shape `Any` that are a JSON schema or an alternative to one.
     pub choice: Option<Choice>,
     /// Whether protobuf nests the list in a message of its own (named list types such as `ExtraValue`).
     pub wrapped: bool,
-    /// What values must be like (custom resources).
+    /// The value validations (custom resources).
     pub checks: Option<Box<Checks>>,
-    /// The type that a custom resource's schema names; "integer,string" for either, "" for none.
+    /// The `type` in the schema of a custom resource; "integer,string" for either, "" for none.
     pub type_name: Str,
-    /// The node of the metadata of a whole object, which is checked by rules of its own.
+    /// The node of the metadata of a whole object, which has its own validation.
     pub metadata: Option<NodeId>,
-    /// What the schema of a custom resource says of its metadata.
+    /// The metadata in the schema of a custom resource.
     pub metadata_rules: Option<NodeId>,
 }
 
@@ -315,16 +316,16 @@ pub struct Checks {
     pub not: Option<NodeId>,
 }
 
-/// A value that is a JSON schema or something else, told apart by its JSON type.
+/// A value that is a JSON schema or an alternative to one; its JSON type distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The node of the JSON schema.
     pub props: NodeId,
-    /// What it may be instead.
+    /// The alternative.
     pub other: Other,
 }
 
-/// What may stand in place of a JSON schema.
+/// The alternatives to a JSON schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
     /// A list of JSON schemas (`items`).
@@ -336,12 +337,12 @@ pub enum Other {
 }
 
 impl Node {
-    /// Whether Go holds the bytes of the request here, whatever they say.
+    /// Whether Go stores the raw bytes of the request here.
     pub fn is_raw_extension(&self) -> bool {
         matches!(self.shape, Shape::Any) && self.go.ends_with("RawExtension")
     }
 
-    /// A node of this shape with nothing else known.
+    /// A node of this shape without further properties.
     pub fn of(shape: Shape) -> Self {
         Node {
             shape,
@@ -360,7 +361,7 @@ impl Node {
     }
 }
 
-/// The form of a value.
+/// The type of a value.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// Any JSON: raw extensions, schemaless parts.
@@ -395,7 +396,7 @@ pub enum Shape {
         /// How lists are merged.
         kind: ListKind,
     },
-    /// A map with free keys.
+    /// A map with arbitrary keys.
     Map {
         /// Schema of each value.
         value: NodeId,
@@ -407,7 +408,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Whether Go holds it in a struct, which `omitempty` never leaves out.
+    /// Whether Go represents it as a struct, which `omitempty` never omits.
     pub fn is_go_struct(&self) -> bool {
         use Shape::{Any, Duration, IntOrString, MicroTime, Quantity, Struct, Time};
         matches!(self, Any | Duration | IntOrString | MicroTime | Quantity | Struct(_) | Time)
@@ -446,11 +447,11 @@ pub struct Struct {
     pub inlined: Box<[Inlined]>,
     /// The members in order of their protobuf numbers.
     pub wire: Box<[Wire]>,
-    /// Positions of the fields that are written even when they are unset; see [`Arena::seal`].
+    /// Indices of the fields that are written even when they are unset; see [`Arena::seal`].
     pub always: Box<[u16]>,
     /// How it is merged.
     pub kind: MapKind,
-    /// Go's name of the struct without its package (`PodSpec`), for error texts.
+    /// Go's name of the struct without its package (`PodSpec`), for error messages.
     pub go_name: Str,
 }
 
@@ -484,12 +485,12 @@ impl Struct {
     }
 }
 
-/// A Go struct whose fields JSON shows as fields of the struct around it, while protobuf nests it.
+/// A Go struct whose fields are members of the surrounding object in JSON, while protobuf nests it.
 #[derive(Clone, Debug)]
 pub struct Inlined {
-    /// Name of the Go field that embeds it, for error texts.
+    /// Name of the Go field that embeds it, for error messages.
     pub go_name: Str,
-    /// Its own node; its fields are also fields of the struct around it.
+    /// Its own node; its fields are also fields of the surrounding struct.
     pub node: NodeId,
 }
 
@@ -498,11 +499,11 @@ pub struct Inlined {
 pub struct Wire {
     /// Its number.
     pub number: u32,
-    /// What it holds.
+    /// Its content.
     pub member: Member,
 }
 
-/// What a member of a protobuf message holds.
+/// The content of a member of a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
     /// A field, by its position in `Struct::fields`.
@@ -518,24 +519,24 @@ pub struct Field {
     pub name: Str,
     /// Schema of its value.
     pub node: NodeId,
-    /// Whether Go holds a pointer: unset and zero are different things.
+    /// Whether Go has a pointer, so that unset and zero are different.
     pub pointer: bool,
-    /// When the field is left out of what is written.
+    /// When the field is omitted from the output.
     pub omit: Omit,
     /// Whether a custom resource must have it.
     pub required: bool,
-    /// Protobuf number; 0 where it has none.
+    /// Protobuf number; 0 if it has none.
     pub proto: u32,
-    /// Position in `Struct::inlined` plus one, when it belongs to an inlined struct; 0 otherwise.
+    /// Index into `Struct::inlined` plus one if it belongs to an inlined struct; 0 otherwise.
     pub inline: u8,
-    /// Its place in `Struct::order`.
+    /// Its index in `Struct::order`.
     pub rank: u16,
     /// How a strategic merge patch treats it.
     pub patch: Patch,
 }
 
 impl Field {
-    /// An optional field about which nothing else is known.
+    /// An optional field without further properties.
     pub fn new(name: &str, node: NodeId) -> Self {
         Field {
             name: Str::from(name),
@@ -560,7 +561,7 @@ impl Field {
     }
 }
 
-/// When a field is left out of what is written.
+/// When a field is omitted from the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Omit {
     /// Never: its zero value is written (`""`, `0`, `null` for lists, maps and pointers, `{}` for structs).
@@ -578,7 +579,7 @@ pub struct Patch {
     pub merge: bool,
     /// Objects are replaced, not merged.
     pub replace: bool,
-    /// Only the keys of the patch are kept (`retainKeys`).
+    /// Only the keys of the patch remain (`retainKeys`).
     pub retain_keys: bool,
     /// Items are merged by this key; "" merges primitive items.
     pub key: Str,

@@ -1,5 +1,5 @@
-//! `x-kubernetes-validations`: the rules of a custom resource's schema, compiled against the shapes of its data,
-//! priced, and run.
+//! `x-kubernetes-validations`: compiles the rules of a custom resource's schema against the shapes of its data, estimates
+//! their cost, and evaluates them.
 
 mod compile;
 mod escape;
@@ -16,9 +16,9 @@ pub use scope::{Scope, has_rules};
 pub use shape::{REQUEST_BYTES_MAX, cardinality_max, shape};
 pub use validate::{Before, Outcome, validate, validate_strictly};
 
-/// What one evaluation of an expression may cost.
+/// The cost limit of one evaluation of an expression.
 pub const CALL_COST_MAX: u64 = 1_000_000;
-/// What all rules may cost for one request.
+/// The cost limit of all rules for one request.
 pub const REQUEST_BUDGET: i64 = 10_000_000;
-/// The longest message that an expression may make.
+/// The longest result of a message expression.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;

@@ -1,4 +1,4 @@
-//! Custom resources' schemas: compiled from a definition, they prune, default and validate plain JSON trees.
+//! Schemas of custom resources: compiled from a definition, they prune, default and validate plain JSON trees.
 
 mod compile;
 mod decode;

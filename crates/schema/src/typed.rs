@@ -1,7 +1,7 @@
-//! Trees as Go would hold them: an untyped tree becomes the canonical one of its type, or an error in Go's words.
+//! Trees of Go types: converts an untyped tree to the canonical one of its type, with the errors of Go's JSON decoder.
 //!
-//! A canonical tree has what `json.Marshal` of the Go value would write: no unknown fields, no empty
-//! `omitempty` fields, zero values where a field is always written, quantities and times in their one form.
+//! A canonical tree has what `json.Marshal` of the Go value would write: no unknown fields, no empty `omitempty` fields,
+//! zero values of fields that are always written, quantities and times in their canonical form.
 
 mod cbor;
 mod decode;

@@ -1,6 +1,6 @@
-//! The Gregorian calendar without an end in either direction: dates and days counted from 1970-01-01.
+//! The proleptic Gregorian calendar for any year: dates as days since 1970-01-01 and back.
 
-/// Year, month and day of a day.
+/// Returns the year, month and day of a day.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "callers count days and years within the seconds of an i64"
@@ -18,7 +18,7 @@ pub fn date_of(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The day of a date.
+/// Returns the day of a date.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "callers count days and years within the seconds of an i64"
@@ -32,7 +32,7 @@ pub fn days_to(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// How many days a month has.
+/// Returns how many days a month has.
 pub fn days_in(year: i64, month: i64) -> i64 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,

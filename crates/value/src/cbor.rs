@@ -1,4 +1,5 @@
-//! CBOR in the profile of Kubernetes: strings are byte strings, keys are sorted, and nothing that JSON cannot say.
+//! CBOR in the profile of Kubernetes: strings are byte strings, keys are sorted, and only values that JSON can express
+//! are allowed.
 
 mod decode;
 mod encode;
@@ -16,7 +17,7 @@ pub use encode::{
 pub use item::{Form, Item};
 pub use unknown::unknown_field_index;
 
-/// What every document begins with: the head of the tag that says "this is CBOR".
+/// The prefix of every document: the head of the tag for self-described CBOR.
 pub const SELF_DESCRIBED: [u8; 3] = [0xd9, 0xd9, 0xf7];
 
 /// How deep arrays, maps and tags may nest.
@@ -28,7 +29,7 @@ const ARRAY_ITEMS_MAX: u64 = 2_147_483_647;
 /// How many pairs a map may have.
 const MAP_PAIRS_MAX: u64 = 2_097_152;
 
-/// Why bytes could not be decoded. Its text is the one kube-apiserver shows.
+/// Why bytes could not be decoded. The message is kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct DecodeError(Box<Detail>);
@@ -42,12 +43,12 @@ struct Detail {
 }
 
 impl DecodeError {
-    /// Bytes that are not even CBOR, or not of this profile.
+    /// An error for bytes that are not CBOR, or not of this profile.
     fn malformed(message: impl Into<Box<str>>) -> Self {
         DecodeError(Box::new(Detail { message: message.into(), malformed: true, field: None }))
     }
 
-    /// CBOR that does not make an object.
+    /// An error for well-formed CBOR that is not an object.
     fn invalid(message: impl Into<Box<str>>) -> Self {
         DecodeError(Box::new(Detail { message: message.into(), malformed: false, field: None }))
     }
@@ -61,13 +62,13 @@ impl DecodeError {
         &self.0.message
     }
 
-    /// Whether the bytes as a whole are not well-formed, so that not even the kind of the object can be told.
+    /// Whether the bytes as a whole are not well-formed, so that not even the kind of the object can be determined.
     pub fn is_malformed(&self) -> bool {
         self.0.malformed
     }
 
-    /// For a value of a type that does not fit: the member of the outermost object it is in. Where that object
-    /// is a Go struct, the text has `Go struct field v1.ConfigMap.data` in place of `Go value`.
+    /// For a value of the wrong type: the name of the outermost object's member that contains it. If that object is a Go
+    /// struct, the message has `Go struct field v1.ConfigMap.data` in place of `Go value`.
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }

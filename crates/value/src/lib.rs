@@ -1,6 +1,6 @@
 //! The dynamic tree that every API object is, and its untyped codecs (JSON, YAML, CBOR).
 //!
-//! Knows nothing of Kubernetes types: what a field means is the business of `schema`.
+//! Knows nothing of Kubernetes types: `schema` interprets the fields.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

@@ -1,8 +1,8 @@
 //! `Map`: the members of an object, a vector sorted by key.
 //!
-//! Objects are small and read far more often than they grow, so a sorted vector beats a tree; and sorted is
-//! how custom resources, map fields, CBOR and managed fields are written anyway. The order in which a built-in
-//! type writes its fields is the schema's business.
+//! Objects are small and read far more often than they grow, so a sorted vector is faster than a tree. Custom resources,
+//! map fields, CBOR and managed fields are written in sorted order anyway; `schema` knows the order in which a built-in
+//! type writes its fields.
 
 use crate::{Str, Value};
 
@@ -11,18 +11,18 @@ use crate::{Str, Value};
 pub struct Map(Vec<(Str, Value)>);
 
 impl Map {
-    /// No members.
+    /// Creates an empty map.
     pub const fn new() -> Self {
         Map(Vec::new())
     }
 
-    /// No members, with room for `capacity`.
+    /// Creates an empty map with room for `capacity` members.
     pub fn with_capacity(capacity: usize) -> Self {
         Map(Vec::with_capacity(capacity))
     }
 
-    /// Takes entries in any order. Of entries with equal keys the last one stays; the keys that came more than
-    /// once are returned, each once.
+    /// Takes entries in any order. Of entries with equal keys the last one wins. Also returns the repeated keys, each
+    /// once.
     pub fn from_entries(mut entries: Vec<(Str, Value)>) -> (Self, Vec<Str>) {
         if ascending(&entries) {
             return (Map(entries), Vec::new());
@@ -80,7 +80,7 @@ impl Map {
         self.0.get_mut(at).map(|(_, v)| v)
     }
 
-    /// Sets `key`; returns what it had before.
+    /// Sets `key` and returns its previous value.
     pub fn insert(&mut self, key: impl AsRef<str> + Into<Str>, value: Value) -> Option<Value> {
         match self.find(key.as_ref()) {
             Ok(at) => self.0.get_mut(at).map(|(_, v)| std::mem::replace(v, value)),
@@ -91,7 +91,7 @@ impl Map {
         }
     }
 
-    /// The value of `key`, made `null` if it was not there.
+    /// The value of `key`, which is set to `null` if it is missing.
     pub fn entry(&mut self, key: &str) -> &mut Value {
         let at = match self.find(key) {
             Ok(at) => at,
@@ -104,13 +104,13 @@ impl Map {
         &mut self.0[at].1
     }
 
-    /// Removes `key`; returns what it had.
+    /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.find(key).ok()?;
         Some(self.0.remove(at).1)
     }
 
-    /// Keeps the members for which `keep` says so.
+    /// Removes the members for which `keep` returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
         self.0.retain_mut(|(k, v)| keep(k, v));
     }

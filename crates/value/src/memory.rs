@@ -2,7 +2,7 @@
 
 use crate::{Str, Value};
 
-/// Texts up to this length are stored inside of their node.
+/// Texts up to this length are stored inside their node.
 const INLINE_TEXT_BYTES: usize = size_of::<Str>();
 
 impl Value {

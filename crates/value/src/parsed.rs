@@ -1,11 +1,11 @@
-//! What the codecs return: a decoded tree, or why the bytes are not one.
+//! The results of the codecs: a decoded tree, or why the bytes could not be decoded.
 
 use crate::{Str, Value};
 
-/// A decoded tree and the object keys that came more than once in it.
+/// A decoded tree and the object keys that were repeated in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
-    /// The tree; of equal keys in one object the last one stayed.
+    /// The tree. Of equal keys in one object, it has the last one.
     pub value: Value,
     /// Full paths (`spec.containers[0].name`) of repeated keys, in order of appearance, each once and at most
     /// [`DUPLICATES_MAX`] of them.
@@ -15,7 +15,7 @@ pub struct Parsed {
 /// How many repeated keys are reported, as kube-apiserver caps its strict errors.
 pub const DUPLICATES_MAX: usize = 100;
 
-/// Why bytes could not be decoded. Its text is the one kube-apiserver shows.
+/// Why bytes could not be decoded. The message is kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct ParseError(Box<Detail>);

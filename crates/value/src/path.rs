@@ -3,7 +3,7 @@
 use crate::Str;
 use std::fmt;
 
-/// A path that shares its parent, so that descending costs no allocation.
+/// A path that borrows its parent, so that descending does not allocate.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,

@@ -1,7 +1,7 @@
 //! `Quantity`: amounts of resources (`100m`, `1.5Gi`, `12e6`), read, compared, added and written as Go's
 //! `resource.Quantity` does.
 //!
-//! An amount is a number of 64 bits and a power of ten where that is enough, and a decimal of any length where it is not.
+//! An amount is a 64-bit number and a power of ten if that is enough, and a decimal of any length otherwise.
 
 mod amount;
 mod decimal;
@@ -22,7 +22,7 @@ pub enum Format {
     DecimalSI,
 }
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// The text has the wrong shape.
@@ -41,17 +41,17 @@ pub enum QuantityError {
 #[error("quantity has too many digits")]
 pub struct TooManyDigits;
 
-/// An exact amount, with the format that it was written in.
+/// An exact amount, and the format in which it was written.
 #[derive(Clone, Debug)]
 pub struct Quantity {
     amount: Amount,
     format: Format,
-    /// The text it was read from, where Go keeps that as the canonical one.
+    /// The text from which it was parsed, if Go retains that as the canonical one.
     text: Option<Str>,
 }
 
 impl Quantity {
-    /// Reads a quantity. Space around it is an error here; see [`canonical`] for what JSON allows.
+    /// Parses a quantity. Surrounding white space is an error here; see [`canonical`] for what JSON allows.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         text::parse(text)
     }
@@ -95,8 +95,8 @@ impl Quantity {
         self.amount.sign()
     }
 
-    /// The whole amount, rounded away from zero. What does not fit 64 bits comes out as Go has it: zero, or the low
-    /// bits of a number that was too long to begin with.
+    /// The whole amount, rounded away from zero. If it does not fit 64 bits, the result is Go's: zero, or the low bits of
+    /// a number that was stored as a decimal.
     pub fn value(&self) -> i64 {
         self.amount.scaled_value(0)
     }
@@ -106,18 +106,18 @@ impl Quantity {
         self.amount.scaled_value(-3)
     }
 
-    /// The whole amount, where Go has it without effort: not for what was read with a fraction or a suffix below
-    /// one, nor for what is larger than 64 bits.
+    /// The whole amount if Go's `AsInt64` returns it: not for a quantity that was written with a fraction or a suffix
+    /// below one, nor for one that does not fit 64 bits.
     pub fn as_i64(&self) -> Option<i64> {
         self.amount.as_integer()
     }
 
-    /// The amount as a floating-point number, as good as that goes.
+    /// The nearest floating-point number.
     pub fn as_f64(&self) -> f64 {
         self.amount.to_f64()
     }
 
-    /// Rounds away from zero to whole multiples of `10^exponent`; tells whether nothing was lost.
+    /// Rounds away from zero to whole multiples of `10^exponent`. Returns whether the amount was such a multiple already.
     pub fn round_up(&mut self, exponent: i32) -> bool {
         if matches!(self.amount, Amount::Small { exponent: own, .. } if own >= exponent) {
             return true;
@@ -128,16 +128,16 @@ impl Quantity {
         is_exact
     }
 
-    /// Adds another amount. Zero takes over the other's format. If the sum would have too many digits, the smaller
-    /// amount does not count.
+    /// Adds another amount. Zero adopts the other's format. If the sum would have too many digits, the smaller amount is
+    /// ignored.
     pub fn add(&mut self, other: &Quantity) {
         if self.try_add(other).is_err() {
             self.keep_larger(other.amount.clone());
         }
     }
 
-    /// Takes another amount away. Zero takes over the other's format. If the difference would have too many digits, the
-    /// smaller amount does not count.
+    /// Subtracts another amount. Zero adopts the other's format. If the difference would have too many digits, the
+    /// smaller amount is ignored.
     pub fn sub(&mut self, other: &Quantity) {
         if self.try_sub(other).is_err() {
             self.keep_larger(other.amount.negated());
@@ -150,7 +150,7 @@ impl Quantity {
         self.become_sum(sum, other)
     }
 
-    /// Takes another amount away, unless the difference has too many digits.
+    /// Subtracts another amount, unless the difference has too many digits.
     pub fn try_sub(&mut self, other: &Quantity) -> Result<(), TooManyDigits> {
         let difference = self.amount.minus(&other.amount);
         self.become_sum(difference, other)
@@ -171,7 +171,7 @@ impl Quantity {
         }
     }
 
-    /// Turns the sign around.
+    /// Negates the amount.
     pub fn neg(&mut self) {
         self.text = None;
         self.amount = self.amount.negated();
@@ -219,7 +219,7 @@ impl std::fmt::Display for Quantity {
     }
 }
 
-/// The text that a quantity is stored and answered with, for the text that a client sent.
+/// Returns the canonical form in which a quantity that a client sent is stored and returned.
 pub fn canonical(text: &str) -> Result<Str, QuantityError> {
     let quantity = Quantity::parse(text.trim())?;
     Ok(match quantity.text {

@@ -36,14 +36,16 @@ fn escape(c: char, out: &mut String) {
     debug_assert!(written.is_ok(), "a string takes all writes");
 }
 
-/// Letters, marks, numbers, punctuation and symbols: what Rust leaves unescaped too, if it does not start a text.
+/// Letters, marks, numbers, punctuation and symbols. Rust's `escape_debug` leaves the same characters unescaped, except
+/// marks at the start of a text.
 fn is_printable(c: char) -> bool {
     let mut text = String::from("a");
     text.push(c);
     !c.is_ascii_control() && text.escape_debug().eq(text.chars())
 }
 
-/// A double as Go's `%v` writes it: the shortest digits that read back, with an exponent below 1e-4 and from a million on.
+/// A double as Go's `%v` writes it: the shortest digits that parse to the same value, with an exponent below 1e-4 and
+/// from a million on.
 pub fn go_general(value: f64) -> String {
     match value {
         _ if value.is_nan() => "NaN".into(),

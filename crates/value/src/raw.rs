@@ -1,11 +1,11 @@
-//! JSON whose text matters: order of keys, form of numbers, escapes and white space are part of the value.
+//! JSON whose exact text matters: the order of keys, the form of numbers, escapes and white space are part of the value.
 //!
-//! Go's `RawExtension` holds bytes that nobody looks into. Most of them are what [`json::print`] would write; only those
-//! that are not need their text beside the tree.
+//! Go's `RawExtension` holds bytes that the server does not interpret. Most of them equal the output of [`json::print`];
+//! only the others need their text beside the tree.
 
 use crate::{Map, Str, Value, json};
 
-/// A value and the text it was read from, which is not the text that [`json::print`] writes of the value.
+/// A value and the text from which it was parsed, which differs from the output of [`json::print`].
 #[derive(Clone, Debug)]
 pub struct RawJson {
     text: Box<str>,
@@ -13,13 +13,13 @@ pub struct RawJson {
 }
 
 impl RawJson {
-    /// Reads `text`. The result is a plain value if printing it gives the same text. `None` if `text` is no JSON.
+    /// Parses `text`. The result is a plain value if printing it gives the same text. `None` if `text` is not JSON.
     pub fn read(text: &str) -> Option<Value> {
         let value = json::parse(text.as_bytes()).ok()?.value;
         Some(RawJson::with_text(text, value))
     }
 
-    /// `value`, which was read from `text`, with its text where that matters.
+    /// Attaches `text`, from which `value` was parsed, if printing `value` would give another text.
     pub fn with_text(text: &str, value: Value) -> Value {
         let mut printed = Vec::with_capacity(text.len());
         json::print(&value, &mut printed);
@@ -29,17 +29,17 @@ impl RawJson {
         }
     }
 
-    /// The text as it was read.
+    /// The text as it was parsed.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What the text says.
+    /// The value of the text.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// What the text says, without the text.
+    /// The value of the text, without the text.
     pub fn into_value(self) -> Value {
         self.value
     }
@@ -49,7 +49,7 @@ impl RawJson {
         json::compact(self.text.as_bytes(), out);
     }
 
-    /// The same value with the text that [`RawJson::print`] writes.
+    /// The same value with the output of [`RawJson::print`] as its text.
     pub fn compacted(self) -> Value {
         let mut text = Vec::with_capacity(self.text.len());
         self.print(&mut text);
@@ -59,8 +59,8 @@ impl RawJson {
         }
     }
 
-    /// The container with its members sorted by key, each of which keeps its text. Go's JSON patches open a document so,
-    /// level by level.
+    /// The container with its members sorted by key; each member retains its text. Go's JSON patch decodes a document
+    /// like this, one level at a time.
     pub fn opened(self) -> Value {
         let is_object = match &self.value {
             Value::Object(_) => true,

@@ -1,4 +1,4 @@
-//! Tests over all codecs: what is written reads back the same, no bytes make a reader panic, and how long it takes.
+//! Tests of all codecs: written values can be read back, no input makes a reader panic, and a benchmark.
 
 use crate::{Map, Str, Value, cbor, json, yaml};
 
@@ -99,7 +99,7 @@ impl Random {
     }
 }
 
-/// How long the codecs take for a Pod of about 31 KB: `cargo test --release -- --ignored --nocapture speed`.
+/// Measures the codecs with a Pod of about 31 KB: `cargo test --release -- --ignored --nocapture speed`.
 #[test]
 #[ignore = "measures time"]
 fn speed() {
@@ -146,7 +146,7 @@ fn what_is_written_reads_back_the_same() {
             assert_eq!(json::parse(&text).unwrap().value, value, "round {round}");
         }
         assert_eq!(cbor::decode(&print_with(cbor::encode, &value)).unwrap(), value, "round {round}");
-        // JSON is YAML too, but for some escapes and for numbers that a float holds.
+        // JSON is a subset of YAML, except for some escapes and for integers beyond the precision of a float.
         let text = print_with(json::print, &value);
         if let Ok(parsed) = yaml::parse(&text) {
             assert_eq!(as_json_reads(&parsed.value), as_json_reads(&value), "round {round}");
@@ -158,7 +158,7 @@ fn what_is_written_reads_back_the_same() {
     }
 }
 
-/// The value after it was written as JSON, where whole floats look like integers.
+/// The value after a round trip through JSON, where whole floats become integers.
 fn as_json_reads(value: &Value) -> Value {
     json::parse(&print_with(json::print, value)).unwrap().value
 }
@@ -192,7 +192,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Whatever is read must also be writable.
+/// Every value that can be read can be written.
 fn read_all(bytes: &[u8]) {
     let read = [
         json::parse(bytes).ok().map(|parsed| parsed.value),

@@ -7,8 +7,8 @@ pub type Str = compact_str::CompactString;
 
 /// A JSON-like value. Integers that fit an `i64` stay integers, as in Go's unstructured objects.
 ///
-/// The tag takes a whole word: with one of a byte, moves of a value overlap what was just written, and the
-/// processor waits for that.
+/// The tag takes a whole word: with a tag of one byte, moving a value reads bytes that were written just before with
+/// another width, which stalls the processor.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[repr(u64)]
 pub enum Value {
@@ -65,7 +65,7 @@ impl Value {
         }
     }
 
-    /// The value that raw JSON stands for; any other value is itself.
+    /// The value of raw JSON; any other value itself.
     pub fn without_text(&self) -> &Value {
         match self {
             Value::Raw(raw) => raw.value(),
@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// Makes raw JSON the value that it stands for.
+    /// Replaces raw JSON by its value.
     pub fn drop_text(&mut self) {
         if let Value::Raw(_) = self
             && let Value::Raw(raw) = std::mem::take(self)
@@ -175,7 +175,8 @@ impl Value {
         self.at(keys).and_then(Value::as_array).unwrap_or(&[])
     }
 
-    /// Sets `keys` to `value`, making the objects on the way. Anything there that is no object is replaced.
+    /// Sets `keys` to `value` and creates missing objects on the path. A value on the path that is not an object is
+    /// replaced.
     pub fn set_at(&mut self, keys: &[&str], value: Value) {
         let mut node = self;
         for key in keys {

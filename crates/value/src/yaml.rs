@@ -1,7 +1,7 @@
 //! YAML as `sigs.k8s.io/yaml` reads and writes it: YAML 1.1 scalars, then the rules of JSON.
 //!
-//! `source` has characters, `scan` makes tokens of them, `parse` events, `compose` nodes, `decode` values, and
-//! `convert` the tree. Anything that JSON cannot say is an error there.
+//! The stages: `source` (characters), `scan` (tokens), `parse` (events), `compose` (nodes), `decode` (values), `convert`
+//! (the tree). `convert` rejects values that JSON cannot express.
 
 mod compose;
 mod convert;
@@ -24,22 +24,22 @@ pub use print::print;
 /// How deep lists and maps may nest, as in Go.
 pub const DEPTH_MAX: usize = 10_000;
 
-/// How deep documents may be to be decoded on the caller's stack.
+/// The largest depth that is decoded on the caller's stack.
 const DEPTH_SHALLOW: usize = 200;
 
-/// Room for [`DEPTH_MAX`] levels of decoding. Only what is used of it takes memory.
+/// The stack for [`DEPTH_MAX`] levels of decoding. The kernel allocates only the pages that are touched.
 const DEEP_STACK_BYTES: usize = 64 << 20;
 
 /// A decoded document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// The tree; of equal keys in one map the last one stayed.
+    /// The tree. Of equal keys in one map, it has the last one.
     pub value: Value,
-    /// What strict reading would fail with: the repeated keys, all in one text.
+    /// The error of strict decoding: all repeated keys in one message.
     pub strict_error: Option<Str>,
 }
 
-/// Reads the first document of the input; no document at all is `null`.
+/// Parses the first document of the input. Input without a document is `null`.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     if let Some(value) = flat::parse(bytes) {
         return Ok(Parsed { value, strict_error: None });
@@ -65,8 +65,8 @@ fn read(document: &Document, depth_max: usize) -> Result<Parsed, ParseError> {
     Ok(Parsed { value, strict_error })
 }
 
-/// Reads a document that is too deep for the caller's stack on a stack of its own. Such documents are not
-/// written by hand, so what a thread costs does not matter.
+/// Decodes a document that is too deep for the caller's stack on a thread with a large one. Such documents are rare, so
+/// the cost of a thread does not matter.
 fn read_deep(document: &Document) -> Result<Parsed, ParseError> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES);

@@ -11,13 +11,13 @@ fn failed(what: &str, error: impl std::fmt::Display) -> ApplyError {
     ApplyError::Failed(format!("failed to prune fields: {what}: {error}"))
 }
 
-/// All fields of a value, with those of structs on the way.
+/// All fields of a value, including the struct fields above them.
 fn all_fields(value: &Value, ty: Type<'_>) -> Set {
     with_named_fields(field_set(value, ty), ty)
 }
 
-/// Removes from `merged` what `applier` applied last time (`last`), does not apply now, and nobody else owns. `owners`
-/// already contains what it applies now.
+/// Removes from `merged` the fields that `applier` applied last time (`last`), does not apply now, and no other manager
+/// owns. `owners` already contains the fields that it applies now.
 pub(super) fn prune<'v>(
     cx: &Context<'_>,
     merged: Versioned<'v>,
@@ -28,7 +28,7 @@ pub(super) fn prune<'v>(
     let Some(last) = last.filter(|last| !last.set.is_empty()) else { return Ok(merged) };
     let Some(now) = owners.get(applier) else { return Ok(merged) };
     // The common case: nothing was dropped from the configuration, so pruning would change nothing. With several
-    // versions, conversion may still refuse the object.
+    // versions, conversion may still reject the object.
     let one_version = owners.values().all(|owner| owner.version == last.version);
     if one_version && last.set.is_within(&now.set) {
         return Ok(merged);
@@ -67,7 +67,7 @@ fn gone(
     let (narrowed, pruned, all, applied) = cx.typed(&last.version, |ty| {
         let applied = with_named_fields(last.set.as_ref().clone(), ty);
         let narrowed = match owned.get(&last.version) {
-            // Of long lists only a few items are worth a look; what others own in other versions is not known here.
+            // Of a long list, only the affected items are compared. This needs all owners to be in one version.
             Some(owned) if owners.values().all(|owner| owner.version == last.version) => {
                 narrow(&merged.value, &applied, &with_named_fields(owned.clone(), ty), ty)
             }
@@ -79,11 +79,11 @@ fn gone(
     })?;
     let narrowed = Versioned::owned(narrowed, &last.version);
     let step = Step { cx, version: &last.version, merged: &narrowed, all, applied };
-    let pruned = step.with_what_is_owned(Versioned::owned(pruned, &last.version), owned)?;
-    step.without_what_dangled(pruned)
+    let pruned = step.restore_owned(Versioned::owned(pruned, &last.version), owned)?;
+    step.restore_unowned(pruned)
 }
 
-/// What anyone owns, by the version in which it is owned.
+/// The fields that any manager owns, by version.
 fn by_version(owners: &Owners) -> BTreeMap<Str, Set> {
     let mut out: BTreeMap<Str, Set> = BTreeMap::new();
     for owned in owners.values() {
@@ -106,7 +106,7 @@ struct Step<'a, 'v> {
 
 impl<'v> Step<'_, 'v> {
     /// Restores what any manager owns, in each version in which a manager owns something.
-    fn with_what_is_owned(
+    fn restore_owned(
         &self,
         pruned: Versioned<'v>,
         mut by_version: BTreeMap<Str, Set>,
@@ -139,7 +139,7 @@ impl<'v> Step<'_, 'v> {
     }
 
     /// Restores what the applier never owned and only disappeared together with a list item or map.
-    fn without_what_dangled(self, pruned: Versioned<'v>) -> Result<Option<Set>, ApplyError> {
+    fn restore_unowned(self, pruned: Versioned<'v>) -> Result<Option<Set>, ApplyError> {
         let why = "failed add back dangling items: failed to convert pruned object to last applied version";
         let pruned = self.cx.convert(&pruned, self.version).map_err(|error| failed(why, error))?;
         let Some(pruned) = pruned else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Reduces a value to what matters for removing fields from it.
+//! Reduces a value to the parts that matter for removing fields from it.
 
 use super::{Atom, Fields, List, Type, items};
 use crate::fieldset::{Entry, PathElement, Set};
@@ -21,7 +21,7 @@ fn in_list(list: &List<'_>, items: &[Value], applied: &Set, owned: &Set) -> Valu
         let element = items::element(list, item).ok();
         let [applied, owned] = [applied, owned].map(|set| element.as_ref().and_then(|e| set.find(e)));
         match applied {
-            Some(entry) if !is_settled(entry, owned) => {
+            Some(entry) if !is_fully_owned(entry, owned) => {
                 let nothing = Set::new();
                 let owned = owned.map_or(&nothing, |entry| &entry.below);
                 kept.push(narrow(item, &entry.below, owned, list.item));
@@ -46,8 +46,8 @@ fn in_map(fields: &Fields<'_>, map: &Map, applied: &Set, owned: &Set) -> Value {
     Value::Object(members.collect())
 }
 
-/// Whether all that was applied is owned, and nothing was applied within something that was not.
-fn is_settled(applied: &Entry, owned: Option<&Entry>) -> bool {
+/// Whether all applied fields are owned, and none is below a field that was not applied.
+fn is_fully_owned(applied: &Entry, owned: Option<&Entry>) -> bool {
     let Some(owned) = owned else { return false };
     is_closed(applied) && owned.member && applied.below.is_within(&owned.below)
 }

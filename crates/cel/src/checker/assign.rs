@@ -1,14 +1,14 @@
-//! Which types go with which: assignment, unification of type variables, substitution.
+//! Relations between types: assignment, unification of type variables, substitution.
 
 use std::sync::Arc;
 
 use crate::types::{OPTIONAL, Type};
 
-/// What the type variables stand for. Variables are `Type::Param`s named `_var0`, `_var1`, …
+/// The bindings of type variables. Variables are `Type::Param`s named `_var0`, `_var1`, …
 #[derive(Default)]
 pub(super) struct Variables {
     bound: Vec<Option<Type>>,
-    /// What was overwritten since a trial began, to be put back when it fails.
+    /// Bindings that were overwritten since a trial began; restored if it fails.
     trail: Vec<(usize, Option<Type>)>,
 }
 
@@ -39,8 +39,8 @@ impl Variables {
         }
     }
 
-    /// Whether a value of `from` can be used as `to` (or the other way round: the relation hardly tells them apart).
-    /// Variables are bound only when it can.
+    /// Whether a value of `from` can be used as `to` (the relation is nearly symmetric). Variables are bound only if it
+    /// can.
     pub(super) fn assignable(&mut self, from: &Type, to: &Type) -> bool {
         self.assignable_all(std::slice::from_ref(from), std::slice::from_ref(to))
     }
@@ -89,7 +89,7 @@ impl Variables {
         }
     }
 
-    /// Whether `of` can stand for `variable`.
+    /// Whether `of` can be bound to `variable`.
     fn substitutes(&mut self, of: &Type, variable: &Type) -> Substitution {
         if of == variable {
             return Substitution::Valid;
@@ -127,7 +127,7 @@ impl Variables {
         }
     }
 
-    /// `of` with what its variables stand for; free ones become `dyn` where asked.
+    /// `of` with bound variables replaced; free ones become `dyn` if `free_to_dyn`.
     pub(super) fn substitute(&self, of: &Type, free_to_dyn: bool) -> Type {
         if let Some(bound) = self.find(of) {
             return self.substitute(bound, free_to_dyn);
@@ -151,7 +151,7 @@ impl Variables {
 
 enum Substitution {
     Valid,
-    /// The variable stands for something else.
+    /// The variable is bound to another type.
     Conflict,
     /// The variable is a part of the type.
     Cyclic,
@@ -214,7 +214,7 @@ fn is_nullable(of: &Type) -> bool {
     )
 }
 
-/// A wrapper is a type of the same kind and name as what it wraps, and can be null besides.
+/// A wrapper has the kind and name of the type that it wraps, but can be null.
 fn unwrap(of: &Type) -> &Type {
     match of {
         Type::Wrapper(of) => of,
@@ -222,7 +222,7 @@ fn unwrap(of: &Type) -> &Type {
     }
 }
 
-/// The same type, wrappers not told apart from what they wrap.
+/// Whether two types are the same, ignoring wrappers.
 pub(crate) fn is_exact(one: &Type, other: &Type) -> bool {
     match (unwrap(one), unwrap(other)) {
         (Type::List(one), Type::List(other)) => is_exact(one, other),
@@ -258,12 +258,12 @@ fn is_equal_or_less_specific(one: &Type, other: &Type) -> bool {
     }
 }
 
-/// The more general of two types that go together.
+/// The more general of two compatible types.
 pub(super) fn most_general(one: Type, other: Type) -> Type {
     if is_equal_or_less_specific(&one, &other) { one } else { other }
 }
 
-/// What an optional holds.
+/// The type of an optional's value.
 pub(super) fn optional_value(of: &Type) -> Option<&Type> {
     match of {
         Type::Opaque(name, params) if &**name == OPTIONAL => params.first(),

@@ -1,4 +1,4 @@
-//! Resolves calls: which function is meant, and which overloads accept the arguments.
+//! Resolves calls: the function, and the overloads that accept the arguments.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `&&` and `||` say of each argument whether it is a bool.
+    /// Reports each argument of `&&` and `||` that is not a bool.
     fn logical(&mut self, args: &[Expr]) -> Option<(Type, Vec<u16>)> {
         let mut fits = true;
         for arg in args {
@@ -97,7 +97,7 @@ impl Checker<'_> {
         fits.then(|| (Type::Bool, vec![0]))
     }
 
-    /// The overloads that take the arguments, and the type that the first gives, or `dyn` where they differ.
+    /// The overloads that accept the arguments, and the result type: that of the first, or `dyn` if they differ.
     fn overloads(
         &mut self,
         id: Id,
@@ -130,7 +130,7 @@ impl Checker<'_> {
         Some((result?, taken))
     }
 
-    /// What the overload gives for arguments of these types.
+    /// The result type of the overload for arguments of these types.
     fn apply(&mut self, overload: &Overload, given: &[Type]) -> Option<Type> {
         let mut names = Vec::new();
         overload.params.iter().chain([&overload.result]).for_each(|of| collect_params(of, &mut names));
@@ -155,8 +155,8 @@ impl Checker<'_> {
         self.report(id, message);
     }
 
-    /// Comparisons of two kinds of numbers can be switched off. cel-go forgets so with the first scope of a macro, and so
-    /// do we: its scopes do not inherit the list of what is off (`numbers_of_two_kinds`).
+    /// Comparisons of two kinds of numbers can be disabled. cel-go loses that setting in the first scope of a macro,
+    /// because scopes do not inherit it, and so do we (`numbers_of_two_kinds`).
     fn disabled(&self, overload: &Overload) -> bool {
         !self.env.options().cross_type_comparisons && !self.scoped && is_number_comparison(overload.id)
     }

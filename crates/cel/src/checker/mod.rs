@@ -1,4 +1,4 @@
-//! The checker: gives every node a type, resolves names and overloads, and says what does not fit, as cel-go's does.
+//! The checker: gives every node a type, resolves names and overloads, and reports errors as cel-go does.
 
 mod assign;
 mod call;
@@ -15,7 +15,7 @@ use crate::env::{Checked, Env, Reference};
 use crate::issue::Issues;
 use crate::types::Type;
 
-/// Types the tree, or says what is wrong.
+/// Checks the tree, or returns its errors.
 pub(crate) fn check(env: &Env, ast: Ast) -> Result<Checked, Issues> {
     let Ast { mut root, source } = ast;
     let nodes = source.offsets.len();
@@ -31,7 +31,7 @@ pub(crate) fn check(env: &Env, ast: Ast) -> Result<Checked, Issues> {
     };
     checker.expr(&mut root);
     let Checker { issues, variables, types, references, .. } = checker;
-    // Types that are still unknown become `dyn`.
+    // Types that are still unbound become `dyn`.
     let types = types.into_iter().map(|of| of.map(|of| variables.substitute(&of, true))).collect();
     issues.unless_any(Checked { ast: Ast { root, source }, env: env.clone(), types, references })
 }
@@ -43,13 +43,13 @@ struct Checker<'a> {
     variables: Variables,
     types: Vec<Option<Type>>,
     references: Vec<Option<Reference>>,
-    /// Variables of the macros around, the innermost last.
+    /// Variables of the enclosing macros, the innermost last.
     locals: Vec<(Arc<str>, Type)>,
-    /// Whether a macro's scope was entered yet.
+    /// Whether the scope of a macro was entered yet.
     scoped: bool,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 enum Named {
     Variable(Arc<str>, Type),
     Constant(Constant),
@@ -160,7 +160,7 @@ impl Checker<'_> {
             Type::Map(of) => of.1.clone(),
             Type::Object(name) => self.field_type(id, name, field),
             target @ Type::Param(_) => {
-                // Bound to `dyn`, so that it is not bound to something narrower later.
+                // Bound to `dyn`, so that it cannot be bound to a narrower type later.
                 self.variables.assignable(&Type::Dyn, target);
                 Type::Dyn
             }
@@ -186,7 +186,7 @@ impl Checker<'_> {
         };
         match shape.fields.get(field) {
             Some(field) => field.shape.cel_type(),
-            // An open type has the field, but nothing is of the field's type, which has no name.
+            // An open type has the field, but nothing can be assigned to it: its type has no name.
             None if provider.is_open(object) => Type::Object("".into()),
             None => {
                 self.report(id, format!("undefined field '{field}'"));
@@ -239,7 +239,7 @@ impl Checker<'_> {
         self.set(id, Type::map(key, value));
     }
 
-    /// The type that has room for both.
+    /// The common type of both.
     fn join(&mut self, before: Option<Type>, of: Type) -> Type {
         let Some(before) = before else { return of };
         if self.variables.assignable(&before, &of) {

@@ -9,7 +9,7 @@ use crate::types::Type;
 use crate::value::Value;
 
 impl Checker<'_> {
-    /// What a variable's or type's name stands for.
+    /// The meaning of the name of a variable or type.
     pub(super) fn lookup(&self, name: &str) -> Option<Named> {
         candidates(self.env.container(), name, |candidate| self.declared(candidate))
     }
@@ -41,8 +41,8 @@ impl Checker<'_> {
     }
 }
 
-/// The first of the names that `name` can be short for in `container` that `find` knows: in `a.b`, `x` can be `a.b.x`,
-/// `a.x` or `x`; `.x` is only `x`.
+/// The first of the possible full names of `name` in `container` for which `find` returns something: in `a.b`, `x` can be
+/// `a.b.x`, `a.x` or `x`; `.x` is only `x`.
 fn candidates<T>(container: &str, name: &str, find: impl Fn(&str) -> Option<T>) -> Option<T> {
     if let Some(name) = name.strip_prefix('.') {
         return find(name);

@@ -1,4 +1,4 @@
-//! The static estimate: goes over a typed tree and adds up ranges of costs, following sizes as far as they are known.
+//! The static estimate: walks a typed tree and adds ranges of costs, following sizes as far as they are known.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::env::{Checked, Reference};
 use crate::parser::macros::ACCUMULATOR;
 use crate::types::{OPTIONAL, Type};
 
-/// What `checked` can cost.
+/// Estimates the cost of `checked`.
 pub(crate) fn estimate(checked: &Checked, model: &dyn CostModel) -> CostEstimate {
     let mut estimator = Estimator {
         checked,
@@ -27,7 +27,7 @@ pub(crate) fn estimate(checked: &Checked, model: &dyn CostModel) -> CostEstimate
 
 type Path = Vec<Arc<str>>;
 
-/// The sizes of what a list or map holds.
+/// The sizes of the elements of a list or map.
 #[derive(Clone, Copy)]
 struct EntrySize {
     of_list: bool,
@@ -62,7 +62,7 @@ struct Estimator<'a> {
     locals: Vec<Local>,
 }
 
-/// The arguments of a call: what they are and what they cost.
+/// The arguments of a call: their nodes and costs.
 struct Args<'a> {
     exprs: &'a [Expr],
     nodes: Vec<Node<'a>>,
@@ -260,7 +260,7 @@ impl<'a> Estimator<'a> {
         self.locals.push(local);
     }
 
-    /// A variable that stands for the keys (or indices), or for the values of `range`.
+    /// Declares a variable for the keys (or indices) or for the values of `range`.
     fn push_entry(&mut self, name: &Arc<str>, range: &Expr, keys: bool) {
         let entries = self.entries(range);
         let part = match (keys, self.is_list(range)) {
@@ -400,7 +400,7 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// The cost of a call without its arguments, and the size of its result, for what is not done in constant time.
+/// The cost of a call without its arguments, and the size of its result, for functions that do not take constant time.
 fn simple_call(
     overload: &str,
     target: Option<&Node<'_>>,
@@ -464,7 +464,7 @@ fn part_of(overload: &str) -> Option<&'static str> {
     }
 }
 
-/// The range to join sizes into.
+/// The neutral range for joining sizes.
 fn empty_range(of_nothing: bool) -> SizeEstimate {
     SizeEstimate { min: if of_nothing { 0 } else { u64::MAX }, max: 0 }
 }
@@ -490,7 +490,7 @@ fn is_scalar(of: &Type) -> bool {
     }
 }
 
-/// A loop that does not loop: what `cel.bind` and `optMap` become.
+/// Whether a loop has no iterations: the expansion of `cel.bind` and `optMap`.
 fn is_binding(it: &Comprehension) -> bool {
     matches!(&it.iter_range.kind, ExprKind::List { elements, .. } if elements.is_empty())
         && matches!(it.loop_condition.kind, ExprKind::Literal(Literal::Bool(false)))

@@ -1,4 +1,4 @@
-//! The price of an expression before it runs: ranges of sizes and costs, and the model that refines them.
+//! The cost of an expression before it runs: ranges of sizes and costs, and the model that refines them.
 //!
 //! A cost is a count of abstract units; everything saturates instead of overflowing.
 
@@ -12,20 +12,20 @@ use crate::ast::Expr;
 use crate::shape::{Shape, ShapeKind};
 use crate::types::Type;
 
-/// What touching every unit of a string costs, per unit.
+/// The cost of traversing a string, per unit.
 pub const STRING_TRAVERSAL_FACTOR: f64 = 0.1;
-/// What a regular expression costs, per unit of its pattern.
+/// The cost of a regular expression, per unit of its pattern.
 pub const REGEX_LENGTH_FACTOR: f64 = 0.25;
-/// Reading a variable or a field.
+/// The cost of reading a variable or a field.
 pub const SELECT: u64 = 1;
-/// Making a list.
+/// The cost of creating a list.
 pub const LIST_CREATE: u64 = 10;
-/// Making a map.
+/// The cost of creating a map.
 pub const MAP_CREATE: u64 = 30;
-/// Making an object.
+/// The cost of creating an object.
 pub const OBJECT_CREATE: u64 = 40;
 
-/// How many elements, entries or units something has: at least and at most.
+/// A range of a number of elements, entries or units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeEstimate {
     /// At least.
@@ -34,7 +34,7 @@ pub struct SizeEstimate {
     pub max: u64,
 }
 
-/// What something costs: at least and at most.
+/// A range of a cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostEstimate {
     /// At least.
@@ -43,7 +43,7 @@ pub struct CostEstimate {
     pub max: u64,
 }
 
-/// What a call costs, without its arguments, and how large its result is where that is known.
+/// The cost of a call without its arguments, and the size of its result if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallEstimate {
     /// The cost.
@@ -52,23 +52,23 @@ pub struct CallEstimate {
     pub result: Option<SizeEstimate>,
 }
 
-/// A part of an expression as a cost model sees it.
+/// A part of an expression, for a cost model.
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
-    /// The way to it from a variable: the variable's name, then field names, `@items`, `@keys`, `@values`, `@indices`.
-    /// Empty where the value does not come from a variable.
+    /// The path from a variable: its name, then field names, `@items`, `@keys`, `@values`, `@indices`. Empty if the value
+    /// does not come from a variable.
     pub path: Vec<Arc<str>>,
     /// Its type.
     pub of: Type,
-    /// The expression; none for a node that a model made up.
+    /// The expression; `None` for a node that a model created.
     pub expr: Option<&'a Expr>,
-    /// Its size where the expression itself tells.
+    /// Its size, if it follows from the expression itself.
     pub computed: Option<SizeEstimate>,
 }
 
-/// Knows more about sizes and costs than the expression tells.
+/// Provides sizes and costs that do not follow from the expression.
 pub trait CostModel: Send + Sync {
-    /// The size of what `node` reads.
+    /// The size of the value of `node`.
     fn estimate_size(&self, _node: &Node<'_>) -> Option<SizeEstimate> {
         None
     }
@@ -85,13 +85,13 @@ pub trait CostModel: Send + Sync {
     }
 }
 
-/// The model that knows nothing.
+/// A model without information.
 pub struct NoModel;
 
 impl CostModel for NoModel {}
 
-/// The most that a value on `path` of `root` can hold. The path's first part is left out: whatever the variable, the way
-/// begins at `root`. Keys of maps count nothing, as scalars and objects do whose `max_elements` is 0.
+/// The largest size of a value at `path` in `root`. The first part of the path is ignored, so that every variable starts
+/// at `root`. Keys of maps have size 0, as do scalars and objects whose `max_elements` is 0.
 pub fn size_on_path(root: &Shape, path: &[Arc<str>]) -> Option<SizeEstimate> {
     let mut max = root.max_elements;
     let mut shape = Some(root);
@@ -109,11 +109,11 @@ pub fn size_on_path(root: &Shape, path: &[Arc<str>]) -> Option<SizeEstimate> {
     Some(SizeEstimate { min: 0, max })
 }
 
-/// The estimate of one overload, which a library brings along.
+/// The estimate of one overload, provided by a library.
 pub type Estimator = fn(&dyn CostModel, Option<&Node<'_>>, &[Node<'_>]) -> Option<CallEstimate>;
 
 impl SizeEstimate {
-    /// Nothing is known.
+    /// An unknown size.
     pub const UNKNOWN: SizeEstimate = SizeEstimate { min: 0, max: u64::MAX };
 
     /// Exactly `size`.
@@ -121,7 +121,7 @@ impl SizeEstimate {
         SizeEstimate { min: size, max: size }
     }
 
-    /// The size of both together.
+    /// The sum of both sizes.
     #[must_use]
     pub fn plus(self, other: SizeEstimate) -> SizeEstimate {
         SizeEstimate { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
@@ -133,17 +133,17 @@ impl SizeEstimate {
         SizeEstimate { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// What this many of `cost` cost.
+    /// The cost of this many items of `cost`.
     pub fn times_cost(self, cost: CostEstimate) -> CostEstimate {
         CostEstimate { min: self.min.saturating_mul(cost.min), max: self.max.saturating_mul(cost.max) }
     }
 
-    /// What it costs at `factor` per unit, rounded up.
+    /// The cost at `factor` per unit, rounded up.
     pub fn times_factor(self, factor: f64) -> CostEstimate {
         CostEstimate { min: scale(self.min, factor), max: scale(self.max, factor) }
     }
 
-    /// The range that holds both.
+    /// The smallest range that includes both.
     #[must_use]
     pub fn union(self, other: SizeEstimate) -> SizeEstimate {
         SizeEstimate { min: self.min.min(other.min), max: self.max.max(other.max) }
@@ -156,7 +156,7 @@ impl CostEstimate {
         CostEstimate { min: cost, max: cost }
     }
 
-    /// One after the other.
+    /// The sum of both costs.
     #[must_use]
     pub fn plus(self, other: CostEstimate) -> CostEstimate {
         CostEstimate { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
@@ -174,7 +174,7 @@ impl CostEstimate {
         CostEstimate { min: scale(self.min, factor), max: scale(self.max, factor) }
     }
 
-    /// The range that holds both: one or the other.
+    /// The smallest range that includes both: one or the other is incurred.
     #[must_use]
     pub fn union(self, other: CostEstimate) -> CostEstimate {
         CostEstimate { min: self.min.min(other.min), max: self.max.max(other.max) }
@@ -182,13 +182,13 @@ impl CostEstimate {
 }
 
 impl CallEstimate {
-    /// A call whose result has no size of its own.
+    /// A call whose result has no size.
     pub fn of(cost: CostEstimate) -> CallEstimate {
         CallEstimate { cost, result: None }
     }
 }
 
-/// `units * factor`, rounded up; a float that is too large saturates.
+/// `units * factor`, rounded up; saturates.
 fn scale(units: u64, factor: f64) -> u64 {
     (units as f64 * factor).ceil() as u64
 }

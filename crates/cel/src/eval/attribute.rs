@@ -1,4 +1,4 @@
-//! Variables, fields and indices.
+//! Evaluates variables, fields and indices.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::shape::{Shape, ShapeKind};
 use crate::value::{EvalError, Object, Value};
 
 impl<'a> Evaluator<'a, '_> {
-    /// An attribute: one unit, and one more for each step into it. A choice between two costs nothing itself.
+    /// Evaluates an attribute: costs one unit, and one more for each step. A conditional itself costs nothing.
     pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
         if let Some((tree, shape)) = self.in_tree(attribute) {
             self.charge((attribute.qualifiers.len() as u64).saturating_add(crate::cost::SELECT))?;
@@ -24,8 +24,8 @@ impl<'a> Evaluator<'a, '_> {
         value
     }
 
-    /// Resolves a variable and fields with known positions directly in the tree, without a value for each step; `None`
-    /// if it is not there or not a direct path.
+    /// Resolves a variable and fields with known positions directly in the tree, without a value for each step; `None` if
+    /// a field is missing or the path is not direct.
     #[inline]
     fn in_tree(&self, attribute: &'a Attribute) -> Option<(&'a Tree, &'a Shape)> {
         let (last, before) = attribute.qualifiers.split_last()?;
@@ -54,7 +54,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// The value without the charge for the attribute itself.
+    /// Evaluates it without the charge for the attribute itself.
     fn resolve(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
         let (root, taken) = self.root(&attribute.root)?;
         match attribute.qualifiers.get(taken..) {
@@ -63,7 +63,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// The root of an attribute, and how many of its qualifiers were part of the name.
+    /// The root of an attribute, and the number of qualifiers that were part of the name.
     fn root(&mut self, root: &'a Root) -> Result<(Value<'a>, usize), EvalError> {
         match root {
             Root::Local(slot) => Ok((self.local(*slot)?, 0)),
@@ -97,7 +97,7 @@ impl<'a> Evaluator<'a, '_> {
         Err(EvalError::Failed(format!("no such attribute(s): {}", names.join(", "))))
     }
 
-    /// A variable of a loop; an accumulator's first value is worked out when it is first asked for.
+    /// A variable of a loop; the initial value of an accumulator is evaluated when it is first read.
     fn local(&mut self, slot: usize) -> Outcome<'a> {
         match self.locals.get(slot) {
             Some(Local::Ready(value)) => value.clone(),
@@ -116,7 +116,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// Applies qualifiers. From an optional on, what is missing makes the whole empty.
+    /// Applies qualifiers. After an optional one, a missing value makes the result an empty optional.
     fn qualified(&mut self, root: Value<'a>, qualifiers: &'a [Qualifier]) -> Outcome<'a> {
         let (mut value, mut optional) = match root {
             Value::Optional(None) => return Ok(Value::Optional(None)),
@@ -151,7 +151,7 @@ impl<'a> Evaluator<'a, '_> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// The error of a step to what is not there.
+    /// The error for a missing field, key or index.
     #[cold]
     fn missing(&mut self, value: &Value<'a>, by: &'a By) -> EvalError {
         let key = match by {
@@ -165,7 +165,7 @@ impl<'a> Evaluator<'a, '_> {
         })
     }
 
-    /// The value that a step leads to; `None` if there is none.
+    /// The value at a step; `None` if there is none.
     fn look(&mut self, value: &Value<'a>, by: &'a By) -> Result<Option<Value<'a>>, EvalError> {
         match by {
             By::Field(name, json, shape) => match value {
@@ -231,7 +231,7 @@ impl<'a> Evaluator<'a, '_> {
             value => (value, false),
         };
         let found = super::limited(self.look(&value, &last.by))?;
-        // A test within an optional is charged only when it finds something.
+        // A test within an optional is charged only if it finds something.
         if !lenient || matches!(found, Ok(Some(_))) {
             self.charge(crate::cost::SELECT)?;
         }
@@ -239,7 +239,7 @@ impl<'a> Evaluator<'a, '_> {
     }
 }
 
-/// What a field of a literal is that was not set: texts are empty.
+/// The default of an unset field of an object literal: strings are empty.
 #[cold]
 fn unset<'a>(value: &Value<'a>, by: &By) -> Option<Value<'a>> {
     match (value, by) {
@@ -250,7 +250,7 @@ fn unset<'a>(value: &Value<'a>, by: &By) -> Option<Value<'a>> {
     }
 }
 
-/// The index that a key stands for; none where it is negative.
+/// The index that a key represents; `None` if it is negative.
 fn index_of(key: &Value<'_>) -> Result<Option<usize>, EvalError> {
     let unsupported = || EvalError::Failed(format!("unsupported index value {key} in list"));
     let index = match key {
@@ -262,7 +262,7 @@ fn index_of(key: &Value<'_>) -> Result<Option<usize>, EvalError> {
     Ok(usize::try_from(index).ok())
 }
 
-/// Whether a value can be a key or an index at all.
+/// Checks that a value can be a key or an index.
 pub(crate) fn check_key(key: &Value<'_>) -> Result<(), EvalError> {
     let name = match key {
         Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::String(_) => {

@@ -1,15 +1,15 @@
-//! Loops.
+//! Evaluates loops.
 
 use super::{Evaluator, Local, Outcome, limited};
 use crate::plan::{Fold, FoldKind, General, NewEntry, Node};
 use crate::shape::ShapeKind;
 use crate::value::{EvalError, List, Map, Object, Value};
 
-/// What is gone through.
+/// The list, map or object that is iterated.
 enum Range<'a> {
     List(List<'a>),
     Map(Map<'a>),
-    /// The names of an object's fields that are there.
+    /// The names of the fields that an object has.
     Names(Vec<Value<'a>>, Object<'a>),
 }
 
@@ -142,7 +142,7 @@ impl<'a> Evaluator<'a, '_> {
 
     /// `all` (which `false` ends) and `exists` (which `true` ends).
     fn quantify(&mut self, fold: &'a Fold, predicate: &'a Node, range: &Range<'a>, end: bool) -> Outcome<'a> {
-        // `@not_strictly_false(@result)`, with `!` for `exists`, and then `@result` before the predicate.
+        // The cost of `@not_strictly_false(@result)`, with `!` for `exists`, and then `@result` before the predicate.
         let condition = if end { 3 } else { 2 };
         let mut ended = false;
         let mut failed = None;
@@ -166,7 +166,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// `exists_one`: every element is looked at, and the last error counts.
+    /// `exists_one`: evaluates every element; the last error is the result.
     fn exists_one(&mut self, fold: &'a Fold, predicate: &'a Node, range: &Range<'a>) -> Outcome<'a> {
         let mut count = Ok(0u64);
         for index in 0..range.len() {
@@ -187,7 +187,7 @@ impl<'a> Evaluator<'a, '_> {
         count.map(|count| Value::Bool(count == 1))
     }
 
-    /// `map` and `filter`: the list grows in place.
+    /// `map` and `filter`: append to the list in place.
     fn append(
         &mut self,
         fold: &'a Fold,
@@ -200,14 +200,14 @@ impl<'a> Evaluator<'a, '_> {
             self.bind(fold, range, index);
             match self.passes(filter)? {
                 Ok(true) => {}
-                // The accumulator stays what it is.
+                // The accumulator is unchanged.
                 Ok(false) => continue,
                 Err(err) => {
                     list = Err(err);
                     continue;
                 }
             }
-            // `@result + [item]`: reading the accumulator, making the list, joining.
+            // `@result + [item]`: the cost of reading the accumulator, creating the list and joining.
             let added = self.items(items)?;
             self.charge(2)?;
             list = match (list, added) {
@@ -222,7 +222,7 @@ impl<'a> Evaluator<'a, '_> {
         list.map(Value::list)
     }
 
-    /// Whether the filter of a loop lets an element through.
+    /// Whether the filter of a loop accepts an element.
     fn passes(&mut self, filter: Option<&'a Node>) -> Result<Result<bool, EvalError>, EvalError> {
         let Some(filter) = filter else { return Ok(Ok(true)) };
         Ok(match limited(self.eval(filter))? {
@@ -232,7 +232,7 @@ impl<'a> Evaluator<'a, '_> {
         })
     }
 
-    /// `transformMap` and its kin: the map grows in place.
+    /// `transformMap` and `transformMapEntry`: insert into the map in place.
     fn insert(
         &mut self,
         fold: &'a Fold,
@@ -245,7 +245,7 @@ impl<'a> Evaluator<'a, '_> {
             self.bind(fold, range, index);
             map = match self.passes(filter)? {
                 Ok(true) => {
-                    // `cel.@mapInsert(@result, …)`: reading the accumulator.
+                    // `cel.@mapInsert(@result, …)`: the cost of reading the accumulator.
                     self.charge(1)?;
                     limited(self.inserted(map, entry))?
                 }
@@ -263,7 +263,7 @@ impl<'a> Evaluator<'a, '_> {
         entry: &'a NewEntry,
     ) -> Result<Map<'a>, EvalError> {
         match entry {
-            // With three arguments the first that fails ends the call, at no charge.
+            // With three arguments, the first that fails ends the call without a charge.
             NewEntry::One(key, value) => {
                 let map = map?;
                 let (key, value) = (self.eval(key)?, self.eval(value)?);

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::ast::operators;
 use crate::value::{EvalError, List, Map, Text, Value};
 
-/// An operator with two operands that the evaluator runs itself.
+/// A binary operator that the evaluator executes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Add,
@@ -53,7 +53,7 @@ impl Operator {
         }
     }
 
-    /// Whether cel-go's type of the left operand knows the operator at all; its errors differ by that.
+    /// Whether cel-go's type of the left operand has the operator at all; the error depends on that.
     fn takes(self, left: &Value<'_>) -> bool {
         use Value::{Bool, Bytes, Double, Duration, Int, List, String, Timestamp, Uint};
         match self {
@@ -73,7 +73,7 @@ impl Operator {
             Operator::Subtract => {
                 matches!(left, Double(_) | Duration(_) | Int(_) | Timestamp(_) | Uint(_) | String(_))
             }
-            // Texts, moments and durations are "receivers": they refuse in their own words.
+            // In cel-go these operands are "receivers", which have their own error messages.
             Operator::Multiply | Operator::Divide => {
                 matches!(left, Double(_) | Int(_) | Uint(_) | String(_) | Timestamp(_) | Duration(_))
             }
@@ -235,7 +235,7 @@ fn contains(left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
 }
 
 fn in_list(wanted: &Value<'_>, list: &List<'_>) -> Result<bool, EvalError> {
-    // Only a list of a shaped tree tells of elements that cannot be compared.
+    // Only a list of a tree with a shape reports elements that cannot be compared.
     let strict = matches!(list, List::Tree(_, shape) if shape.kind != crate::shape::ShapeKind::Dyn);
     let mut failed = None;
     for element in list.iter() {

@@ -1,4 +1,4 @@
-//! What calls cost while they run, as cel-go counts.
+//! The actual costs of calls, as in cel-go.
 
 use super::Outcome;
 use crate::cost::{REGEX_LENGTH_FACTOR, STRING_TRAVERSAL_FACTOR};
@@ -11,22 +11,22 @@ use crate::value::Value;
 pub(crate) enum Price {
     /// One unit.
     One,
-    /// The first argument is gone through.
+    /// The size of the first argument.
     First,
-    /// The smaller argument is gone through.
+    /// The size of the smaller argument.
     Smaller,
-    /// Both are gone through.
+    /// The size of both arguments.
     Both,
-    /// Each element of the second is looked at.
+    /// The number of elements of the second argument.
     InList,
-    /// A pattern runs over a text.
+    /// A regular expression on a string.
     Matches,
-    /// A text is searched.
+    /// A search in a string.
     Contains,
 }
 
 impl Price {
-    /// Of an overload.
+    /// The cost rule of an overload.
     pub(crate) fn of(overload: &str) -> Price {
         match overload {
             "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string"
@@ -71,13 +71,13 @@ fn traversal(size: u64) -> u64 {
     (size as f64 * STRING_TRAVERSAL_FACTOR).ceil() as u64
 }
 
-/// What an evaluation is charged by.
+/// The cost settings of an evaluation.
 pub(crate) struct Prices {
-    /// What may know the price of an equality with a library's own value.
+    /// The trackers for equality with values of libraries.
     pub(crate) equality: Vec<Tracker>,
-    /// Whether map literals and presence tests are held to the specification.
+    /// Whether map literals and presence tests follow the specification.
     pub(crate) strict: bool,
-    /// Whether `has()` costs anything itself.
+    /// Whether `has()` itself has a cost.
     pub(crate) presence_test_has_cost: bool,
 }
 
@@ -113,7 +113,7 @@ impl Prices {
 }
 
 impl Value<'_> {
-    /// The smaller of two sizes, without counting the code points of long texts twice.
+    /// The smaller of two sizes; avoids counting the code points of long strings twice.
     fn smaller_size(&self, other: &Value<'_>) -> u64 {
         match (self, other) {
             (Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Null, other) => {

@@ -32,7 +32,7 @@ pub fn library() -> Library {
     }
 }
 
-/// With padding or, failing that, without; the words are of the second try, to which padding is a mistake.
+/// Decodes with padding or, if that fails, without; the error is that of the second attempt, which rejects padding.
 fn decoded(text: &str) -> Result<Vec<u8>, String> {
     let is_line_end = |b: u8| matches!(b, b'\r' | b'\n');
     let is_data = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';

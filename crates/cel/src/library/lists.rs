@@ -12,9 +12,9 @@ use crate::parser::macros;
 use crate::types::Type;
 use crate::value::{EvalError, Value};
 
-/// The most elements that `lists.range` gives. Go would go on until its memory ends.
+/// The most elements of `lists.range`. Go would continue until its memory is exhausted.
 const RANGE_MAX: i64 = 1 << 24;
-/// How deep `flatten` goes; lists of lists are not deeper, since expressions and trees are not.
+/// The deepest `flatten`; lists are never deeper, because expressions and trees are not.
 const FLATTEN_DEPTH_MAX: i64 = 1 << 10;
 
 /// The types that `sort` orders, with the ids of its overloads and of those of `sortBy`.
@@ -39,8 +39,7 @@ fn sortable() -> [(Type, &'static str, &'static str); 8] {
     ]
 }
 
-/// What the library has had since `version`: 1 `flatten`, 2 `sort`, `sortBy`, `range`, `reverse` and `distinct`,
-/// 3 costs.
+/// The library as of `version`: 1 has `flatten`, 2 `sort`, `sortBy`, `range`, `reverse` and `distinct`, 3 costs.
 pub fn library(version: u32) -> Library {
     let any = Type::list(Type::param("T"));
     let mut functions = vec![Function::new(
@@ -131,7 +130,7 @@ fn flatten_into<'a>(value: &Value<'a>, depth: i64, flat: &mut Vec<Value<'a>>) ->
     Ok(())
 }
 
-/// The first argument in the order of the keys, which are the argument `keys`.
+/// The first argument sorted by the keys in the argument `keys`.
 fn sorted<'a>(args: &[Value<'a>], keys: usize) -> Outcome<'a> {
     let (elements, keys) = (elements(args, 0)?, elements(args, keys)?);
     if elements.len() != keys.len() {
@@ -148,7 +147,7 @@ fn sorted<'a>(args: &[Value<'a>], keys: usize) -> Outcome<'a> {
         return Err(EvalError::Failed("list elements must be comparable".into()));
     }
     let of = std::mem::discriminant(first);
-    // Go finds out while it compares, and compares nothing in a list of one.
+    // Go notices it while comparing, so not in a list of one element.
     if keys.iter().any(|key| std::mem::discriminant(key) != of) {
         return Err(EvalError::Failed("list elements must have the same type".into()));
     }
@@ -214,7 +213,7 @@ fn estimators() -> Vec<(&'static str, Estimator)> {
         ("list_distinct", |model, target, _| Some(squared(price::size_of(model, target?), 2.0))),
     ];
     for (of, sort, sort_by) in sortable() {
-        // Text is traversed to be compared.
+        // Strings are traversed to be compared.
         if matches!(of, Type::String | Type::Bytes) {
             const FACTOR: f64 = 2.0 + STRING_TRAVERSAL_FACTOR;
             estimators.push((sort, |model, target, _| Some(squared(price::size_of(model, target?), FACTOR))));
@@ -239,7 +238,7 @@ fn estimate_flatten(
     Some(allocating(depth as f64, price::size_of(model, target?)))
 }
 
-/// Work that grows with the square of a list's size, and a list of that many as the result.
+/// The cost of work that is quadratic in a list's size, with a list of the same size as the result.
 fn squared(size: SizeEstimate, factor: f64) -> CallEstimate {
     allocating(factor, size.times(size))
 }
@@ -249,7 +248,7 @@ fn allocating(factor: f64, size: SizeEstimate) -> CallEstimate {
     CallEstimate { cost, result: Some(size) }
 }
 
-/// An integer that is written out; a negative one counts as 0.
+/// The value of an integer literal; a negative one counts as 0.
 fn literal_int(node: &Node<'_>) -> Option<u64> {
     match node.expr.map(|expr| &expr.kind) {
         Some(ExprKind::Literal(Literal::Int(int))) => Some(u64::try_from(*int).unwrap_or(0)),

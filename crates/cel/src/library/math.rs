@@ -9,7 +9,7 @@ use crate::parser::macros;
 use crate::types::Type;
 use crate::value::{EvalError, Value};
 
-/// What the library has had since `version`: 1 rounding, signs and bits, 2 `sqrt`.
+/// The library as of `version`: 1 has rounding, signs and bits, 2 `sqrt`.
 pub fn library(version: u32) -> Library {
     let mut functions = vec![least(), greatest()];
     if version >= 1 {
@@ -116,7 +116,7 @@ fn identity<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     value(args, 0).cloned()
 }
 
-/// The second where the first compares to it as `yields`, else the first.
+/// The second if the first compares to it as `yields`, otherwise the first.
 fn extreme_of_two<'a>(a: &Value<'a>, b: &Value<'a>, yields: Ordering, name: &str) -> Outcome<'a> {
     let order = a.compare(b).map_err(|error| match error {
         EvalError::CostLimit => error,
@@ -243,7 +243,7 @@ fn bits() -> Vec<Function> {
         shift("math.bitShiftLeft", ["math_bitShiftLeft_int_int", "math_bitShiftLeft_uint_int"], |args| {
             shifted(args, "math.bitShiftLeft", u64::checked_shl)
         }),
-        // Integers are shifted as bits: the sign does not follow.
+        // Integers are shifted as bits, without sign extension.
         shift("math.bitShiftRight", ["math_bitShiftRight_int_int", "math_bitShiftRight_uint_int"], |args| {
             shifted(args, "math.bitShiftRight", u64::checked_shr)
         }),

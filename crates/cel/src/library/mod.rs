@@ -1,7 +1,7 @@
-//! Libraries: lists of declarations that an environment takes in. Each module offers `library() -> Library`; one whose
-//! functions came over time takes the version, as in cel-go.
+//! Libraries: lists of declarations for an environment. Each module has `library() -> Library`; if its functions were
+//! added over time, it takes the version, as in cel-go.
 //!
-//! A function is data: its name, and for each overload an id, the types, and what runs it.
+//! A function is data: its name, and for each overload an id, the types, and the implementation.
 //!
 //! ```
 //! use pintle_cel::decl::{Function, Overload};
@@ -42,14 +42,14 @@ use crate::types::Type;
 
 mod standard;
 
-/// What a library adds to an environment.
+/// The additions of a library to an environment.
 #[derive(Clone, Default)]
 pub struct Library {
-    /// Functions; overloads of one name are put together.
+    /// Functions; overloads of the same name are merged.
     pub functions: Vec<Function>,
     /// Macros; see `parser::macros` for the known ones.
     pub macros: Vec<Macro>,
-    /// Types that an expression can name as values: `net.IP`.
+    /// Types that an expression can use as values: `net.IP`.
     pub types: Vec<(&'static str, Type)>,
     /// Checks of the typed tree.
     pub validators: Vec<Validator>,
@@ -57,15 +57,15 @@ pub struct Library {
     pub mixed_arguments: Vec<&'static str>,
     /// Static costs by the overload's id.
     pub estimators: Vec<(&'static str, Estimator)>,
-    /// Actual costs by the overload's id; they go before all others.
+    /// Actual costs by the overload's id; they take precedence over all others.
     pub trackers: Vec<(&'static str, Tracker)>,
-    /// Actual costs by function, asked after `trackers`.
+    /// Actual costs by function, used after `trackers`.
     pub pricing: Option<Pricing>,
-    /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` can be written.
+    /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` are allowed.
     pub optional_syntax: bool,
 }
 
-/// Looks over a typed tree and reports mistakes: the node's id and the message.
+/// Checks a typed tree and reports errors: the node's id and the message.
 pub type Validator = fn(&Checked, &mut dyn FnMut(crate::ast::Id, String));
 
 /// The standard library of the language.
@@ -83,7 +83,7 @@ pub fn blocks() -> Library {
     Library { macros: macros::BLOCKS.to_vec(), ..Library::default() }
 }
 
-/// What Kubernetes 1.36 adds to the standard library.
+/// The libraries that Kubernetes 1.36 adds to the standard library.
 pub(crate) fn kubernetes() -> Vec<Library> {
     let mut libraries = vec![
         Library {

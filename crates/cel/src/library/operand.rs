@@ -1,10 +1,10 @@
-//! Arguments as libraries read them: one of another type means that no overload takes the call.
+//! Accessors of arguments for libraries: an argument of another type means that no overload accepts the call.
 
 use std::ops::Range;
 
 use crate::value::{EvalError, List, Opaque, Text, Value};
 
-/// What a call comes to.
+/// The result of a call.
 pub(crate) type Outcome<'a> = Result<Value<'a>, EvalError>;
 
 pub(crate) fn value<'v, 'a>(args: &'v [Value<'a>], index: usize) -> Result<&'v Value<'a>, EvalError> {
@@ -50,7 +50,7 @@ pub(crate) fn list<'v, 'a>(args: &'v [Value<'a>], index: usize) -> Result<&'v Li
     }
 }
 
-/// The elements of a list, read.
+/// The elements of a list.
 pub(crate) fn elements<'a>(args: &[Value<'a>], index: usize) -> Result<Vec<Value<'a>>, EvalError> {
     list(args, index)?.iter().collect()
 }
@@ -68,7 +68,7 @@ pub(crate) fn own<'v, T: Opaque>(value: &'v Value<'_>) -> Option<&'v T> {
     }
 }
 
-/// A part of a text: borrowed where the whole is.
+/// A substring: borrowed if the whole is.
 pub(crate) fn part<'a>(text: &Text<'a>, part: Range<usize>) -> Value<'a> {
     Value::String(match text {
         Text::Borrowed(text) => Text::Borrowed(text.get(part).unwrap_or("")),

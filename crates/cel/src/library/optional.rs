@@ -9,7 +9,7 @@ use crate::shape::ShapeKind;
 use crate::types::{OPTIONAL, Type};
 use crate::value::{EvalError, List, Map, Object, Value};
 
-/// Optional values with their syntax. Since version 1 `optFlatMap`, since 2 `first`, `last` and `unwrap`.
+/// Optional values with their syntax. Version 1 adds `optFlatMap`, version 2 `first`, `last` and `unwrap`.
 pub fn library(version: u32) -> Library {
     let mut functions = basics();
     functions.extend(operators());
@@ -65,7 +65,7 @@ fn basics() -> Vec<Function> {
                 }
             })],
         ),
-        // The evaluator does not work out the alternative of these two where it is not needed.
+        // The evaluator evaluates the alternative of these two only if it is needed.
         Function::new(
             "or",
             [Overload::method(
@@ -158,7 +158,7 @@ fn operators() -> Vec<Function> {
     ]
 }
 
-/// What there is at an index or under a key or name, if anything.
+/// The value at an index, key or name, if there is one.
 fn look_up<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let (container, key) = (value(args, 0)?, value(args, 1)?);
     let found = match container {
@@ -183,8 +183,8 @@ fn look_up<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     Ok(found.map_or(Value::Optional(None), Value::some))
 }
 
-/// Whether a value is the empty one of its type. Kubernetes' lists, maps and objects with a schema never are: they do not
-/// know of it.
+/// Whether a value is the zero value of its type. Kubernetes' lists, maps and objects with a schema never are, because
+/// they do not implement that interface.
 fn is_zero(value: &Value<'_>) -> bool {
     match value {
         Value::Null => true,

@@ -1,4 +1,4 @@
-//! cel-go's `ext.Regex`: parts of a text that match, and their replacement.
+//! cel-go's `ext.Regex`: extracts and replaces matches.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::regexp::{self, Captures, Pattern, Regex};
 use crate::types::Type;
 use crate::value::{EvalError, Value};
 
-/// How long a text may become by replacements: each may be longer than what it replaces.
+/// The longest result of replacements: each may be longer than the text that it replaces.
 const REPLACED_BYTES_MAX: usize = 16 << 20;
 
 /// `regex.extract`, `regex.extractAll` and `regex.replace`. Needs optional values.
@@ -64,7 +64,7 @@ pub fn library() -> Library {
     }
 }
 
-/// A call with its constant pattern, the second argument, compiled once.
+/// A call whose constant pattern, the second argument, is compiled once.
 pub(super) fn prepared(
     args: &[Option<Value<'static>>],
     compile: fn(&[Value<'_>]) -> Result<Arc<Regex>, EvalError>,
@@ -81,7 +81,7 @@ fn any_groups(args: &[Value<'_>]) -> Result<Arc<Regex>, EvalError> {
     regexp::compile(text(args, 1)?).map_err(EvalError::Failed)
 }
 
-/// The pattern; it may have one group at most.
+/// Compiles the pattern, which may have at most one group.
 fn one_group(args: &[Value<'_>]) -> Result<Arc<Regex>, EvalError> {
     let pattern = text(args, 1)?;
     let regex = regexp::compile(pattern)
@@ -95,7 +95,7 @@ fn one_group(args: &[Value<'_>]) -> Result<Arc<Regex>, EvalError> {
     Ok(regex)
 }
 
-/// What the group matched, or all where there is none; nothing for an empty group.
+/// The text of the group, or of the whole match if there is no group; `None` for an empty group.
 fn captured<'a>(
     args: &[Value<'a>],
     regex: &Regex,
@@ -152,7 +152,7 @@ fn replace<'a>(
     Ok(out.into())
 }
 
-/// `\1` stands for a group, `\\` for itself.
+/// Appends a replacement: `\1` refers to a group, `\\` is a backslash.
 fn push_replacement(
     replacement: &str,
     whole: &str,

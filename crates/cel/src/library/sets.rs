@@ -1,4 +1,4 @@
-//! cel-go's `ext.Sets`: lists taken as sets.
+//! cel-go's `ext.Sets`: lists as sets.
 
 use super::operand::{elements, list};
 use super::{Library, price};
@@ -30,7 +30,7 @@ pub fn library() -> Library {
         estimators: vec![
             ("list_sets_contains_list", |model, _, args| estimate(model, args, 1.0)),
             ("list_sets_intersects_list", |model, _, args| estimate(model, args, 1.0)),
-            // Both ways.
+            // Both directions.
             ("list_sets_equivalent_list", |model, _, args| estimate(model, args, 2.0)),
         ],
         trackers: vec![

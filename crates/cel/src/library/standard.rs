@@ -25,7 +25,7 @@ pub(super) fn functions() -> Vec<Function> {
     functions
 }
 
-/// What the evaluator never calls: it has its own way for the operator.
+/// Never called: the evaluator executes the operator itself.
 fn unreachable_run<'a>(_: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     Err(EvalError::NoSuchOverload)
 }

@@ -1,7 +1,7 @@
-//! `text.format(args)`: the clauses of a format, how values are written for them, and the check of constant formats.
+//! `text.format(args)`: the clauses of a format, the formatting of values, and the validation of constant formats.
 //!
-//! cel-go has two dialects: up to version 3 of the strings library numbers are written as readers of en-US expect them,
-//! from version 4 on plainly. Kubernetes uses the former.
+//! cel-go has two dialects: up to version 3 of the strings library, numbers are formatted for en-US; from version 4 on,
+//! plainly. Kubernetes uses the former.
 
 mod render;
 mod validate;
@@ -13,9 +13,9 @@ use crate::value::{EvalError, Value};
 
 pub(super) use validate::{validate_localized, validate_plain};
 
-/// Go writes no number with more places.
+/// The largest precision of a number in Go.
 const PRECISION_MAX: usize = 1_000_000;
-/// What a clause has without a precision of its own.
+/// The default precision of a clause.
 const DEFAULT_PRECISION: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Dialect {
     Plain,
 }
 
-/// What follows a percent sign.
+/// The part of a format after a percent sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Clause {
     String,
@@ -59,8 +59,8 @@ fn out_of_range(index: usize) -> String {
     format!("index {index} out of range")
 }
 
-/// Goes through a format; `write` answers for each clause, given the index of its argument. The size of the arguments is
-/// looked at before the clause is, or after its first character.
+/// Processes a format. `write` returns the text of each clause, given the index of its argument. The number of arguments
+/// is checked before the clause, or after its first character.
 fn interpolate<E: From<String>>(
     format: &str,
     size: usize,
@@ -97,7 +97,7 @@ fn interpolate<E: From<String>>(
     Ok(out)
 }
 
-/// A clause and what follows it.
+/// Parses a clause; also returns the rest.
 fn parse_clause(text: &str) -> Result<(Clause, &str), String> {
     let (precision, rest) =
         parse_precision(text).map_err(|error| format!("error while parsing precision: {error}"))?;
@@ -110,7 +110,7 @@ fn parse_clause(text: &str) -> Result<(Clause, &str), String> {
         Some(b'x') => Clause::Hex { upper: false },
         Some(b'X') => Clause::Hex { upper: true },
         Some(b'o') => Clause::Octal,
-        // Go takes the first byte for the character.
+        // Go interprets the first byte as a character.
         Some(byte) => return Err(format!("unrecognized formatting clause \"{}\"", char::from(*byte))),
         None => return Err("could not find end of precision specifier".into()),
     };

@@ -8,11 +8,11 @@ use crate::decl::{Function, Overload};
 use crate::types::Type;
 use crate::value::{EvalError, Text, Value};
 
-/// The most bytes that a text may grow to in one call. Go would go on until its memory ends.
+/// The longest result of one call in bytes. Go would continue until its memory is exhausted.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
-/// What the library has had since `version`: 1 `format` and `quote`, 2 a `join` that reads lists lazily, 3 `reverse`,
-/// 4 a `format` without a locale. Kubernetes uses version 2.
+/// The library as of `version`: 1 has `format` and `quote`, 2 a `join` that reads lists lazily, 3 `reverse`, 4 a `format`
+/// without a locale. Kubernetes uses version 2.
 pub fn library(version: u32) -> Library {
     let mut functions = first_version();
     let mut library = Library::default();
@@ -46,8 +46,8 @@ pub fn library(version: u32) -> Library {
     Library { functions, ..library }
 }
 
-/// The newest version with what the specification wants where cel-go departs from it: to search from beyond the end of a
-/// text is an error.
+/// The newest version, corrected where cel-go deviates from the specification: searching from beyond the end of a string
+/// is an error.
 pub fn specified() -> Library {
     let mut library = library(u32::MAX);
     let params = [Type::String, Type::String, Type::Int];
@@ -60,7 +60,7 @@ pub fn specified() -> Library {
     library
 }
 
-/// The arguments, if the text goes on at the offset.
+/// The arguments, if the offset is within the string.
 fn within<'v, 'a>(args: &'v [Value<'a>]) -> Result<&'v [Value<'a>], EvalError> {
     let (whole, wanted, offset) = (text(args, 0)?, text(args, 1)?, int(args, 2)?);
     if !wanted.is_empty() && offset >= code_points(whole) {
@@ -136,7 +136,7 @@ fn out_of_range(index: i64) -> EvalError {
     EvalError::Failed(format!("index out of range: {index}"))
 }
 
-/// The byte at which the code point `index` begins; the end for the index after the last.
+/// The byte position of the code point `index`; the end for the index after the last.
 fn byte_at(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     if text.is_ascii() {
@@ -190,7 +190,7 @@ fn last_index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     if offset >= length {
         return Ok(Value::Int(-1));
     }
-    // A match may begin at the offset at the latest, and reach beyond it.
+    // A match must begin at the offset or before, and may extend beyond it.
     let end = byte_at(whole, offset).unwrap_or(whole.len()).saturating_add(wanted.len()).min(whole.len());
     let searched = whole.as_bytes().get(..end).unwrap_or_default();
     let found = searched.windows(wanted.len()).rposition(|window| window == wanted.as_bytes());
@@ -231,7 +231,7 @@ fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let mut start = 0;
     while parts.len().saturating_add(1) < most {
         let rest = all.get(start..).unwrap_or("");
-        // An empty separator stands behind every code point but the last.
+        // An empty separator matches after every code point but the last.
         let found = match separator {
             "" => rest.chars().next().map(char::len_utf8).filter(|width| *width < rest.len()),
             separator => rest.find(separator),

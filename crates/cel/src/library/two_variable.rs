@@ -1,4 +1,5 @@
-//! cel-go's `ext.TwoVarComprehensions`: macros over index and element or key and value, and what they build maps with.
+//! cel-go's `ext.TwoVarComprehensions`: macros over index and element or key and value, and the function that builds
+//! their maps.
 
 use super::Library;
 use super::operand::value;

@@ -1,4 +1,4 @@
-//! Text to tokens: the longest match wins; what matches nothing is reported in ANTLR's words and left out.
+//! From text to tokens: the longest match wins; unrecognized text is reported with ANTLR's message and skipped.
 
 use std::fmt;
 
@@ -85,7 +85,7 @@ impl Kind {
     ];
 }
 
-/// The names of messages.
+/// The names in messages.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -129,7 +129,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A token and its place: bytes `start..end` of the text, `offset` in code points.
+/// A token and its position: bytes `start..end` of the text, `offset` in code points.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -144,7 +144,7 @@ impl Token {
     }
 }
 
-/// A stretch of text that is no token.
+/// A part of the text that is not a token.
 #[derive(Clone, Debug)]
 pub(super) struct Unrecognized {
     pub(super) offset: u32,
@@ -170,7 +170,7 @@ pub(super) fn lex(text: &str) -> Lexed {
                 tokens.push(Token { kind, start: at, end: at.saturating_add(length), offset });
                 length
             }
-            // The character at which the match failed belongs to the mistake and is skipped with it.
+            // The character at which the match failed is part of the error and is skipped too.
             Scan::Failed(good) => {
                 let failed = text
                     .get(at.saturating_add(good)..)
@@ -200,7 +200,7 @@ enum Scan {
     Failed(usize),
 }
 
-/// What `rest`, which is not empty, begins with.
+/// The token at the start of `rest`, which must not be empty.
 fn scan(rest: &[u8]) -> Scan {
     let first = rest.first().copied().unwrap_or_default();
     let second = rest.get(1).copied();
@@ -328,7 +328,7 @@ fn word(rest: &[u8]) -> Scan {
     Scan::Token(kind, end)
 }
 
-/// The length of the string that begins with a quote, or how far it was one.
+/// The length of the string that begins with a quote, or the length up to the error.
 fn string(rest: &[u8]) -> Result<usize, usize> {
     let quote = rest.first().copied().unwrap_or_default();
     if rest.starts_with(&[quote; 3])
@@ -353,7 +353,7 @@ fn raw_string(rest: &[u8]) -> Option<usize> {
     (rest.get(end) == Some(&quote)).then_some(end.saturating_add(1))
 }
 
-/// The end of a string's content, or the byte at which it fails.
+/// The end of a string's content, or the position of the error.
 fn body(
     rest: &[u8],
     from: usize,
@@ -373,7 +373,7 @@ fn body(
     }
 }
 
-/// The length of the escape that begins with a backslash, or how far it was one.
+/// The length of the escape that begins with a backslash, or the length up to the error.
 fn escape(tail: &[u8]) -> Result<usize, usize> {
     let digits = |count: usize, belongs: fn(&u8) -> bool| {
         (2..count.saturating_add(2))

@@ -2,7 +2,7 @@
 
 use crate::ast::Literal;
 
-/// `text` is a token of an integer, `0x` allowed.
+/// `text` is an integer token, `0x` allowed.
 pub(super) fn int(text: &str, negative: bool) -> Result<Literal, &'static str> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
     let sign = if negative { "-" } else { "" };
@@ -11,14 +11,14 @@ pub(super) fn int(text: &str, negative: bool) -> Result<Literal, &'static str> {
         .map_err(|_| "invalid int literal")
 }
 
-/// `text` is a token of an unsigned integer with its `u`.
+/// `text` is an unsigned integer token with its `u`.
 pub(super) fn uint(text: &str) -> Result<Literal, &'static str> {
     let text = text.trim_end_matches(['u', 'U']);
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
     u64::from_str_radix(digits, radix).map(Literal::Uint).map_err(|_| "invalid uint literal")
 }
 
-/// `text` is a token of a float; what is too large for one is refused.
+/// `text` is a float token; a value that is too large is rejected.
 pub(super) fn double(text: &str, negative: bool) -> Result<Literal, &'static str> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(Literal::Double(if negative { -value } else { value })),
@@ -26,7 +26,7 @@ pub(super) fn double(text: &str, negative: bool) -> Result<Literal, &'static str
     }
 }
 
-/// `text` is a token of a string, quotes and prefix included.
+/// `text` is a string token, quotes and prefix included.
 pub(super) fn string(text: &str) -> Result<Literal, &'static str> {
     let (content, raw) = content(text);
     if raw || !content.contains('\\') {
@@ -40,7 +40,7 @@ pub(super) fn string(text: &str) -> Result<Literal, &'static str> {
     Ok(Literal::String(out.into()))
 }
 
-/// `text` is a token of bytes, quotes and prefix included.
+/// `text` is a bytes token, quotes and prefix included.
 pub(super) fn bytes(text: &str) -> Result<Literal, &'static str> {
     let (content, raw) = content(text.get(1..).unwrap_or_default());
     if raw {
@@ -54,7 +54,7 @@ pub(super) fn bytes(text: &str) -> Result<Literal, &'static str> {
     Ok(Literal::Bytes(out.into()))
 }
 
-/// What stands between the quotes, line ends normalized, and whether it is raw.
+/// The text between the quotes, line ends normalized, and whether it is raw.
 fn content(text: &str) -> (String, bool) {
     let raw = text.starts_with(['r', 'R']);
     let quoted = if raw { text.get(1..).unwrap_or_default() } else { text };

@@ -1,4 +1,4 @@
-//! Macros: calls that the parser rewrites into other expressions, loops mostly.
+//! Macros: calls that the parser rewrites into other expressions, mostly loops.
 
 mod block;
 
@@ -7,29 +7,29 @@ use std::sync::Arc;
 use super::tree::Builder;
 use crate::ast::{Comprehension, Expr, ExprKind, Id, Literal, operators};
 
-/// A macro: which calls it takes, and what becomes of them.
+/// A macro: the calls that it applies to, and the expansion.
 #[derive(Clone, Copy)]
 pub struct Macro {
     name: &'static str,
-    /// Number of arguments; none for any number.
+    /// Number of arguments; `None` for any number.
     args: Option<usize>,
-    /// Whether it is written with a dot.
+    /// Whether it is called with a dot.
     receiver: bool,
     rewrite: Rewrite,
 }
 
-/// What a call becomes, or what is wrong with it and at which node.
+/// The expansion of a call, or an error and its node.
 type Rewrite = fn(&mut Builder, Option<Expr>, Vec<Expr>) -> Result<Rewritten, (Id, String)>;
 
 pub(super) enum Rewritten {
     To(Expr),
-    /// The macro does not concern this call after all.
+    /// The macro does not apply to this call after all.
     Not(Option<Expr>, Vec<Expr>),
 }
 
 /// The name under which a loop accumulates.
 pub const ACCUMULATOR: &str = "@result";
-/// The name that older versions accumulated under; still reserved.
+/// The accumulator of older versions; the name is still reserved.
 const OLD_ACCUMULATOR: &str = "__result__";
 /// The loop variable of loops that do not loop.
 const UNUSED: &str = "#unused";
@@ -81,7 +81,7 @@ pub const MATH: &[Macro] = &[
     Macro { name: "least", args: None, receiver: true, rewrite: math_least },
 ];
 
-/// The macro that takes the call; one with a fixed number of arguments before one with any.
+/// The macro for the call; one with a fixed number of arguments takes precedence over one with any number.
 pub(super) fn find(macros: &[Macro], name: &str, args: usize, receiver: bool) -> Option<Rewrite> {
     let named = || macros.iter().rev().filter(|it| it.receiver == receiver && it.name == name);
     named()
@@ -100,7 +100,7 @@ fn has(tree: &mut Builder, _target: Option<Expr>, args: Vec<Expr>) -> Result<Rew
     }
 }
 
-/// How a loop over one or two variables quantifies.
+/// The quantifier of a loop over one or two variables.
 #[derive(Clone, Copy)]
 enum Quantifier {
     All,
@@ -225,7 +225,7 @@ fn transform_list(
     collect(tree, target, variables, condition, transform)
 }
 
-/// A loop that makes a list of what `transform` gives for the elements that `condition` lets through.
+/// A loop that builds a list of the results of `transform` for the elements that `condition` accepts.
 fn collect(
     tree: &mut Builder,
     target: Option<Expr>,
@@ -322,7 +322,7 @@ fn bind(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rew
     Ok(Rewritten::To(let_in(tree, name, init, result)))
 }
 
-/// A loop that does not loop: `result` with `name` standing for `init`.
+/// A loop without iterations: `result` with `name` bound to `init`.
 fn let_in(tree: &mut Builder, name: Arc<str>, init: Expr, result: Expr) -> Expr {
     let iter_range = tree.list(Vec::new());
     let loop_condition = tree.literal(Literal::Bool(false));
@@ -339,7 +339,7 @@ fn let_in(tree: &mut Builder, name: Arc<str>, init: Expr, result: Expr) -> Expr 
     })
 }
 
-/// The target under a name, sorted by the list of the keys of its elements.
+/// Binds the target to a name, and sorts it by the list of its elements' keys.
 fn sort_by(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
     let name: Arc<str> = "@__sortBy_input__".into();
     let input = tree.ident(&name);
@@ -384,7 +384,7 @@ fn opt_flat_map(
     Ok(Rewritten::To(tree.call(operators::CONDITIONAL, vec![present, value, none])))
 }
 
-/// `target.hasValue()`, and the second argument with the first standing for `target.value()`.
+/// `target.hasValue()`, and the second argument with the first bound to `target.value()`.
 fn unwrapped(
     tree: &mut Builder,
     target: Option<Expr>,
@@ -478,7 +478,7 @@ fn two_variables(first: &Expr, second: &Expr) -> Result<Variables, (Id, String)>
     {
         return Err((second.id, format!("duplicate variable name: {one}")));
     }
-    // A name that is no name is complained about before one that is taken.
+    // An invalid name is reported before a reserved one.
     for (expr, name) in [first, second].into_iter().zip(names) {
         name.ok_or_else(|| (expr.id, NOT_SIMPLE.to_owned()))?;
     }
@@ -501,7 +501,7 @@ fn transformation(args: Vec<Expr>) -> Result<(Variables, Option<Expr>, Expr), (I
     }
 }
 
-/// As many arguments as the table promised.
+/// Converts to the number of arguments that the table guarantees.
 fn take<const N: usize>(args: Vec<Expr>) -> Result<[Expr; N], (Id, String)> {
     <[Expr; N]>::try_from(args).map_err(|_| (0, String::new()))
 }

@@ -1,13 +1,13 @@
-//! Makes nodes: hands out ids and remembers where each node stands.
+//! Creates nodes: assigns ids and records the position of each node.
 
 use std::sync::Arc;
 
 use crate::ast::{Comprehension, Expr, ExprKind, Id, Literal, MapEntry, StructField};
 
-/// Hands out ids. Cloned targets make ids a measure of the tree's size.
+/// Assigns ids. Copied subtrees get new ids, so the last id measures the size of the tree.
 pub(super) struct Builder {
     offsets: Vec<u32>,
-    /// Where the macro stands whose nodes are made.
+    /// The position of the macro whose nodes are created.
     pub(super) macro_at: u32,
 }
 
@@ -39,7 +39,7 @@ impl Builder {
         self.offsets.get(id as usize).copied().unwrap_or(u32::MAX)
     }
 
-    /// Takes an id back, as the last one handed out or as one that names nothing.
+    /// Releases an id: the last one is reused, any other is left without a node.
     pub(super) fn delete(&mut self, id: Id) {
         self.place(id, u32::MAX);
         if (id as usize).saturating_add(1) == self.offsets.len() {

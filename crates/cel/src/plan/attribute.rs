@@ -1,4 +1,4 @@
-//! Names, fields and indices: chains of them become one attribute.
+//! Plans names, fields and indices: a chain of them becomes one attribute.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Planner<'_> {
         self.scope.iter().rev().find(|(known, _)| &**known == name).map(|(_, slot)| *slot)
     }
 
-    /// What a name may mean where nothing was checked.
+    /// The possible meanings of a name in an unchecked tree.
     fn candidates(&self, name: &str, taken: usize) -> Vec<Candidate> {
         let candidate = |name: Arc<str>| {
             let constant = self.env.constant(&name).map(|constant| constant.value.clone());
@@ -59,7 +59,7 @@ impl Planner<'_> {
         Ok(Node::Attribute(Box::new(attribute)))
     }
 
-    /// Without types `a.b` may be a variable of that name, which comes before the field `b` of `a`.
+    /// Without types, `a.b` may be a variable with that name, which takes precedence over the field `b` of `a`.
     fn extend_names(&self, expr: &Expr, attribute: &mut Attribute) {
         if let (Root::OneOf(candidates), Some(name)) = (&mut attribute.root, qualified_name(expr)) {
             let mut more = self.candidates(&name, attribute.qualifiers.len());
@@ -68,7 +68,7 @@ impl Planner<'_> {
         }
     }
 
-    /// How a field is found: at its place in the tree where the operand's type is known.
+    /// How a field is accessed: by its position in the tree if the operand's type is known.
     fn field(&self, operand: &Expr, field: &Arc<str>) -> By {
         let key = || By::Key(field.clone().into());
         let Some(Type::Object(name)) = self.checked.map(|checked| checked.type_of(operand.id)) else {
@@ -108,7 +108,7 @@ impl Planner<'_> {
         matches!(self.checked.map(|checked| checked.type_of(operand.id)), Some(Type::Object(_)))
     }
 
-    /// `condition ? a : b`: branches that are attributes are read without a charge of their own.
+    /// `condition ? a : b`: branches that are attributes are read without their own charge.
     pub(super) fn conditional(&mut self, args: &[Expr]) -> Result<Node, PlanError> {
         let [condition, then, otherwise] = args else {
             return Err(PlanError("a condition takes three operands".into()));
@@ -124,7 +124,7 @@ fn attribute(root: Root, qualifiers: Vec<Qualifier>) -> Node {
     Node::Attribute(Box::new(Attribute { root, qualifiers }))
 }
 
-/// The attribute that a node is, or one that begins with what the node computes.
+/// Converts a node to an attribute, which begins with the value of the node.
 fn into_attribute(node: Node) -> Attribute {
     match node {
         Node::Attribute(attribute) => *attribute,

@@ -1,4 +1,4 @@
-//! Calls: operators have forms of their own, functions find their overload.
+//! Plans calls: operators have their own forms, functions are resolved to their overload.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::program::PlanError;
 use crate::types::Type;
 use crate::value::{EvalError, Value};
 
-/// The conversions that are worked out beforehand when their argument is constant.
+/// The conversions that are evaluated at planning if their argument is constant.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
 
-/// Functions that look at the types of their arguments themselves, as cel-go's do.
+/// Functions that check the types of their arguments themselves, as cel-go's do.
 const UNGUARDED: [&str; 8] =
     ["contains", "endsWith", "startsWith", "matches", "size", "type", "dyn", operators::NEGATE];
 
@@ -142,7 +142,7 @@ impl Planner<'_> {
         Ok(Node::Call(Box::new(call)))
     }
 
-    /// The function and what it is called on; a target that was part of the name is none.
+    /// The function and its target; a target that was part of the name is `None`.
     fn resolve<'x>(
         &self,
         expr: &Expr,
@@ -160,7 +160,7 @@ impl Planner<'_> {
         {
             return Ok((function, None));
         }
-        // A function that nobody knows fails when it is called, and not before.
+        // An unknown function fails when it is called, and not before.
         Ok((find(name).unwrap_or_else(unknown), target))
     }
 
@@ -201,7 +201,7 @@ fn unplannable(function: &str) -> PlanError {
 }
 
 impl Set {
-    /// None where an element is not of a primitive type.
+    /// `None` if an element is not of a primitive type.
     fn of(elements: Vec<Value<'static>>) -> Option<Set> {
         let texts: Option<Vec<Arc<str>>> =
             elements.iter().map(|element| element.as_str().map(Arc::from)).collect();

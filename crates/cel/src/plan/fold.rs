@@ -1,4 +1,4 @@
-//! Loops: the forms that the common macros expand to are known and run without their detours.
+//! Plans loops: recognizes the expansions of the common macros and gives them faster forms.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Planner<'_> {
         self.locals.saturating_sub(1)
     }
 
-    /// Plans `expr` where the loop's variables can be seen.
+    /// Plans `expr` in the scope of the loop's variables.
     fn within(
         &mut self,
         expr: &Expr,
@@ -90,20 +90,20 @@ impl Planner<'_> {
             init,
             condition: self.within(&loop_.loop_condition, &variables)?,
             step: self.within(&loop_.loop_step, &variables)?,
-            // The loop's own variables are gone when the result is made.
+            // The result cannot use the loop's own variables.
             result: self.within(&loop_.result, &variables[2..])?,
         }))
     }
 }
 
-/// What a loop is known to do.
+/// The recognized form of a loop.
 enum Form<'x> {
     All(&'x Expr),
     Exists(&'x Expr),
     ExistsOne(&'x Expr),
-    /// The filter, and the list that is added.
+    /// The filter, and the list that is appended.
     Append(Option<&'x Expr>, &'x Expr),
-    /// The filter, and the arguments after the map that is added to.
+    /// The filter, and the arguments after the map.
     Insert(Option<&'x Expr>, &'x [Expr]),
 }
 
@@ -144,7 +144,7 @@ impl<'x> Form<'x> {
         }
     }
 
-    /// `predicate ? @result + 1 : @result`, and `@result == 1` in the end.
+    /// `predicate ? @result + 1 : @result`, and `@result == 1` at the end.
     fn exists_one(loop_: &'x Comprehension, name: &str) -> Option<Form<'x>> {
         let one = |expr: &Expr| expr.kind == ExprKind::Literal(Literal::Int(1));
         let [predicate, more, unchanged] = call(&loop_.loop_step, operators::CONDITIONAL)? else {
@@ -181,7 +181,7 @@ impl<'x> Form<'x> {
     }
 }
 
-/// The function that the macros of two variables make maps with.
+/// The function with which the macros of two variables build maps.
 const MAP_INSERT: &str = "cel.@mapInsert";
 
 /// The condition and the step of `condition ? step : accumulator`.
@@ -207,7 +207,7 @@ fn call<'x>(expr: &'x Expr, name: &str) -> Option<&'x [Expr]> {
     }
 }
 
-/// Whether the variable is read; one of the same name in a loop within is another.
+/// Whether the variable is read; one with the same name in a nested loop is another variable.
 fn mentions(expr: &Expr, name: &str) -> bool {
     match &expr.kind {
         ExprKind::Ident(ident) => **ident == *name,

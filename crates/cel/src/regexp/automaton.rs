@@ -5,15 +5,15 @@ use regex_syntax::hir;
 
 use super::tree::{Kind, Look, Repetition, Tree, single};
 
-/// How large an automaton may get.
+/// The size limit of an automaton.
 const NFA_BYTES_MAX: usize = 1 << 20;
-/// From which size on an expression is not even tried.
+/// The largest expression for which an automaton is tried.
 const SIZE_MAX: u64 = 20_000;
 
-/// The automaton of an expression; `None` if it would be too large.
+/// Builds the automaton of an expression; `None` if it would be too large.
 ///
-/// It has no lazy automaton and no backtracker, whose caches no size accounts for, and so no full automaton: strategies
-/// that find only one of the two panic.
+/// It uses no lazy automaton and no backtracker, because the size of their caches is not accounted for, and therefore no
+/// full automaton: `regex-automata` panics with strategies that have only one of the two.
 pub(super) fn build(tree: &Tree) -> Option<Regex> {
     if tree.size > SIZE_MAX {
         return None;
@@ -56,7 +56,7 @@ fn translate(tree: &Tree) -> hir::Hir {
 fn literals(codes: &[u32], folded: bool) -> Vec<hir::Hir> {
     let one = |&code: &u32| match char::from_u32(code) {
         Some(c) if !folded => hir::Hir::literal(c.encode_utf8(&mut [0; 4]).as_bytes()),
-        // A surrogate is in no text: the class is empty.
+        // Surrogates do not occur in texts: the class is empty.
         _ => hir::Hir::class(hir::Class::Unicode(single(code, folded).to_unicode())),
     };
     codes.iter().map(one).collect()

@@ -1,4 +1,4 @@
-//! Compiled expressions that were used not long ago, limited by the bytes they take.
+//! A cache of recently used compiled expressions, limited by their size in bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -7,26 +7,26 @@ use pintle_value::Str;
 
 use super::Regex;
 
-/// How many bytes one generation may hold. There are two.
+/// The most bytes of one generation. There are two.
 const GENERATION_BYTES_MAX: usize = 32 << 20;
 
-/// A compiled expression, or what is wrong with the pattern.
+/// A compiled expression, or the error of the pattern.
 type Outcome = Result<Arc<Regex>, Arc<str>>;
 
-/// The expression of a pattern, compiled unless it is at hand.
+/// The compiled expression of a pattern, from the cache if possible.
 pub(super) fn get(pattern: &str) -> Outcome {
     static CACHE: OnceLock<Mutex<Cache>> = OnceLock::new();
     let cache = CACHE.get_or_init(Mutex::default);
     if let Some(outcome) = cache.lock().unwrap_or_else(PoisonError::into_inner).get(pattern) {
         return outcome;
     }
-    // Others must not wait while this one is compiled.
+    // Other threads must not wait for this compilation.
     let outcome = Regex::new(pattern).map(Arc::new).map_err(Arc::from);
     cache.lock().unwrap_or_else(PoisonError::into_inner).insert(pattern.into(), outcome.clone());
     outcome
 }
 
-/// A pattern that is searched for again and again. It holds no memory but its text: the cache owns what is compiled.
+/// A pattern that is used repeatedly. It holds only the text: the cache owns the compiled expression.
 #[derive(Debug)]
 pub struct Pattern {
     text: Str,
@@ -34,7 +34,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern, or what is wrong with it.
+    /// Creates a pattern, or returns its error.
     pub fn new(pattern: &str) -> Result<Self, String> {
         let compiled = get(pattern).map_err(|why| why.to_string())?;
         Ok(Pattern { text: pattern.into(), compiled: Mutex::new(Arc::downgrade(&compiled)) })
@@ -52,7 +52,7 @@ impl Pattern {
     }
 }
 
-/// Two generations: what is used moves to the younger one, and the older one goes when that is full.
+/// Two generations: used expressions move to the younger one; when that is full, the older one is dropped.
 #[derive(Default)]
 struct Cache {
     young: HashMap<Str, Outcome>,
@@ -97,7 +97,7 @@ mod tests {
         let outcome = || -> Outcome { Err("x".repeat(1 << 20).into()) };
         for number in 0..100 {
             cache.insert(format!("pattern {number}").into(), outcome());
-            // One that is used stays.
+            // An expression that is used remains cached.
             assert!(number == 0 || cache.get("pattern 0").is_some());
         }
         assert!(cache.young.len() + cache.old.len() <= 2 * (GENERATION_BYTES_MAX >> 20));

@@ -39,7 +39,7 @@ impl Class {
         &self.0
     }
 
-    /// How many numbers Go needs for it.
+    /// The number of integers that Go needs for it.
     pub(super) fn runes(&self) -> usize {
         self.0.len().saturating_mul(2)
     }
@@ -50,7 +50,7 @@ impl Class {
         self.0.get(at).is_some_and(|&(first, _)| first <= code)
     }
 
-    /// All code points that are no members.
+    /// All code points that are not members.
     pub(super) fn negated(&self) -> Self {
         let mut ranges = Vec::with_capacity(self.0.len().saturating_add(1));
         let mut next = 0;
@@ -66,7 +66,7 @@ impl Class {
         Class(ranges)
     }
 
-    /// The members and whatever differs from one of them only in case.
+    /// The members and all code points that differ from one of them only in case.
     pub(super) fn folded(&self) -> Self {
         let mut ranges = self.0.clone();
         for &(first, last) in &self.0 {
@@ -77,7 +77,7 @@ impl Class {
         Class::of(ranges)
     }
 
-    /// The members that can stand in a text.
+    /// The members that can occur in a text.
     pub(super) fn to_unicode(&self) -> ClassUnicode {
         let below = self.0.iter().map(|&(first, last)| (first, last.min(0xD7FF)));
         let above = self.0.iter().map(|&(first, last)| (first.max(0xE000), last));
@@ -103,7 +103,7 @@ impl Class {
 
 /// The code points that differ from others only in case, each with one of those, in order.
 static CASES: LazyLock<Vec<(u32, u32)>> = LazyLock::new(|| {
-    // No code point outside of this range has a case, as Go checks as well.
+    // No code point outside of this range has a case; Go checks this as well.
     let others = |code: u32| {
         let folded = char::from_u32(code).map(|c| {
             let mut class = ClassUnicode::new([ClassUnicodeRange::new(c, c)]);
@@ -120,7 +120,7 @@ fn of_unicode(class: &ClassUnicode) -> Vec<(u32, u32)> {
     class.ranges().iter().map(|range| (u32::from(range.start()), u32::from(range.end()))).collect()
 }
 
-/// What `\d`, `\s`, `\w` and their negations stand for: ASCII only.
+/// The class of `\d`, `\s`, `\w` and their negations: ASCII only.
 pub(super) fn perl(letter: char) -> Option<Class> {
     let class = match letter.to_ascii_lowercase() {
         'd' => posix("digit")?,
@@ -131,7 +131,7 @@ pub(super) fn perl(letter: char) -> Option<Class> {
     Some(class)
 }
 
-/// What `[:name:]` stands for.
+/// The class of `[:name:]`.
 pub(super) fn posix(name: &str) -> Option<Class> {
     let ranges: &[(char, char)] = match name {
         "alnum" => &[('0', '9'), ('A', 'Z'), ('a', 'z')],
@@ -156,8 +156,8 @@ pub(super) fn posix(name: &str) -> Option<Class> {
 /// Classes by their canonical names, with and without case.
 type Tables = HashMap<(String, bool), Arc<Class>>;
 
-/// The members of a category or script, `None` if Go knows none of that name. Go looks names up without regard to case,
-/// blanks, underscores and hyphens.
+/// The members of a category or script; `None` if Go does not have that name. Like Go, ignores case, blanks, underscores
+/// and hyphens.
 pub(super) fn property(name: &str, folded: bool) -> Option<Arc<Class>> {
     static TABLES: OnceLock<Mutex<Tables>> = OnceLock::new();
     let canonical: String =
@@ -172,7 +172,7 @@ pub(super) fn property(name: &str, folded: bool) -> Option<Arc<Class>> {
     }
     let class = lookup(&key.0)?;
     let class = Arc::new(if folded { class.folded() } else { class });
-    // The table only ever holds the names that exist.
+    // The table only contains existing names, so it is bounded.
     tables.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&class));
     Some(class)
 }
@@ -183,7 +183,7 @@ fn lookup(name: &str) -> Option<Class> {
         "any" => return Some(Class::any()),
         "ascii" => return posix("ascii"),
         "assigned" => return Some(lookup("cn")?.negated()),
-        // Not all code points of this category are characters, and private use and surrogates have no age.
+        // This category includes code points without characters, and private use and surrogates have no age.
         "c" | "other" => {
             return Some(Class::of(
                 [lookup("cc")?, lookup("cf")?, lookup("cn")?]
@@ -196,7 +196,7 @@ fn lookup(name: &str) -> Option<Class> {
         }
         "cs" | "surrogate" => return Some(Class(vec![(0xD800, 0xDFFF)])),
         "co" | "privateuse" => return Some(Class(PRIVATE_USE.to_vec())),
-        // What was assigned after the version that Go knows is unassigned for it.
+        // Code points that were assigned after Go's Unicode version count as unassigned.
         "cn" | "unassigned" => {
             let assigned = parsed(&format!(r"[\p{{Age={GO_UNICODE_AGE}}}--\p{{gc=Cn}}]"))?;
             let known = assigned.0.into_iter().chain([(0xD800, 0xDFFF)]).chain(PRIVATE_USE).collect();
@@ -254,7 +254,7 @@ const CATEGORIES: [(&str, &[&str]); 34] = [
     ("zs", &["spaceseparator"]),
 ];
 
-/// The scripts of that version of Unicode by their canonical names. The short codes (`Latn`) are none to Go.
+/// The scripts of that version of Unicode by their canonical names. Go does not accept the short codes (`Latn`).
 const SCRIPTS: [&str; 163] = [
     "adlam",
     "ahom",

@@ -1,5 +1,5 @@
-//! Reads Go's regular expressions (package `regexp/syntax` with the Perl flags that `regexp.Compile` sets), and refuses what
-//! Go refuses, in its words.
+//! Parses Go's regular expressions (package `regexp/syntax` with the Perl flags that `regexp.Compile` sets), with Go's
+//! errors.
 
 mod brackets;
 mod escape;
@@ -8,13 +8,13 @@ use super::class::Class;
 use super::tree::{Kind, Look, Repetition, Tree, push_joined};
 use std::sync::{Arc, LazyLock};
 
-/// How high the tree may be.
+/// The highest tree.
 const HEIGHT_MAX: u32 = 1000;
-/// How often something may be repeated, nested counts multiplied.
+/// The largest repetition, with nested counts multiplied.
 const REPEAT_MAX: u32 = 1000;
-/// How many instructions Go's program may have.
+/// The most instructions of Go's program.
 const SIZE_MAX: u64 = (128 << 20) / 40;
-/// How many numbers the ranges of all classes may have. Go allows four times as many.
+/// The most integers in the ranges of all classes. Go allows four times as many.
 const RUNES_MAX: usize = 8 << 20;
 
 static ANY: LazyLock<Arc<Class>> = LazyLock::new(|| Arc::new(Class::any()));
@@ -24,11 +24,11 @@ static NOT_LINE_FEED: LazyLock<Arc<Class>> = LazyLock::new(|| Arc::new(Class::no
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) tree: Tree,
-    /// How many groups can be asked for.
+    /// The number of capture groups.
     pub(super) groups: u32,
 }
 
-/// Reads a pattern, or says what is wrong with it, as Go does after `error parsing regexp: `.
+/// Parses a pattern. The error is Go's text after `error parsing regexp: `.
 pub(super) fn parse(pattern: &str) -> Result<Parsed, String> {
     let mut parser = Parser::new(pattern);
     match parser.run() {
@@ -37,7 +37,7 @@ pub(super) fn parse(pattern: &str) -> Result<Parsed, String> {
     }
 }
 
-/// What is wrong, and the part of the pattern that is to blame.
+/// An error, and the part of the pattern that it quotes.
 struct Refusal<'a> {
     why: &'static str,
     at: &'a str,
@@ -58,15 +58,15 @@ struct Flags {
     non_greedy: bool,
 }
 
-/// A group that is not closed yet.
+/// An open group.
 struct Open {
-    /// `None` only groups.
+    /// `None` for a group that does not capture.
     index: Option<u32>,
-    /// The flags that hold again behind it.
+    /// The flags that apply after it.
     flags: Flags,
     /// The alternatives before the last bar.
     alternatives: Vec<Tree>,
-    /// What was read since.
+    /// The parts since the last bar.
     parts: Vec<Tree>,
 }
 
@@ -74,7 +74,7 @@ struct Parser<'a> {
     pattern: &'a str,
     rest: &'a str,
     flags: Flags,
-    /// The groups from the outside in; the first stands for the whole pattern.
+    /// The open groups, outermost first; the first is the whole pattern.
     open: Vec<Open>,
     groups: u32,
     runes: usize,
@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
     }
 
     fn run(&mut self) -> Step<'a, Tree> {
-        // Where the repetition that was just read begins.
+        // The start of the repetition that was read last.
         let mut last_repeat = None;
         while let Some(c) = self.rest.chars().next() {
             let before = self.rest;
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         self.rest = self.rest.get(bytes..).unwrap_or("");
     }
 
-    /// The part of `before` that was read since.
+    /// The part of `before` that was consumed since.
     fn read_of(&self, before: &'a str) -> &'a str {
         before.get(..before.len().saturating_sub(self.rest.len())).unwrap_or(before)
     }
@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         Some(c)
     }
 
-    /// Reads what begins with `c` and is no repetition.
+    /// Parses an item that begins with `c` and is not a repetition.
     fn item(&mut self, c: char) -> Step<'a, ()> {
         match c {
             '(' if self.rest.starts_with("(?") => return self.perl_group(),
@@ -171,7 +171,7 @@ impl<'a> Parser<'a> {
     fn push(&mut self, tree: Tree) -> Step<'a, ()> {
         let checked = self.check(&tree);
         if let Some(open) = self.open.last_mut() {
-            // What stands before the last part is repeated no more, so it can be joined: a long text is one node.
+            // Earlier parts cannot be repeated any more, so they can be joined: a long text is one node.
             if let Some(last) = open.parts.pop() {
                 push_joined(&mut open.parts, last);
             }
@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
     fn perl_group(&mut self) -> Step<'a, ()> {
         let whole = self.rest;
         let named = [("(?P<", 4), ("(?<", 3)].into_iter().find(|(open, at)| {
-            // Go looks at the length, too: an opening at the very end is no name.
+            // Go also checks the length: an opening at the very end is not a name.
             whole.starts_with(open) && whole.len() > *at
         });
         if let Some((_, at)) = named {
@@ -266,7 +266,7 @@ impl<'a> Parser<'a> {
         refuse("invalid or unsupported Perl syntax", self.read_of(whole))
     }
 
-    /// `{2}`, `{2,}`, `{2,3}`; any other brace stands for itself. Says whether it was a repetition.
+    /// Parses `{2}`, `{2,}`, `{2,3}`; any other brace is a literal. Returns whether it was a repetition.
     fn counted(&mut self, before: &'a str, last_repeat: Option<&'a str>) -> Step<'a, bool> {
         let Some(Counts { min, max, after }) = counts(before) else {
             self.literal('{'.into())?;
@@ -290,7 +290,7 @@ impl<'a> Parser<'a> {
         Ok(true)
     }
 
-    /// Repeats what was read last.
+    /// Repeats the last part.
     fn repeat(
         &mut self,
         min: u32,
@@ -345,7 +345,7 @@ fn check<'a>(tree: &Tree, pattern: &'a str) -> Step<'a, ()> {
     Ok(())
 }
 
-/// The numbers of `{2,3}`; one that is too large for any use is `None`.
+/// The numbers of `{2,3}`; one that is far too large is `None`.
 struct Counts<'a> {
     min: Option<u32>,
     /// `None` for `{2,}`.
@@ -366,7 +366,7 @@ fn counts(text: &str) -> Option<Counts<'_>> {
     Some(Counts { min, max, after: rest.strip_prefix('}')? })
 }
 
-/// A decimal number without needless zeros; `None` inside if it is very large.
+/// A decimal number without leading zeros; `None` inside if it is very large.
 fn number(text: &str) -> Option<(Option<u32>, &str)> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end)?;

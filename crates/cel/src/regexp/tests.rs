@@ -1,13 +1,14 @@
-//! Compares both engines with what Go's `regexp` answered.
+//! Compares both engines with recorded results of Go's `regexp`.
 
 use super::*;
 use pintle_value::{Value, json};
 
-/// Patterns and inputs with the answers of Go: `scripts/regexp-cases.go` writes them. Each line is a list: the pattern and
-/// the error, or the pattern, how many groups it has, and inputs with the places of the first match and its groups.
+/// Patterns and inputs with Go's results, written by `scripts/regexp-cases.go`. Each line is a list: the pattern and the
+/// error, or the pattern, its number of groups, and inputs with the positions of the first match and its groups.
 const CASES: &str = include_str!("../../tests/data/regexp-cases.jsonl");
 
-/// One answer in the form of the recording: places of groups one after another, -1 where one took no part.
+/// One result in the form of the recording: positions of groups one after another, -1 for groups that did not
+/// participate.
 fn places(found: Option<Captures>, groups: usize) -> Vec<i64> {
     let Some(found) = found else { return Vec::new() };
     let group = |group| found.get(group).map_or([-1, -1], |at| [at.start as i64, at.end as i64]);

@@ -1,4 +1,4 @@
-//! The tree of a parsed expression, with the height and size that Go's limits look at.
+//! The tree of a parsed expression, with the height and size for Go's limits.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ pub(super) enum Kind {
     Literal { codes: Vec<u32>, folded: bool },
     /// One code point of a set.
     Class(Arc<Class>),
-    /// A condition on the place.
+    /// A zero-width condition.
     Look(Look),
-    /// A group that can be asked for.
+    /// A capture group.
     Capture { index: u32, sub: Box<Tree> },
-    /// The same again and again.
+    /// A repetition.
     Repeat { repetition: Repetition, sub: Box<Tree> },
     /// All, one after another.
     Concat(Vec<Tree>),
-    /// Any, the first that leads to a match.
+    /// Alternatives; the first that leads to a match is preferred.
     Alternate(Vec<Tree>),
 }
 
@@ -45,11 +45,11 @@ pub(super) enum Look {
     NoWordBoundary,
 }
 
-/// How often something is repeated.
+/// The bounds of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repetition {
     pub(super) min: u32,
-    /// `None` is without end.
+    /// `None` is unbounded.
     pub(super) max: Option<u32>,
     pub(super) greedy: bool,
     /// Whether it is written as `{2,3}`: only such counts are multiplied.
@@ -57,7 +57,7 @@ pub(super) struct Repetition {
 }
 
 impl Tree {
-    /// A node with nothing below.
+    /// A node without children.
     pub(super) fn leaf(kind: Kind) -> Self {
         let size = match &kind {
             Kind::Literal { codes, .. } => codes.len() as u64,
@@ -85,7 +85,7 @@ impl Tree {
         Tree { kind: Kind::Repeat { repetition, sub: Box::new(sub) }, height, size: size.max(1) }
     }
 
-    /// The parts one after another. Texts that follow each other become one.
+    /// A concatenation. Adjacent texts are joined.
     pub(super) fn concat(parts: Vec<Tree>) -> Self {
         let mut joined: Vec<Tree> = Vec::with_capacity(parts.len());
         for part in parts {
@@ -97,7 +97,7 @@ impl Tree {
         many(joined, Kind::Concat, |_| 0)
     }
 
-    /// Any of the parts. Single characters that stand next to each other become one class.
+    /// An alternation. Adjacent single characters become one class.
     pub(super) fn alternate(parts: Vec<Tree>) -> Self {
         let mut merged: Vec<Tree> = Vec::with_capacity(parts.len());
         let mut classes: Vec<(u32, u32)> = Vec::new();
@@ -120,7 +120,7 @@ impl Tree {
         many(merged, Kind::Alternate, |count| count.saturating_sub(1))
     }
 
-    /// This as a set of code points, if it matches exactly one.
+    /// The node as a class, if it matches exactly one code point.
     fn as_class(&self) -> Option<Arc<Class>> {
         match &self.kind {
             Kind::Class(class) => Some(Arc::clone(class)),
@@ -132,7 +132,7 @@ impl Tree {
         }
     }
 
-    /// Whether the counts of nested repetitions, multiplied, stay within `most`.
+    /// Whether the counts of nested repetitions, multiplied, are at most `most`.
     pub(super) fn repeats_at_most(&self, most: u32) -> bool {
         match &self.kind {
             Kind::Repeat { repetition, sub } if repetition.counted => {
@@ -159,7 +159,7 @@ pub(super) fn single(code: u32, folded: bool) -> Class {
     if folded { class.folded() } else { class }
 }
 
-/// One part stands for itself, none for the empty text.
+/// A single part is returned itself; no parts are the empty text.
 fn many(mut parts: Vec<Tree>, kind: fn(Vec<Tree>) -> Kind, splits: fn(u64) -> u64) -> Tree {
     match parts.len() {
         0 => Tree::leaf(Kind::Empty),
@@ -172,7 +172,7 @@ fn many(mut parts: Vec<Tree>, kind: fn(Vec<Tree>) -> Kind, splits: fn(u64) -> u6
     }
 }
 
-/// Adds a part; a text goes to the end of a text before it.
+/// Appends a part; a text is joined to a text before it.
 pub(super) fn push_joined(parts: &mut Vec<Tree>, part: Tree) {
     if let Kind::Literal { codes, folded } = &part.kind
         && let Some(Tree { kind: Kind::Literal { codes: before, folded: same }, size, .. }) = parts.last_mut()

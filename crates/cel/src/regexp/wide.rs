@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::class::Class;
 use super::tree::{Kind, Look, Repetition, Tree, single};
 
-/// How many groups are remembered, with that of the whole match: nothing asks for more.
+/// The most groups that are recorded, including the whole match: callers need no more.
 pub(super) const GROUPS_MAX: usize = 10;
-/// How many instructions one search may look at; a text that needs more matches nothing.
+/// The most instructions of one search; a text that needs more does not match.
 const STEPS_MAX: u64 = 1_000_000_000;
 
 /// A compiled expression.
@@ -18,30 +18,30 @@ const STEPS_MAX: u64 = 1_000_000_000;
 pub(super) struct Program {
     instructions: Vec<Instruction>,
     classes: Vec<Arc<Class>>,
-    /// The positions of the classes by their addresses, until the program is complete.
+    /// The indices of the classes by their addresses, while the program is built.
     known: HashMap<usize, u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
-    /// Takes this code point.
+    /// Matches this code point.
     Code(u32),
-    /// Takes a code point of this class.
+    /// Matches a code point of this class.
     Class(u32),
-    /// Goes on at both, the first preferred.
+    /// Continues at both, the first preferred.
     Split(u32, u32),
     Jump(u32),
-    /// Remembers the place.
+    /// Records the position.
     Save(u32),
     Look(Look),
     Match,
 }
 
-/// Where the groups begin and end.
+/// The start and end of each group.
 type Slots = [Option<usize>; 2 * GROUPS_MAX];
 
 impl Program {
-    /// The program of an expression.
+    /// Compiles an expression.
     pub(super) fn of(tree: &Tree) -> Self {
         let mut program = Program::default();
         program.emit(tree);
@@ -50,7 +50,7 @@ impl Program {
         program
     }
 
-    /// About how many bytes the program and a search take.
+    /// The approximate bytes of the program and of a search.
     pub(super) fn bytes(&self) -> usize {
         let classes: usize = self.classes.iter().map(|class| class.runes().saturating_mul(4)).sum();
         self.instructions
@@ -66,7 +66,7 @@ impl Program {
         at
     }
 
-    /// Where the next instruction will be.
+    /// The position of the next instruction.
     fn at(&self) -> u32 {
         u32::try_from(self.instructions.len()).unwrap_or(u32::MAX)
     }
@@ -196,7 +196,7 @@ impl Program {
                         if !all {
                             return found;
                         }
-                        // What comes later is less preferred.
+                        // Later threads are less preferred.
                         break;
                     }
                     (Some(Instruction::Code(code)), Some(c)) => *code == u32::from(c),
@@ -218,7 +218,7 @@ impl Program {
         }
     }
 
-    /// Adds the instructions that can be reached from one without taking anything, in order of preference.
+    /// Adds the instructions that are reachable from one without consuming text, in order of preference.
     fn follow(
         &self,
         from: u32,
@@ -259,7 +259,7 @@ fn ordered(inner: u32, outer: u32, greedy: bool) -> Instruction {
     if greedy { Instruction::Split(inner, outer) } else { Instruction::Split(outer, inner) }
 }
 
-/// A place between two characters.
+/// A position between two characters.
 struct Place {
     at: usize,
     before: Option<char>,
@@ -280,10 +280,10 @@ impl Place {
     }
 }
 
-/// The threads at one place, in order of preference, and the instructions that were visited on the way.
+/// The threads at one position, in order of preference, and the visited instructions.
 struct Threads {
     list: Vec<(u32, Rc<Slots>)>,
-    /// The round in which each instruction was visited last.
+    /// The last round in which each instruction was visited.
     visited: Vec<u32>,
     round: u32,
     count: usize,

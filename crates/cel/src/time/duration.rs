@@ -2,7 +2,7 @@
 
 use crate::number;
 
-/// Nanoseconds of the units that Go reads, longest names first where one begins another.
+/// Nanoseconds of Go's units, longer names before their prefixes.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -14,7 +14,7 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// The units that OpenAPI's format knows besides, with a space between number and unit allowed.
+/// The additional units of OpenAPI's format, which allow a space between number and unit.
 const OPEN_UNITS: [(&str, u64); 28] = [
     ("ns", 1),
     ("nano", 1),
@@ -70,7 +70,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     i64::try_from(total).ok()
 }
 
-/// One number with its unit, in nanoseconds.
+/// Parses one number with its unit, in nanoseconds.
 fn term(text: &str) -> Option<(u64, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = text.split_at_checked(digits(text))?;
@@ -89,7 +89,7 @@ fn term(text: &str) -> Option<(u64, &str)> {
     nanos.checked_add(part_of(fraction, *scale)).map(|nanos| (nanos, rest))
 }
 
-/// `0.fraction` of a unit, cut: digits that no longer fit are left out, as Go does.
+/// `0.fraction` of a unit, truncated: like Go, digits that no longer fit are dropped.
 fn part_of(fraction: &str, scale: u64) -> u64 {
     let (mut value, mut divisor) = (0u64, 1f64);
     for digit in fraction.bytes() {
@@ -107,7 +107,7 @@ fn part_of(fraction: &str, scale: u64) -> u64 {
     (value as f64 * (scale as f64 / divisor)) as u64
 }
 
-/// What OpenAPI's format `duration` allows: Go's, or numbers with units in words.
+/// Parses OpenAPI's format `duration`: Go's, or numbers with units as words.
 pub(crate) fn parse_duration_open(text: &str) -> Option<i64> {
     if let Some(nanos) = parse_duration(text) {
         return Some(nanos);
@@ -132,7 +132,7 @@ pub(crate) fn parse_duration_open(text: &str) -> Option<i64> {
     Some(total)
 }
 
-/// `string(duration)`: seconds with as many digits as a double shows.
+/// `string(duration)`: seconds with as many digits as a double has.
 pub(crate) fn duration_text(nanos: i64) -> String {
     let whole = nanos / 1_000_000_000;
     let rest = nanos % 1_000_000_000;

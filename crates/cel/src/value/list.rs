@@ -13,9 +13,9 @@ pub enum List<'a> {
     Shared(Arc<[Value<'a>]>),
     /// Two lists end to end.
     Joined(Arc<Joined<'a>>),
-    /// Part of a tree, each element read as the list's shape says.
+    /// Part of a tree; elements are read according to the list's shape.
     Tree(&'a [pintle_value::Value], &'a Shape),
-    /// Computed from a set or a keyed list of a tree, and still one: the shape is the list's.
+    /// Computed from a set or a keyed list of a tree, and still of that kind; the shape is the list's.
     Merged(Arc<[Value<'a>]>, &'a Shape),
 }
 
@@ -25,13 +25,13 @@ pub struct Joined<'a> {
     first: List<'a>,
     second: List<'a>,
     len: usize,
-    /// How many joins lie on the way to the farthest element.
+    /// The number of joins above the deepest element.
     depth: usize,
 }
 
 /// Lists up to this size are copied when they are joined.
 const COPY_LEN_MAX: usize = 16;
-/// Joins deeper than this are flattened: a look-up walks them.
+/// Deeper joins are flattened, because access walks them.
 const JOIN_DEPTH_MAX: usize = 16;
 
 impl<'a> List<'a> {
@@ -49,7 +49,7 @@ impl<'a> List<'a> {
         self.len() == 0
     }
 
-    /// The element at `index`; an error where the tree holds what its shape does not allow.
+    /// The element at `index`; an error if the tree does not match its shape.
     pub fn get(&self, index: usize) -> Option<Result<Value<'a>, EvalError>> {
         match self {
             List::Shared(elements) | List::Merged(elements, _) => elements.get(index).cloned().map(Ok),
@@ -65,11 +65,11 @@ impl<'a> List<'a> {
 
     /// The elements in order.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>, EvalError>> + '_ {
-        // Indices are below the length, so there is an element for each.
+        // Indices are below the length, so every element exists.
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// How the list compares and joins.
+    /// How the list is compared and joined.
     pub(super) fn kind(&self) -> &'a ListKind {
         match self {
             List::Tree(_, shape) | List::Merged(_, shape) => match &shape.kind {
@@ -80,7 +80,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// `self + other`: end to end; as a union for sets and keyed lists, which stay what they are.
+    /// `self + other`: concatenation; a union for sets and keyed lists, which retain their kind.
     pub fn join(&self, other: &List<'a>) -> Result<List<'a>, EvalError> {
         match (self.kind(), self) {
             (ListKind::Ordered, _) => self.end_to_end(other),
@@ -115,7 +115,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The union: what has a key that is known replaces it in a keyed list, and is left out of a set.
+    /// The union: an element with a known key replaces the old one in a keyed list, and is omitted in a set.
     fn merge(&self, other: &List<'a>, kind: &ListKind) -> Result<Vec<Value<'a>>, EvalError> {
         let mut elements: Vec<Value<'a>> = self.iter().collect::<Result<_, _>>()?;
         let mut places: HashMap<String, usize> = elements

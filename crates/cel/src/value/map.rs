@@ -12,11 +12,11 @@ use crate::shape::{Shape, ShapeKind};
 pub enum Map<'a> {
     /// Computed.
     Shared(Arc<Entries<'a>>),
-    /// Part of a tree, each value read as the map's shape says.
+    /// Part of a tree; values are read according to the map's shape.
     Tree(&'a pintle_value::Map, &'a Shape),
 }
 
-/// The entries of a computed map, in the order in which they were made.
+/// The entries of a computed map, in the order of insertion.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     entries: Vec<(Value<'a>, Value<'a>)>,
@@ -24,7 +24,7 @@ pub struct Entries<'a> {
     order: Vec<u32>,
 }
 
-/// A key at hand: keys of other types are found nowhere.
+/// A key for lookups; keys of other types are never found.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Key<'k> {
     Bool(bool),
@@ -35,7 +35,7 @@ enum Key<'k> {
 }
 
 impl<'a> Map<'a> {
-    /// A computed map; of two entries with one key the later counts.
+    /// A computed map; of two entries with the same key, the later one wins.
     pub fn of(entries: Vec<(Value<'a>, Value<'a>)>) -> Map<'a> {
         let mut map = Entries { entries: Vec::with_capacity(entries.len()), order: Vec::new() };
         for (key, value) in entries {
@@ -76,8 +76,8 @@ impl<'a> Map<'a> {
         self.len() == 0
     }
 
-    /// The value of a key; numbers find keys of other numeric types. An error where the key is of a type that the map
-    /// cannot have, or the tree holds what its shape does not allow.
+    /// The value of a key; numbers find keys of other numeric types. An error if the map cannot have keys of that type,
+    /// or the tree does not match its shape.
     pub fn find(&self, key: &Value<'_>) -> Result<Option<Value<'a>>, EvalError> {
         match self {
             Map::Shared(map) => Ok(Key::of(key).and_then(|key| map.find(key)).cloned()),
@@ -133,7 +133,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// The index of the entry with exactly this key, or where its index belongs in the order.
+    /// The index of the entry with exactly this key, or its insertion point in the order.
     fn place(&self, wanted: Key<'_>) -> Result<usize, usize> {
         let found = self.order.binary_search_by(|&index| {
             let key = self.entries.get(index as usize).and_then(|(key, _)| Key::of(key));
@@ -172,7 +172,7 @@ impl<'k> Key<'k> {
     }
 
     fn order(&self, other: &Key<'_>) -> Ordering {
-        // Not-a-number is never a key, so any two keys can be ordered.
+        // Not-a-number is never a key, so any two keys can be compared.
         self.partial_cmp(other).unwrap_or(Ordering::Equal)
     }
 }

@@ -1,4 +1,4 @@
-//! Values of types with fields: part of a tree, or made by a literal.
+//! Values of types with fields: part of a tree, or created by a literal.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::shape::{Field, Shape, ShapeKind};
 /// A value of a type with fields: part of a tree, or computed.
 #[derive(Clone, Debug)]
 pub enum Object<'a> {
-    /// Part of a tree, read as its shape says.
+    /// Part of a tree, read according to its shape.
     Tree(&'a pintle_value::Map, &'a Shape),
     /// Computed by an object literal: the type's name and the fields that were set.
     Shared(Arc<str>, Arc<[(Arc<str>, Value<'a>)]>),
-    /// The input of this name, whose fields are found as they are needed (`Variables::field`), for the type of the
-    /// second name. Only an evaluation can look into it.
+    /// The input with this name, of the type with the second name. Its fields are computed when they are needed
+    /// (`Variables::field`), so only an evaluation can read it.
     Input(Arc<str>, Arc<str>),
 }
 
@@ -32,7 +32,7 @@ impl<'a> Object<'a> {
         self.len() == 0
     }
 
-    /// A field by the name that expressions use. A field of a tree that is `null` is not there.
+    /// A field by its name in expressions. A field of a tree that is `null` counts as missing.
     pub fn get(&self, name: &str) -> Result<Option<Value<'a>>, EvalError> {
         match self {
             Object::Tree(map, shape) => match declared(shape, name) {
@@ -46,7 +46,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A field of a tree whose place and shape are known.
+    /// A field of a tree whose position and shape are known.
     #[inline]
     pub(crate) fn read_field(
         map: &'a pintle_value::Map,

@@ -1,11 +1,11 @@
-//! `<` and its kin: across numeric types; text and bytes bytewise.
+//! `<` and the other comparisons: across numeric types; strings and bytes bytewise.
 
 use std::cmp::Ordering;
 
 use super::{EvalError, Value};
 
 impl Value<'_> {
-    /// How two values of types that are ordered compare.
+    /// Compares two values of ordered types.
     pub fn compare(&self, other: &Value<'_>) -> Result<Ordering, EvalError> {
         match (self, other) {
             (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
@@ -23,7 +23,7 @@ impl Value<'_> {
         }
     }
 
-    /// How two numbers compare; none where one is not a number.
+    /// Compares two numbers; `None` if one is not a number.
     pub(super) fn compare_numbers(&self, other: &Value<'_>) -> Option<Ordering> {
         match (self, other) {
             (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),

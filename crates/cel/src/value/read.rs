@@ -1,4 +1,4 @@
-//! Reading a tree through its shape: what kube-apiserver does with unstructured objects and their schemas.
+//! Reads a tree through its shape, as kube-apiserver does with unstructured objects and their schemas.
 
 use pintle_value::Value as Tree;
 
@@ -6,12 +6,12 @@ use super::{EvalError, List, Map, Object, Text, Value};
 use crate::shape::{Shape, ShapeKind, UNBOUNDED};
 use crate::time;
 
-/// The shape of what has none.
+/// The shape of values without a schema.
 pub(crate) static ANY: Shape =
     Shape { kind: ShapeKind::Dyn, max_elements: UNBOUNDED, min_serialized_size: 0 };
 
 impl<'a> Value<'a> {
-    /// A piece of a tree as a value. Nothing is copied; an error where the piece is not of the shape.
+    /// A part of a tree as a value, without copying; an error if the part does not match the shape.
     #[inline]
     pub fn read(tree: &'a Tree, shape: &'a Shape) -> Result<Value<'a>, EvalError> {
         let value = match (&shape.kind, tree) {
@@ -34,7 +34,7 @@ impl<'a> Value<'a> {
         Ok(value)
     }
 
-    /// A tree without a shape.
+    /// The value of a tree without a shape.
     pub fn any(tree: &'a Tree) -> Value<'a> {
         match tree.without_text() {
             // Raw JSON never holds raw JSON.

@@ -1,4 +1,4 @@
-//! Text of values: borrowed or shared, and how values are printed in messages.
+//! Strings of values, borrowed or shared, and the text of values in messages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::time;
 /// Text that is borrowed from the tree or shared.
 #[derive(Clone, Debug)]
 pub enum Text<'a> {
-    /// Of the tree or the expression.
+    /// Part of the tree or the expression.
     Borrowed(&'a str),
     /// Computed.
     Shared(Arc<str>),
@@ -32,7 +32,7 @@ impl Text<'_> {
     }
 }
 
-/// Go's `%v` of cel-go's values: what messages such as `no such key: a` are made with.
+/// Go's `%v` of cel-go's values, which messages such as `no such key: a` contain.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Server-side apply: histories of managers who apply and update one object of any kind.
+//! Server-side apply: sequences of applies and updates of one object of any kind by several managers.
 
 use super::{Input, same, some_kind};
 use crate::fixture::{Fixture, Kind, parsed, text};
@@ -23,7 +23,7 @@ impl Versions for One<'_> {
     }
 }
 
-/// A kind, and configurations: each is applied, or written if its place in the history is divisible by four.
+/// A kind, and configurations: each is applied, or sent as an update if its index is divisible by four.
 pub(super) fn seed(fixture: &Fixture, random: &mut Random) -> Input {
     let Some(kind) = some_kind(fixture, random) else { return Input::new() };
     let first = generate::value(&kind.schema, random);
@@ -52,7 +52,7 @@ pub(super) fn check(fixture: &Fixture, input: &Input) -> Result<(), String> {
     for (at, step) in steps.iter().enumerate() {
         let Some(config) = parsed(step).and_then(|config| history.object(config)) else { continue };
         if has_nulls(&config) {
-            // What is null is a field of the configuration, and gone from the object: each apply sets it anew.
+            // A null is a field of the configuration but removed from the object, so each apply sets it again.
             continue;
         }
         let next = match &live {
@@ -104,7 +104,7 @@ impl History<'_> {
         Some(object)
     }
 
-    /// What an apply makes of the live object; none if it is refused for what it is.
+    /// The result of an apply on the live object; `None` if it is rejected as invalid.
     fn apply(&self, live: Option<&Value>, config: &Value, at: usize) -> Result<Option<Value>, String> {
         let owner = self.owner(at);
         let gentle = apply(&self.cx, live, config, owner, false);
@@ -123,14 +123,14 @@ impl History<'_> {
         }
         let Some(object) = self.decoded(forced.object) else { return Ok(None) };
         if object.at(&["metadata", "managedFields"]).is_none() {
-            // Nobody owns anything: the next apply finds an object that nobody tracks.
+            // No field has an owner: for the next apply the object is untracked.
             return Ok(Some(object));
         }
         let again = apply(&self.cx, Some(&object), config, owner, false);
         let again = match again {
             Ok(again) => again,
             Err(ApplyError::Conflicts(_)) => return Err("what was applied conflicts".into()),
-            // What the decoder drops, a key that is empty, may be what a list needs: such objects are invalid.
+            // The decoder drops empty keys, which a list may need: such objects are invalid.
             Err(_) => return Ok(None),
         };
         let again = self.decoded(again.object).ok_or("what was applied cannot be decoded again")?;
@@ -139,12 +139,12 @@ impl History<'_> {
         Ok(Some(object))
     }
 
-    /// Whoever applies what is there changes nothing.
+    /// Applying the live object changes nothing.
     fn apply_live(&self, live: &Value) -> Result<(), String> {
         let Some(config) = self.object(live.clone()) else { return Ok(()) };
         let owner = Owner { manager: "delta", subresource: "", now: "2024-01-02T03:04:06Z" };
         match apply(&self.cx, Some(live), &config, owner, false) {
-            // What was written by hand may hold lists in which items repeat, which nobody can apply.
+            // An update may have lists with repeated items, which cannot be applied.
             Err(ApplyError::Failed(_) | ApplyError::BadRequest(_)) => Ok(()),
             Err(error) => Err(format!("applying what is live conflicts: {error}")),
             Ok(applied) => {
@@ -158,13 +158,13 @@ impl History<'_> {
         }
     }
 
-    /// What an update makes of the live object.
+    /// The result of an update of the live object.
     fn update(&self, live: &Value, mut new: Value, at: usize) -> Result<Value, String> {
         if let Some(fields) = live.at(&["metadata", "managedFields"]) {
             new.set_at(&["metadata", "managedFields"], fields.clone());
         }
         let Some(mut new) = self.decoded(new) else { return Ok(live.clone()) };
-        // An update is never refused for its owners: it goes on without.
+        // An update is never rejected because of ownership.
         _ = update(&self.cx, Some(live), &mut new, self.owner(at));
         pintle_apply::check_managed_fields(&new)
             .map_err(|error| format!("managed fields cannot be read: {error}"))?;

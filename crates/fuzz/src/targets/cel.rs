@@ -1,5 +1,4 @@
-//! Expressions: whatever they are made of, compiling, pricing and running them ends within the budget, and the same way
-//! each time.
+//! Random expressions: compiling, estimating and evaluating them ends within the budget, with the same result each time.
 
 mod pieces;
 
@@ -17,15 +16,15 @@ use pintle_cel::value::{EvalError, Value as CelValue};
 use pintle_value::{Value, yaml};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-/// What Kubernetes lets one expression cost.
+/// Kubernetes' cost limit of one expression.
 const COST_MAX: u64 = 1_000_000;
-/// What cost no more is run again under other limits.
+/// Expressions that cost at most this are evaluated again with other limits.
 const REPEATED_COST_MAX: u64 = 20_000;
-/// Expressions beyond this are not built into others.
+/// Longer expressions are not combined with others.
 const SEED_BYTES_MAX: usize = 4 << 10;
 const CONFORMANCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cel/tests/conformance.jsonl");
 
-/// The expressions that others are made from: the language's own tests, and the rules of the transcripts.
+/// The expressions that are combined: the language's conformance tests, and the rules of the transcripts.
 fn expressions(fixture: &Fixture) -> &'static [String] {
     static EXPRESSIONS: OnceLock<Vec<String>> = OnceLock::new();
     EXPRESSIONS.get_or_init(|| {
@@ -57,7 +56,7 @@ fn collect(value: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// An expression, most often one made of others, and the object it is about.
+/// An expression, mostly a combination of others, and its object.
 pub(super) fn seed(fixture: &Fixture, random: &mut Random) -> Input {
     let known = expressions(fixture);
     let some = |random: &mut Random| random.pick(known).cloned().unwrap_or_default();
@@ -106,7 +105,7 @@ fn filled(template: &str, a: &str, b: &str) -> String {
     out
 }
 
-/// The expression with another word in place of one of its words.
+/// Replaces one word of the expression by another.
 fn exchanged(random: &mut Random, text: &str, with: &str) -> String {
     let mut tokens = tokens(text);
     let at = random.below(tokens.len());
@@ -116,7 +115,7 @@ fn exchanged(random: &mut Random, text: &str, with: &str) -> String {
     tokens.concat()
 }
 
-/// Words, texts in quotes, and single characters.
+/// Splits into words, quoted texts, and single characters.
 fn tokens(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -177,7 +176,7 @@ impl CostModel for Sizes<'_> {
 pub(super) fn check(_: &Fixture, input: &Input) -> Result<(), String> {
     let Some(text) = input.first().and_then(|bytes| std::str::from_utf8(bytes).ok()) else { return Ok(()) };
     let document = input.get(1).and_then(|bytes| parsed(bytes)).unwrap_or_default();
-    // With types, and without any.
+    // With types, and without.
     for shape in [&*SHAPE, &*ANY] {
         let env = Env::kubernetes()
             .with_shape("self", shape.clone())

@@ -1,4 +1,4 @@
-//! The targets: what is fed, and what must hold of it. A new one is a function and a line of the table.
+//! The targets: inputs and the properties that must hold. A new target is a function and a line in the table.
 
 mod apply;
 mod cel;
@@ -15,24 +15,24 @@ use pintle_value::Value;
 /// An input: its parts, such as a document and a patch.
 pub(crate) type Input = Vec<Vec<u8>>;
 
-/// Something to feed inputs to.
+/// A tested function with its inputs.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    /// A good input, or nearly so.
+    /// Generates a valid or nearly valid input.
     pub(crate) seed: fn(&Fixture, &mut Random) -> Input,
-    /// How inputs are changed.
+    /// How inputs are mutated.
     pub(crate) form: Form,
-    /// What must hold; the error says what does not.
+    /// Checks the properties; the error describes the violation.
     pub(crate) check: fn(&Fixture, &Input) -> Result<(), String>,
 }
 
-/// What the parts of an input are.
+/// The form of an input's parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// JSON, often enough.
+    /// Mostly JSON.
     Json,
-    /// Anything.
+    /// Any bytes.
     Bytes,
 }
 
@@ -112,7 +112,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "cel", what: "expressions of CEL", seed: cel::seed, form: Form::Json, check: cel::check },
 ];
 
-/// Changes one part of an input, or none.
+/// Mutates one part of an input, or none.
 pub(crate) fn mutate(target: &Target, fixture: &Fixture, random: &mut Random, input: &mut Input) {
     if random.one_in(8) {
         return;
@@ -132,7 +132,7 @@ pub(crate) fn mutate(target: &Target, fixture: &Fixture, random: &mut Random, in
     mutate::bytes(random, part, &other);
 }
 
-/// A kind, most often one of those that clients write.
+/// A random kind, mostly one that clients use often.
 fn some_kind<'w>(fixture: &'w Fixture, random: &mut Random) -> Option<&'w Kind> {
     random.pick(&fixture.kinds)
 }
@@ -146,7 +146,7 @@ fn object_json(fixture: &Fixture, random: &mut Random) -> Input {
     vec![kind.name.clone().into(), text(&generate::value(&kind.schema, random))]
 }
 
-/// Whether bytes nest deeper than the walks of this program, which recurse, should go.
+/// Whether bytes nest deeper than the recursive functions of this program support.
 fn is_deep(bytes: &[u8]) -> bool {
     let mut depth = 0i32;
     bytes.iter().any(|byte| {
@@ -159,18 +159,18 @@ fn is_deep(bytes: &[u8]) -> bool {
     })
 }
 
-/// The tree as it reads after a round through JSON, in which whole numbers have no point.
-fn settled(value: &Value) -> Value {
+/// The tree after a round trip through JSON, where whole numbers have no point.
+fn after_json(value: &Value) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "the range is looked at")]
     match value {
         Value::Float(f) if f.fract() == 0.0 && f.abs() < 9.2e18 => Value::Int(*f as i64),
-        Value::Array(items) => Value::Array(items.iter().map(settled).collect()),
-        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), settled(v))).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(after_json).collect()),
+        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), after_json(v))).collect()),
         other => other.clone(),
     }
 }
 
-/// Fails unless both are the same.
+/// Fails unless both are equal.
 fn same<T: PartialEq + std::fmt::Debug>(law: &str, a: &T, b: &T) -> Result<(), String> {
     if a == b {
         return Ok(());

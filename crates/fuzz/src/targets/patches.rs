@@ -1,4 +1,4 @@
-//! Patches: against a naive reading of their specifications, and the laws that follow from them.
+//! Patches: compared with a naive implementation of their specifications, and properties that follow from them.
 
 use super::{Input, same, some_kind};
 use crate::fixture::{Fixture, parsed, text};
@@ -70,9 +70,9 @@ pub(super) fn json(_: &Fixture, input: &Input) -> Result<(), String> {
     }
 }
 
-/// What the plainest reading of RFC 6902 makes of a document; none where it fails or Go takes liberties.
+/// Applies RFC 6902 naively; `None` if it fails or Go deviates.
 fn rfc6902(document: &Value, operations: &Value) -> Option<Value> {
-    // A document must be an object or a list, and Go's patches keep nulls and numbers of lists in ways of their own.
+    // A document must be an object or a list, and Go's patches treat nulls and numbers of lists specially.
     if !matches!(document, Value::Object(_) | Value::Array(_)) {
         return None;
     }
@@ -110,7 +110,7 @@ fn rfc6902(document: &Value, operations: &Value) -> Option<Value> {
     Some(document)
 }
 
-/// The steps of a pointer; none of the whole document, which Go cannot replace.
+/// The steps of a pointer; `None` for the whole document, which Go cannot replace.
 fn steps(pointer: &str) -> Option<Vec<String>> {
     let steps = pointer.strip_prefix('/')?.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
     Some(steps.collect())
@@ -181,13 +181,13 @@ pub(super) fn merge(_: &Fixture, input: &Input) -> Result<(), String> {
     let Ok(ours) = patch::merge::apply(document.clone(), patch.clone(), true) else { return Ok(()) };
     same("no change", &Ok(ours.clone()), &patch::merge::apply(ours.clone(), Value::object(), true))?;
     if has_lists_with_nulls(&patch) {
-        // Go cleans such lists, or not, by what they replace.
+        // Whether Go removes nulls from such lists depends on what they replace.
         return Ok(());
     }
     same("RFC 7386", &rfc7386(document, &patch), &ours)?;
     match patch::merge::apply(ours.clone(), patch, true) {
         Ok(twice) => same("twice is once", &ours, &twice),
-        // Too deep, which is found only where both have something.
+        // Too deep, which is only detected where both have a value.
         Err(_) => Ok(()),
     }
 }
@@ -234,7 +234,7 @@ pub(super) fn strategic_seed(fixture: &Fixture, random: &mut Random) -> Input {
     vec![kind.name.clone().into(), text(&generate::value(&kind.schema, random)), text(&patch)]
 }
 
-/// Puts directives into a patch.
+/// Adds directives to a patch.
 fn direct(random: &mut Random, patch: &mut Value) {
     match patch {
         Value::Object(map) => {
@@ -278,7 +278,7 @@ pub(super) fn strategic(fixture: &Fixture, input: &Input) -> Result<(), String> 
     if is_directed(&patch) || !is_typed || !unknown.unknown.is_empty() {
         return Ok(());
     }
-    // The first time a list is taken as it is, with items that repeat or have no key; then it is merged with.
+    // A first apply takes a list unchanged, with items that repeat or have no key; the second one merges with it.
     let again = |document: Value| patch::strategic::apply(document, patch.clone(), &kind.schema);
     let Ok(twice) = again(once) else { return Ok(()) };
     same("thrice is twice", &Ok(twice.clone()), &again(twice))

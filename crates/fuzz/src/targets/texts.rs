@@ -1,4 +1,4 @@
-//! Small languages: FieldsV1, selectors, quantities, schemas of custom resources.
+//! Small formats: FieldsV1, selectors, quantities, schemas of custom resources.
 
 use super::{Input, same, some_kind};
 use crate::fixture::{Fixture, parsed, text};
@@ -96,7 +96,7 @@ const QUANTITIES: &[&str] = &[
     "999999999999999999n",
 ];
 
-/// Beyond the largest suffix Go writes none at all, and reads another number.
+/// Beyond the largest suffix Go writes none at all, which parses to another number.
 const SUFFIXED_MAX: f64 = 1e21;
 
 pub(super) fn quantity_seed(_: &Fixture, random: &mut Random) -> Input {
@@ -117,7 +117,7 @@ pub(super) fn quantity(_: &Fixture, input: &Input) -> Result<(), String> {
         return Err(format!("{text} and {written} differ"));
     }
     same("canonical", &quantities::canonical(text).map(|text| text.to_string()), &Ok(written))?;
-    // Only that they end, whatever the number.
+    // Checks only that they return, for any number.
     let mut other = again;
     _ = (other.value(), other.milli_value(), other.as_f64(), other.round_up(0));
     other.add(&parsed);
@@ -158,7 +158,7 @@ pub(super) fn schema(_: &Fixture, input: &Input) -> Result<(), String> {
     let Ok(once) = pintle_schema::decode(&schema, value.clone(), &mut typed::Strict::default()) else {
         return Ok(());
     };
-    // Defaults that the schema itself does not know are refused with the definition; here they go the second time.
+    // A definition with defaults that are not in the schema would be rejected; here they are pruned the second time.
     let again =
         |value: &Value| pintle_schema::decode(&schema, value.clone(), &mut typed::Strict::default()).ok();
     let twice = again(&once);

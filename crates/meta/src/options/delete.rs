@@ -8,18 +8,18 @@ use pintle_value::{Path, Str, Value, json};
 const SCHEME: &str = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27";
 const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
-/// What happens to the dependents of a deleted object.
+/// How the dependents of a deleted object are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted first.
+    /// They are deleted before the object.
     Foreground,
-    /// They are deleted later.
+    /// They are deleted after the object.
     Background,
-    /// They stay.
+    /// They remain.
     Orphan,
 }
 
-/// What an object must be like to be deleted.
+/// Conditions that an object must meet to be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     /// Its UID.
@@ -29,7 +29,8 @@ pub struct Preconditions {
 }
 
 impl Preconditions {
-    /// Checks the metadata of an object against them, where deletions always have two phases: in other words.
+    /// Checks the metadata of an object of a kind that is always deleted in two phases, for which kube-apiserver has
+    /// other messages.
     pub fn check_two_phased(&self, resource: &GroupResource, meta: &Value) -> Result<(), Status> {
         for (what, key, wanted) in
             [("UID", "uid", &self.uid), ("ResourceVersion", "resourceVersion", &self.resource_version)]
@@ -45,7 +46,7 @@ impl Preconditions {
         Ok(())
     }
 
-    /// Checks the metadata of an object against them.
+    /// Checks the metadata of an object.
     pub fn check(&self, kind: &GroupKind, meta: &Value) -> Result<(), Status> {
         let conflict = |what: &str, wanted: &str, have: &str, why: &str| {
             let resource = GroupResource { group: kind.group.clone(), resource: kind.kind.clone() };
@@ -68,22 +69,22 @@ impl Preconditions {
 /// Options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// How long the object may take to end.
+    /// The time that the object has to shut down.
     pub grace_period_seconds: Option<i64>,
-    /// What it must be like.
+    /// Conditions that the object must meet.
     pub preconditions: Option<Preconditions>,
-    /// The old way to say what happens to dependents.
+    /// The deprecated field for `propagation`.
     pub orphan_dependents: Option<bool>,
-    /// What happens to dependents.
+    /// How dependents are handled.
     pub propagation: Option<Propagation>,
-    /// Whether nothing shall be stored.
+    /// Whether the deletion is a dry run, which stores nothing.
     pub dry_run: bool,
-    /// Whether an object that cannot be read is deleted nevertheless.
+    /// Whether an object that cannot be decoded is deleted.
     pub ignore_store_read_error: bool,
 }
 
 impl DeleteOptions {
-    /// Reads and checks the options in a query, as a deletion without body has them.
+    /// Reads and checks the options in the query of a deletion without a body.
     pub fn from_query(query: Query<'_>) -> Result<Self, Status> {
         let given = |name: &str| Some(Str::from(query.text(name))).filter(|v| !v.is_empty());
         let (uid, resource_version) = (given("uid"), given("resourceVersion"));
@@ -99,13 +100,13 @@ impl DeleteOptions {
         .check()
     }
 
-    /// Reads and checks the options in a body. The version of its type does not matter, but the kind does.
+    /// Reads and checks the options in a body. The version in its `apiVersion` does not matter, but the kind does.
     pub fn from_value(body: &Value) -> Result<Self, Status> {
         check_type(body).map_err(Status::bad_request)?;
         read_body(body).map_err(Status::bad_request)?.check()
     }
 
-    /// The options as an object, without the version of its type.
+    /// The options as an object, without an `apiVersion`.
     pub fn to_value(&self) -> Value {
         let mut out = Value::object();
         out.set_at(&["kind"], "DeleteOptions".into());
@@ -139,7 +140,7 @@ impl DeleteOptions {
         out
     }
 
-    /// Checks what only deletions of collections refuse.
+    /// Checks the rules that hold only for deletions of collections.
     pub fn check_collection(&self) -> Result<(), Status> {
         let mut errors = FieldErrors::new();
         if self.ignore_store_read_error {
@@ -150,7 +151,7 @@ impl DeleteOptions {
     }
 }
 
-/// Options as they were sent.
+/// The options as sent.
 struct Raw {
     grace_period_seconds: Option<i64>,
     preconditions: Option<Preconditions>,
@@ -211,7 +212,7 @@ impl Raw {
     }
 }
 
-/// Refuses bodies of other kinds.
+/// Rejects bodies of other kinds.
 fn check_type(body: &Value) -> Result<(), String> {
     let (api_version, kind) = (body.str_at(&["apiVersion"]), body.str_at(&["kind"]));
     let mut version = GroupVersion::parse(api_version)?;
@@ -289,7 +290,7 @@ fn mismatch(value: &Value, field: &str, go_type: &str) -> String {
     format!("json: cannot unmarshal {} into Go struct field {field} of type {go_type}", kind_of(value))
 }
 
-/// A number that does not fit its field is named with its digits.
+/// The value's type in Go's errors; a number that does not fit its field is printed with its digits.
 fn kind_of(value: &Value) -> String {
     match value {
         Value::Float(_) => {

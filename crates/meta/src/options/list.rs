@@ -5,7 +5,7 @@ use crate::field::Named;
 use crate::{FieldErrors, FieldSelector, LabelSelector, Status};
 use pintle_value::{Path, Str};
 
-/// How the version of a list relates to the one that was asked for.
+/// How the version of a list relates to the requested one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
     /// Exactly that version.
@@ -17,30 +17,30 @@ pub enum VersionMatch {
 /// Options of a list, a watch or a deletion of a collection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListOptions {
-    /// Which labels are wanted.
+    /// The label selector.
     pub label_selector: LabelSelector,
-    /// Which fields are wanted, not yet checked against the kind.
+    /// The field selector, not yet checked against the kind.
     pub field_selector: FieldSelector,
-    /// Whether changes are wanted instead of a list.
+    /// Whether this is a watch instead of a list.
     pub watch: bool,
     /// Whether a watch sends bookmarks.
     pub allow_watch_bookmarks: bool,
-    /// The version that was asked for; "" is the newest, "0" any.
+    /// The requested version; "" is the newest, "0" any.
     pub resource_version: Str,
-    /// How the version is meant.
+    /// How the requested version is matched.
     pub resource_version_match: Option<VersionMatch>,
     /// How long the request may take.
     pub timeout_seconds: Option<i64>,
     /// How many objects at most; none or a negative number is all.
     pub limit: i64,
-    /// Where to go on.
+    /// The token at which the list continues.
     pub continue_token: String,
-    /// Whether a watch begins with what is there.
+    /// Whether a watch begins with the existing objects.
     pub send_initial_events: Option<bool>,
 }
 
 impl ListOptions {
-    /// Reads them from the query, gives defaults and checks them. `watch_list` is the feature of that name.
+    /// Reads them from the query, applies defaults and checks them. `watch_list` is the feature gate WatchList.
     pub fn from_query(query: Query<'_>, watch_list: bool) -> Result<Self, Status> {
         let mut options = ListOptions {
             timeout_seconds: query.int("timeoutSeconds")?,

@@ -11,12 +11,12 @@ pub struct LogOptions {
     pub container: Str,
     /// Whether the kubelet's certificate is not verified.
     pub skips_verification: bool,
-    /// What the kubelet is asked for, by its own parameters.
+    /// The parameters for the kubelet.
     parameters: Vec<(&'static str, String)>,
 }
 
 impl LogOptions {
-    /// Reads and checks those of the pod `name`.
+    /// Reads and checks the options for the pod `name`.
     pub fn from_query(query: Query<'_>, name: &str) -> Result<Self, Status> {
         let since_seconds = query.int("sinceSeconds")?;
         let since_time = query.first("sinceTime");
@@ -36,7 +36,7 @@ impl LogOptions {
             errors.invalid(&Path::of("limitBytes"), bytes, "must be greater than 0");
         }
         match (since_seconds, since_time) {
-            // Go shows the empty path like this.
+            // Go prints the empty path like this.
             (Some(_), Some(_)) => errors
                 .forbidden(&Path::of("[]"), "at most one of `sinceTime` or `sinceSeconds` may be specified"),
             (Some(seconds), None) if seconds < 1 => {
@@ -44,7 +44,7 @@ impl LogOptions {
             }
             _ => {}
         }
-        // Streams are chosen only where a feature gate says so that is off by default.
+        // Selecting a stream needs a feature gate that is off by default.
         if query.first("stream").is_some() {
             errors.forbidden(&Path::of("stream"), "may not be specified");
         }

@@ -1,4 +1,4 @@
-//! Field selectors: `metadata.name=a,spec.nodeName!=b`, read and matched as `k8s.io/apimachinery/pkg/fields` does.
+//! Field selectors: `metadata.name=a,spec.nodeName!=b`, parsed and matched as `k8s.io/apimachinery/pkg/fields` does.
 
 use pintle_value::Str;
 use std::fmt;
@@ -31,12 +31,12 @@ impl FieldSelector {
         FieldSelector { terms: vec![Term { field: field.into(), equal: true, value: value.into() }] }
     }
 
-    /// The selector with these terms, as they are.
+    /// Creates a selector with these terms.
     pub fn of(terms: Vec<Term>) -> Self {
         FieldSelector { terms }
     }
 
-    /// Reads the text of a query parameter; the error is kube-apiserver's sentence.
+    /// Parses a query parameter. The error is kube-apiserver's message.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -50,12 +50,12 @@ impl FieldSelector {
         Ok(FieldSelector { terms })
     }
 
-    /// Its terms, sorted by their text.
+    /// The terms, sorted by their text.
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
 
-    /// Adds a term.
+    /// Adds the terms of another selector.
     pub fn and(mut self, other: FieldSelector) -> Self {
         self.terms.extend(other.terms);
         self
@@ -66,17 +66,17 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// Whether it selects an object whose fields `lookup` tells; a field that is not there is "".
+    /// Whether it selects an object whose field values `lookup` returns; a missing field is "".
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> &'a str) -> bool {
         self.terms.iter().all(|t| (lookup(&t.field) == t.value.as_str()) == t.equal)
     }
 
-    /// The one value that it demands of a field, if it does.
+    /// The value that it requires for a field, if it requires one.
     pub fn required_value(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|t| t.equal && t.field == field).map(|t| t.value.as_str())
     }
 
-    /// The selector with every field and value passed through `change`. Where both become empty, the term goes.
+    /// Passes every field and value through `change`. A term of which both become empty is removed.
     pub fn transform<E>(
         &self,
         mut change: impl FnMut(&str, &str) -> Result<(Str, Str), E>,
@@ -91,8 +91,8 @@ impl FieldSelector {
         Ok(FieldSelector { terms })
     }
 
-    /// Checks that only fields of `known` are used. Kinds without selectable fields of their own complain in
-    /// other words than kinds that have some.
+    /// Checks that only fields of `known` are used. The message depends on whether the kind has selectable fields of its
+    /// own.
     pub fn check(&self, known: &[&str]) -> Result<(), String> {
         let has_own = known.iter().any(|f| !matches!(*f, "metadata.name" | "metadata.namespace"));
         match self.terms.iter().find(|t| !known.contains(&t.field.as_str())) {
@@ -103,18 +103,18 @@ impl FieldSelector {
     }
 }
 
-/// The complaint of a kind that has selectable fields of its own.
+/// The message of a kind that has selectable fields of its own.
 pub fn not_supported(field: &str) -> String {
     format!("field label not supported: {field}")
 }
 
-/// The complaint of a kind that has none.
+/// The message of a kind that has none.
 pub fn not_known(field: &str) -> String {
     let field = crate::field::quoted(field);
     format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
 }
 
-/// The parts between commas; an escaped comma belongs to its part.
+/// Splits at commas that are not escaped.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -157,7 +157,7 @@ fn unescape(text: &str) -> Result<Str, String> {
                 Some(other) => return Err(invalid(&format!("\\{other}"))),
                 None => return Err(invalid("\\")),
             },
-            // Go prints the character as its number here.
+            // Go prints the character as its code point here.
             ',' | '=' => {
                 return Err(format!("invalid field selector: unescaped character in value: {}", c as u32));
             }

@@ -1,4 +1,4 @@
-//! Label selectors: requirements that labels must meet, checked and matched as `k8s.io/apimachinery/pkg/labels` does.
+//! Label selectors: requirements on labels, validated and matched as `k8s.io/apimachinery/pkg/labels` does.
 
 use super::label_text;
 use crate::{FieldErrors, names};
@@ -29,7 +29,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// A requirement whose key and values are checked; `path` is where it stands in an object, if it does.
+    /// Creates a requirement and validates its key and values; `path` is its field in an object, if it is part of one.
     pub fn new(
         key: &str,
         operator: Operator,
@@ -58,7 +58,7 @@ impl Requirement {
         if errors.is_empty() { Ok(Requirement { key: key.into(), operator, values }) } else { Err(errors) }
     }
 
-    /// The label it is about.
+    /// The key of the label.
     pub fn key(&self) -> &Str {
         &self.key
     }
@@ -68,12 +68,12 @@ impl Requirement {
         self.operator
     }
 
-    /// The values, as they were given.
+    /// The values in their original order.
     pub fn values(&self) -> &[Str] {
         &self.values
     }
 
-    /// Whether a label with this value (or no such label) meets it.
+    /// Whether a label with this value (`None` for no such label) meets it.
     pub fn matches(&self, label: Option<&str>) -> bool {
         let has = |value: &str| self.values.iter().any(|v| v == value);
         match (self.operator, label) {
@@ -94,7 +94,7 @@ impl Requirement {
     }
 }
 
-/// Complains about a bad label key, all in one error.
+/// Validates a label key; all messages become one error.
 pub(super) fn check_key(key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let complaints = names::is_qualified_name(key);
     if !complaints.is_empty() {
@@ -156,7 +156,7 @@ impl LabelSelector {
         LabelSelector { requirements: Vec::new(), nothing: true }
     }
 
-    /// Reads the text of a query parameter; the error is kube-apiserver's sentence.
+    /// Parses a query parameter. The error is kube-apiserver's message.
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(LabelSelector::of(label_text::parse(text)?))
     }
@@ -167,7 +167,7 @@ impl LabelSelector {
         LabelSelector { requirements, nothing: false }
     }
 
-    /// Selects objects that have all of these labels, as the old selectors of services do. Not checked.
+    /// Selects objects that have all of these labels, as the map selectors of services do. Does not validate them.
     pub fn from_labels(labels: &Map) -> Self {
         let equal = |(key, value): (&Str, &Value)| Requirement {
             key: key.clone(),
@@ -211,12 +211,12 @@ impl LabelSelector {
         !self.nothing && self.requirements.is_empty()
     }
 
-    /// Its requirements; empty for one that selects nothing, too.
+    /// The requirements; empty also for a selector that selects nothing.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
-    /// Whether it selects nothing, whatever the labels.
+    /// Whether it selects nothing.
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
@@ -232,7 +232,7 @@ impl LabelSelector {
         self.matches(object.at(&["metadata", "labels"]).and_then(Value::as_object))
     }
 
-    /// The one value that it demands of a label, if it does.
+    /// The value that it requires for a label, if it requires one.
     pub fn required_value(&self, key: &str) -> Option<&str> {
         let requirement = self.requirements.iter().find(|r| r.key == key)?;
         match (requirement.operator, requirement.values.as_slice()) {

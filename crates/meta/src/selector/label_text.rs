@@ -1,4 +1,4 @@
-//! The text form of label selectors: a lexer and a parser that stumble where kube-apiserver's do, in its words.
+//! The text form of label selectors: a lexer and a parser with the errors of kube-apiserver's.
 
 use super::label::{Operator, Requirement, check_key};
 use crate::FieldErrors;
@@ -65,15 +65,15 @@ fn lex(text: &str) -> Vec<(Token, String)> {
 fn word(rest: &str) -> (Token, String, usize) {
     let end = rest.find(|c| c == '\0' || is_symbol(c) || is_space(c)).unwrap_or(rest.len());
     let literal = rest.get(..end).unwrap_or(rest);
-    // A NUL that ends a word is swallowed with it.
+    // A NUL that ends a word is consumed with it.
     let used = end.saturating_add(usize::from(rest.get(end..).is_some_and(|r| r.starts_with('\0'))));
     (keyword(literal).unwrap_or(Token::Identifier), literal.to_string(), used)
 }
 
-/// The longest run of symbols that is an operator, looking at symbols until one does not extend it.
+/// The longest operator at the start of `rest`: reads symbols while they extend it.
 fn symbol(rest: &str) -> (Token, String, usize) {
     let mut found = (Token::Error, 0);
-    // Every symbol is an operator of its own, so the first that does not extend one ends the search.
+    // Every single symbol is an operator, so the first symbol that does not extend one ends it.
     for (at, _) in rest.char_indices().take_while(|(_, c)| is_symbol(*c)) {
         match keyword(rest.get(..=at).unwrap_or("")) {
             Some(token) => found = (token, at.saturating_add(1)),
@@ -95,7 +95,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
 }
 
 impl Parser {
-    /// The token at hand; `in` and `notin` are ordinary words where values are expected.
+    /// The current token; `in` and `notin` are ordinary words where values are expected.
     fn look(&self) -> (Token, &str) {
         match self.tokens.get(self.position) {
             Some((Token::In | Token::NotIn, literal)) => (Token::Identifier, literal),
@@ -130,7 +130,7 @@ impl Parser {
         }
     }
 
-    /// Whether the text ends here.
+    /// Returns whether the text ends here.
     fn after_requirement(&mut self) -> Result<bool, String> {
         match self.take() {
             (Token::End, _) => Ok(true),
@@ -160,7 +160,7 @@ impl Parser {
         Requirement::new(&key, operator, values, None).map_err(|errors| errors.sentence())
     }
 
-    /// The key, and the operator if it is one that takes no values.
+    /// Parses the key, and the operator if it is one that takes no values.
     fn key(&mut self) -> Result<(String, Option<Operator>), String> {
         let (mut token, mut literal) = self.take();
         let mut operator = None;
@@ -172,7 +172,7 @@ impl Parser {
             return Err(format!("found '{literal}', expected: identifier"));
         }
         let mut errors = FieldErrors::new();
-        // kube-apiserver checks the key here with no path at hand, and Go prints that as <nil>.
+        // kube-apiserver passes no path here, and Go prints that as <nil>.
         check_key(&literal, &Path::of("<nil>"), &mut errors);
         if !errors.is_empty() {
             return Err(errors.sentence());
@@ -217,7 +217,7 @@ impl Parser {
         }
     }
 
-    /// Words and commas up to the closing parenthesis; missing words are empty values.
+    /// Parses words and commas up to the closing parenthesis; missing words are empty values.
     fn identifiers(&mut self) -> Result<Vec<Str>, String> {
         let mut out: Vec<Str> = Vec::new();
         loop {

@@ -1,19 +1,19 @@
-//! What is wrong with labels and `LabelSelector` objects, field by field.
+//! Validates labels and `LabelSelector` objects.
 
 use crate::field::Named;
 use crate::{FieldErrors, names};
 use pintle_value::{Map, Path, Value};
 
-/// What is let through although it is wrong.
+/// Errors that are tolerated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leniency {
-    /// Bad label values, where old objects have them.
+    /// Invalid label values, if the old object has them.
     pub invalid_values: bool,
-    /// Operators that nobody knows, as access reviews allow them.
+    /// Unknown operators, which access reviews allow.
     pub unknown_operators: bool,
 }
 
-/// Checks the key of a label; each complaint is one error.
+/// Checks the key of a label; each message is one error.
 pub fn validate_label_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     for complaint in names::is_qualified_name(name) {
         errors.invalid(path, name, &complaint);
@@ -31,7 +31,7 @@ pub fn validate_labels(labels: Option<&Map>, path: &Path<'_>, errors: &mut Field
     }
 }
 
-/// Checks a `LabelSelector`; nothing or `null` is fine.
+/// Checks a `LabelSelector`; it may be missing or `null`.
 pub fn validate_label_selector(
     selector: Option<&Value>,
     leniency: Leniency,
@@ -98,7 +98,7 @@ fn validate_operator(expression: &Value, leniency: Leniency, path: &Path<'_>, er
     }
 }
 
-/// Whether a selector holds label values that are no longer allowed.
+/// Whether a selector has label values that are no longer allowed.
 pub fn has_invalid_label_value(selector: &Value) -> bool {
     let values = selector.items_at(&["matchExpressions"]).iter().flat_map(|e| e.items_at(&["values"]));
     values.filter_map(Value::as_str).any(|v| !names::is_label_value(v).is_empty())

@@ -18,13 +18,13 @@ impl Status {
             .about(resource, name)
     }
 
-    /// 409 for a name that is taken.
+    /// 409 for a name that exists.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         Status::new(409, Reason::AlreadyExists, format!("{resource} {} already exists", quoted(name)))
             .about(resource, name)
     }
 
-    /// 409 for a write that would undo another's.
+    /// 409 for a write that is based on an outdated object or violates a precondition.
     pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", quoted(name));
         Status::new(409, Reason::Conflict, message).about(resource, name)
@@ -42,7 +42,7 @@ impl Status {
         Status::new(403, Reason::Forbidden, message).about(resource, name)
     }
 
-    /// 422 for an object with mistakes.
+    /// 422 for an invalid object.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
         let head = format!("{kind} {} is invalid", quoted(name));
         let message = if errors.is_empty() { head } else { format!("{head}: {}", errors.sentence()) };
@@ -72,24 +72,24 @@ impl Status {
         Status::new(405, Reason::MethodNotAllowed, message)
     }
 
-    /// 410 for a list or watch whose revision is gone.
+    /// 410 for a list or watch whose revision was compacted.
     pub fn expired(message: impl Into<String>) -> Self {
         Status::new(410, Reason::Expired, message)
     }
 
-    /// 500 with kube-apiserver's opening words.
+    /// 500 with kube-apiserver's prefix.
     pub fn internal(why: &str) -> Self {
         let mut status = Status::new(500, Reason::InternalError, format!("Internal error occurred: {why}"));
         status.details.causes = vec![Cause { message: why.to_string(), ..Cause::default() }];
         status
     }
 
-    /// An error that nobody classified: 500 without reason.
+    /// An error without a reason: 500.
     pub fn unclassified(message: impl Into<String>) -> Self {
         Status::new(500, Reason::Unknown, message)
     }
 
-    /// 409 for a name that could not be made up.
+    /// 409 for a `generateName` for which no free name was found.
     pub fn generate_name_conflict(resource: &GroupResource, name: &str, retry_seconds: i32) -> Self {
         let message = format!(
             "{resource} {} already exists, the server was not able to generate a unique name for the object",
@@ -98,7 +98,7 @@ impl Status {
         Status::new(409, Reason::AlreadyExists, message).about(resource, name).retry_after(retry_seconds)
     }
 
-    /// 409 for an apply that would take fields from others.
+    /// 409 for an apply that changes fields of other managers.
     pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Self {
         let mut status = Status::new(409, Reason::Conflict, message);
         status.details.causes = causes;
@@ -111,7 +111,7 @@ impl Status {
         Status::new(401, Reason::Unauthorized, if why.is_empty() { "not authorized" } else { why })
     }
 
-    /// 410 for good.
+    /// 410 for a resource that is permanently gone.
     pub fn gone(message: impl Into<String>) -> Self {
         Status::new(410, Reason::Gone, message)
     }
@@ -121,7 +121,7 @@ impl Status {
         Status::new(429, Reason::TooManyRequests, message).retry_after(retry_seconds)
     }
 
-    /// 429 with kube-apiserver's opening words.
+    /// 429 with kube-apiserver's prefix.
     pub fn too_many_requests_error(message: &str) -> Self {
         Status::new(429, Reason::TooManyRequests, format!("Too many requests: {message}"))
     }
@@ -144,7 +144,7 @@ impl Status {
         Status::new(405, Reason::MethodNotAllowed, message).about(resource, "")
     }
 
-    /// 500 for an operation that may be tried again.
+    /// 500 for an operation that may be retried.
     pub fn server_timeout(resource: &GroupResource, operation: &str, retry_seconds: i32) -> Self {
         let message = format!(
             "The {operation} operation against {resource} could not be completed at this time, please try again."
@@ -157,18 +157,18 @@ impl Status {
         Status::new(504, Reason::Timeout, format!("Timeout: {message}")).retry_after(retry_seconds)
     }
 
-    /// 500 for an object that is stored but cannot be read.
+    /// 500 for a stored object that cannot be decoded.
     pub fn store_read_error(message: impl Into<String>) -> Self {
         Status::new(500, Reason::StoreReadError, message)
     }
 
-    /// 406 for an `Accept` that nothing fits.
+    /// 406 for an `Accept` that no encoding matches.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Status::new(406, Reason::NotAcceptable, message)
     }
 
-    /// 406 for an `Accept` that wants a conversion in a format that does not have it.
+    /// 406 for an `Accept` that requests a conversion in an unsupported encoding.
     pub fn not_acceptable_conversion(target: &str, accepted: &[&str]) -> Self {
         let accepted = accepted.join(", ");
         let message =
@@ -176,7 +176,7 @@ impl Status {
         Status::new(406, Reason::NotAcceptable, message)
     }
 
-    /// 415 for a `Content-Type` that nobody reads.
+    /// 415 for an unsupported `Content-Type`.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -185,7 +185,7 @@ impl Status {
         Status::new(415, Reason::UnsupportedMediaType, message)
     }
 
-    /// What to say of an answer that brought nothing but a code.
+    /// The status for an answer of another server that has only a code.
     pub fn generic_response(code: u16, verb: &str, resource: &GroupResource, name: &str, said: &str) -> Self {
         let (reason, mut message) = generic_words(code, verb, said);
         let verb = verb.to_lowercase();
@@ -198,7 +198,7 @@ impl Status {
         status
     }
 
-    /// Says when to try again.
+    /// Sets the time after which to retry.
     fn retry_after(mut self, seconds: i32) -> Self {
         self.details.retry_after_seconds = seconds;
         self.empty_details = true;

@@ -1,4 +1,4 @@
-//! A rule as a definition writes it, and what its expressions compile to.
+//! Rules as a definition has them, and their compilation.
 
 use super::field_path;
 use pintle_cel::cost::{CostModel, Node, SizeEstimate, size_on_path};
@@ -10,9 +10,9 @@ use pintle_cel::types::Type;
 use pintle_value::{Str, Value};
 use std::sync::{Arc, OnceLock};
 
-/// The value that a rule is about.
+/// The variable of the current value.
 pub(super) const SELF: &str = "self";
-/// The value as it was.
+/// The variable of the old value.
 pub(super) const OLD_SELF: &str = "oldSelf";
 
 /// The reason with which a violated rule is reported.
@@ -37,7 +37,7 @@ pub struct Rule {
     pub message: Str,
     /// The expression that computes the message for the client.
     pub message_expression: Str,
-    /// What it is reported as.
+    /// The reason of the error.
     pub reason: Reason,
     /// The field that errors name, relative to the rule's position; empty for the value itself.
     pub field_path: Str,
@@ -46,7 +46,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Reads a rule that stands in `schema`.
+    /// Reads a rule of `schema`.
     pub fn read(rule: &Value, schema: &Value) -> Rule {
         let text = |key: &str| Str::from(rule.str_at(&[key]));
         let path = rule.str_at(&["fieldPath"]);
@@ -66,7 +66,7 @@ impl Rule {
         }
     }
 
-    /// How errors name the rule: by its message, or by itself.
+    /// How errors identify the rule: by its message, or by its expression.
     pub(super) fn name(&self) -> &str {
         if self.message.is_empty() { self.rule.trim() } else { self.message.trim() }
     }
@@ -74,25 +74,25 @@ impl Rule {
 
 /// A rule that compiled.
 pub struct Compiled {
-    /// Tells whether the rule holds.
+    /// Evaluates the rule.
     pub program: Program,
     /// Whether the rule uses `oldSelf`.
     pub uses_old_self: bool,
     /// The cost limit of one evaluation.
     pub cost_max: u64,
-    /// The expression of the message, if there is one, or why it did not compile.
+    /// The compiled expression of the message, if there is one, or why it does not compile.
     pub message: Option<Result<Message, String>>,
 }
 
-/// An expression for a message.
+/// A compiled expression of a message.
 pub struct Message {
-    /// Makes the text.
+    /// Computes the message.
     pub program: Program,
     /// The cost limit of one evaluation.
     pub cost_max: u64,
 }
 
-/// Compiles the rules about values of one shape.
+/// Compiles the rules of values of one shape.
 pub struct Compiler {
     shape: Arc<Shape>,
     plain: OnceLock<Env>,
@@ -100,12 +100,12 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// For values of this shape.
+    /// Creates a compiler for values of this shape.
     pub fn new(shape: Arc<Shape>) -> Self {
         Compiler { shape, plain: OnceLock::new(), optional: OnceLock::new() }
     }
 
-    /// A rule, compiled; `None` for one that says nothing.
+    /// Compiles a rule; `None` for an empty one.
     pub fn compile(&self, rule: &Rule) -> Option<Result<Compiled, String>> {
         if rule.rule.trim().is_empty() {
             return None;
@@ -113,8 +113,12 @@ impl Compiler {
         let env = self.env(rule.optional_old_self);
         let checked = match checked(env, &rule.rule, &Type::Bool) {
             Ok(checked) => checked,
-            Err(Wrong::Issues(issues)) => return Some(Err(format!("compilation failed: {issues}"))),
-            Err(Wrong::Type) => return Some(Err("cel expression must evaluate to a bool".to_string())),
+            Err(ExpressionError::Issues(issues)) => {
+                return Some(Err(format!("compilation failed: {issues}")));
+            }
+            Err(ExpressionError::Type) => {
+                return Some(Err("cel expression must evaluate to a bool".to_string()));
+            }
         };
         let program = match checked.plan() {
             Ok(program) => program,
@@ -129,10 +133,12 @@ impl Compiler {
     fn message(&self, env: &Env, text: &str) -> Result<Message, String> {
         let checked = match checked(env, text, &Type::String) {
             Ok(checked) => checked,
-            Err(Wrong::Issues(issues)) => {
+            Err(ExpressionError::Issues(issues)) => {
                 return Err(format!("messageExpression compilation failed: {issues}"));
             }
-            Err(Wrong::Type) => return Err("messageExpression must evaluate to a string".to_string()),
+            Err(ExpressionError::Type) => {
+                return Err("messageExpression must evaluate to a string".to_string());
+            }
         };
         let program =
             checked.plan().map_err(|why| format!("messageExpression instantiation failed: {why}"))?;
@@ -149,18 +155,18 @@ impl Compiler {
     }
 }
 
-/// The reason why an expression is not accepted.
-enum Wrong {
+/// The reason why an expression is rejected.
+enum ExpressionError {
     Issues(String),
     Type,
 }
 
-fn checked(env: &Env, text: &str, wanted: &Type) -> Result<Checked, Wrong> {
-    let checked = env.compile(text).map_err(|issues| Wrong::Issues(issues.to_string()))?;
-    if checked.output_type() == wanted { Ok(checked) } else { Err(Wrong::Type) }
+fn checked(env: &Env, text: &str, wanted: &Type) -> Result<Checked, ExpressionError> {
+    let checked = env.compile(text).map_err(|issues| ExpressionError::Issues(issues.to_string()))?;
+    if checked.output_type() == wanted { Ok(checked) } else { Err(ExpressionError::Type) }
 }
 
-/// Sizes of all that variables of one shape hold.
+/// The sizes of variables of one shape.
 struct Sizes<'a>(&'a Shape);
 
 impl CostModel for Sizes<'_> {
@@ -169,7 +175,7 @@ impl CostModel for Sizes<'_> {
     }
 }
 
-/// What one evaluation of an expression over variables of a shape may cost.
+/// The cost limit of one evaluation of an expression with variables of a shape.
 fn cost_max(checked: &Checked, shape: &Shape) -> u64 {
     checked.estimate(&Kubernetes(Sizes(shape))).max
 }

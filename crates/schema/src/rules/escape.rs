@@ -1,9 +1,9 @@
-//! Names of fields as expressions write them: what CEL cannot spell is escaped.
+//! Field names in expressions: names that are not CEL identifiers are escaped.
 
 use pintle_cel::words::is_keyword;
 use pintle_value::Str;
 
-/// The identifier for a field; `None` for a name that has none.
+/// The identifier of a field; `None` if the name cannot be escaped.
 pub fn escape(name: &str) -> Option<Str> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

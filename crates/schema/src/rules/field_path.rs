@@ -1,19 +1,19 @@
-//! Paths that a definition writes down (`.spec.replicas`, `.labels['a.b']`), followed through a schema.
+//! Field paths in a definition (`.spec.replicas`, `.labels['a.b']`), resolved in a schema.
 
 use pintle_value::{Str, Value};
 
-/// What a path leads to.
+/// The result of resolving a path.
 #[derive(Debug)]
 pub struct Found<'a> {
-    /// The path as errors write it; of paths that lead nowhere it is empty.
+    /// The path in the form of errors; empty if it could not be resolved.
     pub path: Str,
     /// The steps: names of fields, and keys of maps in brackets.
     pub steps: Vec<Str>,
-    /// The schema there, if there is one.
+    /// The schema at the path, if there is one.
     pub schema: Option<&'a Value>,
 }
 
-/// Follows a path through a schema; keys in brackets are taken where `brackets` says so.
+/// Resolves a path in a schema. `brackets` allows keys in brackets.
 pub fn resolve<'a>(path: &str, schema: &'a Value, brackets: bool) -> Result<Found<'a>, String> {
     let mut found = Found { path: Str::default(), steps: Vec::new(), schema: Some(schema) };
     let mut tokens = tokens(path).into_iter();
@@ -59,7 +59,7 @@ fn follow(found: &mut Found<'_>, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What single quotes hold.
+/// Removes the escapes from a text in single quotes.
 fn unescaped(text: &str) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -84,7 +84,7 @@ fn unescaped(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// A path as delimiters and what is between them; what is in single quotes stays whole.
+/// Splits a path into delimiters and the texts between them; a text in single quotes is one token.
 fn tokens(path: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = path;

@@ -8,13 +8,13 @@ use pintle_value::{Map, Str, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// How deep rules are looked for.
+/// The depth to which rules are collected.
 const DEPTH_MAX: usize = 256;
 
-/// A rule, compiled: nothing for one that is empty, the error for one that does not compile.
+/// A compiled rule: `None` if it is empty, the error if it does not compile.
 pub(super) type Entry = Option<Result<Compiled, String>>;
 
-/// The rules at a value and below it. They are compiled when the first value comes.
+/// The rules of a value and of the values below it. They are compiled when the first value is validated.
 pub struct Scope {
     pub(super) type_name: Str,
     pub(super) shape: Option<Arc<Shape>>,
@@ -24,12 +24,12 @@ pub struct Scope {
     pub(super) values: Option<Box<Scope>>,
     /// By name, sorted.
     pub(super) properties: Vec<(Str, Scope)>,
-    /// What tells the items of a list apart.
+    /// The keys of a list's items.
     pub(super) keys: Vec<Str>,
 }
 
 impl Scope {
-    /// The rules of a schema; `None` when there are none. `is_root` holds for whole objects.
+    /// Collects the rules of a schema; `None` if there are none. `is_root` is set for whole objects.
     pub fn of(schema: &Value, is_root: bool) -> Option<Scope> {
         has_rules(schema, 0).then(|| build(schema, shape(schema, is_root), 0)).flatten()
     }
@@ -94,7 +94,7 @@ fn build(schema: &Value, shape: Option<Arc<Shape>>, depth: usize) -> Option<Scop
     };
     Some(Scope {
         type_name: text(map, "type").into(),
-        // Only rules need to know what data looks like.
+        // Only rules need the shape of the data.
         shape: shape.filter(|_| !rules.is_empty()),
         rules: rules.iter().map(|rule| Rule::read(rule, schema)).collect(),
         compiled: OnceLock::new(),
@@ -105,8 +105,8 @@ fn build(schema: &Value, shape: Option<Arc<Shape>>, depth: usize) -> Option<Scop
     })
 }
 
-/// The shape of a property: as the object around it has it, or on its own where the object cannot name it.
-/// Where expressions see nothing of a property, its rules do not run.
+/// The shape of a property: that in the shape of the object, or computed from its schema if its name cannot be escaped.
+/// If expressions cannot access a property, its rules are not evaluated.
 fn property_shape(object: &Shape, name: &str, property: &Value) -> Option<Arc<Shape>> {
     match (escape(name), &object.kind) {
         (Some(escaped), ShapeKind::Object(object)) => object.fields.get(&escaped).map(|f| f.shape.clone()),

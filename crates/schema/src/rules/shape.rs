@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 /// The largest request that sizes are estimated for.
 pub const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
-/// How deep a schema is looked into.
+/// The depth to which a schema is examined.
 const DEPTH_MAX: usize = 256;
-/// The name of the root's type; those below are named by the way to them.
+/// The name of the root's type; the names of types below are their paths.
 const ROOT_TYPE: &str = "selfType";
 
 /// The smallest JSON of a value of a type, and the longest text of a format.
@@ -32,18 +32,18 @@ mod size {
     pub(super) const ENTRY_MIN: u64 = 6;
 }
 
-/// The shape of the data of a schema; `None` where expressions see nothing of it. `is_root` holds for whole
-/// objects: a custom resource, or a resource embedded in one.
+/// The shape of the data of a schema; `None` if expressions cannot access it. `is_root` is set for whole objects: a
+/// custom resource, or a resource embedded in one.
 pub fn shape(schema: &Value, is_root: bool) -> Option<Arc<Shape>> {
     named(schema, is_root, ROOT_TYPE, 0)
 }
 
-/// How many values of a shape a request can hold.
+/// The most values of a shape that a request can contain.
 pub fn cardinality_max(shape: &Shape) -> u64 {
     fitting(REQUEST_BYTES_MAX, shape.min_serialized_size.saturating_add(1))
 }
 
-/// How many items of so many bytes fit.
+/// The number of items of `item` bytes that fit `room` bytes.
 fn fitting(room: u64, item: u64) -> u64 {
     room.checked_div(item).unwrap_or(room)
 }
@@ -82,8 +82,8 @@ fn list(map: &Map, name: &str, depth: usize) -> Option<Arc<Shape>> {
     made(ShapeKind::List { element, list: list_kind(map) }, max, size::LIST_MIN)
 }
 
-/// Keys of lists are taken by their escaped names, also where the data has others: kube-apiserver finds no such
-/// members then and takes all items for the same one (`a_key_that_needs_escapes_tells_nothing_apart`).
+/// The keys of a list are matched by their escaped names, even if the data has other names: kube-apiserver then finds no
+/// such members and treats all items as the same one (`a_key_that_needs_escapes_tells_nothing_apart`).
 fn list_kind(map: &Map) -> ListKind {
     match text(map, "x-kubernetes-list-type") {
         "set" => ListKind::Set,
@@ -128,7 +128,7 @@ fn object(map: &Map, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shap
                 .saturating_add(size::FIELD_MIN);
         }
         if is_keyword(property) {
-            // Expressions may leave such names as they are; nobody knows the size of what they find then
+            // Expressions may also use such names without escapes; the size of the result is then unbounded
             // (`reserved_names_without_escapes_have_no_bounds`).
             let shape = Arc::new(Shape { max_elements: u64::MAX, ..(*shape).clone() });
             fields.insert(property.into(), Field { json: property.into(), shape, required });
@@ -155,12 +155,12 @@ fn object(map: &Map, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shap
     made(ShapeKind::Object(Arc::new(ObjectShape { name: name.into(), fields })), 0, min)
 }
 
-/// The members of a whole object that its schema need not name.
+/// The members of a whole object that its schema need not declare.
 fn is_metadata(property: &str) -> bool {
     matches!(property, "apiVersion" | "kind" | "metadata")
 }
 
-/// Whether a schema names all that expressions see of a whole object anyway.
+/// Whether a schema declares all members that expressions can access in every whole object.
 fn has_metadata(map: &Map) -> bool {
     let of_type = |path: &[&str], wanted: &str| {
         let property = map.get("properties").and_then(|p| p.at(path));
@@ -241,7 +241,7 @@ mod tests {
         pintle_value::json::parse(text.as_bytes()).expect("valid JSON").value
     }
 
-    /// A shape in one line: type, most elements, fewest bytes.
+    /// A shape as one line: type, most elements, fewest bytes.
     fn shown(shape: &Shape) -> String {
         let sizes = format!("<{}>{}", shape.max_elements, shape.min_serialized_size);
         match &shape.kind {

@@ -1,4 +1,4 @@
-//! Rules against objects: schema, object, what it was, and what is said.
+//! Tables of rules: schema, object, old object, and the errors.
 
 use super::{Before, REQUEST_BUDGET, Scope, validate, validate_strictly};
 use crate::{Arena, Node, Shape, structural};
@@ -45,7 +45,7 @@ fn what_is_broken_is_told_in_kube_apiservers_words() {
             "1",
             "a: Invalid value: 1: got 1",
         ),
-        // A message that cannot be made gives way to the one that is written down.
+        // If the message expression fails, the constant message is used.
         (
             r#"{"type":"integer","x-kubernetes-validations":[{"rule":"self > 1","message":"no","messageExpression":"string(1 / (self - 1))"}]}"#,
             "1",

@@ -11,23 +11,23 @@ use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_value::{Path, Value};
 use std::sync::Arc;
 
-/// The field of errors about the object as a whole.
-const NOWHERE: &str = "<nil>";
+/// The field of errors of the object as a whole.
+const NO_FIELD: &str = "<nil>";
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What came of running rules.
+/// The result of evaluating rules.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The rules that were broken.
+    /// The violated rules.
     pub errors: FieldErrors,
-    /// The rules that were broken before, by what did not change.
+    /// The rules that are violated by unchanged values, which violated them before.
     pub warnings: Vec<String>,
-    /// What is left of the budget; negative when it ran out.
+    /// The rest of the budget; negative if it is exhausted.
     pub budget: i64,
 }
 
-/// What an object was, and the schema that tells which of its parts are the same.
+/// The old object, and the schema by which its parts are correlated.
 #[derive(Clone, Copy)]
 pub struct Before<'a> {
     /// The schema's nodes.
@@ -38,7 +38,7 @@ pub struct Before<'a> {
     pub old: &'a Value,
 }
 
-/// Runs all rules. With `before`, rules that an unchanged part breaks only make a warning.
+/// Evaluates all rules. With `before`, a rule that an unchanged value violates only becomes a warning.
 pub fn validate(
     scope: &Scope,
     object: &Value,
@@ -53,7 +53,7 @@ pub fn validate(
     run(scope, object, old, before.map(|b| b.arena), correlation, path, budget)
 }
 
-/// Runs all rules for a value that may become a new one, or stay what `old` is; nothing is let through.
+/// Evaluates all rules for a value that may be new or replace `old`; unchanged values are not exempt.
 pub fn validate_strictly(
     scope: &Scope,
     value: &Value,
@@ -80,15 +80,15 @@ fn run<'a>(
 }
 
 struct Walk<'a> {
-    /// Tells what changed; without it nothing is let through.
+    /// Used to find what changed; without it, unchanged values are not exempt.
     arena: Option<&'a Arena>,
     out: Outcome,
 }
 
-/// The rest is not looked at.
+/// Evaluation ends.
 struct Stop;
 
-/// A value that rules are about, and what is around it.
+/// A value with its rules' context.
 struct Subject<'a, 'p> {
     value: &'a Value,
     old: Option<&'a Value>,
@@ -97,11 +97,11 @@ struct Subject<'a, 'p> {
     path: &'p Path<'p>,
 }
 
-/// What expressions see.
+/// The variables of expressions.
 struct Values<'v> {
     this: CelValue<'v>,
     old: Option<CelValue<'v>>,
-    /// Whether a rule here looks at what the value was.
+    /// Whether a rule of this value uses the old value.
     knows_old: bool,
 }
 
@@ -130,7 +130,7 @@ impl Walk<'_> {
             return;
         }
         let old = old.filter(|old| !old.is_null());
-        let nowhere = Path::of(NOWHERE);
+        let nowhere = Path::of(NO_FIELD);
         let subject = Subject {
             value,
             old,
@@ -198,7 +198,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Runs the rules about one value.
+    /// Evaluates the rules of one value.
     fn rules(&mut self, scope: &Scope, subject: &Subject<'_, '_>) -> Result<(), Stop> {
         if scope.rules.is_empty() {
             return Ok(());
@@ -224,7 +224,7 @@ impl Walk<'_> {
                 Some(Err(why)) => self.invalid(subject, &format!("rule compile error: {why}")),
                 Some(Ok(compiled)) => match &read {
                     Ok(values) => self.rule(rule, compiled, values, subject)?,
-                    Err(why) => self.failed(rule, why, subject),
+                    Err(why) => self.report_failure(rule, why, subject),
                 },
             }
         }
@@ -249,7 +249,7 @@ impl Walk<'_> {
         })?;
         match evaluation.result {
             Ok(CelValue::Bool(true)) => Ok(()),
-            Ok(_) => self.broken(rule, compiled, values, subject),
+            Ok(_) => self.report_violation(rule, compiled, values, subject),
             Err(why @ EvalError::CostLimit) => {
                 let why = format!(
                     "'{why}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
@@ -259,14 +259,14 @@ impl Walk<'_> {
                 Err(Stop)
             }
             Err(why) => {
-                self.failed(rule, &why, subject);
+                self.report_failure(rule, &why, subject);
                 Ok(())
             }
         }
     }
 
-    /// Tells of a rule that came to no end.
-    fn failed(&mut self, rule: &Rule, why: &EvalError, subject: &Subject<'_, '_>) {
+    /// Reports a rule whose evaluation failed.
+    fn report_failure(&mut self, rule: &Rule, why: &EvalError, subject: &Subject<'_, '_>) {
         let why = why.to_string();
         let why = if why.starts_with("no such overload") {
             format!(
@@ -288,8 +288,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Tells of a rule that does not hold.
-    fn broken<'v>(
+    /// Reports a violated rule.
+    fn report_violation<'v>(
         &mut self,
         rule: &Rule,
         compiled: &'v Compiled,
@@ -299,7 +299,7 @@ impl Walk<'_> {
         let at = subject.path.field(&rule.field_path);
         let at = match (rule.field_path.is_empty(), subject.path.to_str().as_str()) {
             (true, _) => *subject.path,
-            (false, NOWHERE) => Path::of(&rule.field_path),
+            (false, NO_FIELD) => Path::of(&rule.field_path),
             (false, _) => at,
         };
         let said = match &compiled.message {
@@ -327,14 +327,14 @@ impl Walk<'_> {
         if stop { Err(Stop) } else { Ok(()) }
     }
 
-    /// What the message's expression says; nothing where it says nothing of use. An error ends everything.
+    /// The result of the message expression; `None` if it is not usable. An exhausted budget ends the evaluation.
     fn message<'v>(
         &mut self,
         rule: &Rule,
         message: &'v Message,
         values: &Values<'v>,
     ) -> Result<Option<String>, String> {
-        // What was before is no optional value here, whatever the rule sees.
+        // In a message expression, the old value is never optional, even if the rule has `optionalOldSelf`.
         let variables = values.variables(false);
         let evaluation = message.program.eval(&variables, Some(CALL_COST_MAX));
         self.charge(evaluation.cost).map_err(|Stop| {
@@ -356,14 +356,14 @@ impl Walk<'_> {
         Ok(usable.then(|| text.to_string()))
     }
 
-    /// An error that shows the type of the value.
+    /// Adds an error that quotes the type of the value.
     fn invalid(&mut self, subject: &Subject<'_, '_>, why: &str) {
         self.out.errors.invalid(subject.path, subject.type_name, why);
     }
 }
 
 fn report(reason: Reason, subject: &Subject<'_, '_>, at: &Path<'_>, told: &str, errors: &mut FieldErrors) {
-    // Objects and lists are not shown.
+    // Objects and lists are not quoted.
     let shown = (!matches!(subject.type_name, "object" | "array")).then(|| subject.value.error_text());
     match reason {
         Reason::Invalid => errors.push(ErrorKind::Invalid, at, shown.as_deref(), told),

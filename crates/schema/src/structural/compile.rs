@@ -1,14 +1,14 @@
-//! A definition's `openAPIV3Schema` into nodes. The schema is taken as valid: whether it is structural was
-//! checked when the definition was accepted.
+//! Compiles a definition's `openAPIV3Schema` into nodes. The schema must be valid: it was checked to be structural when
+//! the definition was accepted.
 
 use crate::{Arena, Checks, Field, ListKind, MapKind, Node, NodeId, Omit, Patch, Shape, Struct};
 use pintle_value::{Map, Str, Value};
 
-/// How deep a schema may nest; deeper parts are taken as "anything".
+/// The deepest nesting of a schema; deeper parts accept any value.
 const DEPTH_MAX: usize = 256;
 
-/// Compiles the schema of one version into `arena`. The root gets kind, apiVersion and metadata, the latter of
-/// the given node.
+/// Compiles the schema of one version into `arena`. The root gets kind, apiVersion and metadata; `metadata` is the node
+/// of the latter.
 pub fn compile(schema: &Value, metadata: NodeId, arena: &mut Arena) -> NodeId {
     let root = node(schema, arena, 0);
     complete_object(root, metadata, arena);
@@ -68,7 +68,7 @@ fn shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
         "integer" => Shape::Int { bits: 64 },
         "number" => Shape::Float,
         "boolean" => Shape::Bool,
-        // Within junctors, fields and items go without a type.
+        // Inside `allOf`, `anyOf`, `oneOf` and `not`, fields and items have no type.
         "" if map.contains_key("properties") || map.contains_key("additionalProperties") => {
             object_shape(map, arena, depth)
         }
@@ -144,7 +144,7 @@ fn field(name: &str, node: NodeId, required: bool) -> Field {
     }
 }
 
-/// A struct whose fields are written by name.
+/// A struct whose fields are written in order of name.
 fn structure(mut fields: Vec<Field>, kind: MapKind) -> Struct {
     fields.sort_by(|a, b| a.name.cmp(&b.name));
     for (rank, field) in fields.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Decoding of a custom resource: its metadata as Go reads it, the rest pruned and defaulted.
+//! Decodes a custom resource: its metadata as a Go type, the rest pruned and defaulted.
 
 use super::{default, prune, prune_nulls};
 use crate::typed::{self, Strict, TypeError};
@@ -6,10 +6,11 @@ use crate::{NodeId, Schema, Shape};
 use pintle_meta::field::ErrorText;
 use pintle_value::{Path, Str, Value};
 
-/// Makes an untyped tree the canonical tree of a custom resource. Unknown fields are dropped and collected.
+/// Converts an untyped tree to the canonical tree of a custom resource. Unknown fields are dropped and collected.
 pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<Value, TypeError> {
     let metadata = take_metadata(schema, &mut tree, strict)?;
-    // Defaults come first: those inside of the metadata of embedded objects are pruned and read like what was sent.
+    // Defaults come first: those inside the metadata of embedded objects are pruned and decoded like values of the
+    // client.
     default(schema.arena(), schema.root(), &mut tree)?;
     let mut unknown = Vec::new();
     prune(schema.arena(), schema.root(), &mut tree, &Path::ROOT, &mut unknown);
@@ -26,7 +27,7 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<V
     Ok(tree)
 }
 
-/// Makes the outcome of an apply a custom resource: only its metadata is decoded, and defaults are filled in.
+/// Converts the result of an apply to a custom resource: decodes only its metadata and applies defaults.
 pub fn decode_applied(schema: &Schema, mut tree: Value) -> Result<Value, TypeError> {
     let metadata = take_metadata(schema, &mut tree, &mut Strict::default())?;
     default(schema.arena(), schema.root(), &mut tree)?;
@@ -37,7 +38,7 @@ pub fn decode_applied(schema: &Schema, mut tree: Value) -> Result<Value, TypeErr
     Ok(tree)
 }
 
-/// Drops unknown fields and nulls that may not be, as reading from the store does.
+/// Removes unknown fields and disallowed nulls, as kube-apiserver does when it reads from etcd.
 pub fn coerce(schema: &Schema, tree: &mut Value) {
     let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
     prune(schema.arena(), schema.root(), tree, &Path::ROOT, &mut Vec::new());
@@ -48,7 +49,7 @@ pub fn coerce(schema: &Schema, tree: &mut Value) {
     }
 }
 
-/// Drops what Go does not know of the metadata of embedded objects. Metadata that cannot be read stays as it is.
+/// Removes unknown fields from the metadata of embedded objects. Invalid metadata is left unchanged.
 fn coerce_embedded(schema: &Schema, tree: &mut Value) {
     if let Some(metadata) = schema.node().metadata {
         let coerce = Coerce { schema, metadata: &schema.at(metadata) };
@@ -56,7 +57,7 @@ fn coerce_embedded(schema: &Schema, tree: &mut Value) {
     }
 }
 
-/// Takes the metadata out of a custom resource, as Go reads it.
+/// Takes the metadata out of a custom resource and decodes it as a Go type.
 fn take_metadata(schema: &Schema, tree: &mut Value, strict: &mut Strict) -> Result<Option<Value>, TypeError> {
     let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
     let Shape::Struct(root) = &schema.node().shape else { return Ok(metadata) };
@@ -68,7 +69,7 @@ fn take_metadata(schema: &Schema, tree: &mut Value, strict: &mut Strict) -> Resu
     Ok(Some(metadata))
 }
 
-/// Makes the metadata of objects within the object what Go reads.
+/// Decodes the metadata of embedded objects as a Go type.
 struct Coerce<'a> {
     schema: &'a Schema,
     metadata: &'a Schema,

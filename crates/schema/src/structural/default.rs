@@ -1,10 +1,10 @@
-//! Defaulting: what is left out and has a default gets it; nulls that may not be give way.
+//! Defaulting: sets missing values that have a default, and replaces disallowed nulls.
 
 use crate::{Arena, NodeId, Shape};
 use pintle_value::Value;
 
 /// Most bytes of memory that the defaults of one object may take: a definition can give each element of a list a default
-/// of a megabyte, and an element takes three bytes.
+/// of a megabyte, while an element takes three bytes in the request.
 pub const DEFAULTS_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The defaults of an object take more than `DEFAULTS_BYTES_MAX`.
@@ -12,7 +12,7 @@ pub const DEFAULTS_BYTES_MAX: usize = 32 * 1024 * 1024;
 #[error("the defaults of the object take more than {DEFAULTS_BYTES_MAX} bytes")]
 pub struct DefaultsTooLarge;
 
-/// Fills in defaults, from the outside in.
+/// Sets defaults, outer values first.
 pub fn default(arena: &Arena, id: NodeId, value: &mut Value) -> Result<(), DefaultsTooLarge> {
     Defaults { arena, bytes_left: DEFAULTS_BYTES_MAX }.node(id, value)
 }
@@ -53,7 +53,7 @@ impl Defaults<'_> {
         }
     }
 
-    /// An element of a list or map: a null that may not be becomes the default.
+    /// Defaults an element of a list or map: a disallowed null becomes the default.
     fn element(&mut self, id: NodeId, value: &mut Value) -> Result<(), DefaultsTooLarge> {
         let node = self.arena.node(id);
         if value.is_null()
@@ -72,7 +72,7 @@ impl Defaults<'_> {
     }
 }
 
-/// Drops nulls of fields that may not be null. Goes after defaulting, which puts something in the place of others.
+/// Removes disallowed nulls. Must be called after defaulting, which replaces some of them.
 pub fn prune_nulls(arena: &Arena, id: NodeId, value: &mut Value) {
     match (&arena.node(id).shape, value) {
         (Shape::Struct(known), Value::Object(map)) => {
@@ -113,7 +113,7 @@ mod tests {
     use pintle_value::json;
     use std::sync::Arc;
 
-    /// Each of the items gets a default of a hundred thousand bytes.
+    /// A schema in which each item gets a default of a hundred thousand bytes.
     fn schema() -> Schema {
         let long = "x".repeat(100_000);
         let definition = format!(

@@ -1,10 +1,10 @@
-//! Whole Kubernetes objects within custom resources: they have a kind, an apiVersion and valid metadata.
+//! Validates Kubernetes objects embedded in custom resources: they need a kind, an apiVersion and valid metadata.
 
 use crate::{Arena, NodeId, Shape};
 use pintle_meta::{FieldErrors, GroupVersion, names, objectmeta};
 use pintle_value::{Path, Value};
 
-/// All that is wrong with the objects within a value.
+/// Validates all embedded objects of a value.
 pub fn validate_embedded(
     arena: &Arena,
     id: NodeId,
@@ -43,7 +43,7 @@ pub fn validate_embedded(
     }
 }
 
-/// All that is wrong with kind, apiVersion and metadata of one object.
+/// Validates kind, apiVersion and metadata of one object.
 pub fn validate_object(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for key in ["apiVersion", "kind"] {
         if object.get(key).is_none() {

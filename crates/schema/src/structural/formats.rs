@@ -5,7 +5,7 @@ use pintle_meta::duration::GoDuration;
 use pintle_meta::{names, net};
 use pintle_value::base64;
 
-/// The format of a value of this type, as far as it is one that is checked.
+/// The format of a value of this type if it is one that is checked; "" otherwise.
 pub(super) fn known<'a>(type_name: &str, format: &'a str) -> &'a str {
     let fine = match type_name {
         "" | "string" | "integer,string" => is_for_texts(format),
@@ -16,7 +16,7 @@ pub(super) fn known<'a>(type_name: &str, format: &'a str) -> &'a str {
     if fine { format } else { "" }
 }
 
-/// Formats of texts, without their dashes.
+/// Formats of strings, without their dashes.
 const TEXTS: [&str; 26] = [
     "bsonobjectid",
     "byte",
@@ -46,7 +46,7 @@ const TEXTS: [&str; 26] = [
     "uuid5",
 ];
 
-/// Whether a format is one of texts.
+/// Whether a format applies to strings.
 pub fn is_for_texts(format: &str) -> bool {
     !format.is_empty() && TEXTS.contains(&format.replace('-', "").as_str())
 }
@@ -94,7 +94,7 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
     }
 }
 
-/// A single word, or labels before a top-level domain of letters. Letters of all scripts and symbols count.
+/// A single word, or labels before a top-level domain of letters. Letters and symbols of all scripts are allowed.
 fn is_hostname(text: &str) -> bool {
     let word = |part: &str| is_match(r"^[a-zA-Z0-9\p{S}\p{L}]+$", part);
     let length = |part: &str| part.chars().count();
@@ -185,7 +185,7 @@ fn is_email(text: &str) -> bool {
     (quoted || dotted(local)) && (literal || dotted(domain))
 }
 
-/// What may follow a method in a request: an absolute URL, or a path.
+/// An absolute URL, or a path, as in the first line of an HTTP request.
 fn is_request_uri(text: &str) -> bool {
     if text.is_empty() || text.chars().any(|c| c.is_ascii_control() || c == ' ') {
         return false;
@@ -236,7 +236,7 @@ fn is_credit_card(text: &str) -> bool {
     if !is_match(CREDIT_CARD, &digits) {
         return false;
     }
-    // The digits of twice the number, added up.
+    // The digit sum of twice the number (Luhn's algorithm).
     let doubled = |n: u32| match n.saturating_mul(2) {
         two_digits @ 10.. => two_digits.saturating_sub(9),
         one_digit => one_digit,

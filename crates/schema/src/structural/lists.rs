@@ -1,11 +1,11 @@
-//! Lists that are sets or maps: nothing comes twice in them.
+//! Validates that lists of type set or map have no duplicates.
 
 use crate::{Arena, ListKind, NodeId, Shape};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value, json};
 use std::collections::HashMap;
 
-/// All that comes twice in a value.
+/// Reports all duplicates in a value.
 pub fn validate_lists(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     match (&arena.node(id).shape, value) {
         (Shape::Struct(known), Value::Object(map)) => {
@@ -48,16 +48,16 @@ pub fn validate_lists(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>,
     }
 }
 
-/// A value, told from others by its text.
+/// Appends a text that identifies the value.
 fn write_value(value: &Value, out: &mut Vec<u8>) {
     json::print(value, out);
     if let Value::Float(_) = value {
-        // 1 and 1.0 are written alike and yet are two values.
+        // 1 and 1.0 have the same text but are different values.
         out.push(b'f');
     }
 }
 
-/// The values of an item's keys, one after another.
+/// Appends the texts of the values of an item's keys.
 pub(super) fn write_keys(item: &Value, keys: &[pintle_value::Str], out: &mut Vec<u8>) {
     for key in keys {
         if let Some(value) = item.get(key) {
@@ -67,7 +67,7 @@ pub(super) fn write_keys(item: &Value, keys: &[pintle_value::Str], out: &mut Vec
     }
 }
 
-/// The fields that tell an item from others.
+/// The key fields of an item.
 fn key_of(item: &Value, keys: &[pintle_value::Str]) -> Value {
     let mut out = Value::object();
     for key in keys {
@@ -78,7 +78,7 @@ fn key_of(item: &Value, keys: &[pintle_value::Str]) -> Value {
     out
 }
 
-/// Tells of the second of equal items; of later ones no more.
+/// Reports the second of equal items; further ones are not reported.
 fn repeated(
     items: &[Value],
     write_key: impl Fn(&Value, &mut Vec<u8>),

@@ -7,12 +7,12 @@ use pintle_value::quote::go_general;
 use pintle_value::{Path, Value};
 use std::cmp::Ordering;
 
-/// Largest float that counts as an integer.
+/// The largest float that counts as an integer.
 const INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
-/// How far from an integer a float may be, beside its size.
+/// The relative tolerance within which a float counts as an integer.
 const CLOSE: f64 = 1e-9;
 
-/// All that is wrong with a number.
+/// Validates a number.
 pub(super) fn check(
     type_name: &str,
     format: &str,
@@ -32,14 +32,14 @@ pub(super) fn check(
     if let Some(factor) = checks.multiple_of {
         let fine = kind.check_range(factor, None, "MultipleOf", path, &mut out);
         let whole = whole.filter(|_| fine);
-        let factor_seen = seen(factor, whole);
-        if factor_seen.not_positive() {
-            let factor = factor_seen.error_text();
+        let factor_number = comparable_constraint(factor, whole);
+        if factor_number.not_positive() {
+            let factor = factor_number.error_text();
             let why = format!("factor MultipleOf declared for {path} must be positive: {factor}");
             out.errors.invalid(path, Plain(&factor), &why);
         } else if !is_multiple(number, whole, factor) {
-            let why = format!("{path} in body should be a multiple of {}", factor_seen.error_text());
-            out.errors.invalid(path, value_seen(number, whole), &why);
+            let why = format!("{path} in body should be a multiple of {}", factor_number.error_text());
+            out.errors.invalid(path, comparable_value(number, whole), &why);
         }
     }
     let bounds = [
@@ -50,23 +50,23 @@ pub(super) fn check(
         let Some(bound) = bound else { continue };
         let fine = kind.check_range(bound, None, prefix, path, &mut out);
         let whole = whole.filter(|_| fine);
-        let bound_seen = seen(bound, whole);
-        let order = match (whole, &bound_seen) {
+        let bound_number = comparable_constraint(bound, whole);
+        let order = match (whole, &bound_number) {
             (Some(whole), Number::Whole(bound)) => Some(whole.cmp(bound)),
             _ => number.partial_cmp(&bound),
         };
         let outer = if words == "less than" { Ordering::Greater } else { Ordering::Less };
         if order.is_some_and(|order| order == outer || (exclusive && order == Ordering::Equal)) {
             let equal = if exclusive { "" } else { " or equal to" };
-            let why = format!("{path} in body should be {words}{equal} {}", bound_seen.error_text());
-            out.errors.invalid(path, value_seen(number, whole), &why);
+            let why = format!("{path} in body should be {words}{equal} {}", bound_number.error_text());
+            out.errors.invalid(path, comparable_value(number, whole), &why);
         }
     }
     out.matches = out.matches.saturating_add(1);
     out
 }
 
-/// A number as Go compares and prints it: whole ones stand beside whole ones.
+/// A number as Go compares and prints it: an integer if both the value and the constraint are integers.
 enum Number {
     Whole(i64),
     Float(f64),
@@ -90,22 +90,22 @@ impl ErrorText for Number {
     }
 }
 
-/// A constraint beside a value that is whole, or is not.
-fn seen(constraint: f64, value: Option<i64>) -> Number {
+/// A constraint for a value that is an integer, or is not.
+fn comparable_constraint(constraint: f64, value: Option<i64>) -> Number {
     match value {
         Some(_) => Number::Whole(to_whole(constraint)),
         None => Number::Float(constraint),
     }
 }
 
-/// A float as Go makes an integer of it: what is too large becomes the least one.
+/// Converts a float to an integer as Go does: a value that is too large becomes the lowest one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "that is what Go does")]
 pub fn to_whole(float: f64) -> i64 {
     if float.abs() < i64::MAX as f64 { float as i64 } else { i64::MIN }
 }
 
-/// The value beside a constraint.
-fn value_seen(number: f64, whole: Option<i64>) -> Number {
+/// The value in the form of its constraint.
+fn comparable_value(number: f64, whole: Option<i64>) -> Number {
     whole.map_or(Number::Float(number), Number::Whole)
 }
 
@@ -117,15 +117,15 @@ fn is_multiple(number: f64, whole: Option<i64>, factor: f64) -> bool {
     is_integer(times)
 }
 
-/// Whether a float counts as an integer: one that JSON can carry, or a little more than one, as kube-apiserver
-/// has it.
+/// Whether a float counts as an integer: an integer that JSON can represent or, as in kube-apiserver, a float very close
+/// to one.
 pub(super) fn is_integer(float: f64) -> bool {
     let rest = float.fract();
     let close = || float > 1.0 && rest / (float + float.trunc()) < CLOSE;
     float.abs() <= INTEGER_MAX && (rest == 0.0 || close())
 }
 
-/// What a number is to be.
+/// The type of a number.
 enum Kind<'a> {
     Integer(&'a str),
     Number(&'a str),
@@ -140,7 +140,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// Whether a number can be held by its type at all.
+    /// Checks that a number fits its type.
     fn check_range(
         &self,
         number: f64,
@@ -168,7 +168,7 @@ impl<'a> Kind<'a> {
             } else {
                 format!("with format {format}")
             };
-            out.nowhere(&format!("{prefix} value must be of type {kind} {format} in {path}"));
+            out.without_field(&format!("{prefix} value must be of type {kind} {format} in {path}"));
         }
         fits
     }

@@ -1,18 +1,18 @@
-//! Pruning: what the schema does not know is dropped, and its paths are reported.
+//! Pruning: removes fields that the schema does not have, and reports their paths.
 
 use crate::{Arena, NodeId, Shape};
 use pintle_value::{Path, Str, Value};
 
-/// Fields of an embedded object that its schema need not name.
+/// Fields of an embedded object that its schema need not declare.
 const EMBEDDED_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Drops what the schema does not know; the paths of what went are added to `unknown`. Whether the value is of the
-/// right type is not asked: an object where a number should be loses all its fields.
+/// Removes unknown fields and adds their paths to `unknown`. Does not check types: an object in place of a number loses
+/// all its fields.
 pub fn prune(arena: &Arena, id: NodeId, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<Str>) {
     node(arena, Some(id), arena.node(id).preserve_unknown, value, path, unknown);
 }
 
-/// A value of the schema `id`, or of none. The items of a list that keeps what is unknown keep it too.
+/// Prunes a value of the schema `id`, or without a schema. If a list preserves unknown fields, so do its items.
 fn node(
     arena: &Arena,
     id: Option<NodeId>,

@@ -1,5 +1,5 @@
-//! Validation of a value against its schema, in kube-apiserver's words and order: the type, the junctors, the text
-//! or number, the items, the enum, the fields.
+//! Validates a value against its schema, with kube-apiserver's messages and order: the type, `allOf` and its like, the
+//! string or number, the items, the enum, the fields.
 
 use super::{formats, lists, numbers};
 use crate::correlate::{Pair, has_keys};
@@ -11,15 +11,15 @@ use pintle_value::{Path, Str, Value, json};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
-/// The field of errors that name their field only in words.
-const NOWHERE: &str = "<nil>";
+/// The field of errors that have their field only in the message.
+const NO_FIELD: &str = "<nil>";
 
-/// All that the schema has against `value`.
+/// Validates `value` against the schema.
 pub fn validate(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     validate_change(arena, id, value, None, path, errors);
 }
 
-/// All that the schema has against what changed from `old` to `value`; what stayed as it was is let through.
+/// Validates the parts of `value` that differ from `old`; unchanged parts are accepted.
 pub fn validate_change(
     arena: &Arena,
     id: NodeId,
@@ -30,31 +30,31 @@ pub fn validate_change(
 ) {
     let walk = Walk { arena, of_defaults: false };
     let past = old.map(|old| Pair { node: id, value, old });
-    errors.0.extend(told(walk.node(id, value, past, path)));
+    errors.0.extend(deduplicated(walk.node(id, value, past, path)));
 }
 
-/// All that the schema has against one of its defaults. kube-apiserver takes the schema for them as it is written:
-/// formats stay that belong to other types, and an int-or-string has no type.
+/// Validates a default of the schema. For defaults kube-apiserver uses the schema unmodified: formats of other types
+/// remain, and an int-or-string has no type.
 pub fn validate_default(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let walk = Walk { arena, of_defaults: true };
-    errors.0.extend(told(walk.node(id, value, None, path)));
+    errors.0.extend(deduplicated(walk.node(id, value, None, path)));
 }
 
-/// The errors, each once.
-fn told(outcome: Outcome) -> impl Iterator<Item = FieldError> {
-    let mut told = HashSet::new();
+/// The errors without duplicates.
+fn deduplicated(outcome: Outcome) -> impl Iterator<Item = FieldError> {
+    let mut seen = HashSet::new();
     let named = outcome.errors.0.into_iter().map(|error| match error.field.is_empty() {
-        true => FieldError { field: Str::from(NOWHERE), ..error },
+        true => FieldError { field: Str::from(NO_FIELD), ..error },
         false => error,
     });
-    named.filter(move |error| told.insert((error.field.clone(), error.body.clone())))
+    named.filter(move |error| seen.insert((error.field.clone(), error.body.clone())))
 }
 
-/// The same errors, found within the field `base`.
+/// The same errors with paths below the field `base`.
 pub fn within(errors: FieldErrors, base: &str) -> FieldErrors {
     let moved = errors.0.into_iter().map(|error| {
         let field = match error.field.trim_start_matches('.') {
-            "" | NOWHERE => Str::from(base),
+            "" | NO_FIELD => Str::from(base),
             field => Str::from(format!("{base}.{field}")),
         };
         FieldError { field, ..error }
@@ -62,7 +62,7 @@ pub fn within(errors: FieldErrors, base: &str) -> FieldErrors {
     FieldErrors(moved.collect())
 }
 
-/// What came of a check: errors, some of them more than once, and how much was fine.
+/// The result of a check: errors, possibly duplicated, and the number of checks that passed.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) errors: FieldErrors,
@@ -80,10 +80,10 @@ impl Outcome {
         self.matches = self.matches.saturating_add(1);
     }
 
-    /// An error that names its field only in words.
-    pub(super) fn nowhere(&mut self, why: &str) {
+    /// Adds an error that has its field only in the message.
+    pub(super) fn without_field(&mut self, why: &str) {
         let mut found = FieldErrors::new();
-        found.invalid(&Path::of(NOWHERE), "", why);
+        found.invalid(&Path::of(NO_FIELD), "", why);
         self.merge(Outcome { errors: found, matches: 0 });
     }
 }
@@ -94,7 +94,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// A value; nothing is said of one that did not change.
+    /// Validates a value; an unchanged one has no errors.
     fn node(&self, id: NodeId, value: &Value, past: Option<Pair<'_>>, path: &Path<'_>) -> Outcome {
         let mut outcome = self.check(id, value, past, path);
         if !outcome.errors.is_empty() && past.is_some_and(|past| past.is_unchanged(self.arena)) {
@@ -149,7 +149,7 @@ impl Walk<'_> {
         if !checks.any_of.is_empty() {
             let (fitting, failed) = self.branches(&checks.any_of, true, value, past, path);
             if fitting == 0 {
-                out.nowhere(&format!("{} must validate at least one schema (anyOf)", name()));
+                out.without_field(&format!("{} must validate at least one schema (anyOf)", name()));
             }
             out.merge(failed);
         }
@@ -160,7 +160,10 @@ impl Walk<'_> {
                 n => format!("Found {n} valid alternatives"),
             };
             if fitting != 1 {
-                out.nowhere(&format!("{} must validate one and only one schema (oneOf). {found}", name()));
+                out.without_field(&format!(
+                    "{} must validate one and only one schema (oneOf). {found}",
+                    name()
+                ));
             }
             out.merge(failed);
         }
@@ -172,16 +175,16 @@ impl Walk<'_> {
         }
         if fitting != checks.all_of.len() {
             let none = if fitting == 0 { ". None validated" } else { "" };
-            out.nowhere(&format!("{} must validate all the schemas (allOf){none}", name()));
+            out.without_field(&format!("{} must validate all the schemas (allOf){none}", name()));
         }
         if checks.not.is_some_and(|id| self.check(id, value, past, path).errors.is_empty()) {
-            out.nowhere(&format!("{} must not validate the schema (not)", name()));
+            out.without_field(&format!("{} must not validate the schema (not)", name()));
         }
         out.matches = out.matches.saturating_add(1);
         out
     }
 
-    /// How many branches fit, and the errors of the one that comes closest when none does.
+    /// Validates the branches; returns how many match, and the errors of the closest one if none does.
     fn branches(
         &self,
         ids: &[NodeId],
@@ -260,13 +263,13 @@ impl Walk<'_> {
         if let Some(max) = checks.max_properties.filter(|max| map.len() > *max) {
             out.errors.too_many(path, map.len(), max);
         }
-        // Both objects were brought to one version: that of the old one is not known.
-        let told = |key: &str| !(path.is_root() && matches!(key, "apiVersion" | "kind"));
-        let before = |key: &str| past.filter(|_| told(key)).and_then(|past| past.key(self.arena, key));
+        // Both objects were converted to one version, so the version of the old one is unknown.
+        let is_known = |key: &str| !(path.is_root() && matches!(key, "apiVersion" | "kind"));
+        let before = |key: &str| past.filter(|_| is_known(key)).and_then(|past| past.key(self.arena, key));
         match &node.shape {
             Shape::Map { value: each, .. } => {
                 for (key, member) in map.iter() {
-                    // At the root such fields keep the dot that goes before them.
+                    // At the root, kube-apiserver prints these fields with a leading dot.
                     let dotted = format!(".{key}");
                     let at = if path.is_root() { Path::of(&dotted) } else { path.field(key) };
                     out.merge(self.node(*each, member, before(key), &at));
@@ -294,12 +297,12 @@ impl Walk<'_> {
     }
 }
 
-/// The items of an old list by what identifies them: only lists with keys tell.
+/// The items of an old list by their keys; only lists with keys can be correlated.
 struct Before<'a> {
     keys: &'a [Str],
     item: NodeId,
     items: &'a [Value],
-    /// The items by their keys, made when one is not where it was.
+    /// The items by their keys, computed when an item has moved.
     index: OnceCell<HashMap<Vec<u8>, &'a Value>>,
 }
 
@@ -314,7 +317,7 @@ impl<'a> Before<'a> {
         Some(Before { keys, item: *item, items, index: OnceCell::new() })
     }
 
-    /// `member`, which is at this place of the new list, and the old item that has its keys.
+    /// `member`, which is at this index of the new list, and the old item with the same keys.
     fn counterpart<'m>(&self, at: usize, member: &'m Value) -> Option<Pair<'m>>
     where
         'a: 'm,
@@ -344,7 +347,7 @@ fn identity(keys: &[Str], item: &Value) -> Vec<u8> {
     out
 }
 
-/// The type of a value, as a schema names it, and its format.
+/// The type of a value in terms of a schema, and its format.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value.without_text() {
         Value::Null => ("null", ""),
@@ -357,7 +360,7 @@ fn type_of(value: &Value) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether the value has the type of its schema; the error names both.
+/// Checks that the value has the type of its schema; the error has both.
 fn check_type(type_name: &str, nullable: bool, format: &str, value: &Value, path: &Path<'_>) -> Outcome {
     let has = |wanted: &str| type_name.split(',').any(|name| name == wanted);
     let (actual, actual_format) = type_of(value);
@@ -393,8 +396,8 @@ fn check_enum(checks: &Checks, value: &Value, path: &Path<'_>) -> Outcome {
     let mut out = Outcome::default();
     let same = |allowed: &Value| match (allowed, value) {
         (Value::Null, _) | (_, Value::Null) => false,
-        // The value is converted to the type of the allowed one: a float loses its fraction, and an integer
-        // becomes the text of the character that it stands for.
+        // Go converts the value to the type of the allowed one: a float loses its fraction, and an integer becomes a
+        // string with the character of that code point.
         #[expect(clippy::cast_precision_loss, reason = "Go converts one to the other too")]
         (Value::Float(f), Value::Int(i)) => *f == *i as f64,
         (Value::Int(i), Value::Float(f)) => *i == numbers::to_whole(*f),
@@ -412,7 +415,7 @@ fn check_enum(checks: &Checks, value: &Value, path: &Path<'_>) -> Outcome {
     out
 }
 
-/// Length and pattern: the first that does not fit is told.
+/// Checks length and pattern; reports the first that fails.
 fn check_text(checks: &Checks, text: &str, path: &Path<'_>) -> Outcome {
     let mut out = Outcome::default();
     let length = text.chars().count();

@@ -1,14 +1,14 @@
-//! Trees and CBOR: as the tree alone would be written and read, but for bytes, which are no text there.
+//! Encodes and decodes trees as CBOR. Unlike `value::cbor`, it encodes fields of bytes as byte strings.
 
 use crate::model::{Arena, NodeId, Schema, Shape};
 use pintle_value::cbor::{Form, Item};
 use pintle_value::{Str, Value, base64, cbor};
 
-/// Appends `tree` as one item, without the tag that says what it is.
+/// Appends `tree` as one item, without the tag for self-described CBOR.
 pub fn encode_cbor(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
     match schema.decodes_into_go_struct() {
         true => item(schema.arena(), schema.root(), tree, out),
-        // Custom resources hold what was sent: bytes are text in them.
+        // Custom resources have base64 text in place of bytes.
         false => cbor::encode_item(tree, out),
     }
 }
@@ -38,13 +38,13 @@ fn item(arena: &Arena, id: NodeId, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the bytes of `tree`, which was read from `document`: a byte string is base64 text, unless a tag (21 to 23) says
-/// which encoding its bytes expect in JSON. The error is what is wrong with such a field.
+/// Restores the bytes fields of `tree`, which was decoded from `document`: a byte string is base64 text, unless a tag (21
+/// to 23) gives the encoding that its bytes have in JSON. The error describes the first invalid field.
 pub fn restore_bytes(schema: &Schema, tree: &mut Value, document: &[u8]) -> Result<(), String> {
     restore(schema.arena(), schema.root(), tree, Item::of(document), "")
 }
 
-/// `field` is the struct field that the value is in, as errors name it.
+/// `field` is the struct field of the value in errors.
 fn restore(arena: &Arena, id: NodeId, value: &mut Value, item: Item<'_>, field: &str) -> Result<(), String> {
     if !arena.reaches_bytes(id) {
         return Ok(());

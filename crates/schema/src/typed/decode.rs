@@ -1,4 +1,4 @@
-//! Walks a tree along its schema and makes it canonical in place; strings stay where they are.
+//! Converts a tree to its canonical form in place, without copying strings.
 
 use super::errors::{Errors, Place, STRICT_ERRORS_MAX, Step, Strict, TypeError};
 use super::scalar;
@@ -6,23 +6,22 @@ use super::zero::{zero, zero_field};
 use crate::model::{Arena, Choice, Field, NodeId, Omit, Other, Schema, Shape, Struct};
 use pintle_value::{Map, Str, Value};
 
-/// How deep a typed tree may be. Only JSON schemas nest freely, and none that is in use comes near.
+/// The deepest typed tree. Only JSON schemas can nest arbitrarily, and real ones are far from this limit.
 pub const TYPED_DEPTH_MAX: usize = 400;
 
-/// What becomes of lists and maps that are there and have nothing in them. Go tells them from those that are not
-/// there until the object is stored.
+/// How empty lists and maps are handled. Go distinguishes them from missing ones until the object is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Empties {
-    /// They stay: defaults and conversions may look at them.
+    /// They remain, for defaulting and conversion.
     Preserve,
-    /// Those stay that JSON shows.
+    /// Only those remain that JSON includes.
     PreserveSerialized,
-    /// They count as not there.
+    /// They are removed.
     Remove,
 }
 
-/// Makes an untyped tree the canonical tree of a Go type. Unknown fields are dropped and, if `strict` is there,
-/// collected. Schemas of custom resources say nothing of Go types: their trees are left as they are.
+/// Converts an untyped tree to the canonical tree of a Go type. Unknown fields are dropped and, with `strict`, collected.
+/// Trees of custom resources are left unchanged, because their schemas have no Go types.
 pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> Result<Value, TypeError> {
     let mut decoder = Decoder { strict, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), &mut tree, &Place::ROOT);
@@ -30,7 +29,7 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> 
     Ok(tree)
 }
 
-/// The same of what a client wrote: lists and maps that it left empty stay.
+/// The same for a tree that a client sent: empty lists and maps remain.
 pub fn decode_written(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<Value, TypeError> {
     let mut decoder =
         Decoder { strict: Some(strict), empties: Empties::Preserve, ..Decoder::new(schema.arena()) };
@@ -39,12 +38,12 @@ pub fn decode_written(schema: &Schema, mut tree: Value, strict: &mut Strict) -> 
     Ok(tree)
 }
 
-/// Makes a tree canonical that code has changed. Unknown fields go; values of a wrong type stay as they are.
+/// Normalizes a tree that code has changed: removes unknown fields; leaves values of a wrong type unchanged.
 pub fn normalize(schema: &Schema, tree: &mut Value) {
     normalize_with(schema, tree, Empties::Remove);
 }
 
-/// The same, with a say in what becomes of empty lists and maps. Says whether some stayed that JSON does not show.
+/// The same with a choice of how to handle empty lists and maps. Returns whether some remain that JSON does not include.
 pub fn normalize_with(schema: &Schema, tree: &mut Value, empties: Empties) -> bool {
     let mut decoder = Decoder { empties, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), tree, &Place::ROOT);
@@ -56,11 +55,11 @@ pub(super) struct Decoder<'s, 'a> {
     pub(super) strict: Option<&'a mut Strict>,
     pub(super) errors: Errors,
     pub(super) empties: Empties,
-    /// Whether empty lists or maps stayed that JSON does not show.
+    /// Whether empty lists or maps remain that JSON does not include.
     pub(super) hidden: bool,
-    /// The number that is decoded, as it was written; else errors print its value.
+    /// The original text of the number that is decoded; otherwise errors print its value.
     pub(super) number: Option<&'a str>,
-    /// Whether some number means something else when its text is known.
+    /// Whether the result depends on the original text of some number.
     pub(super) wants_literal: bool,
 }
 
@@ -115,7 +114,7 @@ impl<'s> Decoder<'s, '_> {
         }
     }
 
-    /// Both the members and the fields are sorted by name, so one walk along both finds what is known.
+    /// Both the members and the fields are sorted by name, so one pass over both finds the known fields.
     fn structure(&mut self, s: &'s Struct, map: &mut Map, place: &Place<'_>) {
         let mut at = 0;
         let mut missing = s.always.len();
@@ -143,7 +142,7 @@ impl<'s> Decoder<'s, '_> {
         }
     }
 
-    /// Decodes the value of a field; says whether Go would write it.
+    /// Decodes the value of a field; returns whether Go would write it.
     fn field(&mut self, s: &'s Struct, field: &'s Field, value: &mut Value, place: &Place<'_>) -> bool {
         if value.is_null() {
             let shape = &self.arena.node(field.node).shape;
@@ -191,8 +190,8 @@ impl<'s> Decoder<'s, '_> {
         }
     }
 
-    /// Stored objects go through protobuf, which knows no difference between empty and unset. Lists of objects are
-    /// not stored: theirs is `[]`.
+    /// Stored objects pass through protobuf, which does not distinguish empty from unset. Lists of objects are not
+    /// stored: theirs is `[]`.
     fn unset_empty(&self, s: &Struct, value: &mut Value) {
         let metadata = s.field("metadata").map(|f| self.arena.node(f.node).go.as_str());
         if metadata != Some("v1.ListMeta") {
@@ -200,7 +199,7 @@ impl<'s> Decoder<'s, '_> {
         }
     }
 
-    /// A JSON schema or something else. These types decode themselves, and never strictly.
+    /// Decodes a JSON schema or an alternative. These types have their own decoders, which are never strict.
     fn choice(&mut self, choice: Choice, value: &mut Value, place: &Place<'_>) {
         let nested = place.down(Step::Nested);
         let strict = self.strict.take();

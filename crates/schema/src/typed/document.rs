@@ -1,5 +1,5 @@
-//! JSON bodies: the fast path reads a tree and types it; when something is wrong, the bytes are read again in
-//! their own order, because Go reports what it meets first and names numbers as they were written.
+//! Decodes JSON bodies. The fast path parses a tree and converts it; if that fails, the bytes are read again in their
+//! order, because Go reports the first error it encounters and prints numbers as they were written.
 
 use super::decode::{Decoder, Empties, TYPED_DEPTH_MAX, decode_written, normalize};
 use super::errors::{Place, STRICT_ERRORS_MAX, Step, Strict, TypeError};
@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 pub struct Decoded {
     /// The canonical tree.
     pub value: Value,
-    /// What a strict request is refused for and others are warned of, in the order of the document:
+    /// The strict errors in the order of the document, for which a strict request is rejected and others get warnings:
     /// `unknown field "spec.foo"`, `duplicate field "data"`.
     pub strict: Vec<String>,
 }
@@ -21,10 +21,10 @@ pub struct Decoded {
 /// Why a body could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error(transparent)]
     Parse(#[from] ParseError),
-    /// It is not of its type.
+    /// It does not match its type.
     #[error(transparent)]
     Type(#[from] TypeError),
 }
@@ -36,8 +36,8 @@ pub fn decode_json(schema: &Schema, bytes: &[u8]) -> Result<Decoded, BodyError> 
     Ok(decoded)
 }
 
-/// The same, where the JSON has been read already, and lists and maps that are empty stay. `bytes` are those that
-/// `parsed` was read from.
+/// The same for JSON that has been parsed already; empty lists and maps remain. `parsed` must be the result of parsing
+/// `bytes`.
 pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<Decoded, TypeError> {
     let mut strict = Strict::default();
     let mut value = parsed.value;
@@ -55,13 +55,13 @@ pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<De
             let value = if keeps { value } else { decode_written(schema, merged, &mut Strict::default())? };
             Ok(Decoded { value, strict })
         }
-        // The second reading finds an error, too: the one that comes first.
+        // The second pass finds an error too: the first one in the document.
         Err(error) => Err(reread(schema, bytes).err().unwrap_or(error)),
     }
 }
 
-/// Reads well-formed bytes along the schema. Gives the tree in which repeated objects are merged, as Go decodes
-/// twice into the same struct, and what strict requests mind.
+/// Reads well-formed bytes along the schema. Returns the tree in which repeated objects are merged, as Go decodes them
+/// into the same struct, and the strict errors.
 fn reread(schema: &Schema, bytes: &[u8]) -> Result<(Value, Vec<String>), TypeError> {
     let mut walk = Walk { decoder: Decoder::new(schema.arena()), bytes, at: 0, strict: Vec::new() };
     let value = walk.value(schema.root(), false, &Place::ROOT);
@@ -111,7 +111,7 @@ impl<'b> Walk<'_, 'b> {
         }
     }
 
-    /// A value that is read as a whole; the decoder says what is wrong with it.
+    /// Decodes a value that is not split further; errors come from the decoder.
     fn leaf(&mut self, id: NodeId, pointer: bool, place: &Place<'_>) -> Value {
         let text = self.skip();
         let mut value = json::parse_unbounded(text).map(|(p, _)| p.value).unwrap_or_default();
@@ -126,7 +126,7 @@ impl<'b> Walk<'_, 'b> {
         value
     }
 
-    /// An object: `member` reads the value that follows a key.
+    /// Reads an object: `member` reads the value that follows a key.
     fn object(&mut self, mut member: impl FnMut(&mut Self, Str) -> Option<(Str, Value)>) -> Value {
         let mut entries: Vec<(Str, Value)> = Vec::new();
         self.at = self.at.saturating_add(1);
@@ -180,7 +180,7 @@ impl<'b> Walk<'_, 'b> {
         }
     }
 
-    /// Steps over a value; returns its bytes.
+    /// Skips a value; returns its bytes.
     fn skip(&mut self) -> &'b [u8] {
         self.peek();
         let start = self.at;
@@ -200,7 +200,7 @@ impl<'b> Walk<'_, 'b> {
                 Some(_) => {}
             }
             self.at = self.at.saturating_add(1);
-            // A string or a container is over as soon as it is closed; numbers and words end at what follows.
+            // A string or a container ends with its last byte; numbers and words end before the next byte.
             let closed = matches!(self.bytes.get(self.at.saturating_sub(1)), Some(b'"' | b'}' | b']'));
             if closed && depth == 0 {
                 break;
@@ -209,7 +209,7 @@ impl<'b> Walk<'_, 'b> {
         self.bytes.get(start..self.at).unwrap_or_default()
     }
 
-    /// Steps from a string's first quote to its last.
+    /// Moves from the first quote of a string to its last.
     fn skip_string(&mut self) {
         self.at = self.at.saturating_add(1);
         while let Some(byte) = self.bytes.get(self.at) {
@@ -222,7 +222,7 @@ impl<'b> Walk<'_, 'b> {
     }
 }
 
-/// Of equal keys the last one stays, but objects are merged.
+/// Of equal keys the last one wins, but objects are merged.
 fn merged(entries: Vec<(Str, Value)>) -> Map {
     let mut places: HashMap<Str, usize> = HashMap::with_capacity(entries.len());
     let mut out: Vec<(Str, Vec<Value>)> = Vec::with_capacity(entries.len());
@@ -238,8 +238,8 @@ fn merged(entries: Vec<(Str, Value)>) -> Map {
     Map::from_entries(out.into_iter().map(|(key, values)| (key, united(values))).collect()).0
 }
 
-/// What is left of the values of one key: the last one, or the objects at the end in one. All at once, because a
-/// body can repeat a key as often as it has room for.
+/// Combines the values of one key: the last one, or the objects at the end merged. Done at once, because a body can
+/// repeat a key very often.
 fn united(mut values: Vec<Value>) -> Value {
     let objects = values.iter().rev().take_while(|value| value.as_object().is_some()).count();
     if objects < 2 {

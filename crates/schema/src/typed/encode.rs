@@ -1,11 +1,11 @@
-//! Writes a tree as Go's `json.Marshal` writes the value: fields in the order of the struct, maps by key.
+//! Writes a tree as Go's `json.Marshal` does: struct fields in their order, maps by key.
 
 use crate::model::{Arena, Field, NodeId, Omit, Schema, Shape, Struct};
 use pintle_value::{Map, Value, json};
 
 const RESOURCE_VERSION: &str = "resourceVersion";
 
-/// Where a stored object's `resourceVersion` belongs in its bytes.
+/// The position of `resourceVersion` in the bytes of a stored object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     /// Offset in the bytes.
@@ -36,8 +36,8 @@ pub fn encode_json(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
     Encoder { arena: schema.arena(), out, slot: None, stored: false }.value(schema.root(), tree);
 }
 
-/// Appends `tree` as compact JSON without `metadata.resourceVersion`; returns where that belongs, as an offset
-/// from the start of `out`.
+/// Appends `tree` as compact JSON without `metadata.resourceVersion`; returns the position of that, as an offset from the
+/// start of `out`.
 pub fn encode_stored(schema: &Schema, tree: &Value, out: &mut Vec<u8>) -> Slot {
     let mut encoder = Encoder { arena: schema.arena(), out, slot: Some(Slot::default()), stored: true };
     match (&schema.node().shape, tree) {
@@ -51,11 +51,11 @@ struct Encoder<'a> {
     arena: &'a Arena,
     out: &'a mut Vec<u8>,
     slot: Option<Slot>,
-    /// Whether the store is written to, which knows no difference between an empty list and none.
+    /// Whether the output is for the store, which does not distinguish an empty list from a missing one.
     stored: bool,
 }
 
-/// How far from the root an object is, as far as that matters for the slot.
+/// The level of an object, as far as it matters for the slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -90,13 +90,13 @@ impl Encoder<'_> {
                 self.out.push(b'}');
             }
             (Shape::Any, Value::Object(_) | Value::Array(_)) => self.any(id, value),
-            // The store keeps the bytes of the request; clients get them without white space.
+            // The store has the original bytes of the request; clients receive them without white space.
             (Shape::Any, Value::Raw(raw)) if self.stored => self.out.extend_from_slice(raw.text().as_bytes()),
             (_, value) => json::print(value, self.out),
         }
     }
 
-    /// Raw JSON is printed as it is; a JSON schema in the order of its fields.
+    /// Writes raw JSON unchanged; a JSON schema in the order of its fields.
     fn any(&mut self, id: NodeId, value: &Value) {
         match (self.arena.node(id).choice, value) {
             (Some(choice), Value::Object(_)) => self.value(choice.props, value),
@@ -114,7 +114,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// The members of an object: by rank where the struct is a Go type, else by name.
+    /// Writes the members of an object: in the order of a Go struct's fields, otherwise by name.
     fn members(&mut self, s: Option<&Struct>, map: &Map, level: Level) {
         self.out.push(b'{');
         let start = self.out.len();
@@ -156,17 +156,17 @@ impl Encoder<'_> {
         self.out.push(b'}');
     }
 
-    /// Notes the slot before the first member that comes after it.
+    /// Records the slot before the first member that follows it.
     fn note(&mut self, start: usize, after: bool, slot: &mut Option<()>) {
         if !after || slot.take().is_none() {
             return;
         }
         let first = self.out.len() == start;
-        // The comma that ends the member before is not written yet: the slot takes it over.
+        // The comma after the previous member is not written yet; it becomes part of the slot.
         self.slot = Some(Slot { at: self.out.len(), comma_before: !first, comma_after: first });
     }
 
-    /// A name of the tables, which needs no escapes.
+    /// Writes a field name of a Go type, which needs no escapes.
     fn known_key(&mut self, start: usize, key: &str) {
         self.out.extend_from_slice(if self.out.len() > start { b",\"" } else { b"\"" });
         self.out.extend_from_slice(key.as_bytes());
@@ -194,7 +194,7 @@ impl Encoder<'_> {
     }
 }
 
-/// The members by the rank of their fields, found in one walk along the sorted members and the sorted fields.
+/// The members by the rank of their fields, found in one pass over the sorted members and the sorted fields.
 struct Present<'v> {
     by_rank: [Option<&'v Value>; PRESENT_MAX],
 }
@@ -226,7 +226,7 @@ impl<'v> Present<'v> {
         }
     }
 }
-/// Whether a value is a list that has nothing in it.
+/// Whether a value is an empty list.
 fn is_empty_list(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),

@@ -1,4 +1,4 @@
-//! What is wrong with a tree, in the words of Go's JSON decoder, and where.
+//! Errors of decoding into Go types, with the messages and paths of Go's JSON decoder.
 
 use crate::model::{Arena, Field, Shape, Struct};
 use pintle_meta::field::quoted;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// How many unknown fields are reported, as kube-apiserver caps its strict errors.
 pub const STRICT_ERRORS_MAX: usize = 100;
 
-/// Collects what only strict requests mind.
+/// Collects the errors that only matter to strict requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strict {
     /// Full paths of unknown fields (`spec.containers[0].nmae`), at most [`STRICT_ERRORS_MAX`].
@@ -16,13 +16,13 @@ pub struct Strict {
 }
 
 impl Strict {
-    /// The errors as kube-apiserver words them: `unknown field "spec.foo"`.
+    /// The errors with kube-apiserver's messages: `unknown field "spec.foo"`.
     pub fn texts(&self) -> Vec<String> {
         self.unknown.iter().map(|path| format!("unknown field {}", quoted(path))).collect()
     }
 }
 
-/// Why a tree is none of its type. Its text is the one kube-apiserver shows.
+/// Why a tree does not match its type. The message is kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TypeError {
@@ -30,14 +30,14 @@ pub struct TypeError {
     mismatch: Option<Mismatch>,
 }
 
-/// A value of another type than its field, in parts: other encodings word it in their own way.
+/// The parts of the error for a value of the wrong type; the message depends on the encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// JSON's word for what was there: `string`, `number 1.5`.
+    /// JSON's word for the value: `string`, `number 1.5`.
     pub found: String,
-    /// The field of the outermost struct it is in, or "".
+    /// The field of the outermost struct that contains it, or "".
     pub field: Str,
-    /// The Go type that was wanted.
+    /// The Go type that was expected.
     pub go: Str,
 }
 
@@ -48,7 +48,7 @@ impl From<crate::structural::DefaultsTooLarge> for TypeError {
 }
 
 impl TypeError {
-    /// The same error, of an object that is found at `path` and was `shown` there.
+    /// The same error for an object at `path`; `shown` is its text.
     pub(crate) fn within(&self, path: &str, shown: &str) -> TypeError {
         let message = format!("{path}: Invalid value: {shown}: {}", self.message);
         TypeError { message, mismatch: self.mismatch.clone() }
@@ -59,13 +59,13 @@ impl TypeError {
         &self.message
     }
 
-    /// The parts of the error, if it is that a value is of another type than its field.
+    /// The parts of the error, if it is about a value of the wrong type.
     pub fn mismatch(&self) -> Option<&Mismatch> {
         self.mismatch.as_ref()
     }
 }
 
-/// Where the decoder is: a list through the stack, made text only when something is wrong.
+/// The position of the decoder: a linked list on the stack, converted to text only for errors.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) parent: Option<&'a Place<'a>>,
@@ -79,7 +79,7 @@ pub(super) enum Step<'a> {
     Field(&'a Struct, &'a Field),
     Index(usize),
     Key(&'a str),
-    /// A decoder of its own begins here; what it reports becomes an error of the one around it.
+    /// A nested decoder begins here; the outer one wraps its errors.
     Nested,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Place<'a> {
         steps
     }
 
-    /// The path as strict errors write it: `spec.containers[0].name`, keys of maps like fields.
+    /// The path in the form of strict errors: `spec.containers[0].name`, keys of maps like fields.
     pub(super) fn path(&self) -> Str {
         let mut out = Str::default();
         for step in self.steps() {
@@ -119,7 +119,7 @@ impl<'a> Place<'a> {
         self.steps().iter().any(|step| matches!(step, Step::Nested))
     }
 
-    /// Go's name of the struct and its path of fields. Indices and keys are no part of it; inlined structs are.
+    /// Go's name of the struct and the path of its fields. It has inlined structs, but no indices and keys.
     fn go_context(&self, arena: &Arena) -> Option<(Str, Str)> {
         let (mut name, mut path, mut nested) = (None, Str::default(), false);
         for step in self.steps() {
@@ -157,9 +157,9 @@ fn push_inlined(path: &mut Str, arena: &Arena, s: &Struct, field: &Field) {
     }
 }
 
-/// An error that was found, before it is known whether it is the one to report.
+/// An error, before it is known whether it is the one to report.
 pub(super) struct Found {
-    /// Whether it ends the decoding: errors of types that decode themselves do, and win over those that do not.
+    /// Whether it ends the decoding. Errors of types with their own decoder do, and take precedence over others.
     fatal: bool,
     message: String,
     mismatch: Option<Mismatch>,
@@ -172,7 +172,7 @@ pub(super) struct Errors {
 }
 
 impl Errors {
-    /// A value of another JSON type than its Go type takes. `value` is Go's word for what was there.
+    /// Adds an error for a value whose JSON type does not match its Go type. `value` is Go's word for the value.
     pub(super) fn mismatch(&mut self, arena: &Arena, place: &Place<'_>, fatal: bool, value: &str, go: &str) {
         let message = match place.go_context(arena) {
             Some((name, path)) => {
@@ -188,7 +188,7 @@ impl Errors {
         self.found(place, fatal, message, Some(mismatch));
     }
 
-    /// Any other error; its text says nothing of the place.
+    /// Adds any other error; its message has no position.
     pub(super) fn add(&mut self, place: &Place<'_>, fatal: bool, message: String) {
         self.found(place, fatal, message, None);
     }

@@ -1,9 +1,9 @@
-//! Fields of the Go type `RawExtension`: kube-apiserver keeps their bytes as a client sent them.
+//! Fields of the Go type `RawExtension`: kube-apiserver stores their bytes as a client sent them.
 
 use crate::model::{Arena, NodeId, Schema, Shape};
 use pintle_value::{RawJson, Value, json};
 
-/// Gives the raw fields of `tree` the texts that they have in `bytes`, the JSON that the tree was read from.
+/// Attaches the original texts to the raw fields of `tree`, which was parsed from `bytes`.
 pub fn restore_raw(schema: &Schema, tree: &mut Value, bytes: &[u8]) {
     if !schema.has_raw() {
         return;
@@ -23,7 +23,7 @@ fn restore(arena: &Arena, id: NodeId, value: &mut Value, text: &str) {
         (Shape::Any, Value::Null) => {}
         (Shape::Any, _) => {
             value.drop_text();
-            // Go keeps the text even where the tree has merged repeated members.
+            // Go retains the text even if the tree has merged repeated members.
             *value = RawJson::read(text.trim_matches(JSON_BLANKS)).unwrap_or_default();
         }
         (Shape::Struct(s), Value::Object(map)) => {
@@ -55,7 +55,7 @@ fn restore(arena: &Arena, id: NodeId, value: &mut Value, text: &str) {
 
 const JSON_BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Makes a patched tree whole again, in which raw JSON may be anywhere and raw fields may hold raw JSON in parts.
+/// Restores a patched tree, in which raw JSON may be anywhere and the values of raw fields may contain raw JSON.
 pub fn fold_raw(schema: &Schema, tree: &mut Value) {
     fold(schema.arena(), Some(schema.root()), tree);
 }
@@ -64,7 +64,7 @@ fn fold(arena: &Arena, id: Option<NodeId>, value: &mut Value) {
     let node = id.map(|id| arena.node(id));
     let is_raw = node.is_some_and(|node| node.is_raw_extension());
     if is_raw || node.is_none() {
-        // Printing and reading take no stack, however deep a field that no type bounds is.
+        // Printing and parsing do not recurse, whatever the depth of an untyped field.
         if let Value::Object(_) | Value::Array(_) | Value::Raw(_) = value {
             let mut text = Vec::new();
             json::print(value, &mut text);
@@ -100,14 +100,14 @@ fn fold(arena: &Arena, id: Option<NodeId>, value: &mut Value) {
     }
 }
 
-/// Makes raw fields what they say, without their texts: Go's conversion to and from maps writes them anew.
+/// Removes the texts of raw fields: Go's conversion to and from maps writes them anew.
 pub fn drop_raw(schema: &Schema, tree: &mut Value) {
     if schema.has_raw() {
         each_raw(schema.arena(), schema.root(), tree, &mut Value::drop_text);
     }
 }
 
-/// Gives raw fields the texts that they have in an answer: without white space.
+/// Gives raw fields the texts that they have in a response: without white space.
 pub fn compact_raw(schema: &Schema, tree: &mut Value) {
     if schema.has_raw() {
         each_raw(schema.arena(), schema.root(), tree, &mut |value| {

@@ -1,4 +1,4 @@
-//! Values without parts: numbers, texts, bytes, times, quantities.
+//! Scalars: numbers, strings, bytes, times, quantities.
 
 use super::decode::Decoder;
 use super::errors::Place;
@@ -37,7 +37,7 @@ pub(super) fn decode(
                 let found = number(decoder, value);
                 mismatch(decoder, place, false, &found, go);
             }
-            // Whole numbers have one form, the one that reading them back gives.
+            // Whole numbers have one form: that of parsing their JSON.
             Value::Float(f) => *value = float_value(*f),
             Value::Null => *value = Value::Int(0),
             other => mismatch(decoder, place, false, other.json_type(), go),
@@ -54,7 +54,7 @@ pub(super) fn decode(
     }
 }
 
-/// A floating point number as the tree holds it: whole numbers that JSON writes without exponent are integers.
+/// A floating point number in the tree: whole numbers that JSON writes without an exponent are integers.
 pub(crate) fn float_value(float: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if float.fract() == 0.0 && float.abs() < EXACT && !(float == 0.0 && float.is_sign_negative()) {
@@ -68,7 +68,7 @@ fn mismatch(decoder: &mut Decoder<'_, '_>, place: &Place<'_>, fatal: bool, value
     decoder.errors.mismatch(decoder.arena, place, fatal, value, go);
 }
 
-/// Go names the number itself when a whole number of this size was wanted.
+/// Go's error has the number itself if an integer of this size was expected.
 fn number(decoder: &Decoder<'_, '_>, value: &Value) -> String {
     if let Some(written) = decoder.number {
         return format!("number {written}");
@@ -99,7 +99,7 @@ fn bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Pla
             }
             Err(error) => decoder.errors.add(place, false, error.to_string()),
         },
-        // Go takes a list of small numbers for bytes, too.
+        // Go also accepts a list of small numbers as bytes.
         Value::Array(items) => {
             let mut raw = Vec::with_capacity(items.len());
             for item in items.iter() {
@@ -118,7 +118,7 @@ fn bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Pla
     }
 }
 
-/// Go reads the text of the number: `1e9` stays an exponent.
+/// Go parses the text of the number: `1e9` keeps its exponent.
 fn canonical_quantity(decoder: &mut Decoder<'_, '_>, value: &mut Value, place: &Place<'_>) {
     decoder.wants_literal |= matches!(value, Value::Float(_)) && decoder.number.is_none();
     let canonical = match &*value {
@@ -149,7 +149,7 @@ fn time(decoder: &mut Decoder<'_, '_>, micro: bool, value: &mut Value, place: &P
     };
     let parsed = if micro { Timestamp::parse_micro(text) } else { Timestamp::parse(text) };
     match parsed {
-        // This form is the canonical one already.
+        // This is the canonical form already.
         Ok(time) if !micro && text.len() == SECONDS_LEN && text.ends_with('Z') && !time.is_zero() => {}
         Ok(time) => {
             let canonical = if micro { time.to_value_micro() } else { time.to_value() };

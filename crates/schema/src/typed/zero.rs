@@ -27,7 +27,7 @@ pub fn zero(arena: &Arena, id: NodeId) -> Value {
     }
 }
 
-/// The value of a field that is unset.
+/// The value of an unset field.
 pub(super) fn zero_field(arena: &Arena, field: &Field) -> Value {
     if field.pointer { Value::Null } else { zero(arena, field.node) }
 }

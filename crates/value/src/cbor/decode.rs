@@ -1,4 +1,4 @@
-//! From CBOR to the tree, with a stack of its own.
+//! Decodes CBOR into the tree, without recursion.
 
 use super::head::{self, Head, Major, Reader};
 use super::{DecodeError, time};
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 /// Reads the whole input as one value.
 pub fn decode(bytes: &[u8]) -> Result<Value, DecodeError> {
     head::check_well_formed(bytes)?;
-    // Most input has no mistake. If this has one, a second look finds out which of them is to be told.
+    // Most input is valid. Otherwise a second, slower pass finds out which error kube-apiserver would report.
     match Decoder::new(bytes, false).run() {
         Ok(value) => Ok(value),
         Err(_) => Decoder::new(bytes, true).run(),
@@ -36,12 +36,12 @@ fn type_error(major: Major, go_type: &str, detail: &str) -> DecodeError {
     let mut error = DecodeError::invalid(format!(
         "cbor: cannot unmarshal {name} into Go value of type {go_type}{detail}"
     ));
-    // To be named when it reaches the outermost object.
+    // The outermost object fills in the name of its member.
     error.0.field = Some(Str::default());
     error
 }
 
-/// What the tags 21, 22 and 23 ask for: the encoding of all byte strings within.
+/// The meaning of the tags 21, 22 and 23: the text encoding of all byte strings inside.
 #[derive(Clone, Copy)]
 enum LaterEncoding {
     Base64Url,
@@ -60,23 +60,23 @@ impl LaterEncoding {
     }
 }
 
-/// An array or a map of which not all items are read yet.
+/// An array or a map whose items have not all been read.
 struct Open {
-    /// Where its head is.
+    /// The position of its head.
     begin: usize,
-    /// Items or pairs still to come; nothing if a break ends them.
+    /// The number of items or pairs that follow; `None` if a break ends them.
     left: Option<u64>,
     kind: Kind,
-    /// Where its items or members begin on the stack of them.
+    /// The index of its first item or member on the shared stack.
     start: usize,
     encoding: Option<LaterEncoding>,
-    /// The first mistake in it.
+    /// The first error inside it.
     error: Option<DecodeError>,
 }
 
 enum Kind {
     Array,
-    /// `index` counts pairs. `seen` is there if repeated keys are looked for.
+    /// `index` counts pairs. `seen` is set if repeated keys are detected.
     Map {
         index: usize,
         key: Str,
@@ -89,7 +89,7 @@ struct Decoder<'a> {
     open: Vec<Open>,
     items: Vec<Value>,
     entries: Vec<(Str, Value)>,
-    /// Whether to go on after a mistake and to look for repeated keys.
+    /// Whether to continue after an error and to detect repeated keys.
     careful: bool,
 }
 
@@ -98,7 +98,7 @@ type Decoded<T> = Result<T, DecodeError>;
 impl<'a> Decoder<'a> {
     fn new(bytes: &'a [u8], careful: bool) -> Self {
         let reader = Reader { bytes, at: 0 };
-        // Nothing is split off at the very start, where that would take the whole vector and its room.
+        // The vectors start with a dummy entry: `split_off(0)` would take the whole vector with its capacity.
         let (items, entries) = (vec![Value::Null], vec![(Str::default(), Value::Null)]);
         Decoder { reader, open: Vec::new(), items, entries, careful }
     }
@@ -156,7 +156,7 @@ impl<'a> Decoder<'a> {
         Ok(Some(value))
     }
 
-    /// Puts a value, or the reason why there is none, into the innermost container.
+    /// Puts a value, or its error, into the innermost container.
     fn attach(&mut self, result: Decoded<Value>) {
         let is_root = self.open.len() == 1;
         let Some(container) = self.open.last_mut() else { return };
@@ -169,7 +169,7 @@ impl<'a> Decoder<'a> {
                         "cbor: found duplicate map key {key} at map element index {}",
                         index.saturating_sub(1)
                     );
-                    // This one counts, whatever was wrong before; the rest of the map is not looked at.
+                    // This error replaces an earlier one; the rest of the map is skipped.
                     container.error = Some(DecodeError::invalid(message));
                     container.left = Some(0);
                     self.reader.at = end_of(self.reader.bytes, container.begin);
@@ -185,7 +185,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Closes the containers that end here and makes the next key ready. Returns the root once that is closed.
+    /// Closes the containers that end here and prepares the next key. Returns the root once it is closed.
     fn close_ended(&mut self) -> Option<Decoded<Value>> {
         while let Some(container) = self.open.last_mut() {
             let ends = match &mut container.left {
@@ -240,7 +240,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Where the item at `at` ends. It is known to be well-formed.
+/// The position where the item at `at` ends. The item must be well-formed.
 pub(super) fn end_of(bytes: &[u8], at: usize) -> usize {
     let mut reader = Reader { bytes, at };
     match reader.item() {
@@ -274,7 +274,7 @@ fn primitive(head: Head) -> Decoded<Value> {
     }
 }
 
-/// Tags for times say what they must be followed by.
+/// Checks that a tag for a time is followed by the right type.
 fn check_tag_content(tag: u64, reader: &mut Reader<'_>) -> Decoded<()> {
     let begin = reader.at;
     let (Some(first), Some(major)) = (reader.peek(), reader.peek_major()) else { return Ok(()) };
@@ -304,7 +304,7 @@ fn string(reader: &mut Reader<'_>, head: Head, encoding: Option<LaterEncoding>) 
                 valid &= std::str::from_utf8(chunk).is_ok();
                 joined.extend_from_slice(chunk);
             }
-            // Each chunk of text must be text by itself.
+            // Each chunk of a text must be UTF-8 by itself.
             if head.major == Major::Text && !valid {
                 return Err(DecodeError::invalid("cbor: invalid UTF-8 string"));
             }
@@ -338,12 +338,12 @@ fn lossy(content: &[u8]) -> Str {
     }
 }
 
-/// Takes a key; nothing if it is none that an object can have.
+/// Takes a key; `None` if it cannot be the key of an object.
 pub(super) fn read_key_text(reader: &mut Reader<'_>) -> Option<Str> {
     read_key(reader, None).ok()
 }
 
-/// Takes a key. After an error the key has been taken too.
+/// Takes a key, even if it returns an error.
 fn read_key(reader: &mut Reader<'_>, mut encoding: Option<LaterEncoding>) -> Decoded<Str> {
     let begin = reader.at;
     let mut head = reader.head()?;

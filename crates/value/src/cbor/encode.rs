@@ -1,4 +1,4 @@
-//! From the tree to CBOR: always the same bytes for the same tree.
+//! Encodes the tree as CBOR. Equal trees give equal bytes.
 
 use super::SELF_DESCRIBED;
 use crate::{Str, Value};
@@ -17,31 +17,31 @@ const HALF: u8 = 0xf9;
 const SINGLE: u8 = 0xfa;
 const DOUBLE: u8 = 0xfb;
 
-/// Writes `value` as a document, with the tag that says what it is.
+/// Writes `value` as a document, with the tag for self-described CBOR.
 pub fn encode(value: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(&SELF_DESCRIBED);
     encode_item(value, out);
 }
 
-/// Writes the tag that says what a document is; its item must follow.
+/// Writes the tag for self-described CBOR; the item must follow.
 pub fn write_self_described(out: &mut Vec<u8>) {
     out.extend_from_slice(&SELF_DESCRIBED);
 }
 
-/// What is left of a container that was begun.
-enum Rest<'a> {
+/// The remaining members of a container whose head was written.
+enum Remaining<'a> {
     Items(std::slice::Iter<'a, Value>),
     Members(std::vec::IntoIter<&'a (Str, Value)>),
 }
 
-/// Writes `value` alone.
+/// Writes `value` without the tag for self-described CBOR.
 pub fn encode_item(value: &Value, out: &mut Vec<u8>) {
-    let mut open: Vec<Rest<'_>> = Vec::new();
+    let mut open: Vec<Remaining<'_>> = Vec::new();
     begin(value, out, &mut open);
     while let Some(rest) = open.last_mut() {
         let next = match rest {
-            Rest::Items(items) => items.next(),
-            Rest::Members(members) => members.next().map(|(key, value)| {
+            Remaining::Items(items) => items.next(),
+            Remaining::Members(members) => members.next().map(|(key, value)| {
                 write_text(key, out);
                 value
             }),
@@ -55,7 +55,7 @@ pub fn encode_item(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Rest<'a>>) {
+fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Remaining<'a>>) {
     match value {
         // Raw JSON never holds raw JSON.
         Value::Raw(raw) => begin(raw.value(), out, open),
@@ -66,7 +66,7 @@ fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Rest<'a>>) {
         Value::String(text) => write_text(text, out),
         Value::Array(items) => {
             write_array_head(items.len(), out);
-            open.push(Rest::Items(items.iter()));
+            open.push(Remaining::Items(items.iter()));
         }
         Value::Object(map) => {
             write_map_head(map.len(), out);
@@ -74,7 +74,7 @@ fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Rest<'a>>) {
             // the order of the map is the right one.
             let mut members: Vec<_> = map.as_slice().iter().collect();
             members.sort_by_key(|(key, _)| key.len());
-            open.push(Rest::Members(members.into_iter()));
+            open.push(Remaining::Members(members.into_iter()));
         }
     }
 }
@@ -115,7 +115,7 @@ pub fn write_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes bytes that are base64 in JSON: as they are, with the tag that says so.
+/// Writes bytes that are base64 in JSON: unencoded, with the tag for that.
 pub fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(BASE64_LATER);
     write_head(BYTES, bytes.len() as u64, out);
@@ -131,7 +131,7 @@ pub fn write_int(int: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a float in the fewest bytes that keep its value. What JSON cannot say becomes `null`.
+/// Writes a float in the fewest bytes that preserve its value. Values that JSON cannot express become `null`.
 pub fn write_float(float: f64, out: &mut Vec<u8>) {
     if !float.is_finite() {
         out.push(NULL);
@@ -150,7 +150,7 @@ pub fn write_float(float: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// The bits of a finite number with 16 bits, if these can hold it.
+/// The half-precision bits of a finite number, if they can represent it.
 #[expect(clippy::arithmetic_side_effects, reason = "exponents of single floats have eight bits")]
 fn to_half(single: f32) -> Option<u16> {
     let bits = single.to_bits();
@@ -164,7 +164,7 @@ fn to_half(single: f32) -> Option<u16> {
         -14..=15 if fraction & 0x1fff == 0 => {
             Some(sign | ((exponent + 15) as u16) << 10 | (fraction >> 13) as u16)
         }
-        // Below that the leading one is written out.
+        // Subnormal numbers have no implicit leading bit.
         -24..=-15 => {
             let significand = fraction | 0x80_0000;
             let shift = (-1 - exponent) as u32;
@@ -174,7 +174,7 @@ fn to_half(single: f32) -> Option<u16> {
     }
 }
 
-/// Writes an event of a watch: one document of a sequence. `object` is a document already.
+/// Writes a watch event as one document of a sequence. `object` is an encoded document.
 pub fn write_watch_event(event: &str, object: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&SELF_DESCRIBED);
     write_map_head(2, out);

@@ -1,4 +1,4 @@
-//! The heads of data items, and whether bytes are well-formed.
+//! The heads of data items, and the check that bytes are well-formed.
 
 use super::{ARRAY_ITEMS_MAX, DEPTH_MAX, DecodeError, MAP_PAIRS_MAX};
 
@@ -44,10 +44,10 @@ impl Major {
     }
 }
 
-/// Ends what has an indefinite length.
+/// The byte that ends an item of indefinite length.
 pub(super) const BREAK: u8 = 0xff;
 
-/// The low bits that say "of indefinite length".
+/// The low bits that mean "of indefinite length".
 const INDEFINITE: u8 = 31;
 
 /// The first byte of an item and its argument.
@@ -215,7 +215,7 @@ fn deeper(depth: usize) -> Result<usize, DecodeError> {
     Ok(depth.saturating_add(1))
 }
 
-/// Simple values must not be written longer than needed; numbers must be numbers.
+/// Checks that a simple value has its shortest form and that a float is a number.
 fn check_primitive(head: Head) -> Result<(), DecodeError> {
     if head.major != Major::Primitive {
         return Ok(());
@@ -232,7 +232,7 @@ fn check_primitive(head: Head) -> Result<(), DecodeError> {
     Err(DecodeError::malformed(DecodeError::unacceptable("primitives", problem)))
 }
 
-/// The float that this primitive is, if it is one.
+/// The value of this primitive if it is a float.
 pub(super) fn float(head: Head) -> Option<f64> {
     match head.info {
         25 => Some(half_to_double(head.argument as u16)),
@@ -255,11 +255,11 @@ fn half_to_double(bits: u16) -> f64 {
     sign * magnitude
 }
 
-/// An array or a map of which not all items are read yet.
+/// An array or a map whose items have not all been read.
 struct Open {
     depth: usize,
     map: bool,
-    /// Items still to come; nothing if a break ends them.
+    /// The number of items that follow; `None` if a break ends them.
     left: Option<u64>,
     seen: u64,
 }
@@ -283,7 +283,7 @@ impl Open {
         Ok(Open { depth, map, left, seen: 0 })
     }
 
-    /// Whether no item follows; else counts the one that does.
+    /// Returns true if no item follows; otherwise counts the next one.
     fn ends(&mut self, reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
         if let Some(left) = &mut self.left {
             let ends = *left == 0;

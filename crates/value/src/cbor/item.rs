@@ -1,10 +1,10 @@
-//! Items of a document that was decoded before, for walks along a type that tells byte strings from texts.
+//! Items of a document that has been decoded before, for callers whose type distinguishes byte strings from texts.
 
 use super::decode::{end_of, read_key_text};
 use super::head::{Major, Reader};
 use crate::Str;
 
-/// The tags that say which encoding the bytes of a string expect in JSON: base64url, base64, base16.
+/// The tags for the text encoding that byte strings expect in JSON: base64url, base64, base16.
 const EXPECTED_ENCODINGS: std::ops::RangeInclusive<u64> = 21..=23;
 
 /// One item of a well-formed document.
@@ -14,11 +14,11 @@ pub struct Item<'a> {
     at: usize,
 }
 
-/// What an item is.
+/// The type of an item, with its content.
 pub enum Form<'a> {
     /// A byte string.
     Bytes {
-        /// Whether a tag says how its bytes are encoded in JSON.
+        /// Whether a tag gives the text encoding of the bytes in JSON.
         encoded: bool,
         /// The bytes.
         content: Vec<u8>,
@@ -27,7 +27,7 @@ pub enum Form<'a> {
     Text,
     /// A list.
     Array(Vec<Item<'a>>),
-    /// A map, with those of its entries that have texts as keys.
+    /// A map: the entries whose keys are texts.
     Map(Vec<(Str, Item<'a>)>),
     /// Anything else.
     Other,
@@ -39,7 +39,7 @@ impl<'a> Item<'a> {
         Item { document, at: 0 }
     }
 
-    /// What the item is. Of a document that is not well-formed it is `Other`.
+    /// The type and content of the item. `Other` if the document is not well-formed.
     pub fn form(&self) -> Form<'a> {
         self.read().unwrap_or(Form::Other)
     }
@@ -59,7 +59,7 @@ impl<'a> Item<'a> {
                 let mut items = Vec::new();
                 let mut left = head.length();
                 while next(&mut reader, &mut left)? {
-                    items.push(self.here(&mut reader)?);
+                    items.push(self.take_item(&mut reader)?);
                 }
                 Form::Array(items)
             }
@@ -68,7 +68,7 @@ impl<'a> Item<'a> {
                 let mut left = head.length();
                 while next(&mut reader, &mut left)? {
                     let key = read_key_text(&mut reader);
-                    let value = self.here(&mut reader)?;
+                    let value = self.take_item(&mut reader)?;
                     entries.extend(key.map(|key| (key, value)));
                 }
                 Form::Map(entries)
@@ -77,8 +77,8 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// The item that begins where the reader is, which goes on behind it.
-    fn here(&self, reader: &mut Reader<'a>) -> Option<Item<'a>> {
+    /// The item at the reader's position. Moves the reader behind it.
+    fn take_item(&self, reader: &mut Reader<'a>) -> Option<Item<'a>> {
         let at = reader.at;
         reader.peek()?;
         reader.at = end_of(self.document, at);

@@ -1,4 +1,4 @@
-//! Tables of what Kubernetes' profile of CBOR says.
+//! Tables of the rules of Kubernetes' CBOR profile.
 
 use super::*;
 use crate::{Value, base64, json};

@@ -1,4 +1,4 @@
-//! Times with a tag: they become text as RFC 3339 has it.
+//! Tagged times, which become RFC 3339 texts.
 
 use super::DecodeError;
 use super::head::{Major, Reader, float};
@@ -62,7 +62,7 @@ fn text(reader: &mut Reader<'_>, length: Option<u64>) -> Result<Value, DecodeErr
     }
 }
 
-/// The same time as Go writes it again: no zeros at the end of the fraction, `Z` for no offset.
+/// The same time in Go's form: no trailing zeros in the fraction, `Z` for UTC.
 fn normalize(text: &str) -> Option<String> {
     let (date_time, rest) = text.split_at_checked(19)?;
     let shape = "dddd-dd-ddTdd:dd:dd";

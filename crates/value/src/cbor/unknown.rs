@@ -1,23 +1,24 @@
-//! Where in a document a field is that nobody knows. CBOR's strict errors count map entries as they are written.
+//! Finds the position of an unknown field in a document: CBOR's strict errors give the index of the map entry as it was
+//! encoded.
 
 use super::decode::{end_of, read_key_text};
 use super::head::{Major, Reader};
 use crate::Str;
 use std::fmt::Write;
 
-/// An array or a map on the way.
+/// An array or a map around the current item.
 struct Open {
     map: bool,
     left: Option<u64>,
     begin: usize,
     index: usize,
-    /// How long the path is without the current item.
+    /// The length of the path without the current item.
     path: usize,
     found: Option<usize>,
 }
 
-/// Of the fields at `paths` (`spec.containers[0].nope`), the one that `cbor: found unknown field at map element
-/// index %d` tells of: its index in its map. A field of an outer map goes before those of inner ones.
+/// Returns the index that the error `cbor: found unknown field at map element index %d` gives for the unknown fields at
+/// `paths` (`spec.containers[0].nope`). A field of an outer map comes before those of inner ones.
 pub fn unknown_field_index(bytes: &[u8], paths: &[Str]) -> Option<usize> {
     let mut reader = Reader { bytes, at: 0 };
     let mut path = String::new();

@@ -1,11 +1,11 @@
-//! Names the repeated keys of JSON that is known to be well-formed; only read when there are some.
+//! Finds the paths of repeated keys in well-formed JSON. Called only if there are any.
 
 use super::lex::Lexer;
 use crate::{Str, parsed::DUPLICATES_MAX};
 use std::collections::HashSet;
 use std::fmt::Write;
 
-/// An open container on the way to the current value.
+/// A container around the current value.
 enum Open {
     Array { index: usize },
     Object { seen: HashSet<Str>, key: Str },
@@ -16,7 +16,7 @@ pub(super) fn find(bytes: &[u8]) -> Vec<Str> {
     let mut lexer = Lexer::new(bytes);
     let mut open: Vec<Open> = Vec::new();
     let mut found: Vec<Str> = Vec::new();
-    // A string is a key exactly where an object awaits one.
+    // A string is a key if an object expects one.
     let mut key_due = false;
     while let Some(byte) = lexer.peek_token() {
         match byte {

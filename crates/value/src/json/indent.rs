@@ -7,7 +7,7 @@ pub fn indent(compact: &[u8], out: &mut Vec<u8>) {
     Indenter::default().feed(compact, out);
 }
 
-/// Does the same for a document that comes in pieces.
+/// Does the same for a document that arrives in pieces.
 #[derive(Default)]
 pub struct Indenter {
     depth: usize,
@@ -44,7 +44,7 @@ impl Indenter {
         }
     }
 
-    /// What stands before a byte that is no part of a string, and whether a string begins.
+    /// Writes the line break and indentation before a byte outside strings, and detects the start of a string.
     fn between(&mut self, byte: u8, out: &mut Vec<u8>) {
         let closes = matches!(byte, b'}' | b']');
         match std::mem::take(&mut self.is_open) {

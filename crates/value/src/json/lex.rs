@@ -6,10 +6,10 @@ use crate::{Str, Value};
 /// The input with a reading position.
 pub(super) struct Lexer<'a> {
     bytes: &'a [u8],
-    /// The input as text if all of it is UTF-8, so that strings need no check of their own.
+    /// The input as text if all of it is UTF-8, so that strings need not be checked again.
     text: Option<&'a str>,
     pub(super) at: usize,
-    /// The first number out of range: like Go, reported only if the syntax is right to the end.
+    /// The error of the first number out of range. Like Go, it is reported only if the rest of the input is valid.
     pub(super) out_of_range: Option<ParseError>,
 }
 
@@ -18,12 +18,12 @@ type Lexed<T> = Result<T, ParseError>;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// The high bit of every byte of `word` that is zero (bytes above the first zero may be flagged too).
+/// Flags every zero byte of `word` with its high bit (bytes above the first zero may be flagged too).
 const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGHS
 }
 
-/// The high bit of the bytes at which a run of plain string bytes ends: quote, backslash or a control.
+/// Flags the bytes that end a run of plain string bytes (quote, backslash, control characters) with their high bit.
 const fn string_stops(word: u64) -> u64 {
     zero_bytes(word ^ in_every_byte(b'"'))
         | zero_bytes(word ^ in_every_byte(b'\\'))
@@ -40,7 +40,7 @@ impl<'a> Lexer<'a> {
         Lexer { bytes, text: std::str::from_utf8(bytes).ok(), at: 0, out_of_range: None }
     }
 
-    /// Takes so many bytes, which are known to be there.
+    /// Skips `bytes` bytes, which must be available.
     #[inline]
     #[expect(clippy::arithmetic_side_effects, reason = "the position is at most the length of the input")]
     pub(super) fn advance(&mut self, bytes: usize) {
@@ -64,7 +64,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The error for the next byte where a token was due.
+    /// The error for the next byte, where a token was expected.
     #[cold]
     pub(super) fn unexpected(&self, context: &str) -> ParseError {
         match self.peek() {
@@ -73,8 +73,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The error for the next byte inside a literal. Go's scanner ends its input with a blank, so a literal cut
-    /// short complains about that blank.
+    /// The error for the next byte, inside a literal. Go's scanner appends a blank to its input, so the error of a
+    /// truncated literal names that blank.
     #[cold]
     fn broken_literal(&self, context: &str) -> ParseError {
         self.invalid(self.peek().unwrap_or(b' '), context)
@@ -134,7 +134,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The rest of a string that began at `start` and is not plain up to its quote.
+    /// Parses a string that began at `start` and is not plain up to its closing quote.
     #[cold]
     fn escaped_string(&mut self, start: usize) -> Lexed<Str> {
         let mut out = String::new();
@@ -160,7 +160,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What follows a backslash.
+    /// Parses what follows a backslash.
     fn escape(&mut self) -> Lexed<char> {
         let plain = match self.peek() {
             Some(c @ (b'"' | b'\\' | b'/')) => char::from(c),
@@ -179,8 +179,8 @@ impl<'a> Lexer<'a> {
         Ok(plain)
     }
 
-    /// What follows `\u`: one character, made of two escapes if they are a surrogate pair. A surrogate without
-    /// its partner becomes the replacement character.
+    /// Parses what follows `\u`: one character, from two escapes if they are a surrogate pair. A lone surrogate becomes
+    /// the replacement character.
     fn unicode_escape(&mut self) -> Lexed<char> {
         let first = self.hex4()?;
         if let Some(c) = char::from_u32(first) {
@@ -212,7 +212,7 @@ impl<'a> Lexer<'a> {
         Ok(code)
     }
 
-    /// Bytes that are not all UTF-8: like Go, each wrong byte becomes one replacement character.
+    /// Decodes bytes that are not all UTF-8. Like Go, each invalid byte becomes one replacement character.
     #[cold]
     fn lossy(&self, start: usize, end: usize) -> String {
         let mut out = String::new();
@@ -296,10 +296,10 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// So many decimal digits always fit a `u64`.
+/// Numbers of up to this many decimal digits fit a `u64`.
 const MAGNITUDE_DIGITS: usize = 19;
 
-/// `byte` as Go's scanner quotes it: as if it were the character of that number.
+/// `byte` as Go's scanner quotes it: as the character with that code point.
 fn quoted_char(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".into(),
@@ -312,7 +312,7 @@ fn quoted_char(byte: u8) -> String {
         b'\r' => r"'\r'".into(),
         b'\t' => r"'\t'".into(),
         0..0x20 | 0x7f => format!("'\\x{byte:02x}'"),
-        // Latin-1 controls, the no-break space and the soft hyphen are not printable in Go's eyes.
+        // Go does not print Latin-1 control characters, the no-break space and the soft hyphen.
         0x80..=0xa0 | 0xad => format!("'\\u{byte:04x}'"),
         _ => format!("'{}'", char::from(byte)),
     }

@@ -1,4 +1,4 @@
-//! The JSON parser: one pass over the bytes with a stack of its own, so depth costs heap and not the thread's stack.
+//! The JSON parser: one pass over the bytes without recursion, so that depth takes heap and not the thread's stack.
 
 use super::{ParseError, Parsed, duplicates, lex::Lexer};
 use crate::{Map, Str, Value};
@@ -14,13 +14,13 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     }
 }
 
-/// The same, but a number out of range becomes infinity, and its error comes beside the tree: what is wrong with it
-/// depends on the type that it is read into.
+/// The same, but a number out of range becomes infinity, and its error is returned beside the tree: the caller's message
+/// depends on the type of the field.
 pub fn parse_unbounded(bytes: &[u8]) -> Result<(Parsed, Option<ParseError>), ParseError> {
     let mut parser = Parser {
         lexer: Lexer::new(bytes),
         open: Vec::with_capacity(32),
-        // Nothing is split off at the very start, where that would take the whole vector and its room.
+        // The vectors start with a dummy entry: `split_off(0)` would take the whole vector with its capacity.
         items: vec![Value::Null],
         entries: vec![(Str::default(), Value::Null)],
         repeats: false,
@@ -30,7 +30,7 @@ pub fn parse_unbounded(bytes: &[u8]) -> Result<(Parsed, Option<ParseError>), Par
     Ok((Parsed { value, duplicates }, parser.lexer.out_of_range.take()))
 }
 
-/// A container that is not closed yet, with where its members begin on the stack of members.
+/// An open container: the index of its first member on the shared stack.
 #[derive(Clone, Copy)]
 enum Open {
     Array(usize),
@@ -44,7 +44,7 @@ struct Parser<'a> {
     /// allocation of the right size. The last entry of an open object awaits its value.
     items: Vec<Value>,
     entries: Vec<(Str, Value)>,
-    /// Whether some object had a key twice: then a second pass finds the paths.
+    /// Whether some object had a repeated key: then a second pass finds the paths.
     repeats: bool,
 }
 
@@ -104,7 +104,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Takes a key and its colon; the entry waits for its value.
+    /// Takes a key and its colon. The entry is completed by its value.
     #[inline]
     fn key(&mut self) -> Result<(), ParseError> {
         if self.lexer.peek_token() != Some(b'"') {
@@ -119,8 +119,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Puts a finished value where it belongs and closes every container that ends after it. Returns the root
-    /// once that is finished.
+    /// Adds a finished value to its container and closes every container that ends after it. Returns the root once it is
+    /// finished.
     #[inline]
     fn attach(&mut self, mut value: Value) -> Result<Option<Value>, ParseError> {
         loop {

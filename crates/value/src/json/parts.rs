@@ -1,9 +1,9 @@
-//! JSON as text: its parts, and its form without white space. The input is known to be well-formed.
+//! Splits well-formed JSON into its parts without decoding them, and removes white space.
 
 use super::parse;
 use crate::{Str, Value};
 
-/// Walks over the members of an object or the items of an array, as texts.
+/// Iterates over the members of an object or the items of an array as texts.
 pub struct Parts<'a> {
     text: &'a str,
     at: usize,
@@ -113,7 +113,7 @@ pub fn compact(json: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether [`compact`] would write anything but the same bytes.
+/// Whether [`compact`] would write the same bytes.
 pub fn is_compact(json: &[u8]) -> bool {
     let mut out = Vec::new();
     compact(json, &mut out);

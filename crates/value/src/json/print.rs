@@ -13,24 +13,24 @@ pub fn print_pretty(value: &Value, out: &mut Vec<u8>) {
     write_tree(value, out, Some("  "));
 }
 
-/// What is left of a container that was begun.
-enum Rest<'a> {
+/// The remaining members of a container whose opening bracket was written.
+enum Remaining<'a> {
     Items(std::slice::Iter<'a, Value>),
     Members(std::slice::Iter<'a, (Str, Value)>),
 }
 
-/// Walks with a stack of its own: trees may be deeper than a thread's stack allows.
+/// Writes a tree without recursion: trees may be deeper than a thread's stack allows.
 fn write_tree(root: &Value, out: &mut Vec<u8>, indent: Option<&str>) {
-    let mut open: Vec<Rest<'_>> = Vec::new();
+    let mut open: Vec<Remaining<'_>> = Vec::new();
     begin(root, out, &mut open);
     let mut first = !open.is_empty();
     while let Some(rest) = open.last_mut() {
         let next = match rest {
-            Rest::Items(items) => items.next().map(|item| (None, item)),
-            Rest::Members(members) => members.next().map(|(key, value)| (Some(key), value)),
+            Remaining::Items(items) => items.next().map(|item| (None, item)),
+            Remaining::Members(members) => members.next().map(|(key, value)| (Some(key), value)),
         };
         let Some((key, value)) = next else {
-            let close = if matches!(rest, Rest::Items(_)) { b']' } else { b'}' };
+            let close = if matches!(rest, Remaining::Items(_)) { b']' } else { b'}' };
             open.pop();
             break_line(out, indent, open.len());
             out.push(close);
@@ -65,7 +65,7 @@ fn break_line(out: &mut Vec<u8>, indent: Option<&str>, depth: usize) {
 
 /// Writes a scalar or an empty container whole; of any other container only its opening bracket.
 #[inline]
-fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Rest<'a>>) {
+fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Remaining<'a>>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -76,12 +76,12 @@ fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Rest<'a>>) {
         Value::Array(items) if items.is_empty() => out.extend_from_slice(b"[]"),
         Value::Array(items) => {
             out.push(b'[');
-            open.push(Rest::Items(items.iter()));
+            open.push(Remaining::Items(items.iter()));
         }
         Value::Object(map) if map.is_empty() => out.extend_from_slice(b"{}"),
         Value::Object(map) => {
             out.push(b'{');
-            open.push(Rest::Members(map.as_slice().iter()));
+            open.push(Remaining::Members(map.as_slice().iter()));
         }
         Value::Raw(raw) => raw.print(out),
     }
@@ -92,8 +92,8 @@ pub fn write_int(int: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(int).as_bytes());
 }
 
-/// Writes a float with the fewest digits that read back as the same; very small and very large ones with an
-/// exponent. What JSON cannot say (an infinity, not-a-number) becomes `null`.
+/// Writes a float with the fewest digits that parse to the same value; very small and very large ones with an exponent.
+/// Values that JSON cannot express (infinities, not-a-number) become `null`.
 pub fn write_float(float: f64, out: &mut Vec<u8>) {
     if !float.is_finite() {
         out.extend_from_slice(b"null");
@@ -123,8 +123,8 @@ const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGHS
 }
 
-/// The high bit of the bytes that may need an escape: quotes, backslash, `<`, `>`, `&`, controls, and all beyond
-/// ASCII, because two line separators hide there.
+/// Flags the bytes that may need an escape with their high bit: quotes, backslash, `<`, `>`, `&`, control characters, and
+/// everything beyond ASCII, where U+2028 and U+2029 need one.
 const fn suspects(word: u64) -> u64 {
     // `"` and `&` differ in bit 2 alone, `<` and `>` in bit 1 alone.
     zero_bytes((word | in_every_byte(0x04)) ^ in_every_byte(b'&'))
@@ -149,7 +149,7 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Whether no byte can need an escape. Words at the end overlap those before, so that no byte is looked at alone.
+/// Whether no byte needs an escape. The last word overlaps the one before, so that no byte is checked alone.
 #[inline]
 fn is_plain(bytes: &[u8]) -> bool {
     if let Some(last) = bytes.last_chunk::<8>() {
@@ -163,7 +163,7 @@ fn is_plain(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| ESCAPED.get(usize::from(byte)) == Some(&0))
 }
 
-/// What ASCII bytes become: 0 themselves, `u` a `\u00XX` escape, anything else that letter after a backslash.
+/// How ASCII bytes are written: 0 unchanged, `u` as a `\u00XX` escape, anything else as that letter after a backslash.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it")]
 const ESCAPED: [u8; 128] = {
     let mut table = [0; 128];

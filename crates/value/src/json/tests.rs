@@ -1,4 +1,4 @@
-//! Tables of what Go does.
+//! Tables of the results of Go's `encoding/json`.
 
 use super::*;
 use crate::Value;

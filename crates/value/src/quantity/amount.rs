@@ -1,5 +1,5 @@
-//! Amounts as Go's `resource.Quantity` holds them: a number of 64 bits with a power of ten where that is enough, a
-//! decimal of any size where it is not. Which of the two it is shows: only the former can be an integer.
+//! Amounts as Go's `resource.Quantity` holds them: a 64-bit number with a power of ten if that is enough, a decimal of
+//! any size otherwise. The difference is visible: `AsInt64` succeeds only for the former.
 
 use super::decimal::{Decimal, power_of_ten};
 use std::cmp::Ordering;
@@ -44,12 +44,12 @@ impl Amount {
         self.decimal().compare(&other.decimal())
     }
 
-    /// Compares without regard to signs.
+    /// Compares the absolute values.
     pub(super) fn compare_magnitude(&self, other: &Amount) -> Ordering {
         self.decimal().compare_magnitude(&other.decimal())
     }
 
-    /// The whole number, where Go finds it without a decimal: nothing with a power below one is an integer.
+    /// The whole number, if Go finds it without a decimal: an amount with a negative power of ten is never an integer.
     pub(super) fn as_integer(&self) -> Option<i64> {
         match self {
             Amount::Small { value, exponent } if *exponent >= 0 => scaled(*value, i64::from(*exponent)),
@@ -65,7 +65,7 @@ impl Amount {
         }
     }
 
-    /// The multiple of `10^exponent`, rounded as Go does, which shows the low bits of what does not fit.
+    /// The multiple of `10^exponent`, rounded as Go does: if it does not fit, Go returns the low bits.
     pub(super) fn scaled_value(&self, exponent: i32) -> i64 {
         match self {
             Amount::Small { value, exponent: own } if *own < exponent => {
@@ -79,7 +79,7 @@ impl Amount {
         }
     }
 
-    /// The amount, rounded away from zero to a multiple of `10^exponent`, and whether nothing was lost.
+    /// The amount, rounded away from zero to a multiple of `10^exponent`, and whether rounding was exact.
     pub(super) fn rounded_up(&self, exponent: i32) -> (Amount, bool) {
         match self {
             Amount::Small { exponent: own, .. } if *own >= exponent => (self.clone(), true),
@@ -117,7 +117,7 @@ impl Amount {
         self.decimal().plus(&other.decimal().negated()).map(Amount::Large)
     }
 
-    /// The amount with the other sign. The lowest number is its own negative in Go's 64 bits.
+    /// The negated amount. As in Go, the lowest 64-bit number is its own negative.
     pub(super) fn negated(&self) -> Amount {
         match self {
             Amount::Small { value, exponent } => {
@@ -127,7 +127,7 @@ impl Amount {
         }
     }
 
-    /// The product with a whole number. Go keeps it small only if its whole part is exact in 64 bits.
+    /// The product with a whole number. Go uses the small form only if the whole part is exact in 64 bits.
     pub(super) fn times(&self, factor: i64) -> Amount {
         if let Amount::Small { value, exponent } = self {
             let product = match (*value, factor) {
@@ -158,8 +158,8 @@ pub(super) fn scaled(value: i64, power: i64) -> Option<i64> {
     value.checked_mul(factor)
 }
 
-/// What Go returns for `value × 10^power` that does not fit 64 bits: the low bits for the powers that it has a factor
-/// for, otherwise zero.
+/// Go's result for `value × 10^power` that does not fit 64 bits: the low bits if Go's table has that power, otherwise
+/// zero.
 fn overflowed(value: i64, power: i64) -> i64 {
     match power {
         1 | 2 | 3 | 6 | 9 if value != i64::MIN => {
@@ -176,7 +176,7 @@ fn aligned(value: i64, exponent: i32, low: i32) -> Option<i128> {
     (power <= POWER_MAX).then(|| i128::from(value).saturating_mul(factor))
 }
 
-/// `value / 10^power`, rounded away from zero, and whether nothing was lost.
+/// `value / 10^power`, rounded away from zero, and whether the division was exact.
 fn divided(value: i64, power: i64) -> (i64, bool) {
     let divisor = u32::try_from(power).ok().and_then(|power| 10i64.checked_pow(power));
     let Some(divisor) = divisor else { return (value.signum(), value == 0) };

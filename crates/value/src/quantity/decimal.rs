@@ -1,4 +1,5 @@
-//! Decimal numbers of any size, as far as quantities need them: sum, order, product, rounding up, and nearness as a float.
+//! Decimal numbers of any size with the operations that quantities need: sum, order, product, rounding up, conversion to
+//! a float.
 
 use std::cmp::Ordering;
 
@@ -12,12 +13,12 @@ pub(super) struct Decimal {
     /// 0 to 9 each, the highest first; neither the first nor the last is 0. Empty for zero.
     digits: Vec<u8>,
     exponent: i64,
-    /// How many places after the point Go's number is kept with: floats are computed from that form.
+    /// The number of decimal places of Go's representation, from which Go computes floats.
     scale: i64,
 }
 
 impl Decimal {
-    /// Zeros at either end are taken off.
+    /// Creates a normalized number: zeros at either end are removed.
     pub(super) fn new(negative: bool, digits: &[u8], exponent: i64, scale: i64) -> Decimal {
         let start = digits.iter().position(|d| *d != 0).unwrap_or(digits.len());
         let end = digits.iter().rposition(|d| *d != 0).map_or(start, |last| last.saturating_add(1));
@@ -75,7 +76,7 @@ impl Decimal {
     }
 
     pub(super) fn compare_magnitude(&self, other: &Decimal) -> Ordering {
-        // Digits begin and end without zeros: with the same first power, they compare as text does.
+        // The digits begin and end with a nonzero digit, so numbers with the same magnitude compare as text.
         (!self.digits.is_empty()).cmp(&!other.digits.is_empty()).then_with(|| {
             self.magnitude().cmp(&other.magnitude()).then_with(|| self.digits.cmp(&other.digits))
         })
@@ -100,7 +101,7 @@ impl Decimal {
         let (large, small) =
             if self.compare_magnitude(other) == Ordering::Less { (other, self) } else { (self, other) };
         let adds = large.negative == small.negative;
-        // Lowest digit first while computing.
+        // While computing, the lowest digit is first.
         let mut sum = vec![0i8; width as usize];
         for (number, sign) in [(large, 1i8), (small, if adds { 1 } else { -1 })] {
             let start = (number.exponent - low) as usize;
@@ -152,14 +153,14 @@ impl Decimal {
         (rest == 0).then(|| Decimal::new(self.negative, &quotient, 0, 0))
     }
 
-    /// Go's `scaledValue`: the number of units of `10^-places` in 64 bits, of which the low ones count.
+    /// Go's `scaledValue`: the number of units of `10^-places`, truncated to the low 64 bits.
     pub(super) fn scaled_value(&self, places: i64) -> i64 {
         let unscaled = |exponent| Decimal { exponent, ..self.clone() };
         let whole = unscaled(self.exponent.saturating_add(self.scale));
         let down = self.scale.saturating_sub(places);
         let divisor = u32::try_from(down.unsigned_abs()).ok().and_then(|power| 10i64.checked_pow(power));
         if down <= 0 {
-            // Go converts the factor from a float, which gives the lowest number where it does not fit.
+            // Go converts the factor from a float. If it does not fit, the result is the lowest number.
             return whole.low_bits().wrapping_mul(divisor.unwrap_or(i64::MIN));
         }
         if let Some(divisor) = divisor
@@ -186,7 +187,7 @@ impl Decimal {
         if self.negative { amount.wrapping_neg() } else { amount }
     }
 
-    /// Kept with `places` after the point, rounded away from zero.
+    /// Rounds away from zero to `places` decimal places.
     #[must_use]
     pub(super) fn rounded_up(&self, places: i64) -> Decimal {
         let exponent = places.wrapping_neg();
@@ -202,7 +203,7 @@ impl Decimal {
         whole.plus(&one).unwrap_or(one)
     }
 
-    /// Go's way to a float: the digits as a whole number, times a power of ten.
+    /// Converts to a float as Go does: the digits as a whole number, times a power of ten.
     pub(super) fn to_f64(&self) -> f64 {
         let mut text: String = self.digits.iter().map(|d| char::from(b'0' | d)).collect();
         text.push_str(&format!("e{}", self.exponent.saturating_add(self.scale)));
@@ -213,7 +214,7 @@ impl Decimal {
 }
 
 impl std::fmt::Display for Decimal {
-    /// The sign and the significant digits, without the power of ten.
+    /// Writes the sign and the significant digits, without the power of ten.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.negative {
             f.write_str("-")?;
@@ -223,7 +224,7 @@ impl std::fmt::Display for Decimal {
     }
 }
 
-/// Go's `math.Pow10`, which puts large powers together from two exact ones.
+/// Go's `math.Pow10`, which multiplies two exact powers for large ones.
 #[expect(clippy::arithmetic_side_effects, reason = "each arm bounds the power")]
 pub(super) fn power_of_ten(power: i64) -> f64 {
     let exact = |power: i64| format!("1e{power}").parse().unwrap_or(f64::NAN);

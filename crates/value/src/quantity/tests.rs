@@ -104,7 +104,7 @@ fn amounts_compare_and_add_exactly() {
     }
     assert_eq!((q("1.5").value(), q("1.5").milli_value(), q("-1.5").value()), (2, 1500, -2));
     assert_eq!(q("100Ei").value(), i64::MAX);
-    // What Go keeps as a short number with an exponent comes out as zero when it does not fit.
+    // A number that Go stores with an exponent becomes zero if it does not fit.
     assert_eq!((q("1e2000000000").value(), q("1e20").value(), q("1e17").milli_value()), (0, 0, 0));
     for (text, expected) in
         [("1.5", None), ("2k", Some(2000)), ("1000m", None), ("0.5Gi", None), ("1Gi", Some(1 << 30))]
@@ -143,8 +143,8 @@ fn zeros_at_the_end_need_no_room() {
     assert_eq!(Quantity::parse(text).unwrap().to_string(), text);
 }
 
-/// `recorded.tsv` has what Go's `resource.Quantity` makes of random texts: a text, and its properties or the error; then
-/// the text before it, the order of both, their sum and difference, a factor, the product, and the negative.
+/// `recorded.tsv` has the results of Go's `resource.Quantity` for random texts: a text, and its properties or the error;
+/// then the previous text, the order of both, their sum and difference, a factor, the product, and the negative.
 #[test]
 fn recorded_quantities() {
     let mut compared = 0;
@@ -185,7 +185,8 @@ fn recorded_quantities() {
     assert!(compared > 150);
 }
 
-/// Text, value, thousandths, integer, sign, the bits of the float, whether it is a multiple of a thousandth, and what it is rounded to.
+/// Text, value, thousandths, integer, sign, the bits of the float, whether it is a multiple of a thousandth, and the
+/// rounded amount.
 fn properties(quantity: &Quantity) -> String {
     let integer = quantity.as_i64().map_or("-".to_string(), |integer| integer.to_string());
     let mut rounded = quantity.clone();

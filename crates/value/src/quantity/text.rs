@@ -1,4 +1,4 @@
-//! Quantities as text: Go's scanner, suffixes, rounding and capping, and the canonical form.
+//! Quantities as text: Go's parser, suffixes, rounding and capping, and the canonical form.
 
 use super::amount::{Amount, scaled};
 use super::decimal::Decimal;
@@ -12,7 +12,7 @@ const EXPONENT_MIN: i32 = -9;
 /// The most significant digits of a quantity. Go has no bound.
 const DIGITS_MAX: usize = 10_000;
 
-/// Numbers of up to this many digits take Go's fast path, which may keep the text as it was.
+/// Numbers of up to this many digits take Go's fast path, which may retain the original text.
 const FAST_DIGITS: i32 = 18;
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
@@ -22,7 +22,7 @@ struct Parts<'a> {
     negative: bool,
     whole: &'a str,
     fraction: &'a str,
-    /// Whether any digit was written at all.
+    /// Whether there is any digit.
     has_digits: bool,
     suffix: &'a str,
 }
@@ -74,11 +74,11 @@ fn interpret(suffix: &str) -> Option<(i32, Format)> {
         return Some((*exponent, Format::BinarySI));
     }
     let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    // Go cuts the exponent to 32 bits.
+    // Go truncates the exponent to 32 bits.
     Some((exponent as i32, Format::DecimalExponent))
 }
 
-/// Numbers that surely fit 64 bits; `None` sends the others to `slow`.
+/// Parses numbers that certainly fit 64 bits; `None` for the others, which `slow` parses.
 fn fast(
     text: &str,
     parts: &Parts<'_>,
@@ -163,7 +163,7 @@ pub(super) fn write(quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Res
             decimal.exponent()
         }
     };
-    // Zeros are written rather than multiplied with, for which there may be no room.
+    // Zeros are appended instead of multiplying, which could overflow.
     while exponent % 3 != 0 {
         f.write_str("0")?;
         exponent = exponent.saturating_sub(1);
@@ -171,7 +171,7 @@ pub(super) fn write(quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Res
     if quantity.format == Format::DecimalExponent {
         return if exponent == 0 { Ok(()) } else { write!(f, "e{exponent}") };
     }
-    // Beyond the table Go writes no suffix at all; stored texts must read the same here.
+    // Beyond its table Go writes no suffix at all. Texts that kube-apiserver stored must mean the same here.
     f.write_str(DECIMAL.iter().find(|(_, e)| i64::from(*e) == exponent).map_or("", |(s, _)| s))
 }
 
@@ -184,7 +184,7 @@ fn reduced(mut value: i64, mut exponent: i64) -> (i64, i64) {
     (value, exponent)
 }
 
-/// Small numbers and those with a fraction are written in decimal.
+/// Whether a binary suffix is used: small numbers and those with a fraction are written in decimal.
 fn is_written_binary(quantity: &Quantity) -> bool {
     let is_small = quantity.cmp_i64(-1024).is_gt() && quantity.cmp_i64(1024).is_lt();
     !is_small && quantity.amount.rounded_up(0).1

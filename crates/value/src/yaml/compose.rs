@@ -1,4 +1,4 @@
-//! From events to nodes: every alias knows its anchor.
+//! From events to nodes; aliases are resolved to their anchors.
 
 use super::parse::{Event, Parser};
 use super::source::Mark;
@@ -17,7 +17,7 @@ pub(super) struct Node {
 pub(super) enum Kind {
     Scalar(Scalar),
     Sequence(Vec<usize>),
-    /// Keys and values by turns.
+    /// Keys and values alternate.
     Mapping(Vec<usize>),
     Alias {
         name: String,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 pub(super) struct Scalar {
     pub(super) tag: Option<String>,
     pub(super) text: String,
-    /// Whether the text decides the type: it is plain, or tagged `!`.
+    /// Whether the text determines the type: the scalar is plain, or tagged `!`.
     pub(super) implicit: bool,
 }
 
@@ -122,7 +122,7 @@ impl Composer {
 
     fn open(&mut self, place: Place, anchor: Option<String>, kind: Kind) -> Result<(), ParseError> {
         if self.open.len() >= DEPTH_MAX {
-            // go-yaml leaves the first line out.
+            // go-yaml does not print line 1.
             let prefix = if place.line == 1 { String::new() } else { format!("line {}: ", place.line) };
             return Err(failure(format!("{prefix}exceeded max depth of {DEPTH_MAX}")));
         }

@@ -1,4 +1,5 @@
-//! What YAML can say and JSON cannot: keys that are no text, big integers, infinities; and how all that becomes JSON.
+//! Converts YAML values to JSON: rejects or rewrites what JSON cannot express (keys that are not strings, big integers,
+//! infinities).
 
 use super::ParseError;
 use crate::quote::{format_g, go_general, go_quoted};
@@ -17,7 +18,7 @@ pub(super) enum Tree {
     Mapping(Vec<(Key, Tree)>),
 }
 
-/// A key as go-yaml decodes it. Floats are kept as bits, to be comparable.
+/// A key as go-yaml decodes it. Floats are held as bits, so that they can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     Null,
@@ -29,7 +30,7 @@ pub(super) enum Key {
 }
 
 impl Tree {
-    /// This as a key, or this again if it cannot be one.
+    /// Converts to a key; returns the tree if it cannot be one.
     pub(super) fn into_key(self) -> Result<Key, Tree> {
         Ok(match self {
             Tree::Null => Key::Null,
@@ -42,7 +43,7 @@ impl Tree {
         })
     }
 
-    /// This as Go's `%#v` shows it.
+    /// The value as Go's `%#v` prints it.
     pub(super) fn go_syntax(&self) -> String {
         match self {
             Tree::Null => "interface {}(nil)".into(),
@@ -71,7 +72,7 @@ impl Tree {
 }
 
 impl Key {
-    /// This as Go's `%#v` shows it.
+    /// The key as Go's `%#v` prints it.
     pub(super) fn go_syntax(&self) -> String {
         match self {
             Key::Null => "<nil>".into(),
@@ -84,7 +85,7 @@ impl Key {
     }
 }
 
-/// The tree that is left after YAML was written as JSON and that was read again.
+/// Returns the tree after a round trip through JSON, which kube-apiserver makes.
 pub(super) fn to_value(tree: Tree) -> Result<Value, ParseError> {
     Ok(match tree {
         Tree::Null => Value::Null,
@@ -107,7 +108,7 @@ pub(super) fn to_value(tree: Tree) -> Result<Value, ParseError> {
     })
 }
 
-/// A float whose JSON form has neither point nor exponent comes back as an integer.
+/// A float whose JSON form has neither point nor exponent becomes an integer.
 fn number(float: f64) -> Result<Value, ParseError> {
     if !float.is_finite() {
         return Err(ParseError::new(format!("json: unsupported value: {}", go_general(float)), 0));
@@ -127,7 +128,7 @@ fn key_text(key: &Key) -> Option<Str> {
             float if float.is_nan() => ".nan".into(),
             f64::INFINITY => ".inf".into(),
             f64::NEG_INFINITY => "-.inf".into(),
-            // Written with the precision of 32 bits, whatever its own.
+            // Go formats it with 32-bit precision.
             float => match float as f32 {
                 f32::INFINITY => ".inf".into(),
                 f32::NEG_INFINITY => "-.inf".into(),

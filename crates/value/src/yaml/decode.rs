@@ -1,4 +1,4 @@
-//! From nodes to values: aliases, merge keys, tags, and the keys that are repeated.
+//! From nodes to values: expands aliases and merge keys, applies tags, detects repeated keys.
 
 use super::compose::{Document, Kind, Node, Scalar as ScalarNode};
 use super::convert::{Key, Tree};
@@ -7,11 +7,11 @@ use super::{ParseError, failure, too_deep};
 use crate::base64;
 use std::collections::{HashMap, HashSet};
 
-/// How many bytes the expansions of all aliases of a document may have together, as JSON. go-yaml counts only their
-/// nodes, and so lets a megabyte of aliases of one long text become gigabytes.
+/// The limit of the bytes of all alias expansions of a document, as JSON. go-yaml counts only nodes, so a megabyte with
+/// many aliases of one long text could become gigabytes.
 const ALIAS_BYTES_MAX: usize = 8 << 20;
 
-/// The value of the document, and the complaints of strict reading.
+/// Returns the value of the document and the errors of strict decoding.
 pub(super) fn decode(document: &Document, depth_max: usize) -> Result<(Tree, Vec<String>), ParseError> {
     let mut decoder = Decoder {
         document,
@@ -34,7 +34,7 @@ struct Decoder<'a> {
     repeated: Vec<String>,
     steps: u32,
     alias_steps: u32,
-    /// How many bytes were copied on behalf of aliases.
+    /// The bytes copied for aliases.
     alias_bytes: usize,
 }
 
@@ -106,7 +106,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Takes over the members of what is the value of a `<<` key. Earlier maps of a list go before later ones.
+    /// Adds the members of the value of a `<<` key. Earlier maps of a list take precedence over later ones.
     fn merge(&mut self, position: usize, members: &mut Members, depth: usize) -> Result<(), ParseError> {
         let document = self.document;
         match document.nodes.get(position) {
@@ -153,7 +153,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Charges the text of a scalar, with its quotes and comma, if an alias makes another copy of it.
+    /// Charges the text of a scalar, with its quotes and comma, if it is copied for an alias.
     fn charge_alias_bytes(&mut self, text_bytes: usize) -> Result<(), ParseError> {
         if self.expanding.is_empty() {
             return Ok(());
@@ -165,7 +165,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Counts one decoded node; too many of them by way of aliases, or too deep, is an error.
+    /// Counts one decoded node. Returns an error if too many nodes come from aliases, or at too great a depth.
     fn count_step(&mut self, depth: usize) -> Result<(), ParseError> {
         self.steps = self.steps.saturating_add(1);
         self.alias_steps = self.alias_steps.saturating_add(u32::from(!self.expanding.is_empty()));
@@ -173,7 +173,7 @@ impl Decoder<'_> {
         if self.alias_steps > 100 && self.steps > 1000 && share > alias_share_max(self.steps) {
             return Err(excessive_aliasing());
         }
-        // A key or an item that is no collection sits one below the innermost.
+        // A scalar is one level below its collection.
         if depth > self.depth_max {
             return Err(too_deep(self.depth_max));
         }
@@ -181,8 +181,8 @@ impl Decoder<'_> {
     }
 }
 
-/// How large a share of the decoded nodes may come from aliases: nearly all in small documents, a tenth in huge
-/// ones, and so always about 400,000 at most.
+/// The share of decoded nodes that may come from aliases: nearly all in small documents, a tenth in huge ones, so that
+/// there are never more than about 400,000.
 fn alias_share_max(steps: u32) -> f64 {
     const LOW: u32 = 400_000;
     const HIGH: u32 = 4_000_000;
@@ -225,7 +225,7 @@ fn of_scalar(scalar: Scalar, node: &ScalarNode) -> Tree {
     }
 }
 
-/// A scalar whose tag says what it must be.
+/// Converts a scalar with an explicit tag.
 fn typed_scalar(wanted: &str, node: &ScalarNode) -> Result<Tree, ParseError> {
     let resolved = scalar::resolve(&node.text);
     let found = match &resolved {
@@ -247,7 +247,7 @@ fn decode_binary(text: &str) -> Result<Tree, ParseError> {
     let Ok(bytes) = base64::decode(text) else {
         return Err(failure("!!binary value contains invalid base64 data"));
     };
-    // On its way through JSON every byte that is no UTF-8 becomes a replacement character.
+    // kube-apiserver converts the text to JSON, where every byte that is not UTF-8 becomes a replacement character.
     let mut out = String::new();
     for chunk in bytes.utf8_chunks() {
         out.push_str(chunk.valid());

@@ -6,7 +6,7 @@ const WIDTH: usize = 80;
 /// Each level of nesting is indented by this much.
 const INDENT: i32 = 2;
 
-/// How a scalar is written.
+/// The style in which a scalar is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -15,17 +15,17 @@ pub(super) enum Style {
     Literal,
 }
 
-/// What a text allows.
+/// The properties of a text that decide which styles can represent it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Analysis {
-    /// Has a line break.
+    /// Whether it has a line break.
     pub(super) multiline: bool,
     plain_allowed: bool,
     single_quoted_allowed: bool,
     literal_allowed: bool,
 }
 
-/// Finds out which styles can carry `text`.
+/// Determines which styles can represent `text`.
 pub(super) fn analyze(text: &str) -> Analysis {
     if text.is_empty() {
         let quoted = Analysis {
@@ -68,7 +68,7 @@ pub(super) fn analyze(text: &str) -> Analysis {
     }
 }
 
-/// The style nearest to `wanted` that can carry the text in this place.
+/// The style nearest to `wanted` that can represent the text in this place.
 pub(super) fn choose(wanted: Style, analysis: Analysis, text: &str, simple_key: bool) -> Style {
     let mut style = wanted;
     if simple_key && analysis.multiline {
@@ -93,20 +93,20 @@ fn is_blank_or_break(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\0') || is_break(c)
 }
 
-/// Beyond the basic plane nothing counts as printable.
+/// go-yaml treats no character beyond the basic plane as printable.
 fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
-/// The output and where in its line it stands.
+/// The output and the state of its current line.
 pub(super) struct Emitter<'a> {
     out: &'a mut Vec<u8>,
     column: usize,
-    /// Of the innermost open collection; -1 outside of all.
+    /// The indentation of the innermost open collection; -1 outside of all.
     pub(super) indent: i32,
-    /// Whether a blank or a line start was written last.
+    /// Whether the last character written was a blank or a line start.
     whitespace: bool,
-    /// Whether only indentation and `-`, `?`, `:` indicators stand in this line.
+    /// Whether the line has only indentation and the indicators `-`, `?`, `:` so far.
     pub(super) indention: bool,
 }
 
@@ -143,8 +143,8 @@ impl<'a> Emitter<'a> {
         self.indention = true;
     }
 
-    /// Writes punctuation. `spaced` asks for a blank before it; `keeps_indention` says that what follows may
-    /// still stand as if at the start of the line.
+    /// Writes punctuation, after a blank if `spaced`. `keeps_indention` means that a nested collection may continue on
+    /// this line.
     pub(super) fn write_indicator(&mut self, indicator: &str, spaced: bool, keeps_indention: bool) {
         if spaced && !self.whitespace {
             self.put(' ');
@@ -154,7 +154,7 @@ impl<'a> Emitter<'a> {
         self.indention &= keeps_indention;
     }
 
-    /// Writes a scalar in a style that can carry it.
+    /// Writes a scalar in a style that can represent it.
     pub(super) fn write_scalar(&mut self, text: &str, style: Style, simple_key: bool) {
         let outer = self.indent;
         self.indent = self.deeper(INDENT);
@@ -201,7 +201,7 @@ impl<'a> Emitter<'a> {
                 }
                 spaces = true;
             } else if is_break(c) {
-                // One line feed alone would be folded into a blank.
+                // A single line feed would be folded into a blank.
                 if !breaks && c == '\n' {
                     self.put_break('\n');
                 }

@@ -1,13 +1,13 @@
-//! JSON on one line, sent as YAML. Clients that apply do that, and JSON is read twenty times faster.
+//! A fast path for JSON on one line that is sent as YAML, which clients that apply do: the JSON parser is twenty times
+//! faster.
 
 use crate::{Value, json};
 
-/// Keys longer than this are left to the YAML scanner, which refuses keys without a colon in 1024 characters.
+/// Longer keys are left to the YAML scanner, which rejects keys without a colon within 1024 characters.
 const KEY_BYTES_MAX: usize = 1000;
 
-/// The value of `bytes`, if they are such JSON that YAML reads it the same way. Left out is what YAML reads
-/// differently: escapes of slashes and code points, characters beyond ASCII (some break lines), repeated keys, and
-/// numbers that are no integers.
+/// The value of `bytes`, if they are JSON that YAML reads in the same way. Excluded are escapes of slashes and code
+/// points, characters beyond ASCII (some break lines), repeated keys, and numbers that are not integers.
 pub(super) fn parse(bytes: &[u8]) -> Option<Value> {
     let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let plain = line.first() == Some(&b'{')

@@ -1,10 +1,10 @@
-//! From tokens to events: go-yaml's grammar, as a machine with a stack.
+//! From tokens to events: go-yaml's grammar, as a state machine with a stack.
 
 use super::ParseError;
 use super::scan::{Scanner, Token};
 use super::source::Mark;
 
-/// What the parser tells.
+/// The events of the parser.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The end of the stream where a document could have begun.
@@ -23,14 +23,14 @@ pub(super) enum Event {
     MappingEnd,
 }
 
-/// What may stand before a node.
+/// The properties before a node: anchor and tag.
 #[derive(Debug, Default)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
     pub(super) tag: Option<String>,
 }
 
-/// What is due next.
+/// The state of the machine: what it expects next.
 #[derive(Clone, Copy, Debug)]
 enum State {
     DocumentStart,
@@ -105,13 +105,13 @@ impl<'a> Parser<'a> {
         self.state = self.states.pop().unwrap_or(State::DocumentEnd);
     }
 
-    /// An empty scalar, and what is due after it.
+    /// Returns an empty scalar and sets the next state.
     fn empty(&mut self, then: State, mark: Mark) -> Parsed {
         self.state = then;
         Ok((Event::Scalar { properties: Properties::default(), text: String::new(), implicit: true }, mark))
     }
 
-    /// The error that the collection which began last does not go on with `token`.
+    /// The error that `token` cannot follow in the innermost collection.
     fn unexpected(&mut self, problem: &str, mark: Mark) -> ParseError {
         let context = self.marks.pop();
         self.scanner.source.parser_error(problem, mark, context)
@@ -383,7 +383,7 @@ impl<'a> Parser<'a> {
         self.close(Event::SequenceEnd)
     }
 
-    /// Takes the comma that is due before every entry but the first.
+    /// Takes the comma that is required before every entry but the first.
     fn flow_separator(&mut self, first: bool, problem: &str) -> Result<(), ParseError> {
         if first {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Where the values of a document stand: the line and column of a field, found by its path.
+//! Positions in a document: the line and column of a field, found by its path.
 
 use super::ParseError;
 use super::compose::{Document, Kind, Node, compose};
@@ -15,20 +15,20 @@ pub struct Position {
     pub column: usize,
 }
 
-/// The places of all values of one document.
+/// The positions of all values of one document.
 pub struct Positions {
     document: Option<Document>,
 }
 
 impl Positions {
-    /// Reads the first document of the input, which may be YAML or JSON.
+    /// Parses the first document of the input, which may be YAML or JSON.
     pub fn of(bytes: &[u8]) -> Result<Positions, ParseError> {
         Ok(Positions { document: compose(bytes)? })
     }
 
-    /// The place of the value at `path`, written as Kubernetes writes it (`spec.containers[0].image`,
-    /// `metadata.labels[app.kubernetes.io/name]`). A member stands where its key does. A value that is not there stands
-    /// where the nearest one around it does.
+    /// The position of the value at `path`, in Kubernetes' notation (`spec.containers[0].image`,
+    /// `metadata.labels[app.kubernetes.io/name]`). For a member it is the position of the key. For a missing value it is
+    /// the position of its nearest ancestor.
     pub fn find(&self, path: &str) -> Position {
         let Some(document) = &self.document else { return Position { line: 1, column: 1 } };
         let mut rest = path.trim_start_matches('.');
@@ -50,7 +50,7 @@ impl Document {
         })
     }
 
-    /// Goes down one level: the node to point at, the value, and what is left of the path.
+    /// Descends one level: returns the node to report, the value, and the rest of the path.
     fn step<'p>(&self, at: usize, path: &'p str, merges: usize) -> Option<(usize, usize, &'p str)> {
         match &self.nodes.get(at)?.kind {
             Kind::Scalar(_) => None,
@@ -64,7 +64,8 @@ impl Document {
         }
     }
 
-    /// Of keys that are a prefix of the path the longest is meant; of equal keys the last, which is the one that counts.
+    /// Finds the member that the path begins with: the longest key that is a prefix; of equal keys the last, which is the
+    /// effective one.
     fn member<'p>(&self, members: &[usize], path: &'p str, merges: usize) -> Option<(usize, usize, &'p str)> {
         let mut found: Option<(usize, (usize, usize, &'p str))> = None;
         let mut merged = None;
@@ -87,7 +88,7 @@ impl Document {
     }
 }
 
-/// What is left of a path that begins with this key, as `key` or as `[key]`.
+/// The rest of a path that begins with this key, as `key` or as `[key]`.
 fn after_key<'p>(path: &'p str, key: &str) -> Option<&'p str> {
     if key.is_empty() {
         return None;
@@ -139,7 +140,7 @@ spec:
             ("spec.list[1][0]", 12, 7),
             ("spec.again", 14, 3),
             ("spec.flow.deep[1].x", 15, 21),
-            // What is missing stands where its parent does.
+            // A missing value has the position of its parent.
             ("spec.list[7].name", 9, 3),
             ("spec.nope.deeper", 7, 1),
             ("nope", 2, 1),

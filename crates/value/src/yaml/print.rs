@@ -16,7 +16,7 @@ pub fn print(value: &Value, out: &mut Vec<u8>) {
     begin(value, Place::Other, &mut emitter, &mut open);
     while let Some(container) = open.last_mut() {
         let (value, place) = match &mut container.rest {
-            Rest::Items(items) => match items.next() {
+            Remaining::Items(items) => match items.next() {
                 Some(item) => {
                     emitter.write_indent();
                     emitter.write_indicator("-", true, true);
@@ -28,7 +28,7 @@ pub fn print(value: &Value, out: &mut Vec<u8>) {
                     continue;
                 }
             },
-            Rest::Members(members) => match members.next() {
+            Remaining::Members(members) => match members.next() {
                 Some((key, value)) => {
                     emitter.write_indent();
                     write_key(key, &mut emitter);
@@ -46,13 +46,13 @@ pub fn print(value: &Value, out: &mut Vec<u8>) {
     emitter.write_indent();
 }
 
-/// A collection of which not all is written yet.
+/// A collection that is not completely written.
 struct Open<'a> {
-    rest: Rest<'a>,
+    rest: Remaining<'a>,
     outer_indent: i32,
 }
 
-enum Rest<'a> {
+enum Remaining<'a> {
     Items(std::slice::Iter<'a, Value>),
     Members(std::vec::IntoIter<(&'a Str, &'a Value)>),
 }
@@ -63,7 +63,7 @@ enum Place {
     Other,
 }
 
-/// Writes a scalar or an empty collection whole; any other collection is only opened.
+/// Writes a scalar or an empty collection; of any other collection only the beginning.
 fn begin<'a>(value: &'a Value, place: Place, emitter: &mut Emitter<'_>, open: &mut Vec<Open<'a>>) {
     let outer_indent = emitter.indent;
     match value {
@@ -83,7 +83,7 @@ fn begin<'a>(value: &'a Value, place: Place, emitter: &mut Emitter<'_>, open: &m
             if place != Place::MapValue || emitter.indention {
                 emitter.indent = emitter.deeper(0);
             }
-            open.push(Open { rest: Rest::Items(items.iter()), outer_indent });
+            open.push(Open { rest: Remaining::Items(items.iter()), outer_indent });
         }
         Value::Object(map) if map.is_empty() => {
             emitter.write_indicator("{", true, false);
@@ -92,7 +92,7 @@ fn begin<'a>(value: &'a Value, place: Place, emitter: &mut Emitter<'_>, open: &m
         Value::Object(map) => {
             emitter.indent = emitter.deeper(0);
             let members = in_natural_order(map.iter().collect());
-            open.push(Open { rest: Rest::Members(members.into_iter()), outer_indent });
+            open.push(Open { rest: Remaining::Members(members.into_iter()), outer_indent });
         }
     }
 }
@@ -121,7 +121,7 @@ fn write_text(text: &str, emitter: &mut Emitter<'_>, simple_key: bool) {
     emitter.write_scalar(text, style, simple_key);
 }
 
-/// A float on its way through JSON: whole numbers that fit 64 bits arrive as integers.
+/// A float as it is after a round trip through JSON: whole numbers that fit 64 bits are integers.
 fn float_text(float: f64) -> String {
     if float.is_nan() {
         return ".nan".into();
@@ -138,7 +138,7 @@ fn float_text(float: f64) -> String {
     }
 }
 
-/// Sorts by keys as go-yaml does. Its order is not total for all keys, so this must not rely on one.
+/// Sorts by keys as go-yaml does. Its order is not total for all keys, so the sort must not require a total order.
 fn in_natural_order<'a>(mut members: Vec<(&'a Str, &'a Value)>) -> Vec<(&'a Str, &'a Value)> {
     for end in 1..members.len() {
         let (sorted, rest) = members.split_at(end);
@@ -151,7 +151,7 @@ fn in_natural_order<'a>(mut members: Vec<(&'a Str, &'a Value)>) -> Vec<(&'a Str,
     members
 }
 
-/// Letters come after everything else; runs of digits count as numbers.
+/// go-yaml's order of keys: letters come after everything else; runs of digits compare as numbers.
 fn natural(a: &str, b: &str) -> Ordering {
     let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     let common = (0..=common).rev().find(|&at| a.is_char_boundary(at) && b.is_char_boundary(at)).unwrap_or(0);

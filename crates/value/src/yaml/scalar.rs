@@ -1,20 +1,20 @@
-//! What a plain scalar means: go-yaml's reading of YAML 1.1, with its exceptions.
+//! The types of plain scalars: go-yaml's reading of YAML 1.1, with its exceptions.
 
-/// A scalar after its text was looked at.
+/// A scalar with its resolved type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Null,
     Bool(bool),
     Int(i64),
-    /// Only what does not fit an `i64`.
+    /// An integer that does not fit an `i64`.
     Uint(u64),
     Float(f64),
-    /// Read as text, but must be quoted when written as text.
+    /// A text when read; it must be quoted when written as text.
     Timestamp,
     Text,
 }
 
-/// The meaning of `text`.
+/// Resolves the type and value of `text`.
 pub(super) fn resolve(text: &str) -> Scalar {
     match text.as_bytes().first() {
         None => Scalar::Null,
@@ -109,7 +109,7 @@ fn all_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether YAML 1.1 would read this as a number to base 60. go-yaml does not, but quotes such text for others.
+/// Whether YAML 1.1 would read this as a base-60 number. go-yaml does not, but quotes such text for other parsers.
 pub(super) fn is_base60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (groups, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
@@ -155,7 +155,7 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
-/// The rest of a timestamp.
+/// The unparsed rest of a timestamp.
 struct Digits<'a>(&'a [u8]);
 
 impl Digits<'_> {

@@ -1,4 +1,4 @@
-//! From characters to tokens: indentation becomes brackets, and keys are recognised when their colon comes.
+//! From characters to tokens: indentation becomes block tokens, and keys are recognised when their colon follows.
 
 mod name;
 mod scalar;
@@ -8,10 +8,10 @@ use super::source::Source;
 use super::{DEPTH_MAX, ParseError};
 use std::collections::{HashMap, VecDeque};
 
-/// A key without `?` must have its colon within so many characters.
+/// A key without `?` must have its colon within this many characters.
 const SIMPLE_KEY_CHARS_MAX: usize = 1024;
 
-/// What a token is.
+/// The types of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     StreamEnd,
@@ -36,7 +36,7 @@ pub(super) enum Token {
     Scalar { text: String, plain: bool },
 }
 
-/// A token and where it is.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Located {
     pub(super) token: Token,
@@ -44,11 +44,11 @@ pub(super) struct Located {
     pub(super) end: Mark,
 }
 
-/// A place at which a key may have begun.
+/// A position at which a key may have begun.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
-    /// Nothing else can be here.
+    /// Whether only a key can be here.
     required: bool,
     token_number: usize,
     mark: Mark,
@@ -65,9 +65,9 @@ pub(super) struct Scanner<'a> {
     indent: isize,
     indents: Vec<isize>,
     simple_key_allowed: bool,
-    /// One for each flow level.
+    /// The possible key of each flow level.
     simple_keys: Vec<SimpleKey>,
-    /// From the number of a token to the level whose key would begin with it.
+    /// Maps the number of a token to the level whose key would begin with it.
     key_levels: HashMap<usize, usize>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next token, without taking it. After the end there is the end again.
+    /// The next token, without taking it. After the end of the stream it is the end again.
     pub(super) fn peek(&mut self) -> Scanned<&Located> {
         while !self.ready {
             if self.needs_more()? {
@@ -133,7 +133,7 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(Located { token, start, end: self.source.mark });
     }
 
-    /// Reads one token, and with it those that indentation implies.
+    /// Reads one token and the tokens that its indentation implies.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token()?;
         self.unroll_indent(self.source.mark.column as isize);
@@ -209,7 +209,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether the key that may have begun at this level may still be one.
+    /// Whether the possible key of this level can still become one.
     fn key_is_valid(&mut self, level: usize) -> Scanned<bool> {
         let mark = self.source.mark;
         let Some(key) = self.simple_keys.get_mut(level).filter(|key| key.possible) else { return Ok(false) };
@@ -240,7 +240,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Gives up the key that may have begun at this level.
+    /// Discards the possible key of this level.
     fn remove_simple_key(&mut self) -> Scanned<()> {
         if let Some(key) = self.simple_keys.last_mut().filter(|key| key.possible) {
             if key.required {
@@ -252,8 +252,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Opens a block collection if this column is deeper than the current one. `token_number` says before which
-    /// token, if not at the end of the queue.
+    /// Opens a block collection if this column is deeper than the current one. Its token is inserted before
+    /// `token_number`, or at the end of the queue.
     fn roll_indent(
         &mut self,
         column: usize,
@@ -341,7 +341,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// An indicator before which no key can have begun.
+    /// Reads an indicator before which no key can have begun.
     fn fetch_indicator(&mut self, token: Token, simple_key_allowed: bool) -> Scanned<()> {
         self.remove_simple_key()?;
         self.simple_key_allowed = simple_key_allowed;

@@ -1,8 +1,8 @@
-//! The characters of a YAML stream, where reading stands, and what is wrong with its bytes.
+//! The characters of a YAML stream, with the reading position and errors of the encoding.
 
 use super::ParseError;
 
-/// go-yaml decodes its input in blocks of this size: bad bytes are found when their block is needed, not before.
+/// go-yaml decodes its input in blocks of this size: it reports invalid bytes only when it reads their block.
 const BLOCK_BYTES: usize = 512;
 
 /// How far ahead of the current character the scanner looks.
@@ -24,7 +24,7 @@ pub(super) struct Source<'a> {
     text: &'a str,
     at: usize,
     pub(super) mark: Mark,
-    /// What is wrong with the bytes after `text`, if there are more.
+    /// The error of the bytes after `text`, if there are more.
     fault: Option<&'static str>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Source<'a> {
         Source { text, at: 0, mark: Mark::default(), fault }
     }
 
-    /// The next character; nothing at the end.
+    /// The next character; `None` at the end.
     pub(super) fn peek(&self) -> Option<char> {
         self.text.get(self.at..)?.chars().next()
     }
@@ -108,7 +108,7 @@ impl<'a> Source<'a> {
         rest.is_some_and(|rest| rest.chars().next().is_none_or(|c| is_blank(c) || is_break(c)))
     }
 
-    /// Passes over one character, which is no break.
+    /// Skips one character, which must not be a break.
     pub(super) fn skip(&mut self) {
         if let Some(c) = self.peek() {
             self.at = self.at.saturating_add(c.len_utf8());
@@ -123,14 +123,14 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Takes the characters for which `keep` says so.
+    /// Takes characters while `keep` returns true.
     pub(super) fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let start = self.at;
         self.skip_while(keep);
         self.text.get(start..self.at).unwrap_or("")
     }
 
-    /// Passes over blanks and a comment, up to the end of the line.
+    /// Skips blanks and a comment, up to the end of the line.
     pub(super) fn skip_blanks_and_comment(&mut self) {
         self.skip_while(is_blank);
         if self.peek() == Some('#') {
@@ -138,7 +138,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Takes a line break, if one is next, as it is kept in text: all are line feeds but the two of Unicode.
+    /// Takes a line break, if one is next. Returns it as it appears in text: a line feed, except for the two line
+    /// separators of Unicode.
     pub(super) fn take_line(&mut self) -> Option<char> {
         let c = self.peek().filter(|&c| is_break(c))?;
         let length = if self.starts_with("\r\n") { 2 } else { c.len_utf8() };
@@ -149,7 +150,7 @@ impl<'a> Source<'a> {
         Some(if matches!(c, '\u{2028}' | '\u{2029}') { c } else { '\n' })
     }
 
-    /// Fails if bad bytes are so near that they have been met.
+    /// Fails if go-yaml would have read invalid bytes by now.
     pub(super) fn check(&self) -> Result<(), ParseError> {
         match self.fault {
             Some(fault) if self.at.saturating_add(LOOKAHEAD_BYTES) > self.text.len() => {
@@ -171,14 +172,14 @@ impl<'a> Source<'a> {
         self.error_at(line, problem)
     }
 
-    /// go-yaml leaves out line 0.
+    /// go-yaml does not print line 0.
     fn error_at(&self, line: usize, problem: &str) -> ParseError {
         let place = if line == 0 { String::new() } else { format!("line {line}: ") };
         ParseError::new(format!("yaml: {place}{problem}"), self.at)
     }
 }
 
-/// What is wrong with bytes that do not begin as UTF-8.
+/// go-yaml's error for bytes that are not UTF-8.
 fn utf8_fault(wrong: &[u8]) -> &'static str {
     let width = match wrong.first() {
         Some(0xc0..=0xdf) => 2,

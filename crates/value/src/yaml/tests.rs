@@ -1,4 +1,4 @@
-//! Tables of what `sigs.k8s.io/yaml` does.
+//! Tables of the results of `sigs.k8s.io/yaml`.
 
 use super::*;
 use crate::json;
@@ -82,7 +82,7 @@ fn go_yaml_has_its_own_ways() {
             parse(input.as_bytes()).map(|parsed| as_json(&parsed.value)).map_err(|error| error.to_string());
         assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{input}");
     }
-    // A syntax error far before a bad byte is told first.
+    // A syntax error far before an invalid byte is reported first.
     let far = format!("a: b: c\n{}\u{1}", "x".repeat(1000));
     assert_eq!(
         parse(far.as_bytes()).unwrap_err().to_string(),
@@ -182,7 +182,7 @@ fn aliases_and_nesting_are_limited() {
             parse(nested(depth).as_bytes()).unwrap_err().to_string().ends_with("exceeded max depth of 10000")
         );
     }
-    // Each line is as deep as allowed, and they hang on each other.
+    // Each line has the allowed depth and refers to the line before.
     let mut chain = String::from("a0: &a0 x\n");
     for level in 1..20 {
         let (open, close) = ("[".repeat(999), "]".repeat(999));
@@ -201,7 +201,7 @@ fn what_aliases_expand_to_is_limited_by_bytes() {
     let refused = |document: String| parse(document.as_bytes()).unwrap_err().to_string();
     // A megabyte and 20,000 aliases would be 20 GB.
     assert_eq!(refused(bomb(1 << 20, 20_000, "- *a\n")), "yaml: document contains excessive aliasing");
-    // Few aliases are enough if the text is long, and keys count like values.
+    // Few aliases suffice if the text is long, and keys count like values.
     assert_eq!(refused(bomb(1 << 20, 9, "- *a\n")), "yaml: document contains excessive aliasing");
     assert_eq!(refused(bomb(1 << 20, 9, "- *a : 1\n")), "yaml: document contains excessive aliasing");
     let merged = format!("a: &a {{{}: 1}}\nb:\n{}", "k".repeat(1000), "- <<: *a\n".repeat(10_000));

@@ -19,7 +19,7 @@ pub const PATH_CHECK: &str = "kubernetes.authorization.PathCheck";
 pub const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
 /// The name of the type of `authorizer.group('apps').resource('deployments')` and of `authorizer.requestResource`.
 pub const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
-/// The name of the type of what `check` gives.
+/// The name of the type of the result of `check`.
 pub const DECISION: &str = "kubernetes.authorization.Decision";
 
 /// Answers the authorization checks of expressions.
@@ -28,21 +28,21 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
     fn authorize(&self, question: &Question<'_>) -> Decision;
 }
 
-/// What an expression asks for.
+/// The authorization check of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question<'q> {
-    /// Who wants it.
+    /// The user or service account.
     pub subject: &'q Subject,
     /// The verb of the API or of HTTP.
     pub verb: &'q str,
-    /// To what.
+    /// The path or resource.
     pub target: Target<'q>,
 }
 
-/// Who is asked about.
+/// The subject of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Subject {
-    /// Who made the request.
+    /// The user of the request.
     #[default]
     Requester,
     /// A service account.
@@ -54,16 +54,16 @@ pub enum Subject {
     },
 }
 
-/// What is asked about.
+/// The target of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target<'q> {
-    /// A path that is no resource.
+    /// A path that is not a resource.
     Path(&'q str),
     /// A resource, of any version.
     Resource(&'q Resource),
 }
 
-/// A resource that is asked about; what is empty was not said.
+/// A resource; empty fields are unspecified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
     /// Its group.
@@ -76,20 +76,20 @@ pub struct Resource {
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// A selector of fields as written; one that does not parse counts as none.
+    /// A field selector; an invalid one counts as none.
     pub field_selector: String,
-    /// A selector of labels as written; one that does not parse counts as none.
+    /// A label selector; an invalid one counts as none.
     pub label_selector: String,
 }
 
-/// An answer.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Whether it is allowed.
     pub allowed: bool,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What went wrong while deciding.
+    /// The error of the authorizer, if any.
     pub error: Option<String>,
 }
 
@@ -103,7 +103,7 @@ pub fn request_resource(authorizer: Arc<dyn Authorizer>, resource: Resource) -> 
     Value::Opaque(Arc::new(Check { authorizer, subject: Subject::Requester, kind: Kind::Resource(resource) }))
 }
 
-/// A question in the making.
+/// A partially specified check.
 #[derive(Clone, Debug)]
 struct Check {
     authorizer: Arc<dyn Authorizer>,
@@ -130,7 +130,7 @@ impl Opaque for Check {
         Type::Object(name.into())
     }
 
-    /// kube-apiserver never finds two of them comparable.
+    /// In kube-apiserver, two of them can never be compared.
     fn equals(&self, _: &Value<'_>) -> Result<bool, EvalError> {
         Err(EvalError::NoSuchOverload)
     }
@@ -154,7 +154,7 @@ impl Opaque for Decision {
     }
 }
 
-/// Whom and what to ask about, `check`, and what the answer tells.
+/// The functions that specify a check, `check`, and the accessors of its result.
 pub fn library() -> Library {
     let of = |name: &str| Type::Object(name.into());
     let takes_text = |name, id, from: &str, to: &str, run: Run| {
@@ -238,7 +238,7 @@ pub fn selectors() -> Library {
     }
 }
 
-/// The question with one thing more said.
+/// The check with one more property.
 fn next<'a>(args: &[Value<'a>], say: fn(&Kind, &str) -> Result<Kind, EvalError>) -> Outcome<'a> {
     let check = opaque::<Check>(args, 0)?;
     let kind = say(&check.kind, text(args, 1)?)?;

@@ -1,4 +1,4 @@
-//! `cidr()` and the functions of networks.
+//! `cidr()` and the functions of CIDRs.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Opaque for Prefix {
     }
 }
 
-/// `cidr`, `isCIDR`, `string` of a network, what it contains and its parts.
+/// `cidr`, `isCIDR`, `string` of a CIDR, containment and accessors.
 pub fn library() -> Library {
     let (cidr, ip) = (Type::opaque(CIDR), Type::opaque(ip::IP));
     Library {
@@ -129,7 +129,7 @@ fn value<'a>(prefix: Prefix) -> Value<'a> {
     Value::Opaque(Arc::new(prefix))
 }
 
-/// The error text is doubled, as in kube-apiserver.
+/// Parses a CIDR. As in kube-apiserver, the text of the error is doubled.
 fn parsed(text: &str) -> Result<Prefix, EvalError> {
     parse(text).map_err(|error| {
         EvalError::Failed(format!("network address parse error during conversion from string: {error}"))

@@ -1,4 +1,4 @@
-//! Kubernetes' prices of calls: before they are made, from sizes, and after, from values.
+//! Kubernetes' costs of calls: estimated from sizes, and actual from values.
 //!
 //! The numbers are part of the API: they decide which rules a definition may have.
 
@@ -13,16 +13,16 @@ use crate::library::price::{Tracker, size_of};
 use crate::types::Type;
 use crate::value::{Map, Object, Value};
 
-/// An authorization check: dear enough that an expression can afford two.
+/// The cost of an authorization check: an expression can afford two.
 const CHECK: u64 = 350_000;
-/// The shortest requirement of a selector with values of its own has two characters.
+/// The shortest requirement of a selector has two characters.
 const REQUIREMENTS_PER_CHARACTER: f64 = 0.5;
-/// What the checker takes for the size of a format's name.
+/// The assumed size of a format's name in estimates.
 const FORMAT_SIZE_MAX: u64 = 64;
-/// What the checker takes for the size of a format's pattern.
+/// The assumed size of a format's pattern in estimates.
 const FORMAT_PATTERN_MAX: f64 = 128.0;
 
-/// Kubernetes' model, over another that knows sizes.
+/// Kubernetes' cost model, on top of a model of sizes.
 pub struct Kubernetes<S>(pub S);
 
 impl<S: CostModel> CostModel for Kubernetes<S> {
@@ -100,7 +100,7 @@ fn nominal() -> CallEstimate {
     CallEstimate::of(CostEstimate::fixed(1))
 }
 
-/// Builders and accessors, which cost 1 before and after.
+/// Builders and accessors, whose estimated and actual cost is 1.
 fn is_nominal(function: &str) -> bool {
     matches!(
         function,
@@ -117,7 +117,7 @@ fn is_nominal(function: &str) -> bool {
     )
 }
 
-/// A selector is read, and becomes a list of requirements.
+/// The cost of parsing a selector and of its list of requirements.
 fn selector_cost(length: SizeEstimate) -> CostEstimate {
     let parsed = length.times_factor(STRING_TRAVERSAL_FACTOR);
     let requirements =
@@ -125,7 +125,7 @@ fn selector_cost(length: SizeEstimate) -> CostEstimate {
     CostEstimate::fixed(LIST_CREATE).plus(parsed).plus(requirements)
 }
 
-/// Going through a list, and through the text within, or through a text.
+/// The cost of traversing a list including its strings, or a string.
 fn traversal(sizes: &dyn CostModel, target: &Node<'_>) -> CallEstimate {
     let size = size_of(sizes, target);
     let Some(element) = element_of(target) else {
@@ -138,7 +138,7 @@ fn traversal(sizes: &dyn CostModel, target: &Node<'_>) -> CallEstimate {
     CallEstimate::of(size.times_cost(each))
 }
 
-/// An element of a list, as a node that a model can find the size of.
+/// An element of a list, as a node whose size a model can find.
 fn element_of(list: &Node<'_>) -> Option<Node<'static>> {
     let of = match &list.of {
         Type::List(of) => Type::clone(of),
@@ -153,13 +153,12 @@ fn element_of(list: &Node<'_>) -> Option<Node<'static>> {
     Some(Node { path, of, expr: None, computed: None })
 }
 
-/// The result is longest where the shortest text is replaced by the longest as often as possible, and the other way
-/// around.
+/// The result is longest if the shortest text is replaced by the longest as often as possible, and vice versa.
 fn replace(sizes: &dyn CostModel, target: &Node<'_>, args: &[Node<'_>]) -> Option<CallEstimate> {
     let [old, new, ..] = args else { return None };
     let (size, old, new) = (size_of(sizes, target), size_of(sizes, old), size_of(sizes, new));
     let most = |length: u64, each: u64| (length as f64 / each as f64).ceil() as u64;
-    // How often, and what is kept beside.
+    // The number of replacements, and the size of the rest.
     let (max_times, max_kept) = if old.min == 0 {
         (size.max.saturating_add(1), size.max)
     } else if new.max <= old.min {
@@ -192,7 +191,7 @@ fn join(sizes: &dyn CostModel, target: &Node<'_>, args: &[Node<'_>]) -> CallEsti
     CallEstimate { cost: size.times_factor(STRING_TRAVERSAL_FACTOR), result: Some(size) }
 }
 
-/// The bytes of two addresses are compared; for a network also its mask, and a text is read first.
+/// Compares the bytes of two addresses; for a CIDR also its mask, and a string is parsed first.
 fn containment(sizes: &dyn CostModel, function: &str, overload: &str, other: &Node<'_>) -> CallEstimate {
     let address = SizeEstimate { min: 4, max: 16 };
     let mut cost = address.plus(address).times_factor(STRING_TRAVERSAL_FACTOR);
@@ -218,7 +217,7 @@ fn equality(of: &Type, right: &Node<'_>) -> Option<CallEstimate> {
             | authorizer::RESOURCE_CHECK
             | authorizer::DECISION => Some(nominal()),
             format::FORMAT => Some(text(FORMAT_SIZE_MAX)),
-            // Only the right side is looked at.
+            // Only the size of the right side matters.
             url::URL => Some(text(right.computed.map_or(1, |size| size.max))),
             _ => None,
         },
@@ -233,7 +232,7 @@ fn literal_int(node: &Node<'_>) -> Option<i64> {
     }
 }
 
-/// What prices a call after it was made; none for what is left to the language.
+/// The tracker of a call; `None` for functions of the language itself.
 pub fn tracker(function: &str, overload: &str) -> Option<Tracker> {
     let tracker: Tracker = match (function, overload) {
         ("check", _) => |_, _| Some(CHECK),
@@ -283,23 +282,23 @@ pub fn tracker(function: &str, overload: &str) -> Option<Tracker> {
     Some(tracker)
 }
 
-/// Reading `size` units some times over.
+/// The cost of traversing `size` units several times.
 fn read(size: u64, times: u64) -> u64 {
     (size as f64 * times as f64 * STRING_TRAVERSAL_FACTOR).ceil() as u64
 }
 
-/// Comparing two networks: their bytes, then the mask once more.
+/// The cost of comparing two CIDRs: their bytes, then the mask.
 fn masked(size: u64) -> u64 {
     read(size, 2).saturating_add(read(size, 1)).saturating_add(1)
 }
 
-/// A pattern of `pattern` units against a text. The text counts one more, so that an empty one is not free.
+/// The cost of matching a pattern of `pattern` units. The text counts one more, so that an empty one is not free.
 fn matched(text: &Value<'_>, pattern: u64) -> u64 {
     let text = ((1.0 + text.size() as f64) * STRING_TRAVERSAL_FACTOR).ceil() as u64;
     text.saturating_mul((pattern as f64 * REGEX_LENGTH_FACTOR).ceil() as u64)
 }
 
-/// What going through a value as a tree costs: its text by the byte, everything else by the piece.
+/// The cost of traversing a value as a tree: strings by length, everything else by count.
 fn traversed(value: &Value<'_>) -> u64 {
     match value {
         Value::String(text) => (text.as_str().len() as f64 * STRING_TRAVERSAL_FACTOR) as u64,

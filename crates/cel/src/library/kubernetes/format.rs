@@ -1,4 +1,4 @@
-//! `format.dns1123Label().validate(text)` and its kin: named formats and what is wrong with a text.
+//! `format.dns1123Label().validate(text)` and similar: named formats and the errors of a text.
 
 pub(super) mod names;
 
@@ -17,11 +17,11 @@ pub const FORMAT: &str = "kubernetes.NamedFormat";
 /// A format as a value.
 #[derive(Debug)]
 pub(super) struct Format {
-    /// The function that gives it is called `format.` and this.
+    /// The function that returns it is `format.` followed by this.
     name: &'static str,
     function: &'static str,
     mistakes: fn(&str) -> Vec<String>,
-    /// The length of the pattern that it is priced as.
+    /// The length of its pattern, for costs.
     pub(super) pattern_size: u64,
     run: for<'a> fn(&[Value<'a>]) -> Outcome<'a>,
 }
@@ -55,7 +55,7 @@ static FORMATS: [Format; 13] = formats![
     (12, "datetime", names::datetime, 71),
 ];
 
-/// A format of the table as an opaque value: by its place, so that nothing is copied.
+/// A format of the table as an opaque value: an index, so that nothing is copied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named(usize);
 

@@ -1,4 +1,4 @@
-//! `ip()` and what can be asked of an address.
+//! `ip()` and the functions of addresses.
 
 pub(super) mod address;
 
@@ -93,7 +93,7 @@ pub(super) fn value<'a>(address: IpAddr) -> Value<'a> {
     Value::Opaque(Arc::new(Ip(address)))
 }
 
-/// An address that is neither of a zone nor one of IPv4 in the dress of IPv6.
+/// Parses an address without a zone that is not an IPv4-mapped IPv6 address.
 pub(super) fn parse(text: &str) -> Result<IpAddr, EvalError> {
     let quoted = || go_quoted(text);
     let (address, zone) = address::parse(text).map_err(|error| {
@@ -130,7 +130,7 @@ fn is_link_local_unicast(address: IpAddr) -> bool {
     }
 }
 
-/// Private addresses are global here, as in Go.
+/// As in Go, private addresses count as global unicast.
 fn is_global_unicast(address: IpAddr) -> bool {
     !(address.is_unspecified()
         || address.is_loopback()

@@ -1,4 +1,4 @@
-//! What mutating policies build: `JSONPatch{…}` and `Object{…}`, and `jsonpatch.escapeKey`.
+//! Types of mutating policies, `JSONPatch{…}` and `Object{…}`, and `jsonpatch.escapeKey`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub fn library() -> Library {
     }
 }
 
-/// An environment in which a mutation can be written.
+/// Adds the types of mutations to an environment.
 pub fn with_mutations(env: Env) -> Env {
     env.with_library(library()).with_types_of(&json_patch()).with_open_types(is_open)
 }
@@ -50,7 +50,7 @@ pub fn json_patch() -> Shape {
     Shape::of(ShapeKind::Object(Arc::new(ObjectShape { name: JSON_PATCH.into(), fields })))
 }
 
-/// kube-apiserver takes any field of a `JSONPatch`, too, but nothing can be assigned to those that it does not know.
+/// kube-apiserver accepts any field of a `JSONPatch`, but nothing can be assigned to unknown ones.
 fn is_open(name: &str) -> bool {
     name == JSON_PATCH || is_object_type(name)
 }
@@ -60,7 +60,7 @@ pub fn is_object_type(name: &str) -> bool {
     name.strip_prefix(OBJECT).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// What is wrong with the types within an apply configuration: each must be named by the way to it.
+/// The errors of type names in an apply configuration: each type must be named by its path.
 pub fn misnamed_types(value: &Value<'_>) -> Vec<String> {
     let mut mistakes = Vec::new();
     if let Value::Object(Object::Shared(name, _)) = value {

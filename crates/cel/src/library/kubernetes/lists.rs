@@ -1,4 +1,4 @@
-//! Lists: whether they are sorted, their sum, least and greatest, and where something stands.
+//! Lists: `isSorted`, sum, minimum and maximum, and the position of an element.
 
 use std::cmp::Ordering;
 
@@ -91,7 +91,7 @@ fn ordered() -> [Ordered; 8] {
     ]
 }
 
-/// A method of a list; it gives an element where nothing else is said.
+/// A method of a list; by default it returns an element.
 fn of_list(of: Type, id: &'static str, result: Option<Type>, run: Run) -> Overload {
     Overload::method(id, [Type::list(of.clone())], result.unwrap_or(of), run)
 }
@@ -129,7 +129,7 @@ fn sum<'a>(args: &[Value<'a>], zero: Value<'a>) -> Outcome<'a> {
     Ok(sum)
 }
 
-/// The element that every other comes before (or after) as `yields` says.
+/// The element that compares to every other as `yields`.
 fn extreme<'a>(args: &[Value<'a>], yields: Ordering, name: &str) -> Outcome<'a> {
     let mut found: Option<Value<'a>> = None;
     for element in list(args, 0)?.iter() {

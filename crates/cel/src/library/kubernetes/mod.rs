@@ -1,4 +1,4 @@
-//! What Kubernetes adds to the language: its types, its functions, and its prices.
+//! Kubernetes' extensions of the language: its types, functions and costs.
 
 pub mod authorizer;
 pub mod cidr;

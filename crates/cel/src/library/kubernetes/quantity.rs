@@ -18,8 +18,8 @@ pub const QUANTITY: &str = "kubernetes.Quantity";
 #[derive(Clone, Debug)]
 struct Quantity {
     amount: Amount,
-    /// Whether it comes from `add` or `sub`. kube-apiserver hands those out as pointers, which stand only on the left of
-    /// `==`: on the right they are "no such overload".
+    /// Whether it is a result of `add` or `sub`. In kube-apiserver those are pointers, which are only supported on the
+    /// left of `==`: on the right the error is "no such overload".
     computed: bool,
 }
 
@@ -76,7 +76,7 @@ pub fn library() -> Library {
                     Ok(Value::Bool(Amount::parse(text(args, 0)?).is_ok()))
                 })],
             ),
-            // Declared as a function and not as a method, unlike its kin.
+            // kube-apiserver declares this one as a function and not as a method.
             Function::new(
                 "sign",
                 [Overload::function("quantity_sign", [quantity.clone()], Type::Int, |args| {

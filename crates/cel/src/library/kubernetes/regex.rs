@@ -1,4 +1,4 @@
-//! `find` and `findAll`: parts of a text that match a pattern.
+//! `find` and `findAll`: the parts of a text that match a pattern.
 
 use crate::decl::{Function, Overload};
 use crate::library::Library;

@@ -1,4 +1,4 @@
-//! `semver()`: versions, compared and taken apart.
+//! `semver()`: versions, their comparison and parts.
 
 mod version;
 
@@ -30,7 +30,7 @@ impl Opaque for Version {
     }
 }
 
-/// `semver`, `isSemver`, comparison and parts. Since `version` 1 texts can be normalized before they are read.
+/// `semver`, `isSemver`, comparison and parts. Version 1 adds normalization before parsing.
 pub fn library(version: u32) -> Library {
     let semver = Type::Object(SEMVER.into());
     let mut read = vec![Overload::function("string_to_semver", [Type::String], semver.clone(), |args| {
@@ -60,7 +60,7 @@ pub fn library(version: u32) -> Library {
                 Ok(Value::Bool(order(args)?.is_lt()))
             }),
             compares("compareTo", "semver_compare_to", Type::Int, |args| Ok(Value::Int(order(args)? as i64))),
-            // Numbers beyond 63 bits turn negative, as in kube-apiserver.
+            // As in kube-apiserver, numbers beyond 63 bits become negative.
             gives("major", "semver_major", |args| Ok(Value::Int(opaque::<Version>(args, 0)?.major as i64))),
             gives("minor", "semver_minor", |args| Ok(Value::Int(opaque::<Version>(args, 0)?.minor as i64))),
             gives("patch", "semver_patch", |args| Ok(Value::Int(opaque::<Version>(args, 0)?.patch as i64))),

@@ -1,4 +1,4 @@
-//! `url()` and what can be asked of it.
+//! `url()` and the functions of URLs.
 
 pub(super) mod parse;
 

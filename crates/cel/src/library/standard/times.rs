@@ -1,4 +1,4 @@
-//! Calendar parts of moments and lengths of durations.
+//! Calendar parts of timestamps, and durations in units.
 
 use crate::decl::{Function, Overload, Run};
 use crate::time::Parts;
@@ -7,7 +7,7 @@ use crate::value::{EvalError, Value};
 
 const NANOS_OF_MILLI: i64 = 1_000_000;
 
-/// One function of moments: its overloads without and with a time zone.
+/// Defines a function of timestamps: its overloads without and with a time zone.
 macro_rules! calendar {
     ($name:literal, $id:literal, $part:expr) => {
         calendar!($name, $id, $part, [])
@@ -25,7 +25,7 @@ macro_rules! calendar {
     }};
 }
 
-/// The overload for durations: whole units of so many nanoseconds.
+/// The overload for durations: whole units of that many nanoseconds.
 macro_rules! length {
     ($id:literal, $unit:expr) => {
         Overload::method($id, [Type::Duration], Type::Int, |args| match args {
@@ -73,7 +73,8 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-/// `getMilliseconds` of a duration as cel-go has it: all of it, where the specification wants what is left of the second.
+/// `getMilliseconds` of a duration as in cel-go: the whole duration, while the specification requires the part within the
+/// second.
 pub(in crate::library) fn whole_milliseconds() -> Function {
     Function::new("getMilliseconds", [length!("duration_to_milliseconds", NANOS_OF_MILLI)])
 }
@@ -82,14 +83,14 @@ fn part<'a>(args: &[Value<'a>], part: fn(&Parts) -> i64) -> Result<Value<'a>, Ev
     let (moment, zone) = match args {
         [Value::Timestamp(moment)] => (moment, "UTC"),
         [Value::Timestamp(moment), Value::String(zone)] => (moment, zone.as_str()),
-        // Go dispatches on the receiver here: the text is the same for any argument.
+        // Go dispatches on the receiver here: the message is the same for any argument.
         _ => return Err(EvalError::NoSuchOverload),
     };
     let parts = moment.parts(zone).map_err(EvalError::Failed)?;
     Ok(Value::Int(part(&parts)))
 }
 
-/// Whole units, cut towards zero by way of a double as Go's `Duration.Hours()` is.
+/// Whole units, truncated towards zero through a double, as Go's `Duration.Hours()` is.
 #[expect(clippy::arithmetic_side_effects, reason = "no unit is zero or negative")]
 fn whole(nanos: i64, unit: i64) -> i64 {
     if unit == NANOS_OF_MILLI {

@@ -1,4 +1,4 @@
-//! Values written for a clause, at run time.
+//! Formats values for a clause at run time.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::number::go_general;
 use crate::time;
 use crate::value::{Map, Object, Value};
 
-/// `value` as `clause` wants it.
+/// Formats `value` according to `clause`.
 pub(super) fn render(clause: Clause, value: &Value<'_>, dialect: Dialect) -> Result<String, String> {
     let rendered = match (clause, dialect) {
         (Clause::String, Dialect::Localized) => match localized_text(value) {
@@ -37,7 +37,7 @@ pub(super) fn render(clause: Clause, value: &Value<'_>, dialect: Dialect) -> Res
         .ok_or_else(|| format!("error during formatting: {}", misfit(clause, dialect, &value.type_name())))
 }
 
-/// What is said where a value's type does not fit a clause.
+/// The error for a value whose type does not match a clause.
 pub(super) fn misfit(clause: Clause, dialect: Dialect, of: &str) -> String {
     let rule = match (clause, dialect) {
         (Clause::String, _) => {
@@ -67,7 +67,7 @@ pub(super) fn misfit(clause: Clause, dialect: Dialect, of: &str) -> String {
     format!("{rule}, was given {of}")
 }
 
-/// The sign and the amount of an integer.
+/// The sign and the absolute value of an integer.
 fn integer(value: &Value<'_>) -> Option<(&'static str, u64)> {
     match value {
         Value::Int(int) => Some((if *int < 0 { "-" } else { "" }, int.unsigned_abs())),
@@ -95,7 +95,7 @@ fn decimal(value: &Value<'_>, dialect: Dialect) -> Option<String> {
     }
 }
 
-/// The words of a number that is none.
+/// The text of infinities and not-a-number.
 fn named(double: f64, infinity: &str) -> Option<String> {
     match double {
         double if double.is_nan() => Some("NaN".into()),
@@ -130,7 +130,7 @@ fn scientific(double: f64, places: usize) -> String {
     format!("{mantissa}e{sign}{digits:0>2}")
 }
 
-/// A double, or the word for one that is none.
+/// A double, also from the text of an infinity or not-a-number.
 fn localized_number(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(double) => Some(*double),
@@ -163,7 +163,7 @@ fn grouped(double: f64, places: usize) -> String {
     out
 }
 
-/// `1.234500×10⁰³`: always six places; what was given as the precision is the least width.
+/// `1.234500×10⁰³`: always six places; the given precision is the minimum width.
 fn superscripted(double: f64, width: usize) -> String {
     const SUPERSCRIPTS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     let text = named(double, "∞").unwrap_or_else(|| {
@@ -179,7 +179,7 @@ fn superscripted(double: f64, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// `string(value)` for what has one.
+/// `string(value)` for values that have it.
 fn converted(value: &Value<'_>) -> Option<String> {
     match value {
         Value::Bool(value) => Some(value.to_string()),
@@ -195,7 +195,7 @@ fn converted(value: &Value<'_>) -> Option<String> {
     }
 }
 
-/// None where a value has no text; what is within a list or map is refused in words of its own.
+/// `None` if a value has no text; values inside a list or map have their own error message.
 fn localized_text(value: &Value<'_>) -> Option<Result<String, String>> {
     match value {
         Value::Null => Some(Ok("null".into())),
@@ -204,7 +204,7 @@ fn localized_text(value: &Value<'_>) -> Option<Result<String, String>> {
     }
 }
 
-/// A value within a list or map, as a literal of the language.
+/// A value inside a list or map, as a literal of the language.
 fn localized_part(value: &Value<'_>) -> Result<String, String> {
     let quoted = |text: Option<String>| go_quoted(&text.unwrap_or_default());
     Ok(match value {

@@ -1,4 +1,4 @@
-//! Constant formats checked against the types of their arguments before anything runs.
+//! Validates constant formats against the types of their arguments at compile time.
 
 use super::render::misfit;
 use super::{Clause, Dialect, interpolate};
@@ -16,7 +16,7 @@ pub(in super::super) fn validate_localized(checked: &Checked, report: &mut dyn F
     validate(checked, report, Dialect::Localized);
 }
 
-/// What is wrong, and with which node where it is not the call.
+/// An error, and its node if that is not the call.
 struct Mistake {
     at: Option<Id>,
     message: String,
@@ -95,7 +95,7 @@ fn fits(clause: Clause, of: &Type, dialect: Dialect) -> bool {
         _ if *of == Type::Dyn => true,
         Clause::String => true,
         Clause::Decimal => integer || (dialect == Dialect::Plain && *of == Type::Double),
-        // The words for infinity and not-a-number will do.
+        // Strings are accepted, because they may be the text of an infinity or not-a-number.
         Clause::Fixed(_) | Clause::Scientific(_) if dialect == Dialect::Localized => {
             matches!(of, Type::Double | Type::String)
         }
@@ -106,7 +106,7 @@ fn fits(clause: Clause, of: &Type, dialect: Dialect) -> bool {
     }
 }
 
-/// The part of an argument that has no text of its own.
+/// The part of an argument that has no text.
 fn find_without_text(checked: &Checked, arg: &Expr) -> Option<Id> {
     let of = match checked.type_of(arg.id) {
         Type::Wrapper(of) => of,

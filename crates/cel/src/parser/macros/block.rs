@@ -1,4 +1,4 @@
-//! `cel.block`: common subexpressions by number, as optimizers write them and the language's own tests have them.
+//! `cel.block`: common subexpressions by number, as optimizers and the language's conformance tests write them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) const MACROS: &[Macro] = &[
     Macro { name: "accuVar", args: Some(2), receiver: true, rewrite: accumulator },
 ];
 
-/// The result, with `@index0`, `@index1`, … standing for the elements of the list; each sees those before it.
+/// The result with `@index0`, `@index1`, … bound to the elements of the list; each can use those before it.
 fn block(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
     if !is_ident(target.as_ref(), "cel") {
         return Ok(Rewritten::Not(target, args));
@@ -48,7 +48,7 @@ fn accumulator(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Res
     numbered(tree, target, args, |numbers| format!("@ac:{}", numbers.join(":")))
 }
 
-/// The variable that the numbers name.
+/// The variable with these numbers.
 fn numbered(
     tree: &mut Builder,
     target: Option<Expr>,

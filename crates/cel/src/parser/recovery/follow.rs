@@ -1,11 +1,12 @@
-//! What can come next: within a rule, after it, and where the parser can go on after an error.
+//! Follow sets: the tokens that can come next within a rule, after it, and at which the parser can continue after an
+//! error.
 
 use super::super::lexer::Kind;
 use super::Recovery;
 use super::network::{Edge, Set, StateId};
 
 impl Recovery<'_> {
-    /// What can come at the current state, given the callers.
+    /// The tokens that can come at the current state, given the callers.
     pub(super) fn expected(&self) -> Set {
         let mut following = self.look(self.state);
         let mut expected = following;
@@ -21,13 +22,13 @@ impl Recovery<'_> {
         if following.end_of_rule { expected.and(Set::of(&[Kind::End])) } else { expected }
     }
 
-    /// What can come after any of the rules under way.
+    /// The tokens that can come after any of the active rules.
     pub(super) fn recovery_set(&self) -> Set {
         let follows = self.callers.iter().filter_map(|caller| self.network.follow((*caller)?));
         follows.fold(Set::default(), |set, follow| set.and(self.look(follow)))
     }
 
-    /// The first tokens of each way out of a choice.
+    /// The first tokens of each alternative of a choice.
     pub(super) fn alternative_sets(&self, choice: StateId) -> Vec<Set> {
         let target = |edge: &Edge| match edge {
             Edge::Epsilon(to) => Some(*to),
@@ -36,17 +37,17 @@ impl Recovery<'_> {
         self.network.edges(choice).iter().filter_map(target).map(|to| self.look(to)).collect()
     }
 
-    /// What can come next within the rule.
+    /// The tokens that can come next within the rule.
     pub(super) fn look(&self, state: StateId) -> Set {
         self.network.looks.get(state).copied().unwrap_or_default()
     }
 
-    /// What can come after the rule under way.
+    /// The tokens that can come after the active rule.
     pub(super) fn after_rule(&self) -> Set {
         self.return_to_callers(Set { end_of_rule: true, ..Set::default() })
     }
 
-    /// What can come next, rules that end returning to their callers.
+    /// The tokens that can come next, if rules that end return to their callers.
     pub(super) fn look_in_context(&self, state: StateId) -> Set {
         self.return_to_callers(self.look(state))
     }

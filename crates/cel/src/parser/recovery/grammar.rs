@@ -29,18 +29,18 @@ pub(super) enum Part {
     Token(Kind),
     OneOf(&'static [Kind]),
     Rule(Rule),
-    /// A rule that is left-recursive, and the lowest precedence of what it may take.
+    /// A left-recursive rule, and the lowest precedence that it may accept.
     Recursive(Rule, u8),
-    /// Goes on only when the rule was entered with this precedence or a lower one.
+    /// Continues only if the rule was entered with this precedence or a lower one.
     Precedence(u8),
     Optional(&'static [Part]),
-    /// Any number of times; one token is enough to tell whether to go on.
+    /// Any number of times; one token decides whether to continue.
     Star(Alternatives),
-    /// Any number of times; to tell whether to go on takes a prediction.
+    /// Any number of times; a prediction decides whether to continue.
     StarPredicted(Alternatives),
-    /// At least once, told by one token.
+    /// At least once; one token decides whether to continue.
     Plus(&'static [Part]),
-    /// At least once, told by a prediction.
+    /// At least once; a prediction decides whether to continue.
     PlusPredicted(&'static [Part]),
 }
 
@@ -49,7 +49,7 @@ pub(super) type Alternatives = &'static [&'static [Part]];
 
 use Part::{OneOf, Optional, Plus, PlusPredicted, Precedence, Recursive, Star, StarPredicted, Token};
 
-/// What each rule is made of.
+/// The alternatives of each rule.
 pub(super) const RULES: [(Rule, Alternatives); 17] = [
     (Rule::Start, &[&[Part::Rule(Rule::Expr), Token(Kind::End)]]),
     (
@@ -222,7 +222,7 @@ pub(super) const RULES: [(Rule, Alternatives); 17] = [
     ),
 ];
 
-/// Whether the rule was left-recursive, so that its loop goes by precedence.
+/// Whether the rule was left-recursive, so that its loop depends on precedence.
 pub(super) fn is_recursive(rule: Rule) -> bool {
     matches!(rule, Rule::Relation | Rule::Calc | Rule::Member)
 }

@@ -1,4 +1,4 @@
-//! The network of states that ANTLR makes of the grammar, and the steps that its parser takes through it.
+//! The network of states that ANTLR generates from the grammar, and the steps of its parser through it.
 
 use super::super::lexer::Kind;
 use super::grammar::Part::{
@@ -6,7 +6,7 @@ use super::grammar::Part::{
 };
 use super::grammar::{Alternatives, Part, RULES, Rule, is_recursive};
 
-/// A set of kinds of tokens, and whether the end of a rule is among them.
+/// A set of token kinds, and whether it includes the end of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Set {
     pub(super) kinds: u64,
@@ -36,30 +36,31 @@ impl Set {
 
 pub(super) type StateId = usize;
 
-/// A way from a state to another.
+/// A transition from a state to another.
 #[derive(Clone, Debug)]
 pub(super) enum Edge {
     Epsilon(StateId),
     Tokens(Set, StateId),
-    /// Into a rule, to come back to `follow`.
+    /// Enters a rule, which returns to `follow`.
     Call {
         rule: Rule,
         precedence: u8,
         follow: StateId,
     },
     Precedence(u8, StateId),
-    /// From the end of a rule to after a call of it; whether that call began the recursion of a left-recursive rule.
+    /// From the end of a rule to the state after a call of it; and whether that call began the recursion of a
+    /// left-recursive rule.
     Return {
         to: StateId,
         outermost: bool,
     },
 }
 
-/// What a state is to the recovery from errors.
+/// The role of a state in error recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StateKind {
     Plain,
-    /// Where alternatives begin, and loops are entered.
+    /// The start of alternatives, or the entry of a loop.
     Choice,
     LoopBack,
     RuleEnd,
@@ -72,20 +73,20 @@ pub(super) struct State {
     pub(super) edges: Vec<Edge>,
 }
 
-/// A part with the states that the parser is in when it comes to it.
+/// A part of a rule with its parser states.
 pub(super) enum Step {
-    /// A token, at the state before it; the state after it.
+    /// A token, with the states before and after it.
     Match(Set, StateId, StateId),
     Call(Rule, u8, StateId),
-    /// The state of the choice, and what is optional.
+    /// The state of the choice, and the optional part.
     Optional(StateId, Vec<Step>),
     Loop(Loop),
 }
 
 pub(super) struct Loop {
-    /// Where a star is entered, or where the body of a plus begins.
+    /// The entry of a star, or the start of the body of a plus.
     pub(super) entry: StateId,
-    /// Where one goes back; the decision of a plus.
+    /// The end of the body; the decision of a plus.
     pub(super) back: StateId,
     pub(super) body: Choice,
     pub(super) at_least_once: bool,
@@ -96,7 +97,7 @@ pub(super) struct Loop {
 pub(super) struct Choice {
     pub(super) state: StateId,
     pub(super) alternatives: Vec<Vec<Step>>,
-    /// Where the alternatives do not begin with different tokens.
+    /// Whether the alternatives do not begin with different tokens.
     pub(super) predicted: bool,
 }
 
@@ -105,7 +106,7 @@ pub(super) struct Network {
     pub(super) states: Vec<State>,
     starts: Vec<StateId>,
     pub(super) rules: Vec<Choice>,
-    /// What can come next at each state, within its rule.
+    /// The tokens that can come next at each state, within its rule.
     pub(super) looks: Vec<Set>,
 }
 
@@ -139,7 +140,7 @@ impl Network {
         let next = |edge: &Edge| match edge {
             Edge::Epsilon(to) | Edge::Precedence(_, to) => self.look(*to),
             Edge::Tokens(tokens, _) => *tokens,
-            // No rule can be empty, so what follows the call does not matter.
+            // No rule can be empty, so the tokens after the call do not matter.
             Edge::Call { rule, .. } => self.look(self.start(*rule)),
             Edge::Return { .. } => Set::default(),
         };
@@ -158,7 +159,7 @@ impl Network {
         self.states.get(state).map_or(StateKind::Plain, |state| state.kind)
     }
 
-    /// Where a call at `state` comes back to.
+    /// The state to which a call at `state` returns.
     pub(super) fn follow(&self, state: StateId) -> Option<StateId> {
         match self.edges(state).first() {
             Some(Edge::Call { follow, .. }) => Some(*follow),
@@ -186,7 +187,7 @@ impl Network {
                 self.sequence(rule, parts, first, end)
             })
             .collect();
-        // Only the alternatives of this rule are told apart by one token.
+        // Only the alternatives of this rule can be distinguished by one token.
         let predicted = alternatives.len() > 1 && rule != Rule::EscapeIdent;
         Choice { state, alternatives, predicted }
     }
@@ -280,7 +281,7 @@ impl Network {
         (Some(Step::Loop(Loop { entry, back, body, at_least_once: true, predicted })), end)
     }
 
-    /// From the end of each rule a way to everywhere it is called from: for predictions that do not know the caller.
+    /// Adds a transition from the end of each rule to after all its calls, for predictions without known callers.
     fn return_everywhere(&mut self, ends: &[StateId]) {
         let calls: Vec<Edge> = self.states.iter().flat_map(|state| state.edges.clone()).collect();
         for edge in calls {

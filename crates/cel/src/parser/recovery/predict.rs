@@ -1,7 +1,7 @@
-//! Which alternative comes next: follows all of them at once over as many tokens as it takes to tell (ANTLR's ALL(*)).
+//! Predicts the next alternative: follows all of them at once over as many tokens as necessary (ANTLR's ALL(*)).
 //!
-//! First without knowing who called the rule, which accepts too much; only when that does not tell the alternatives apart,
-//! again with the callers known. Messages depend on where each of the two gives up, so both are here.
+//! First without the callers of the rule, which accepts too much; only if that does not decide, again with the callers.
+//! Messages depend on where each of the two fails, so both are here.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use std::rc::Rc;
 use super::super::lexer::Kind;
 use super::network::{Edge, Network, StateId, StateKind};
 
-/// More than this many configurations are not followed; no message is worth it.
+/// The most configurations that are followed; beyond that, the exact message does not matter.
 const CONFIGS_MAX: usize = 5_000;
-/// How many configurations the predictions of one text may look at. Their number can double with every token.
+/// The most configurations that the predictions of one text may process. Their number can double with every token.
 pub(super) const WORK_MAX: u64 = 1_000_000;
-/// What it takes to look for conflicts, per configuration.
+/// The work of detecting conflicts, per configuration.
 const CONFLICT_WORK: usize = 32;
 
 /// A stack of states to return to.
@@ -31,17 +31,17 @@ pub(super) fn stack(returns: impl Iterator<Item = StateId>) -> Stack {
     returns.fold(None, |below, to| Some(Rc::new(Frame { to, below })))
 }
 
-/// A place that an alternative can be at.
+/// A possible parser state of an alternative.
 #[derive(Clone, Debug, PartialEq)]
 struct Config {
     state: StateId,
     alternative: usize,
     stack: Stack,
-    /// A precedence that is still to be tested.
+    /// A precedence that must still be tested.
     precedence: Option<u8>,
-    /// Whether the rule of the decision was left.
+    /// Whether the parser left the rule of the decision.
     left_rule: bool,
-    /// Came out of the call that began the recursion: not a way to go around the loop again.
+    /// Returned from the call that began the recursion, so the loop must not be entered again.
     suppressed: bool,
 }
 
@@ -49,18 +49,18 @@ struct Config {
 pub(super) struct Decision<'a> {
     pub(super) network: &'a Network,
     pub(super) state: StateId,
-    /// The precedence that the rule was entered with.
+    /// The precedence with which the rule was entered.
     pub(super) precedence: u8,
-    /// Whether the decision is whether a left-recursive rule goes on.
+    /// Whether the decision is whether a left-recursive rule continues.
     pub(super) of_recursion: bool,
     pub(super) callers: Stack,
-    /// The tokens from the decision on, the last one being `End`.
+    /// The tokens from the decision on; the last one is `End`.
     pub(super) tokens: &'a [Kind],
-    /// What is left of the work that the predictions of this text may take.
+    /// The remaining work for the predictions of this text.
     pub(super) work: &'a Cell<u64>,
 }
 
-/// No alternative goes on with the token of this index.
+/// No alternative matches the token at this index.
 pub(super) struct NoViable(pub(super) usize);
 
 #[derive(Clone, Copy)]
@@ -91,7 +91,7 @@ impl Decision<'_> {
                 return self.predict_with_callers();
             }
             if kind == Kind::End {
-                // Nothing can change any more.
+                // The result cannot change any more.
                 return self.finished(&reached).ok_or(NoViable(index));
             }
             before = reached;
@@ -105,7 +105,7 @@ impl Decision<'_> {
             let kind = self.token(index);
             let reached = self.advance(&before, kind, true);
             if reached.is_empty() || self.is_too_much(&reached) {
-                // The Go runtime has gone back to the first token when it makes this error.
+                // The Go runtime has returned to the first token when it creates this error.
                 return self.finished(&before).ok_or(NoViable(0));
             }
             if let Some(alternative) = unique(&reached).or_else(|| single_viable(&reached)) {
@@ -119,7 +119,7 @@ impl Decision<'_> {
         Err(NoViable(0))
     }
 
-    /// Takes from what is left; whether there was enough.
+    /// Takes work from the budget; returns whether there was enough.
     fn work(&self, configs: usize) -> bool {
         let left = self.work.get().checked_sub((configs as u64).saturating_add(1));
         self.work.set(left.unwrap_or(0));
@@ -156,7 +156,7 @@ impl Decision<'_> {
         configs
     }
 
-    /// Leaves out what a left-recursive rule would reach both by going on and by ending and beginning again.
+    /// Removes configurations that a left-recursive rule reaches both by continuing and by ending and starting again.
     fn filter(&self, configs: Vec<Config>) -> Vec<Config> {
         let mut on: Vec<Config> = configs
             .iter()
@@ -202,7 +202,7 @@ impl Decision<'_> {
         reached
     }
 
-    /// Adds all that `config` gets to without a token.
+    /// Adds all configurations that `config` reaches without a token.
     fn close(
         &self,
         config: Config,
@@ -275,7 +275,7 @@ impl Decision<'_> {
         }
     }
 
-    /// The first alternative that was already through with the rule of the decision.
+    /// The first alternative that has completed the rule of the decision.
     fn finished(&self, configs: &[Config]) -> Option<usize> {
         let through = |config: &&Config| {
             config.left_rule
@@ -314,7 +314,7 @@ fn unique(configs: &[Config]) -> Option<usize> {
     configs.iter().all(|config| config.alternative == first).then_some(first)
 }
 
-/// For each state the stacks of each alternative there.
+/// The stacks of each alternative, by state.
 fn by_state(configs: &[Config]) -> BTreeMap<StateId, BTreeMap<usize, Vec<&Stack>>> {
     let mut states: BTreeMap<StateId, BTreeMap<usize, Vec<&Stack>>> = BTreeMap::new();
     for config in configs {
@@ -323,7 +323,7 @@ fn by_state(configs: &[Config]) -> BTreeMap<StateId, BTreeMap<usize, Vec<&Stack>
     for stacks in states.values_mut().flat_map(BTreeMap::values_mut) {
         stacks.sort_unstable();
         stacks.dedup();
-        // An empty stack stands for any.
+        // An empty stack matches any.
         if stacks.first().is_some_and(|stack| stack.is_none()) {
             stacks.truncate(1);
         }
@@ -347,7 +347,7 @@ fn alternative_sets(configs: &[Config]) -> Vec<Vec<usize>> {
     sets
 }
 
-/// Whether going on cannot tell the alternatives apart without the callers.
+/// Whether more tokens cannot distinguish the alternatives without the callers.
 fn conflicts(configs: &[Config]) -> bool {
     alternative_sets(configs).iter().any(|set| set.len() > 1)
         && by_state(configs).values().all(|alternatives| alternatives.len() > 1)

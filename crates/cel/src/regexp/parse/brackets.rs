@@ -6,7 +6,7 @@ use super::super::class::{self, Class};
 use super::{Parser, Step, refuse};
 
 impl<'a> Parser<'a> {
-    /// Reads `[a-z]`. Brackets within stand for themselves, but for groups such as `[:alpha:]`.
+    /// Parses `[a-z]`. Brackets inside are literals, except in groups such as `[:alpha:]`.
     pub(super) fn brackets(&mut self) -> Step<'a, ()> {
         let whole = self.rest;
         self.advance(1);
@@ -15,7 +15,7 @@ impl<'a> Parser<'a> {
             self.advance(1);
         }
         let mut ranges: Vec<(u32, u32)> = Vec::new();
-        // Ranges that the pattern spells out are folded at the end, those of groups already are.
+        // Explicit ranges are folded at the end; those of groups already are.
         let mut spelled: Vec<(u32, u32)> = Vec::new();
         let mut first = true;
         while first || !self.rest.starts_with(']') {
@@ -37,7 +37,7 @@ impl<'a> Parser<'a> {
         self.class(Arc::new(if negated { class.negated() } else { class }))
     }
 
-    /// Limits what one class collects before equal ranges are joined.
+    /// Limits the ranges of one class before equal ones are joined.
     fn check_ranges(&self, ranges: usize) -> Step<'a, ()> {
         match ranges > super::RUNES_MAX {
             true => refuse("expression too large", self.pattern),
@@ -64,7 +64,7 @@ impl<'a> Parser<'a> {
     fn range(&mut self, whole: &'a str) -> Step<'a, (u32, u32)> {
         let before = self.rest;
         let low = self.member(whole)?;
-        // A dash before the end stands for itself.
+        // A dash before the end is a literal.
         let mut after = self.rest.chars();
         if after.next() != Some('-') || after.next().is_none_or(|c| c == ']') {
             return Ok((low, low));

@@ -1,4 +1,4 @@
-//! What begins with a backslash.
+//! Parses escapes, which begin with a backslash.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::super::tree::Look;
 use super::{Parser, Step, refuse};
 
 impl<'a> Parser<'a> {
-    /// Reads what begins with a backslash outside of brackets.
+    /// Parses an escape outside of brackets.
     pub(super) fn backslash(&mut self) -> Step<'a, ()> {
         let whole = self.rest;
         let look = match whole.as_bytes().get(1) {
@@ -36,7 +36,7 @@ impl<'a> Parser<'a> {
         self.literal(code)
     }
 
-    /// `\p{L}`, `\pL`, `\d`: `None` if something else is next.
+    /// `\p{L}`, `\pL`, `\d`: `None` if something else follows.
     pub(super) fn class_escape(&mut self) -> Step<'a, Option<Arc<Class>>> {
         let mut chars = self.rest.chars();
         if chars.next() != Some('\\') {
@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         Ok(Some(Arc::new(self.group(class, letter.is_ascii_uppercase()))))
     }
 
-    /// A named group in the case that is wanted.
+    /// A named class, negated if wanted, and folded if the flags say so.
     pub(super) fn group(&self, class: Class, negated: bool) -> Class {
         let class = if self.flags.fold_case { class.folded() } else { class };
         if negated { class.negated() } else { class }
@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The character that an escape stands for.
+    /// The character of an escape.
     pub(super) fn escaped(&mut self) -> Step<'a, u32> {
         let whole = self.rest;
         self.advance(1);
@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
             'v' => Some(0x0B),
             'x' => self.hexadecimal(),
             '0' => Some(self.octal(0)),
-            // One digit alone would be a reference to a group.
+            // A single digit would be a backreference.
             '1'..='7' if self.rest.starts_with(|c| matches!(c, '0'..='7')) => {
                 Some(self.octal(u32::from(c).saturating_sub(u32::from('0'))))
             }
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Up to two more octal digits.
+    /// Parses up to two more octal digits.
     fn octal(&mut self, first: u32) -> u32 {
         let mut code = first;
         for _ in 0..2 {
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
         code
     }
 
-    /// `\x7F` or `\x{10FFFF}`, from behind the letter.
+    /// Parses `\x7F` or `\x{10FFFF}`, after the letter.
     fn hexadecimal(&mut self) -> Option<u32> {
         let first = self.next()?;
         if first != '{' {

@@ -1,4 +1,4 @@
-//! What expressions are made of, beside other expressions.
+//! Templates and literals from which expressions are generated.
 
 /// `A` and `B` are other expressions.
 pub(super) const TEMPLATES: &[&str] = &[
@@ -67,7 +67,7 @@ pub(super) const TEMPLATES: &[&str] = &[
     "A.getHours(B)",
 ];
 
-/// What is repeated around an expression: before and after it.
+/// Texts that are repeated around an expression: before and after it.
 pub(super) const NESTINGS: &[(&str, &str)] = &[
     ("(", ")"),
     ("[", "]"),

@@ -44,7 +44,7 @@ impl Scanner<'_> {
                 let suffix = self.scan_tag_uri("")?;
                 (handle, suffix)
             } else {
-                // It was no handle but the beginning of the tag itself.
+                // It was not a handle but the beginning of the tag itself.
                 match self.scan_tag_uri(&handle)? {
                     suffix if suffix.is_empty() => (String::new(), "!".to_owned()),
                     suffix => ("!".to_owned(), suffix),
@@ -73,7 +73,7 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// Takes the rest of a tag of which `head` is read already.
+    /// Takes the rest of a tag that begins with `head`.
     fn scan_tag_uri(&mut self, head: &str) -> Scanned<String> {
         let mut uri = head.get(1..).unwrap_or("").to_owned();
         let mut found = !head.is_empty();

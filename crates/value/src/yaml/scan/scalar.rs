@@ -3,7 +3,7 @@
 use super::{Scanned, Scanner, Token};
 use crate::yaml::source::{is_blank, is_break};
 
-/// White space between the words of a scalar: blanks of one line, or line breaks that are folded.
+/// White space between the words of a scalar: blanks in a line, or line breaks, which are folded.
 #[derive(Default)]
 struct Gap {
     blanks: String,
@@ -14,7 +14,7 @@ struct Gap {
 }
 
 impl Gap {
-    /// Adds the gap to the text: one line feed alone becomes a blank, of more the first is dropped.
+    /// Adds the white space to the text: a single line feed becomes a blank; of several, the first is dropped.
     fn fold_into(&mut self, text: &mut String) {
         if !self.broken {
             text.push_str(&self.blanks);
@@ -143,7 +143,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Takes what is no white space, up to the quote that ends the scalar. An escaped line break opens the gap.
+    /// Takes characters up to the next white space or the closing quote. An escaped line break begins white space.
     fn scan_quoted_words(&mut self, single: bool, text: &mut String, gap: &mut Gap) -> Scanned<()> {
         while let Some(c) = self.source.peek().filter(|&c| !is_blank(c) && !is_break(c)) {
             match c {
@@ -235,7 +235,7 @@ impl Scanner<'_> {
             return Err(self.source.error("did not find expected comment or line break"));
         }
         self.source.take_line();
-        // 0 means: as deep as the first line that is not empty.
+        // 0 means the indentation of the first line that is not empty.
         let mut indent =
             increment.map_or(0, |increment| (self.indent.max(0) as usize).saturating_add(increment));
         let mut text = String::new();
@@ -271,7 +271,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Takes the signs after `|` or `>`: what becomes of the last line breaks, and how deep the text is.
+    /// Takes the indicators after `|` or `>`: chomping and indentation.
     fn scan_block_header(&mut self) -> Scanned<(Option<char>, Option<usize>)> {
         let mut chomping = None;
         let mut increment = None;
@@ -291,7 +291,7 @@ impl Scanner<'_> {
         Ok((chomping, increment))
     }
 
-    /// Takes indentation and empty lines, and finds out how deep the text is if that is not known yet.
+    /// Takes indentation and empty lines. Determines the indentation of the text if it is not known yet.
     fn scan_block_breaks(&mut self, indent: &mut usize, breaks: &mut String) -> Scanned<()> {
         let mut deepest = 0;
         loop {
@@ -318,7 +318,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Characters at which a plain scalar may end, so that they need a closer look.
+/// Characters at which a plain scalar may end; the caller checks the context.
 fn is_plain_stop(c: char, in_flow: bool) -> bool {
     is_blank(c) || is_break(c) || c == ':' || (in_flow && matches!(c, ',' | '?' | '[' | ']' | '{' | '}'))
 }

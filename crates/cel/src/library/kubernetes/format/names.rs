@@ -1,4 +1,4 @@
-//! Names and labels: the rules of Kubernetes' own API, with its words.
+//! Names and labels: the rules and messages of Kubernetes' own API.
 
 use super::super::url::parse::Url;
 
@@ -16,7 +16,7 @@ const LABEL_VALUE_RULE: &str = "a valid label must be an empty string or consist
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
-/// What is wrong with a text, in order.
+/// The errors of a text, in order.
 type Mistakes = Vec<String>;
 
 pub(in super::super) fn dns1123_label(text: &str) -> Mistakes {
@@ -59,8 +59,8 @@ pub(super) fn dns1035_label_prefix(text: &str) -> Mistakes {
     dns1035_label(&masked(text))
 }
 
-/// What a name that goes on is judged as. Go replaces the last two characters where one would do; kept, since it
-/// shows in names such as `.-`.
+/// A name prefix as it is validated. Go replaces the last two characters although one would suffice; this is visible for
+/// names such as `.-`.
 fn masked(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
@@ -185,8 +185,7 @@ fn is_uuid(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// The pattern that kube-openapi checks with: whole groups of four, the last one may be padded. It takes "" for base64
-/// without a last group; an empty text does not match.
+/// Matches kube-openapi's pattern: groups of four, of which the last one may be padded. An empty text does not match.
 fn is_base64(text: &str) -> bool {
     let data = text.trim_end_matches('=');
     let padding = text.len().saturating_sub(data.len());
@@ -196,7 +195,7 @@ fn is_base64(text: &str) -> bool {
         && data.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
 }
 
-/// `2006-01-02`, a day that there is.
+/// `2006-01-02`, an existing day.
 fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() != 10 || bytes.get(4) != Some(&b'-') || bytes.get(7) != Some(&b'-') {
@@ -220,8 +219,8 @@ fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// A date, `t`, and `23:59:59[.9](z|+00:00)`; the zone's numbers are not checked, and what follows a second `t` is not
-/// looked at.
+/// A date, `t`, and `23:59:59[.9](z|+00:00)`. The numbers of the zone are not checked, and text after a second `t` is
+/// ignored.
 fn is_datetime(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
@@ -246,7 +245,7 @@ fn is_time(text: &str) -> bool {
     is_zone(after_fraction(rest)) && *hours <= "23" && *minutes <= "59" && *seconds <= "59"
 }
 
-/// What follows the fraction. The point of the pattern stands for any character.
+/// The text after the fraction. The `.` of the pattern matches any character.
 fn after_fraction(rest: &str) -> &str {
     let mut chars = rest.chars();
     chars.next();

@@ -1,10 +1,10 @@
-//! Addresses and networks read as Go's `net/netip` reads them, with its words for what is wrong.
+//! Parses addresses and CIDRs as Go's `net/netip` does, with its messages.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pintle_value::quote::go_quoted;
 
-/// Reads an address; the zone of `fe80::1%eth0` is given apart.
+/// Parses an address; the zone of `fe80::1%eth0` is returned separately.
 pub(in super::super) fn parse(text: &str) -> Result<(IpAddr, Option<&str>), String> {
     match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
         Some(b'.') => parse_v4(text, text).map(|octets| (IpAddr::V4(Ipv4Addr::from(octets)), None)),
@@ -22,7 +22,7 @@ fn refusal(input: &str, what: &str, at: &str) -> String {
     format!("ParseAddr({input}): {what} (at {})", go_quoted(at))
 }
 
-/// Reads the four fields of `part`, which stands in `input`.
+/// Parses the four fields of `part`, which is a part of `input`.
 fn parse_v4(input: &str, part: &str) -> Result<[u8; 4], String> {
     let mut octets = [0u8; 4];
     let (mut value, mut digits, mut field) = (0u16, 0u32, 0usize);
@@ -44,7 +44,7 @@ fn parse_v4(input: &str, part: &str) -> Result<[u8; 4], String> {
                 if digits == 0 || i.saturating_add(1) == bytes.len() {
                     return Err(refusal(input, "IPv4 field must have at least one digit", at()));
                 }
-                // The last field has no dot behind it.
+                // The last field must not be followed by a dot.
                 match octets.get_mut(field).filter(|_| field < 3) {
                     Some(octet) => *octet = value as u8,
                     None => return Err(refusal(input, "IPv4 address too long", "")),
@@ -69,7 +69,7 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
         return Err(refusal(input, "zone must be a non-empty string", ""));
     }
     let mut octets: Vec<u8> = Vec::with_capacity(16);
-    // Where the zeros of `::` go.
+    // The position of the zeros of `::`.
     let mut gap = None;
     if let Some(after) = rest.strip_prefix("::") {
         gap = Some(0);
@@ -140,7 +140,7 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
     Ok((Ipv6Addr::from(octets), zone))
 }
 
-/// One field and how many digits it has.
+/// Parses one field; also returns its number of digits.
 fn hex_field(input: &str, rest: &str) -> Result<(u16, usize), String> {
     let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
     if digits > 4 {
@@ -152,7 +152,7 @@ fn hex_field(input: &str, rest: &str) -> Result<(u16, usize), String> {
     Ok((field, digits))
 }
 
-/// An address with the length of its network's prefix.
+/// An address with the length of its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Prefix {
     pub(in super::super) address: IpAddr,
@@ -182,7 +182,7 @@ impl Prefix {
         }
     }
 
-    /// The address as a number, cut to the prefix.
+    /// The network address as a number.
     fn network(self, bits: u8) -> u128 {
         let address = match self.address {
             IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
@@ -206,7 +206,7 @@ impl Prefix {
         width(address) == width(self.address) && self.network(self.bits) == other.network(self.bits)
     }
 
-    /// Whether all of `other` is within: both meet, and this is the wider.
+    /// Whether all of `other` is contained in this: they overlap, and this one is wider.
     pub(in super::super) fn contains_prefix(self, other: Prefix) -> bool {
         self.bits <= other.bits && self.contains(other.address)
     }

@@ -1,4 +1,4 @@
-//! Versions as `github.com/blang/semver` reads and orders them, with its words for what is wrong.
+//! Parses and orders versions as `github.com/blang/semver` does, with its messages.
 
 use std::cmp::Ordering;
 
@@ -20,7 +20,7 @@ enum Pre {
 }
 
 impl Version {
-    /// Reads `major.minor.patch[-pre][+build]`.
+    /// Parses `major.minor.patch[-pre][+build]`.
     pub(super) fn parse(text: &str) -> Result<Version, String> {
         if text.is_empty() {
             return Err("Version string empty".into());
@@ -48,7 +48,7 @@ impl Version {
         Ok(Version { major, minor, patch, pre })
     }
 
-    /// Reads what is nearly a version: a `v` before it, zeros before its numbers, and missing numbers are forgiven.
+    /// Parses an almost valid version: a leading `v`, leading zeros and missing numbers are accepted.
     pub(super) fn parse_normalized(text: &str) -> Result<Version, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(without_leading_zeros).collect();
@@ -61,7 +61,7 @@ impl Version {
         Version::parse(&parts.join("."))
     }
 
-    /// Build meta data has no part in it.
+    /// Compares by precedence; build metadata is ignored.
     pub(super) fn compare(&self, other: &Version) -> Ordering {
         (self.major, self.minor, self.patch).cmp(&(other.major, other.minor, other.patch)).then_with(|| {
             match (self.pre.is_empty(), other.pre.is_empty()) {

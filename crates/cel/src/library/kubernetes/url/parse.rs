@@ -1,4 +1,4 @@
-//! URLs read as Go's `net/url` (1.26) reads them, with its words for what is wrong.
+//! Parses URLs as Go's `net/url` (1.26) does, with its messages.
 
 use std::net::IpAddr;
 
@@ -6,10 +6,10 @@ use pintle_value::quote::go_quoted;
 
 use super::super::ip::address;
 
-/// The most parameters that a query may have; one with more counts as empty.
+/// The most parameters of a query; one with more counts as empty.
 const QUERY_PARAMETERS_MAX: usize = 10_000;
 
-/// A parsed URL: what expressions can ask for, and its text in the form that two URLs are compared by.
+/// A parsed URL: the parts that expressions can access, and the normalized text by which two URLs are compared.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Url {
     pub(in super::super) scheme: String,
@@ -19,7 +19,7 @@ pub(in super::super) struct Url {
     pub(in super::super) text: String,
 }
 
-/// A part of a URL: which bytes stand for themselves there.
+/// A part of a URL, which determines the bytes that need no escape.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Path,
@@ -30,7 +30,7 @@ enum Part {
     Fragment,
 }
 
-/// What `parse` collects before the text is put together again.
+/// The parts that `parse` collects before the text is assembled again.
 #[derive(Default)]
 struct Pieces {
     scheme: String,
@@ -45,7 +45,7 @@ struct Pieces {
 }
 
 impl Url {
-    /// Checks an absolute URL or path, and reads it with its fragment.
+    /// Parses an absolute URL or path, with its fragment.
     pub(in super::super) fn parse(text: &str) -> Result<Url, String> {
         Url::parse_request(text)?;
         let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
@@ -54,7 +54,7 @@ impl Url {
         Ok(pieces.into_url(fragment, &decoded))
     }
 
-    /// Go's `ParseRequestURI`: only an absolute URL or path will do.
+    /// Go's `ParseRequestURI`: accepts only an absolute URL or path.
     pub(in super::super) fn parse_request(text: &str) -> Result<(), String> {
         Pieces::parse(text, true).map(|_| ()).map_err(|error| refusal(text, &error))
     }
@@ -75,7 +75,7 @@ impl Url {
         }
     }
 
-    /// The parameters of the query, in order; what is malformed is left out.
+    /// The parameters of the query, in order; malformed ones are omitted.
     pub(in super::super) fn query(&self) -> Vec<(String, Vec<String>)> {
         let mut query: Vec<(String, Vec<String>)> = Vec::new();
         if self.raw_query.matches('&').count() >= QUERY_PARAMETERS_MAX {
@@ -180,7 +180,7 @@ impl Pieces {
     fn into_url(self, fragment: &str, decoded_fragment: &[u8]) -> Url {
         let escaped_path = match self.path.as_slice() {
             b"*" => "*".to_owned(),
-            path => kept_or_escaped(&self.raw_path, path, Part::Path),
+            path => original_or_escaped(&self.raw_path, path, Part::Path),
         };
         let mut text = String::new();
         if !self.scheme.is_empty() {
@@ -207,7 +207,7 @@ impl Pieces {
         }
         if !decoded_fragment.is_empty() {
             text.push('#');
-            text.push_str(&kept_or_escaped(fragment, decoded_fragment, Part::Fragment));
+            text.push_str(&original_or_escaped(fragment, decoded_fragment, Part::Fragment));
         }
         Url { scheme: self.scheme, host, escaped_path, raw_query: self.raw_query, text }
     }
@@ -252,7 +252,7 @@ fn parse_host(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
         Some(_) => return Err("invalid IP-literal".into()),
         None => {}
     }
-    // A host of http has one colon at most; others may be lists of hosts with ports.
+    // A host of http has at most one colon; others may be lists of hosts with ports.
     let strict = scheme == "http" || scheme == "https";
     let colon = if strict { host.find(':') } else { host.rfind(':') };
     if let Some(colon) = colon {
@@ -288,8 +288,8 @@ fn check_port(colon_port: &str) -> Result<(), String> {
     if valid { Ok(()) } else { Err(format!("invalid port {} after host", go_quoted(colon_port))) }
 }
 
-/// The text as written where that is a fair way to escape `decoded`, else escaped anew.
-fn kept_or_escaped(raw: &str, decoded: &[u8], part: Part) -> String {
+/// The original text if it is a valid escape of `decoded`, otherwise a new escape.
+fn original_or_escaped(raw: &str, decoded: &[u8], part: Part) -> String {
     let fair = |b: u8| b"!$&'()*+,;=:@[]%".contains(&b) || !needs_escape(b, part);
     if raw.bytes().all(fair) { raw.to_owned() } else { escape(decoded, part) }
 }
@@ -331,7 +331,8 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
                 let escape = bytes.get(at..bytes.len().min(at.saturating_add(3))).unwrap_or_default();
                 let refuse = || format!("invalid URL escape {}", go_quoted(&lossy(escape)));
                 let decoded = hex_byte(escape).ok_or_else(refuse)?;
-                // Host names escape what is not ASCII only; zones also what could be written plainly, and spaces.
+                // Host names may only escape non-ASCII characters; zones also characters that need no escape, and
+                // spaces.
                 let misplaced = match part {
                     Part::Host => decoded < 0x80 && decoded != b'%',
                     Part::Zone => decoded != b'%' && decoded != b' ' && needs_escape(decoded, Part::Host),

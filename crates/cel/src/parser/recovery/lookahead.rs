@@ -1,4 +1,4 @@
-//! Predictions that a few tokens tell, which the simulation would come to slowly.
+//! A fast path for predictions that a few tokens decide; the simulation gives the same results slowly.
 
 use super::super::{calc_operator, relation_operator};
 use super::Recovery;
@@ -7,23 +7,23 @@ use super::network::StateId;
 use super::predict::NoViable;
 use crate::parser::lexer::Kind;
 
-/// What a prediction is about.
+/// The decision that is predicted.
 #[derive(Clone, Copy)]
 pub(super) enum Point {
     /// Which of the alternatives of a rule, or of its loop.
     Among(Rule),
-    /// Whether the loop of a rule goes on: 1 or 2.
+    /// Whether the loop of a rule continues: 1 or 2.
     Again(Rule),
 }
 
-/// The prediction that a loop goes on, or ends.
+/// The prediction that a loop continues, or ends.
 fn again(goes_on: bool) -> usize {
     if goes_on { 1 } else { 2 }
 }
 
 impl Recovery<'_> {
-    /// What the simulation would find, where a few tokens tell. The simulation is slow, and this covers nearly all.
-    pub(super) fn foresee(
+    /// The result of the simulation if a few tokens decide it, which is nearly always the case.
+    pub(super) fn lookahead(
         &self,
         point: Point,
         state: StateId,
@@ -42,7 +42,7 @@ impl Recovery<'_> {
             (Point::Again(Rule::Unary), Kind::Minus) if begins_member(self.kind(1)) => 1,
             (Point::Again(Rule::Unary), Kind::Minus) => return Some(Err(NoViable(1))),
             (Point::Again(Rule::Unary), _) => 2,
-            // A comma, which can also be the last.
+            // A comma, which can also be a trailing one.
             (Point::Again(_), Kind::Comma) => {
                 let next = self.kind(1);
                 let rule = if matches!(point, Point::Again(Rule::FieldInit)) {
@@ -56,8 +56,8 @@ impl Recovery<'_> {
             (Point::Among(Rule::Primary), Kind::Dot) if self.kind(1) != Kind::Ident => {
                 return Some(Err(NoViable(1)));
             }
-            (Point::Among(Rule::Primary), Kind::Dot) => self.foresee_name(2),
-            (Point::Among(Rule::Primary), Kind::Ident) => self.foresee_name(1),
+            (Point::Among(Rule::Primary), Kind::Dot) => self.lookahead_name(2),
+            (Point::Among(Rule::Primary), Kind::Ident) => self.lookahead_name(1),
             (Point::Among(Rule::Member), Kind::Dot) => match (self.kind(1), self.kind(2)) {
                 (Kind::Ident, Kind::LeftParen) => 2,
                 (Kind::Ident | Kind::EscapedIdent | Kind::Question, _) => 1,
@@ -69,7 +69,7 @@ impl Recovery<'_> {
                 _ => return Some(Err(NoViable(1))),
             },
             (Point::Among(Rule::Unary), Kind::Minus) => match (self.kind(1), self.kind(2)) {
-                // `-1` is a number or a negation until the whole member is seen.
+                // `-1` is a number or a negation until the whole member is parsed.
                 (Kind::Int | Kind::Float, Kind::Dot | Kind::LeftBracket) => return None,
                 (Kind::Int | Kind::Float, after) if self.after_rule().has(after) => 1,
                 (Kind::Int | Kind::Float, _) => return Some(Err(NoViable(0))),
@@ -83,8 +83,8 @@ impl Recovery<'_> {
         }))
     }
 
-    /// A variable, a call, or an object, `ahead` being after its first name.
-    fn foresee_name(&self, mut ahead: usize) -> usize {
+    /// Distinguishes a variable, a call and an object; `ahead` is the position after its first name.
+    fn lookahead_name(&self, mut ahead: usize) -> usize {
         if self.kind(ahead) == Kind::LeftParen {
             return 2;
         }

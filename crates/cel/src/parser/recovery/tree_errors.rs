@@ -1,4 +1,4 @@
-//! What cel-go says about the tree that comes of the recovery, beyond the syntax errors.
+//! The errors that cel-go reports for the recovered tree, beside syntax errors.
 
 use super::super::lexer::Kind;
 use super::super::literal;
@@ -6,8 +6,8 @@ use super::Recovery;
 use crate::words;
 
 impl Recovery<'_> {
-    /// A variable or a function must not have a reserved name; the arguments of one that has are not looked at.
-    pub(super) fn complain_about_name(&mut self, first: usize, complaints: usize) {
+    /// Reports a variable or function with a reserved name; the arguments of such a function are not checked.
+    pub(super) fn report_reserved_name(&mut self, first: usize, tree_errors: usize) {
         let (Some(start), dotted) = (self.token(first), self.kinds.get(first) == Some(&Kind::Dot)) else {
             return;
         };
@@ -17,13 +17,13 @@ impl Recovery<'_> {
             return;
         };
         if words::is_reserved(name.text(self.text)) {
-            let complaint = (start.offset, format!("reserved identifier: {}", name.text(self.text)));
-            self.complaints.truncate(complaints);
-            self.complaints.push(complaint);
+            let error = (start.offset, format!("reserved identifier: {}", name.text(self.text)));
+            self.tree_errors.truncate(tree_errors);
+            self.tree_errors.push(error);
         }
     }
 
-    pub(super) fn complain_about_literal(&mut self, first: usize) {
+    pub(super) fn report_literal(&mut self, first: usize) {
         let negative = self.kinds.get(first) == Some(&Kind::Minus);
         let (Some(start), Some(token)) =
             (self.token(first), self.token(first.saturating_add(usize::from(negative))))
@@ -41,7 +41,7 @@ impl Recovery<'_> {
         };
         if let Err(message) = value {
             let offset = start.offset;
-            self.complaints.push((offset, message.into()));
+            self.tree_errors.push((offset, message.into()));
         }
     }
 }
