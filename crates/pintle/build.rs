@@ -1,4 +1,4 @@
-//! Tells the binary which commit it is built from: `PINTLE_GIT_COMMIT` where that is set, else what git says, else nothing.
+//! Sets the commit of the build: `PINTLE_GIT_COMMIT` if it is set, otherwise the output of git, otherwise nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn main() {
     let given = std::env::var("PINTLE_GIT_COMMIT").ok();
     let commit = given.or_else(|| git(&["rev-parse", "HEAD"])).unwrap_or_default();
     println!("cargo::rustc-env=PINTLE_GIT_COMMIT={commit}");
-    // The log of HEAD grows with each commit.
+    // Rerun after each commit, which appends to the log of HEAD.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }

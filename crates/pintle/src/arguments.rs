@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a command understands.
+/// The syntax of a command line.
 pub(crate) struct Syntax {
     /// The text of `--help`.
     pub(crate) usage: &'static str,
     /// Flags with a value, without dashes.
     pub(crate) values: &'static [&'static str],
-    /// Flags without one.
+    /// Flags without a value.
     pub(crate) switches: &'static [&'static str],
-    /// How many operands there must be.
+    /// The number of operands.
     pub(crate) operands: usize,
 }
 
@@ -20,11 +20,11 @@ pub(crate) struct Syntax {
 pub(crate) struct Arguments {
     values: BTreeMap<&'static str, Vec<String>>,
     switches: Vec<&'static str>,
-    /// The words that are no flags.
+    /// The arguments that are not flags.
     operands: Vec<String>,
 }
 
-/// Parses a command line; `None` if it asked for help, which was printed.
+/// Parses a command line; `None` for `--help`, after printing it.
 pub(crate) fn parse(syntax: &Syntax, args: Vec<String>) -> Result<Option<Arguments>, String> {
     let mut parsed = Arguments::default();
     let mut args = args.into_iter();
@@ -58,7 +58,7 @@ pub(crate) fn parse(syntax: &Syntax, args: Vec<String>) -> Result<Option<Argumen
 }
 
 impl Arguments {
-    /// The operand at `index`, which is below the number that the syntax asks for.
+    /// The operand at `index`, which must be below the number of the syntax.
     pub(crate) fn operand(&self, index: usize) -> &str {
         self.operands.get(index).map_or("", String::as_str)
     }

@@ -12,14 +12,14 @@ pub(crate) const ASSETS: Syntax = Syntax {
     usage: "\
 Usage: pintle assets DIR [--copy] [--force] [--output json]
 
-Makes DIR with the names kube-apiserver and etcd, which are Pintle, and kubectl, if there is one on PATH. Test frameworks that
-read KUBEBUILDER_ASSETS (envtest of controller-runtime and others) then start Pintle:
+Creates DIR with links kube-apiserver and etcd to Pintle, and kubectl if it is on PATH. Test frameworks that read
+KUBEBUILDER_ASSETS (controller-runtime's envtest and others) then start Pintle:
 
   eval \"$(pintle assets DIR)\" && go test ./...
 
-      --copy         Copy the programs instead of linking to them, for a folder that goes to another machine
-      --force        Replace files of these names that are no links
-      --output json  Write {\"assets\": DIR, \"kubectl\": PATH} instead of the shell command
+      --copy         Copy the programs instead of linking to them, for a folder that is moved to another machine
+      --force        Replace existing files that are not links
+      --output json  Print {\"assets\": DIR, \"kubectl\": PATH} instead of the shell command
 ",
     values: &["output"],
     switches: &["copy", "force"],
@@ -29,7 +29,7 @@ read KUBEBUILDER_ASSETS (envtest of controller-runtime and others) then start Pi
 /// The names under which envtest starts Pintle.
 const PINTLE_NAMES: [&str; 2] = ["kube-apiserver", "etcd"];
 
-/// Why the folder could not be made: one line.
+/// Why the folder could not be created, in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AssetsError {
     #[error("{0}")]
@@ -76,15 +76,15 @@ fn make_folder(folder: &Path) -> Result<PathBuf, AssetsError> {
     folder.canonicalize().map_err(failed)
 }
 
-/// How programs get into the folder.
+/// How programs are placed in the folder.
 struct Placing {
     copy: bool,
     force: bool,
 }
 
 impl Placing {
-    /// Puts `program` at `target`. A link that is there is replaced; anything else only by force: it may be a real
-    /// kube-apiserver.
+    /// Places `program` at `target`. An existing link is replaced; anything else only with `--force`, because it may be a
+    /// real kube-apiserver.
     fn place(&self, program: &Path, target: &Path) -> Result<(), AssetsError> {
         let failed = |error| AssetsError::File(target.to_path_buf(), error);
         match fs::symlink_metadata(target) {
@@ -95,7 +95,7 @@ impl Placing {
             }
             Ok(_) => {}
         }
-        // By way of another name: a suite that starts at this moment finds the old program or the new one.
+        // Rename a temporary name: a suite that starts at this moment finds the old program or the new one.
         let mut beside = target.as_os_str().to_owned();
         beside.push(format!(".{}.new", std::process::id()));
         let beside = PathBuf::from(beside);
@@ -117,7 +117,7 @@ fn find_kubectl(folder: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
     folders.map(|place| place.join("kubectl")).find(is_program)
 }
 
-/// What a shell evaluates to use the folder.
+/// The shell command that makes test frameworks use the folder.
 fn shell_command(folder: &Path) -> String {
     let quoted = folder.display().to_string().replace('\'', r"'\''");
     format!("export KUBEBUILDER_ASSETS='{quoted}'\n")

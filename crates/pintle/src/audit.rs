@@ -1,4 +1,4 @@
-//! The audit that the flags ask for: policy, log and webhook.
+//! Audit logging from the flags: policy, log and webhook.
 
 mod webhook;
 
@@ -35,7 +35,7 @@ enum Mode {
 }
 
 impl AuditConfig {
-    /// Reads and checks the flags, and the files that they name.
+    /// Reads and checks the flags and the files that they name.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
         let log = log_options(flags)?;
         let webhook = match flags.text("audit-webhook-config-file") {

@@ -130,13 +130,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| go_text(path, &error))
 }
 
-/// The reason why a file cannot be read, in Go's words.
+/// The reason why a file cannot be read, with Go's message.
 pub(crate) fn go_text(path: &Path, error: &std::io::Error) -> String {
     let (action, why) = match error.kind() {
         std::io::ErrorKind::NotFound => ("open", "no such file or directory".to_string()),
         std::io::ErrorKind::PermissionDenied => ("open", "permission denied".to_string()),
         std::io::ErrorKind::NotADirectory => ("open", "not a directory".to_string()),
-        // A folder can be opened.
+        // Opening a folder succeeds; reading it fails.
         std::io::ErrorKind::IsADirectory => ("read", "is a directory".to_string()),
         _ => ("open", error.to_string()),
     };

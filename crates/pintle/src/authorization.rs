@@ -54,7 +54,7 @@ pub(crate) struct Authorization {
     pub(crate) allows_everything: bool,
 }
 
-/// Authorizers that stay when the file changes.
+/// Authorizers that do not change when the file changes.
 pub(crate) struct LastingAuthorizers {
     pub(crate) rbac: Arc<Rbac>,
     pub(crate) node: Option<Arc<NodeAuthorizer>>,
@@ -91,7 +91,7 @@ impl Authorization {
         Ok(Authorization { config, file, text, policy_file, dialer, allows_everything: false })
     }
 
-    /// Builds the authorizers that stay for the life of the server.
+    /// Builds the authorizers that live as long as the server.
     pub(crate) fn lasting(&self, config: &Config) -> Result<LastingAuthorizers, FlagError> {
         let has = |type_: &str| self.config.authorizers.iter().any(|a| a.type_ == type_);
         let features = NodeFeatures {
@@ -125,7 +125,7 @@ impl Authorization {
         let Some(file) = self.file.clone() else { return };
         let server = hash(server_id.as_bytes());
         families::AUTHORIZATION_CONFIG_INFO.set(&[&server, &hash(&self.text)], 1.0);
-        // Types other than webhooks must stay, so that no file opens a server that RBAC protects.
+        // Authorizers other than webhooks must not change, so that no file opens a server that RBAC protects.
         let types = self.config.authorizers.iter().map(|a| a.type_.clone());
         let required: BTreeSet<String> = types.filter(|type_| type_ != WEBHOOK).collect();
         loop {
@@ -173,7 +173,7 @@ pub(crate) fn hash(data: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
-/// `system:masters` may do anything; then the configured authorizers are asked in order.
+/// Allows `system:masters` everything; then asks the configured authorizers in order.
 fn build(
     config: &AuthorizationConfig,
     lasting: &LastingAuthorizers,

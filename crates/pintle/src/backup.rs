@@ -15,8 +15,8 @@ pub(crate) const BACKUP: Syntax = Syntax {
     usage: "\
 Usage: pintle backup FILE [--data-dir DIR] [--output text|json]
 
-Writes all objects, as they are at one moment, to FILE. The server may be running and is not disturbed. Values that the
-server encrypts are encrypted in the file, too. Keys and certificates (DIR/pki) are not in it.
+Writes a consistent snapshot of all objects to FILE. The server may be running. Values that the server encrypts are
+encrypted in the file, too. Keys and certificates (DIR/pki) are not included.
 
       --data-dir DIR   The server's data folder (default ./pintle-data)
       --output FORMAT  text (default) or json
@@ -30,9 +30,9 @@ pub(crate) const RESTORE: Syntax = Syntax {
     usage: "\
 Usage: pintle restore FILE [--data-dir DIR] [--output text|json]
 
-Makes a new store in DIR from a backup, reads it again and compares every object. A store that is there already is not
-touched: move DIR/store away first; leave DIR/pki where it is. Revisions go on far after those of the backup, so that none
-that a client has seen comes again.
+Creates a store in DIR from a backup, reads it again and compares every object. An existing store is not changed: move
+DIR/store away first, but leave DIR/pki. Revisions continue far after those of the backup, so that no revision that a client
+has seen is used again.
 
       --data-dir DIR   The server's data folder (default ./pintle-data)
       --output FORMAT  text (default) or json
@@ -116,7 +116,7 @@ pub(crate) fn restore(args: Vec<String>) -> Result<(), String> {
     }
 }
 
-/// Every object must exist with the same bytes, and no other. Returns those that look like JSON but are not.
+/// Checks that both have the same objects with the same bytes. Returns those that look like JSON but are not.
 fn compare(backup: &Snapshot, restored: &Snapshot) -> Result<Vec<String>, String> {
     let mut progress = Progress::new("compared");
     let mut unreadable = Vec::new();
@@ -137,7 +137,7 @@ fn compare(backup: &Snapshot, restored: &Snapshot) -> Result<Vec<String>, String
     Ok(unreadable)
 }
 
-/// A file that says how much was written to it.
+/// A file that counts the bytes written to it.
 struct Counted {
     file: File,
     written: u64,

@@ -12,9 +12,9 @@ use std::process::ExitCode;
 
 /// One command.
 pub(crate) struct Subcommand {
-    /// What is typed.
+    /// The name on the command line.
     pub(crate) name: &'static str,
-    /// What it does, in a line.
+    /// One line of help.
     pub(crate) summary: &'static str,
     run: fn(Vec<String>) -> ExitCode,
 }
@@ -29,32 +29,32 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "owners",
-        summary: "Show who set which field of an object, and the conflicts that an apply would meet",
+        summary: "Print the owners of an object's fields, and the conflicts that an apply would have",
         run: |args| exit(owners::run(args)),
     },
     Subcommand {
         name: "history",
-        summary: "Show the retained versions of an object: when, who, and what changed",
+        summary: "Print the retained versions of an object: when, by whom, and what changed",
         run: |args| exit(history::run(args)),
     },
     Subcommand {
         name: "check",
-        summary: "Say what the server would say to manifests, without one",
+        summary: "Check manifests as the server would, without a server",
         run: |args| check::run(args.into_iter()),
     },
     Subcommand {
         name: "kubeconfig",
-        summary: "Make a kubeconfig with a client certificate for a person",
+        summary: "Print a kubeconfig with a new client certificate for a user",
         run: |args| exit(certs::kubeconfig(args)),
     },
     Subcommand {
         name: "certs",
-        summary: "Show the certificates and keys of a data folder, and until when they are good",
+        summary: "List the certificates and keys of a data folder with their expiration",
         run: |args| exit(certs::list(args)),
     },
     Subcommand {
         name: "assets",
-        summary: "Make a folder for KUBEBUILDER_ASSETS: Pintle as kube-apiserver and etcd of envtest",
+        summary: "Create a folder for KUBEBUILDER_ASSETS: Pintle as envtest's kube-apiserver and etcd",
         run: |args| exit(assets::run(args)),
     },
     Subcommand {
@@ -64,22 +64,22 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "restore",
-        summary: "Make a new data folder from a backup",
+        summary: "Create a data folder from a backup",
         run: |args| exit(backup::restore(args)),
     },
     Subcommand {
         name: "migrate",
-        summary: "Move all objects between a data folder and etcd",
+        summary: "Copy all objects between a data folder and etcd",
         run: |args| exit(migrate::run(args)),
     },
     Subcommand {
         name: "recover",
-        summary: "Go on with what can be read of a damaged data folder, and say what is lost",
+        summary: "Restore the readable part of a damaged data folder, and report what is lost",
         run: |args| exit(recover::run(args)),
     },
     Subcommand {
         name: "health",
-        summary: "Ask a server whether it is well",
+        summary: "Check the health of a server",
         run: |args| exit(health::run(args)),
     },
     Subcommand {
@@ -92,7 +92,7 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "help", summary: "Print the commands and flags", run: help },
 ];
 
-/// Runs what the command line without the program's name asks for.
+/// Runs the command line, which is given without the program's name.
 pub(crate) fn run(mut args: Vec<String>) -> ExitCode {
     let named = args.first().filter(|first| !first.starts_with('-')).cloned();
     let Some(name) = named else { return run_server(args) };
@@ -102,7 +102,7 @@ pub(crate) fn run(mut args: Vec<String>) -> ExitCode {
     }
 }
 
-/// What `--help` prints for a command; empty for those that have no flags of their own.
+/// The `--help` of a command; empty if it has no flags of its own.
 pub(crate) fn usage(command: &str) -> &'static str {
     match command {
         "assets" => assets::ASSETS.usage,
@@ -128,7 +128,7 @@ const VERSION: Syntax = Syntax {
     usage: "\
 Usage: pintle version [--output text|json]
 
-Prints the version of Kubernetes whose API is served, and with --output json that of Pintle.
+Prints the version of the Kubernetes API that is served; with --output json also that of Pintle.
 
       --output FORMAT  text (default) or json
 ",
@@ -218,13 +218,13 @@ fn exit<E: std::fmt::Display>(outcome: Result<(), E>) -> ExitCode {
     }
 }
 
-/// Prints one clear sentence and returns the exit code of a failure. Errors of expressions have further lines.
+/// Prints an error and returns the exit code of a failure. Errors of expressions have further lines.
 fn fail(why: &str) -> ExitCode {
     _ = writeln!(std::io::stderr(), "pintle: {why}");
     ExitCode::FAILURE
 }
 
-/// Also logs the error as kube-apiserver does, for users who search for it.
+/// Also logs the error in kube-apiserver's format, for users who search for it.
 fn fail_as_command(why: &str) {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `pintle completion`: scripts that complete commands and flags in bash, zsh and fish, made from the tables of both.
+//! `pintle completion`: completion scripts for bash, zsh and fish, generated from the tables of commands and flags.
 
 use crate::arguments::{self, Syntax};
 use crate::commands::{self, SUBCOMMANDS};
@@ -17,14 +17,14 @@ Prints a script that completes commands and flags. To use it:
 
 const SYNTAX: Syntax = Syntax { usage: USAGE, values: &[], switches: &[], operands: 1 };
 
-/// A flag as shells complete it.
+/// A flag for completion.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Completed {
     /// Name without dashes.
     pub(crate) name: String,
-    /// What its value is called; empty if it takes none.
+    /// The name of its value; empty if it takes none.
     pub(crate) value: String,
-    /// What it does.
+    /// Its help text.
     pub(crate) text: String,
 }
 
@@ -81,7 +81,7 @@ fn flags_in(usage: &str) -> Vec<Completed> {
     out
 }
 
-/// Whether the value of a flag is the name of a file or folder.
+/// Whether the value of a flag is a path.
 fn is_path(flag: &Completed) -> bool {
     let ends = ["file", "dir", "config", "kubeconfig", "path"];
     matches!(flag.value.as_str(), "FILE" | "DIR" | "string" | "strings" | "value")
@@ -92,7 +92,7 @@ fn bash() -> String {
     let names: Vec<&str> = SUBCOMMANDS.iter().map(|command| command.name).collect();
     let mut out = String::from("# Completion of pintle for bash. Written by `pintle completion bash`.\n");
     out.push_str("_pintle() {\n  local current=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\"\n");
-    // Bash takes `--flag=value` for three words.
+    // Bash splits `--flag=value` into three words.
     out.push_str("  if [[ $current == = ]]; then current=; elif [[ $previous == = ]]; then previous=\"${COMP_WORDS[COMP_CWORD-2]}\"; fi\n");
     out.push_str("  local command=serve word flags\n  COMPREPLY=()\n");
     _ = writeln!(out, "  local commands=\"{}\"", names.join(" "));
@@ -152,7 +152,7 @@ fn zsh() -> String {
     out
 }
 
-/// Text inside of single quotes, without the signs that `_arguments` reads.
+/// Escapes text for single quotes, and removes characters that `_arguments` interprets.
 fn zsh_quoted(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
@@ -179,7 +179,7 @@ fn fish() -> String {
     }
     _ = writeln!(out, "complete -c pintle -f -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'");
     for command in SUBCOMMANDS {
-        // Without a command, flags are those of serve.
+        // Without a command, the flags are those of `serve`.
         let condition = match command.name {
             "serve" => format!("not __fish_seen_subcommand_from {}", names.replacen("serve ", "", 1)),
             name => format!("__fish_seen_subcommand_from {name}"),
@@ -219,7 +219,7 @@ mod tests {
         assert!(flags_of("serve").iter().any(|flag| flag.name == "secure-port"));
     }
 
-    /// What bash offers for the last of these words.
+    /// The completions that bash offers for the last word.
     fn offered(words: &[&str]) -> Vec<String> {
         let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
         let script = format!(

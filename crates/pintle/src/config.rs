@@ -21,24 +21,24 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// All that the server is told.
+/// The configuration of the server.
 pub(crate) struct Config {
     pub(crate) bind: SocketAddr,
     /// `None`: all data is in memory, and files for users are in a temporary folder.
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) ephemeral: bool,
-    /// Whether `data_dir` was named.
+    /// Whether `--data-dir` was given.
     data_dir_given: bool,
-    /// The program that the process was started as.
+    /// The program name under which the process was started.
     pub(crate) program: Program,
-    /// Memory for recent changes.
+    /// The memory limit of recent changes, for watches.
     pub(crate) watch_history_bytes: usize,
     /// Whether the web console is served.
     pub(crate) console: bool,
     pub(crate) cert_dir: Option<PathBuf>,
     /// Encryption at rest.
     pub(crate) encryption: EncryptionFlags,
-    /// Certificate and key of the server, where they are given.
+    /// Certificate and key of the server, if they are given.
     pub(crate) serving_files: Option<(PathBuf, PathBuf)>,
     pub(crate) client_ca_file: Option<PathBuf>,
     pub(crate) token_file: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub(crate) struct Config {
     pub(crate) audiences: Vec<String>,
     pub(crate) account_key_files: Vec<PathBuf>,
     pub(crate) account_signing_key_file: Option<PathBuf>,
-    /// Socket of another process that signs service-account tokens, or \"\".
+    /// Socket of an external process that signs service account tokens, or "".
     pub(crate) account_signing_endpoint: String,
     pub(crate) jwks_uri: String,
     pub(crate) gates: BTreeMap<&'static str, bool>,
@@ -57,11 +57,11 @@ pub(crate) struct Config {
     pub(crate) token_webhook: TokenWebhookConfig,
     pub(crate) front_proxy: FrontProxyConfig,
     pub(crate) bootstrap_tokens: bool,
-    /// Whether tokens of Secrets are only accepted while the Secret contains them.
+    /// Whether tokens of Secrets are accepted only while the Secret contains them.
     pub(crate) lookup_tokens: bool,
     pub(crate) request_timeout: Duration,
     pub(crate) min_request_timeout: Duration,
-    /// What `--controllers` says.
+    /// The value of `--controllers`.
     pub(crate) controllers: Vec<String>,
     pub(crate) enabled_plugins: Vec<String>,
     /// `--admission-control`, which names all enabled plugins.
@@ -80,16 +80,16 @@ pub(crate) struct Config {
     pub(crate) shutdown_delay: Duration,
     pub(crate) http2: bool,
     pub(crate) streams_max: u32,
-    /// The header `Strict-Transport-Security`, if there is one.
+    /// The header `Strict-Transport-Security`, if it is configured.
     pub(crate) strict_transport: Option<HeaderValue>,
     pub(crate) external_host: String,
-    /// The address at which the cluster reaches this server, if it can.
+    /// The address at which the cluster reaches this server, if there is one.
     pub(crate) advertise: Option<IpAddr>,
     /// The value of `--advertise-address`.
     pub(crate) advertise_given: Option<IpAddr>,
     /// The address for other servers, if it differs (`--peer-advertise-ip` and `-port`).
     peer_given: Option<SocketAddr>,
-    /// Whether the command line is not kube-apiserver's: no other process manages service accounts and quotas.
+    /// Whether no kube-apiserver flags are used: then no other process manages service accounts and quotas.
     pub(crate) alone: bool,
     /// Whether old revisions are compacted.
     pub(crate) compacts: bool,
@@ -99,19 +99,19 @@ pub(crate) struct Config {
     pub(crate) counts_objects: bool,
     /// How many objects of a collection are deleted at the same time.
     pub(crate) deletion_workers: usize,
-    /// Whether the cluster is told.
+    /// Whether the endpoints of the service `kubernetes` are updated.
     pub(crate) publishes_endpoint: bool,
     /// The time to live of events; zero means forever.
     pub(crate) event_life: Duration,
-    /// How long history is kept.
+    /// How long revisions are retained for lists and watches.
     pub(crate) retention: Duration,
-    /// How long the past of objects is kept on disk.
+    /// How long old versions of objects are retained on disk.
     pub(crate) history: HistoryRetention,
     /// The etcd to store in; `None`: the embedded store.
     pub(crate) etcd: Option<EtcdSettings>,
     /// The version that clients see.
     pub(crate) git_version: String,
-    /// Requests that others answer.
+    /// Requests that are forwarded to other servers.
     pub(crate) proxying: Proxying,
     pub(crate) flow: FlowFlags,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Config {
 pub(crate) struct TokenWebhookConfig {
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) version: String,
-    /// How long its answers count.
+    /// How long its answers are cached.
     pub(crate) life: Duration,
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// The first address after that of the network itself: the one of the `kubernetes` service.
+    /// The first address after the network address, which the service `kubernetes` has.
     pub(crate) fn first_host(self) -> IpAddr {
         match self.address {
             IpAddr::V4(v4) => {
@@ -172,7 +172,7 @@ impl Network {
     }
 }
 
-/// The most objects of a collection that are deleted at the same time, whatever the flag says.
+/// The most objects of a collection that are deleted concurrently, even if the flag is higher.
 const DELETION_WORKERS_MAX: usize = 100;
 /// The default issuer of service account tokens.
 const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -184,8 +184,8 @@ const DEFAULT_STREAMS_MAX: u32 = 100;
 /// Practically forever; history is still limited by size.
 const RETENTION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Flags without which no kube-apiserver starts, or that configure identities. If one is given, Pintle takes the place
-/// of a kube-apiserver in a cluster.
+/// Flags without which kube-apiserver does not start, or that configure identities. If one is given, Pintle replaces a
+/// kube-apiserver in a cluster.
 const OF_KUBE_APISERVER: [&str; 9] = [
     "authentication-config",
     "client-ca-file",
@@ -203,7 +203,7 @@ impl Config {
     /// another process does its work.
     pub(crate) fn runs_controller(&self, name: &str) -> bool {
         let says = |text: &str| self.controllers.iter().any(|c| c == text);
-        // Priority and fairness sets the condition of flow schemas.
+        // Priority and fairness sets the condition of flow schemas itself.
         if name == "flow-schema" && !self.flow.fair {
             return false;
         }
@@ -219,14 +219,14 @@ impl Config {
             .map_err(|_| FlagError::new("--secure-port must be between 0 and 65535"))?;
         let program = Program::current();
         let stands_in = stands_in_for_kube_apiserver(flags, program);
-        // A cluster must reach its API server, but a standalone pintle only listens on loopback.
+        // A cluster must reach its API server, but a standalone Pintle listens only on loopback.
         let ip = match flags.ip("bind-address") {
             Some(ip) if flags.given("bind-address") || !stands_in => ip,
             _ if stands_in => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
         let data_dir_given = flags.given("data-dir");
-        // A kube-apiserver has no folder of its own: its data is in etcd.
+        // A kube-apiserver has no data folder: its data is in etcd.
         let ephemeral = match program {
             Program::KubeApiserver if !flags.given("ephemeral") => !data_dir_given,
             _ => flags.bool("ephemeral"),
@@ -250,7 +250,7 @@ impl Config {
             data_dir_given,
             program,
             watch_history_bytes: usize::try_from(flags.int("watch-history-bytes")).unwrap_or(0),
-            // Beside other parts of a cluster, nothing is served that kube-apiserver does not serve.
+            // In place of a kube-apiserver, only what kube-apiserver serves is served.
             console: flags.bool("console") && (flags.given("console") || !stands_in),
             cert_dir: path(flags, "cert-dir"),
             encryption: EncryptionFlags {
@@ -336,7 +336,7 @@ impl Config {
         })
     }
 
-    /// Keeps everything in memory in the place of etcd.
+    /// Stores everything in memory instead of in etcd.
     pub(crate) fn keep_in_memory(&mut self) {
         self.etcd = None;
         self.ephemeral = true;
@@ -353,7 +353,7 @@ impl Config {
         crate::flags::gate_stages().map(|(name, stage)| (name, stage, self.gate(name)))
     }
 
-    /// Whether a feature is on.
+    /// Whether a feature gate is enabled.
     pub(crate) fn gate(&self, name: &str) -> bool {
         self.gates.get(name).copied().unwrap_or(false)
     }
@@ -364,11 +364,11 @@ fn stands_in_for_kube_apiserver(flags: &Flags, program: Program) -> bool {
     program == Program::KubeApiserver || OF_KUBE_APISERVER.iter().any(|name| flags.given(name))
 }
 
-/// The environment variable that says what `--controllers` would, for those who cannot change the command line.
+/// The environment variable that replaces `--controllers`, for users who cannot change the command line.
 const CONTROLLERS_VARIABLE: &str = "PINTLE_CONTROLLERS";
 
-/// Names of controllers, `-name` and `*`. Under the name of kube-apiserver only what is part of that program runs unless
-/// more is asked for: suites that start it finalize namespaces and remove dependents themselves.
+/// Names of controllers, `-name` and `*`. Under the name kube-apiserver, only the controllers of that program run by
+/// default: test suites that start it finalize namespaces and remove dependents themselves.
 fn controllers(flags: &Flags, program: Program) -> Result<Vec<String>, FlagError> {
     let named = match std::env::var(CONTROLLERS_VARIABLE) {
         _ if flags.given("controllers") => flags.list("controllers"),

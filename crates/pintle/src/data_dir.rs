@@ -14,14 +14,14 @@ pub(crate) struct DataDir {
     life: Life,
 }
 
-/// How long the folder is there.
+/// The lifetime of the folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
-    /// For good.
+    /// Permanent.
     Lasting,
-    /// Until the process ends.
+    /// It is removed when the process ends.
     Temporary,
-    /// There is none: nothing is read or written.
+    /// There is no folder: nothing is read or written.
     None,
 }
 
@@ -54,8 +54,8 @@ impl DataDir {
         Ok(DataDir { path, _lock: None, life: Life::Lasting })
     }
 
-    /// A new folder for the files that people and tools read, where data is kept in memory. Its name cannot be guessed,
-    /// and one that is there is never used: somebody else may have made it to read what is written there.
+    /// Creates a folder for the files that people and tools read, if data is in memory. Its name is random, and an
+    /// existing folder is never used: another user may have created it to read the files.
     pub(crate) fn temporary() -> Result<Self, DataDirError> {
         let random = RandomState::new().hash_one(std::process::id());
         let path = std::env::temp_dir().join(format!("pintle-{}-{random:016x}", std::process::id()));
@@ -64,7 +64,7 @@ impl DataDir {
         Ok(DataDir { path, _lock: None, life: Life::Temporary })
     }
 
-    /// No folder, for a server that leaves no trace.
+    /// No folder, for a server that writes no files.
     pub(crate) fn none() -> Self {
         DataDir { path: PathBuf::new(), _lock: None, life: Life::None }
     }
@@ -74,7 +74,7 @@ impl DataDir {
         self.life != Life::None
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -104,7 +104,7 @@ impl DataDir {
 impl Drop for DataDir {
     fn drop(&mut self) {
         if self.life == Life::Temporary {
-            // Only admin.kubeconfig and the port are in it.
+            // It contains only admin.kubeconfig and the port.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

@@ -1,11 +1,11 @@
-//! File descriptors: the process limit, and the share of connections.
+//! File descriptors: the limit of the process, and the share of client connections.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Descriptors that are reserved for the store, for calls to webhooks, extension servers and nodes, and for reloaded
 /// files.
 const RESERVED: usize = 512;
-/// The limit of connections, however many descriptors there are: each one takes memory.
+/// The limit of connections even with more descriptors: each one takes memory.
 const CONNECTIONS_MAX: usize = 100_000;
 
 /// Raises the soft limit of descriptors to the hard limit. The soft limit is often 1,024, for programs that use
@@ -21,7 +21,7 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// How many connections there may be at once.
+/// The most concurrent connections.
 pub(crate) fn connections_max() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
     connections_of(descriptors)

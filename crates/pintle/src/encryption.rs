@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How often the file is checked, with automatic reload.
 const RELOAD_EVERY: Duration = Duration::from_secs(60);
-/// How soon after a change of encryption objects are read anew that could not be decrypted.
+/// The longest delay until objects that could not be decrypted are read again after encryption changed.
 const READABILITY_INTERVAL: Duration = Duration::from_secs(1);
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -22,7 +22,7 @@ pub(crate) struct EncryptionFlags {
     pub(crate) reload: bool,
 }
 
-/// The encryption of the file; without a file nothing is encrypted.
+/// Loads the encryption of the file; without a file nothing is encrypted.
 pub(crate) async fn load(flags: &EncryptionFlags) -> Result<Arc<Encryption>, ConfigError> {
     let Some(path) = flags.file.clone() else { return Ok(Arc::default()) };
     let (bytes, configuration) = read_elsewhere(path.clone()).await?;
@@ -34,7 +34,7 @@ pub(crate) async fn load(flags: &EncryptionFlags) -> Result<Arc<Encryption>, Con
     Ok(encryption)
 }
 
-/// Applies each new valid content of the file. An invalid one is ignored, and the last configuration stays.
+/// Applies each valid change of the file. An invalid one is ignored, and the last configuration remains.
 async fn follow(path: PathBuf, mut last: Vec<u8>, encryption: std::sync::Weak<Encryption>) {
     loop {
         tokio::time::sleep(RELOAD_EVERY).await;
@@ -62,7 +62,7 @@ async fn follow(path: PathBuf, mut last: Vec<u8>, encryption: std::sync::Weak<En
     }
 }
 
-/// Reads objects anew that could not be decrypted, whenever encryption has changed. Runs until it is dropped.
+/// Reads objects that could not be decrypted again whenever encryption has changed. Runs until it is dropped.
 pub(crate) async fn follow_readability(encryption: Arc<Encryption>, engine: Arc<Engine>) {
     let mut generation = encryption.generation();
     loop {
@@ -75,7 +75,7 @@ pub(crate) async fn follow_readability(encryption: Arc<Encryption>, engine: Arc<
     }
 }
 
-/// Loads on a blocking thread, because plugins are asked for their status.
+/// Loads on a blocking thread, because it calls plugins.
 async fn read_elsewhere(path: PathBuf) -> Result<(Vec<u8>, Configuration), ConfigError> {
     let read = tokio::task::spawn_blocking(move || read(&path)).await;
     read.unwrap_or_else(|error| Err(ConfigError::Build(error.to_string())))

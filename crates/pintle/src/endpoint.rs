@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, UdpSocket};
 
-/// An address that the cluster can reach, which loopback is not. Nothing is sent to find it.
+/// An address of this host that the cluster can reach, so not loopback. Nothing is sent to find it.
 pub(crate) fn host_address(listening: IpAddr) -> Option<IpAddr> {
     if !listening.is_loopback() && !listening.is_unspecified() {
         return Some(listening);

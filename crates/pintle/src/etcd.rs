@@ -1,4 +1,4 @@
-//! The etcd store: its flags, and how it is opened.
+//! The etcd store: its flags, and opening it.
 
 use crate::flags::{FlagError, Flags};
 use pintle_engine::{KubernetesForm, StorageMediaType};
@@ -10,20 +10,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The prefix of events, which live for `--event-ttl`.
+/// The prefix of events, which expire after `--event-ttl`.
 const EVENTS: &str = "/registry/events/";
 
-/// What kube-apiserver says of a flag that it cannot read.
+/// kube-apiserver's error for an invalid flag.
 const BAD_OVERRIDE: &str = "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated";
 
-/// An etcd that some resources have to themselves.
+/// An etcd that stores only some resources.
 struct Override {
     endpoints: Vec<Endpoint>,
     /// Groups and resources.
     resources: Vec<(String, String)>,
 }
 
-/// Which etcd, and how.
+/// The etcd and its options.
 pub(crate) struct EtcdSettings {
     options: Options,
     overrides: Vec<Override>,
@@ -89,7 +89,7 @@ impl EtcdSettings {
         Etcd::connect(self.options.clone()).await
     }
 
-    /// Connects to each etcd that some of these kinds have to themselves; with it come the prefixes of their keys.
+    /// Connects to each etcd that stores some of these kinds; also returns the prefixes of their keys.
     pub(crate) async fn connect_overrides(
         &self,
         kinds: &[Arc<Kind>],
@@ -102,7 +102,7 @@ impl EtcdSettings {
         Ok(connected)
     }
 
-    /// Whether some resources lie in an etcd of their own.
+    /// Whether some resources are stored in an etcd of their own.
     pub(crate) fn has_overrides(&self) -> bool {
         !self.overrides.is_empty()
     }
@@ -144,7 +144,7 @@ impl Override {
                     && (*group == kind.group || kind.versions.iter().any(|version| *group == version.group))
             })
         };
-        // Definitions, their objects and registrations always lie in the main etcd.
+        // Definitions, custom resources and APIServices are always in the main etcd.
         let may_move = |kind: &&Arc<Kind>| {
             !matches!(kind.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io")
         };
@@ -153,7 +153,7 @@ impl Override {
     }
 }
 
-/// Reads `group/resource#server;server`. The same servers in any order are one etcd.
+/// Parses `group/resource#server;server`. The same servers in any order are one etcd.
 fn overrides(texts: &[String]) -> Result<Vec<Override>, FlagError> {
     let bad = || FlagError::new(BAD_OVERRIDE);
     let mut found: Vec<(Vec<&str>, Override)> = Vec::new();
@@ -177,8 +177,8 @@ fn overrides(texts: &[String]) -> Result<Vec<Override>, FlagError> {
     Ok(found.into_iter().map(|(_, one)| one).collect())
 }
 
-/// One health check of an etcd, as kube-apiserver does it: within the request, at most once per half of the time limit; in
-/// between the last verdict counts.
+/// One health check of an etcd. Like kube-apiserver's, it runs within the request, at most once per half of the time
+/// limit; in between, the last result is returned.
 struct Probe {
     store: Arc<dyn Store>,
     limit: Duration,
@@ -186,7 +186,7 @@ struct Probe {
 }
 
 struct Verdict {
-    /// When the probe began that said so, and when the last one began.
+    /// When the probe of that result began, and when the last one began.
     of: Option<Instant>,
     began: Option<Instant>,
     outcome: Result<(), String>,

@@ -1,5 +1,5 @@
-//! The stand-in for etcd: what test frameworks start beside a kube-apiserver and ask for its health. It stores nothing; a
-//! kube-apiserver of ours that finds it keeps its data in memory.
+//! The stand-in for etcd, which test frameworks start beside a kube-apiserver and check for health. It stores nothing;
+//! Pintle under the name kube-apiserver detects it and stores its data in memory.
 
 use crate::etcd::EtcdSettings;
 use bytes::Bytes;
@@ -41,25 +41,25 @@ pointed at it keeps its data in memory. The flags of etcd are accepted; these ma
     Print the version and leave.
 ";
 
-/// The version that `/version` and `--version` name: tools compare it.
+/// The version of `/version` and `--version`, which tools compare.
 const VERSION: &str = "3.6.6";
 const DEFAULT_CLIENT_URLS: &str = "http://localhost:2379";
-/// Where the stand-in says what it is, and what it says.
+/// The path and the text by which the stand-in identifies itself.
 const MARK_PATH: &str = "/pintle/v1/etcd-stand-in";
 const MARK: &str = r#"{"program":"pintle","storage":"memory"}"#;
-/// Connections that are served at once; more wait.
+/// The most concurrent connections; more wait.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// The least that hyper lets a buffer be.
+/// The smallest buffer that hyper allows.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// How long something that took the connection may take to say what it is, and how much of its answer is read.
+/// The time-out and the size limit of the answer to the question whether a server is a stand-in.
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: usize = 1 << 10;
-/// How often an etcd that is not there yet is tried.
+/// The interval of attempts to reach an etcd that does not listen yet.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 
-/// Why the stand-in does not run: one line.
+/// Why the stand-in cannot run, in one line.
 #[derive(Debug, thiserror::Error)]
 enum StandInError {
     #[error("--listen-client-urls: {0:?} must be http://host:port")]
@@ -70,7 +70,7 @@ enum StandInError {
     Runtime(std::io::Error),
 }
 
-/// Runs the program with its arguments until a signal ends it.
+/// Runs the program until a signal.
 pub(crate) fn run(args: Vec<String>) -> ExitCode {
     let asks_for = |names: [&str; 3]| args.iter().any(|arg| names.contains(&arg.as_str()));
     if asks_for(["--help", "-h", "-help"]) {
@@ -142,7 +142,7 @@ fn place(url: &str) -> Result<String, StandInError> {
 async fn accept(listener: TcpListener, places_free: Arc<Semaphore>) {
     loop {
         let Ok(place) = places_free.clone().acquire_owned().await else { return };
-        // An error belongs to one client, or passes (no descriptors).
+        // The error concerns one client, or is temporary (no descriptors).
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(TRY_EVERY).await;
             continue;
@@ -150,7 +150,7 @@ async fn accept(listener: TcpListener, places_free: Arc<Semaphore>) {
         tokio::spawn(async move {
             let mut http = server::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
-            // A client that breaks off harms nobody.
+            // Errors of a client's connection are ignored.
             _ = http.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
             drop(place);
         });
@@ -182,9 +182,9 @@ fn known(path: &str) -> Option<String> {
     }
 }
 
-/// Whether the etcd of `settings` is a stand-in. Only one endpoint on this machine without TLS can be: whoever runs a
-/// cluster on an etcd elsewhere must never find the data in memory because of what something at that address said.
-/// Waits until something listens there; whatever does not say at once that it is a stand-in is taken for an etcd.
+/// Whether the etcd of `settings` is a stand-in. Only a single endpoint on this machine without TLS can be one: a server
+/// with an etcd elsewhere must never store its data in memory because of an answer from that address. Waits until
+/// something listens there; anything that does not identify itself at once is treated as an etcd.
 pub(crate) async fn is_at(settings: &EtcdSettings) -> bool {
     let Some((host, port)) = settings.only_plain_endpoint() else { return false };
     if !is_loopback(host) {
@@ -211,7 +211,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Asks what listens at the other end; `None` where it does not speak HTTP.
+/// Asks the server of a connection whether it is a stand-in; `None` if it does not answer with HTTP.
 async fn ask(stream: TcpStream, host: &str, port: u16) -> Option<bool> {
     let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.ok()?;
     let exchange = async {
@@ -223,7 +223,7 @@ async fn ask(stream: TcpStream, host: &str, port: u16) -> Option<bool> {
     };
     tokio::select! {
         said = exchange => said,
-        // The exchange ends with the connection; what came before that was read.
+        // The connection ended; the answer was read before that.
         Err(_) = connection => None,
     }
 }
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// A server that answers whatever is sent to it with `text`; what `ask` makes of it.
+    /// The result of `ask` for a server that answers everything with `text`.
     async fn asked(text: &'static str) -> Option<bool> {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -7,7 +7,7 @@ use pintle_http::health::{Health, Scope};
 use pintle_http::{FlowControl, Metrics};
 use std::sync::Arc;
 
-/// What the flags say.
+/// The values of the flags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowFlags {
     pub(crate) fair: bool,
@@ -27,7 +27,7 @@ impl FlowFlags {
         match mistakes.as_slice() {
             [] => {}
             [one] => return Err(FlagError::new(one)),
-            // Several errors are one in brackets, as Go's aggregate has it.
+            // Several errors are printed in brackets, like Go's aggregates.
             several => return Err(FlagError::new(&format!("[{}]", several.join(", ")))),
         }
         let [reads, writes] = names.map(|name| u64::try_from(flags.int(name)).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Validates the flags about trust: service account issuers and keys, front proxies. The texts are kube-apiserver's.
+//! Validates the flags about trust: service account issuers and keys, front proxies. The messages are kube-apiserver's.
 
 use crate::flags::{FlagError, Flags};
 use crate::pki::{self, PkiError};
@@ -7,7 +7,7 @@ use pintle_auth::authn::x509::ClientAuthorities;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Lists of header names and common names; a blank item is refused.
+/// Lists of header names and common names; blank items are rejected.
 const NAME_LISTS: [&str; 5] = [
     "requestheader-username-headers",
     "requestheader-group-headers",
@@ -53,7 +53,7 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     if errors.is_empty() { Ok(()) } else { Err(FlagError::new(&pintle_auth::aggregate(errors))) }
 }
 
-/// Returns whether clients and proxies have a CA in common. Unreadable files are refused elsewhere.
+/// Returns whether clients and proxies have a CA in common. Unreadable files are reported elsewhere.
 fn authorities_overlap(flags: &Flags) -> bool {
     let certificates = |name: &str| {
         let path = Path::new(flags.text(name));

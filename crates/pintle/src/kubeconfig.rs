@@ -2,7 +2,7 @@
 
 use pintle_value::base64;
 
-/// What a kubeconfig says.
+/// The content of a kubeconfig.
 pub(crate) struct Kubeconfig<'a> {
     /// `https://…`
     pub(crate) server: &'a str,
@@ -50,7 +50,7 @@ preferences: {{}}
     }
 }
 
-/// The text in a `…-data` field.
+/// Decodes a `…-data` field.
 pub(crate) fn decode(data: &str) -> Option<String> {
     base64::decode(data)
         .ok()

@@ -1,4 +1,4 @@
-//! `pintle man`: the manual page, made from the tables of commands and flags.
+//! `pintle man`: the manual page, generated from the tables of commands and flags.
 
 use crate::arguments::{self, Syntax};
 use crate::commands::{self, SUBCOMMANDS};
@@ -32,7 +32,7 @@ fn page() -> String {
     for command in SUBCOMMANDS {
         _ = writeln!(out, ".SS {}", escaped(command.name));
         let usage = commands::usage(command.name);
-        // The first line is the synopsis, the paragraphs before the flags say what it does.
+        // The first line is the synopsis; the paragraphs before the flags are the description.
         let mut lines = usage.lines();
         match lines.next() {
             Some(synopsis) => {
@@ -83,12 +83,12 @@ fn paragraphs(text: &str, out: &mut String) {
     }
 }
 
-/// Text as roff reads it.
+/// Escapes text for roff.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-").replace('…', "...")
 }
 
-/// A line that does not begin like a request.
+/// Escapes a line that would begin like a roff request.
 fn guarded(line: &str) -> String {
     if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line.to_string() }
 }

@@ -1,4 +1,4 @@
-//! Webhooks and policies from manifest files (`staticManifestsDir`): loaded at start, loaded again when files change.
+//! Webhooks and policies from manifest files (`staticManifestsDir`): loaded at start and reloaded when files change.
 
 use crate::authorization::hash;
 use crate::upkeep;
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 /// How often the folders are read.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Loads all manifests. The server must not start without them, because requests would be admitted that they refuse.
+/// Loads all manifests. The server must not start without them, because it would admit requests that they reject.
 pub(crate) fn load(engine: &Engine) -> Result<(), SettingsError> {
     for (plugin, folder) in engine.manifest_folders() {
         let loaded = ManifestFolder::read(folder).and_then(|read| {
@@ -34,7 +34,7 @@ pub(crate) fn load(engine: &Engine) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Loads manifests again when they change. The last usable ones stay in force. Ends with the runtime.
+/// Reloads manifests when they change. After an error, the last valid ones remain in effect. Ends with the runtime.
 pub(crate) async fn follow(engine: Arc<Engine>) {
     let folders: Vec<(&'static str, PathBuf)> = engine.manifest_folders().to_vec();
     if folders.is_empty() {
@@ -56,9 +56,9 @@ pub(crate) async fn follow(engine: Arc<Engine>) {
 struct Followed {
     plugin: &'static str,
     folder: PathBuf,
-    /// The hash of the manifests in force.
+    /// The hash of the manifests in effect.
     in_force: String,
-    /// The hash of the files, or why they could not be read, at the last look.
+    /// The hash of the files, or why they could not be read, at the last check.
     seen: Result<String, String>,
 }
 
@@ -91,7 +91,7 @@ async fn read(folder: &Path) -> Result<ManifestFolder, String> {
     read.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-/// Counts an attempt to load manifests. `before` is the hash of those that were in force.
+/// Counts an attempt to load manifests. `before` is the hash of those that were in effect.
 fn count(plugin: &str, before: &str, loaded: Result<&str, &String>) {
     let server = hash(upkeep::own_name().as_bytes());
     let status = if loaded.is_ok() { "success" } else { "failure" };

@@ -19,19 +19,19 @@ use tokio::task::JoinSet;
 pub(crate) const USAGE: &str = "\
 Usage: pintle migrate to-etcd|from-etcd [flags of the server] [--output text|json]
 
-Copies all objects from the store in --data-dir to the etcd of --etcd-servers, or back, and compares every one of them
-afterwards. The flags are those that the server has: --data-dir, --etcd-servers, --etcd-prefix, --etcd-cafile, --etcd-certfile,
---etcd-keyfile, --storage-media-type, --encryption-provider-config, --feature-gates. Stop all servers first. The source is not
-changed; the destination must be empty. Revisions go on after those of the source, so that clients never see them go back.
+Copies all objects from the store in --data-dir to the etcd of --etcd-servers, or back, and compares all of them afterwards.
+The flags are those of the server: --data-dir, --etcd-servers, --etcd-prefix, --etcd-cafile, --etcd-certfile, --etcd-keyfile,
+--storage-media-type, --encryption-provider-config, --feature-gates. Stop all servers first. The source is not changed; the
+destination must be empty. Revisions continue after those of the source, so that they never decrease for clients.
 
       --output FORMAT  text (default) or json
 ";
 
-/// How far the revision is raised by writing at most, which takes minutes.
+/// The largest increase of the revision by writing, which takes minutes.
 const RAISE_MAX: u64 = 5_000_000;
-/// How long etcd may take to answer and to return everything.
+/// The time limit for etcd to answer and to return all objects.
 const CONNECT_MAX: Duration = Duration::from_secs(120);
-/// How many objects are written to etcd concurrently.
+/// The most concurrent writes to etcd.
 const IN_FLIGHT: usize = 64;
 
 /// Runs the command.
@@ -67,10 +67,10 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a migration did.
+/// The result of a migration.
 struct Moved {
     objects: usize,
-    /// Where they are now.
+    /// The store that has the objects now.
     place: String,
     /// The last revision there.
     revision: Revision,
@@ -120,7 +120,7 @@ impl Migration {
         }
     }
 
-    /// From the data folder to etcd.
+    /// Copies from the data folder to etcd.
     async fn import(&self) -> Result<Moved, String> {
         let _held = DataDir::open(&self.folder).map_err(|error| error.to_string())?;
         let store = self.folder.join("store");
@@ -142,7 +142,7 @@ impl Migration {
         Ok(Moved { objects: objects.len(), place: "etcd".to_string(), revision })
     }
 
-    /// Raises etcd's revision above all that clients have seen.
+    /// Raises etcd's revision above all revisions that clients have seen.
     async fn raise_revision(&self, etcd: &Etcd, above: Revision) -> Result<(), String> {
         let writes = above.0.saturating_sub(etcd.revision().0);
         if writes > RAISE_MAX {
@@ -157,7 +157,7 @@ impl Migration {
         raised.map(drop).map_err(|error| format!("cannot raise the revision of etcd: {error}"))
     }
 
-    /// From etcd to the data folder.
+    /// Copies from etcd to the data folder.
     async fn export(&self) -> Result<Moved, String> {
         let _held = DataDir::open(&self.folder).map_err(|error| error.to_string())?;
         let codecs = self.codecs().await?;
@@ -191,7 +191,7 @@ fn is_member(key: &str) -> bool {
     key.starts_with(MASTER_LEASES) || key.starts_with(PEER_LEASES)
 }
 
-/// Decodes all objects. Fails if one cannot be decoded, so that nothing is left behind.
+/// Decodes all objects. Fails if one cannot be decoded, so that none is lost.
 fn decode_all(stored: &Snapshot, codec: &Codec) -> Result<Snapshot, String> {
     let mut progress = Progress::new("read");
     let mut entries: Vec<(Key, Entry)> = Vec::with_capacity(stored.len());
@@ -249,7 +249,7 @@ fn finished(written: Option<Result<Result<(), String>, tokio::task::JoinError>>)
     }
 }
 
-/// Every object must exist unchanged, and no other.
+/// Checks that every object exists unchanged, and no other.
 fn compare(source: &Snapshot, written: &Snapshot) -> Result<(), String> {
     let mut progress = Progress::new("compared");
     for (index, (key, entry)) in source.iter().enumerate() {
@@ -265,7 +265,8 @@ fn compare(source: &Snapshot, written: &Snapshot) -> Result<(), String> {
     }
 }
 
-/// Allocations have another encoding in each store, and every starting server recomputes them.
+/// Whether two values are the same object. Allocations have another encoding in each store, and every server recomputes
+/// them at start.
 fn is_same(key: &str, source: &[u8], written: &[u8]) -> bool {
     let tree = |value: &[u8]| {
         let json = value.get(pintle_cache::value_header(0).len()..)?;

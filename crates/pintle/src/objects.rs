@@ -28,11 +28,11 @@ pub(crate) struct Objects {
     pub(crate) engine: Arc<Engine>,
     pub(crate) types: Types,
     pub(crate) encryption: Arc<Encryption>,
-    /// Where objects lie: the main store, then those that some resources have to themselves.
+    /// The main store, then the stores of some resources.
     pub(crate) stores: Vec<Arc<dyn Store>>,
 }
 
-/// Why there are no objects.
+/// Why the engine could not be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ObjectsError {
     #[error(transparent)]
@@ -47,7 +47,7 @@ pub(crate) enum ObjectsError {
     Bootstrap(Box<Status>),
 }
 
-/// What all keys begin with.
+/// The prefix of all keys.
 const KEY_PREFIX: &str = "/registry";
 
 fn recovery_hint(error: &OpenError) -> &'static str {
@@ -118,18 +118,18 @@ pub(crate) async fn open(
     let served = Served { kinds, types: builtin.types };
     let (engine, types) = engine(stores, served, cache_options, admission, authorizer, settings);
     if let Err(status) = bootstrap_objects(&engine, config).await {
-        // With undecodable objects the server runs, so that it can report them, but does not become ready.
+        // With undecodable objects the server runs, so that it can report them, but it does not become ready.
         if !engine.storage().has_unreadable_values() {
             return Err(ObjectsError::Bootstrap(Box::new(status)));
         }
         tracing::error!("some stored values cannot be read: {}", status.message);
     }
-    // The objects of a fresh server are made first: webhooks of manifests may need this server to run.
+    // The objects of a fresh server are created first: webhooks of manifests may need this server to run.
     manifests::load(&engine)?;
     Ok(Objects { engine, types, encryption, stores: all })
 }
 
-/// All built-in kinds in all versions, also those that no server serves unless it is told to.
+/// All built-in kinds in all versions, also those that are not served by default.
 pub(crate) fn all_builtin_kinds() -> Vec<Arc<Kind>> {
     builtin_selected(&|_| true).kinds.into_iter().map(Arc::new).collect()
 }
@@ -139,7 +139,7 @@ pub(crate) fn embedded_codec(kinds: &[Arc<Kind>], encryption: Arc<Encryption>) -
     Codec::new(None, encryption, kinds.iter().map(|kind| &**kind), KEY_PREFIX)
 }
 
-/// How values lie in etcd.
+/// The storage format of etcd.
 pub(crate) fn etcd_codec(
     etcd: &EtcdSettings,
     config: &Config,
@@ -159,11 +159,11 @@ async fn bootstrap_objects(engine: &Arc<Engine>, config: &Config) -> Result<(), 
     engine.writer().repair_allocations().await
 }
 
-/// Plugins that refuse what refers to objects of the cluster. There are none in memory.
+/// Plugins that reject references to objects that a cluster would have. The engine in memory has no such objects.
 const PLUGINS_OF_A_CLUSTER: [&str; 5] =
     ["NamespaceLifecycle", "PodSecurity", "Priority", "RuntimeClass", "ServiceAccount"];
 
-/// Networks of service addresses in memory: wide ones, because nobody knows those of the cluster.
+/// The service networks in memory. They contain all addresses, because those of the cluster are unknown.
 const ANY_SERVICE_NETWORKS: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 /// An empty engine in memory, for validation.
@@ -192,7 +192,7 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     Ok(engine(stores, served, pintle_cache::Options::default(), admission, authorizer, settings).0)
 }
 
-/// What the configuration settles for an engine.
+/// The parts of an engine that depend on the configuration.
 struct Settled {
     service_ranges: Ranges,
     unsafe_deletion: bool,
@@ -202,7 +202,7 @@ struct Settled {
     egress: Egress,
 }
 
-/// Where objects lie.
+/// The stores of objects.
 struct Stores {
     main: Arc<dyn Store>,
     further: Vec<Partition>,
@@ -220,7 +220,7 @@ struct Served {
     types: Types,
 }
 
-/// An engine that serves the built-in kinds from these stores.
+/// Builds an engine that serves the built-in kinds from these stores.
 fn engine(
     stores: Stores,
     served: Served,
@@ -315,7 +315,7 @@ async fn make_one(engine: &Engine, target: &pintle_engine::Target, object: Value
     engine.writer().mutate(target, Some(manager), restore).await
 }
 
-/// Registers the versions that are served though a fresh server does not serve them (`--runtime-config`).
+/// Registers the versions that `--runtime-config` enables and that are not served by default.
 async fn register_versions(engine: &Engine) -> Result<(), Status> {
     let kinds = engine.storage().registry().kinds();
     let mut versions: std::collections::BTreeSet<(&str, &str)> = Default::default();
@@ -345,7 +345,7 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
     Ok(())
 }
 
-/// Makes the service `kubernetes` and takes its address, unless it is there.
+/// Creates the service `kubernetes` with its address if it is missing.
 pub(crate) async fn ensure_service(engine: &Engine, config: &Config) -> Result<(), Status> {
     let address = config.service_network.first_host().to_string();
     let is_service = |object: &Value| object.str_at(&["kind"]) == "Service";
@@ -359,7 +359,7 @@ pub(crate) async fn ensure_service(engine: &Engine, config: &Config) -> Result<(
     Ok(())
 }
 
-/// Makes the ServiceCIDR of the networks that the flags name.
+/// Creates the ServiceCIDR of the networks in the flags.
 async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), Status> {
     let networks = config.service_ranges.networks.iter().map(|network| Value::from(network.network_text()));
     let mut object = Value::object();
@@ -373,7 +373,7 @@ async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), St
     if engine.reader().object_tree(&target)?.is_none_or(|live| is_ready(&live)) {
         return Ok(());
     }
-    // The controller inside kube-apiserver that says so applies the status.
+    // kube-apiserver's controller applies this status with server-side apply.
     let mut ready = Value::object();
     for (key, text) in [
         ("type", "Ready"),
@@ -402,7 +402,7 @@ async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), St
     engine.writer().write(&request).await.map(|_| ())
 }
 
-/// Where an object is kept; `None` where its kind is not served.
+/// The target of an object; `None` if its kind is not served.
 pub(crate) fn target_of(engine: &Engine, object: &Value) -> Option<pintle_engine::Target> {
     let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap_or_default();
     let kinds = engine.storage().registry().kinds();
@@ -429,7 +429,7 @@ struct SystemRandom;
 
 impl Random for SystemRandom {
     fn fill(&self, out: &mut [u8]) {
-        // The generator seeds itself from the system; that it fails is a state no server can go on in.
+        // The generator seeds itself from the system. A server cannot continue without random numbers.
         if aws_lc_rs::rand::fill(out).is_err() {
             std::process::abort();
         }

@@ -1,4 +1,4 @@
-//! How the server is operated: what the flags say of logs, TLS, web pages of other origins, and how it ends.
+//! The flags about operation: logs, TLS, CORS, shutdown.
 
 use crate::config::Config;
 use crate::flags::{FlagError, FlagValues, Flags};
@@ -8,10 +8,10 @@ use pintle_log::{Format, VModule};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// What the flags say.
+/// The values of the flags.
 pub(crate) struct Operation {
     pub(crate) tls: TlsSettings,
-    /// Certificates for names.
+    /// Certificates by server name (SNI).
     pub(crate) named_certificates: Vec<NamedFiles>,
     pub(crate) cors: Option<Cors>,
     pub(crate) goaway_chance: f64,
@@ -19,14 +19,14 @@ pub(crate) struct Operation {
     /// Whether watches end before requests in flight are answered.
     pub(crate) ends_watches_first: bool,
     pub(crate) profiling: bool,
-    /// Where traces are sent, if they are.
+    /// The destination of traces, if tracing is enabled.
     pub(crate) tracing: Option<pintle_trace::Settings>,
-    /// All flags as `/flagz` tells them: kube-apiserver's, and our own.
+    /// All flags for `/flagz`: kube-apiserver's, and our own.
     pub(crate) flags: (FlagValues, FlagValues),
     pub(crate) started: SystemTime,
 }
 
-/// The files of a certificate for names.
+/// The files of a certificate, and the names that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedFiles {
     pub(crate) certificate: PathBuf,
@@ -34,8 +34,8 @@ pub(crate) struct NamedFiles {
     pub(crate) names: Vec<String>,
 }
 
-/// The suites that Go knows. Those of TLS 1.2 with forward secrecy and authenticated encryption can be used here; others are
-/// accepted, and nobody is offered them.
+/// The suites that Go knows. Those of TLS 1.2 with forward secrecy and authenticated encryption are supported here;
+/// others are accepted but never offered.
 const SUITES: [&str; 27] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -92,7 +92,7 @@ impl Operation {
         })
     }
 
-    /// What `/flagz` and `/statusz` tell.
+    /// The content of `/flagz` and `/statusz`.
     pub(crate) fn pages(&self, config: &Config) -> Pages {
         let (flags, own_flags) = self.flags.clone();
         Pages {
@@ -104,20 +104,20 @@ impl Operation {
         }
     }
 
-    /// How long watches are left open at the end. Who gives clients time to leave (`--shutdown-delay-duration`) gives it to
-    /// watches, too; others want the server to be gone.
+    /// How long watches stay open during shutdown. If `--shutdown-delay-duration` gives clients time to leave, watches
+    /// get that time too; otherwise they end at once.
     pub(crate) fn watch_linger(&self, shutdown_delay: Duration) -> Duration {
         let lingers = !shutdown_delay.is_zero() && !self.sends_retry_after && !self.ends_watches_first;
         if lingers { WATCH_LINGER } else { Duration::ZERO }
     }
 
-    /// How long to wait for requests in flight: as long as one may take.
+    /// How long to wait for requests in flight: the longest time that one may take.
     pub(crate) fn drain_timeout(request_timeout: Duration) -> Duration {
         request_timeout.max(Duration::from_secs(1))
     }
 }
 
-/// Starts the log as the flags say.
+/// Starts the log according to the flags.
 pub(crate) fn start_log(flags: &Flags) -> Result<(), FlagError> {
     let format = match flags.text("logging-format") {
         "text" | "" => Format::Text,
@@ -142,7 +142,7 @@ pub(crate) fn start_log(flags: &Flags) -> Result<(), FlagError> {
 
 fn tls(flags: &Flags) -> Result<TlsSettings, FlagError> {
     let only_tls13 = match flags.text("tls-min-version") {
-        // The two oldest are not spoken here, whatever is asked for.
+        // TLS 1.0 and 1.1 are never offered, even if the flag allows them.
         "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
         "VersionTLS13" => true,
         other => return Err(FlagError::new(&format!("unknown tls version {other:?}"))),
@@ -193,7 +193,7 @@ fn named_certificates(values: &[String]) -> Result<Vec<NamedFiles>, FlagError> {
     Ok(all)
 }
 
-/// Patterns must be bound to both ends of the host, or `example.com.evil.org` would fit them.
+/// Parses CORS patterns. They must match the host at both ends, otherwise `example.com.evil.org` would match.
 fn cors(patterns: &[String]) -> Result<Option<Cors>, FlagError> {
     let wrong = |why: &str| {
         FlagError::new(&format!("--cors-allowed-origins has an invalid regular expression: {why}"))

@@ -10,7 +10,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// What the value of `--output` asks for.
+    /// Parses the value of `--output`.
     pub(crate) fn parse(value: Option<&str>) -> Result<Output, String> {
         match value {
             None | Some("text") => Ok(Output::Text),
@@ -19,7 +19,7 @@ impl Output {
         }
     }
 
-    /// Takes `--output VALUE` or `--output=VALUE` out of a command line whose other flags are somebody else's.
+    /// Removes `--output VALUE` or `--output=VALUE` from a command line whose other flags are parsed elsewhere.
     pub(crate) fn take(args: &mut Vec<String>) -> Result<Output, String> {
         let is_output = |arg: &String| arg == "--output" || arg.starts_with("--output=");
         let Some(at) = args.iter().position(is_output) else { return Ok(Output::Text) };
@@ -57,7 +57,7 @@ pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     out
 }
 
-/// A number that fits.
+/// A number as a value; the largest one if it does not fit.
 pub(crate) fn number(number: impl TryInto<i64>) -> Value {
     Value::Int(number.try_into().unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! Profiles of the running server in pprof's format: where processor time goes, threads, and memory by mapping.
+//! Profiles of the running server in pprof's format: CPU time, threads, and memory by mapping.
 
 mod format;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Takes profiles.
 pub(crate) struct Profiles;
 
-/// How often a second the stacks of running threads are looked at, as Go does.
+/// The samples per second, as in Go.
 const SAMPLES_PER_SECOND: i32 = 100;
 /// Code that must not be unwound while it runs.
 const NOT_UNWOUND: [&str; 4] = ["libc", "libgcc", "pthread", "vdso"];
@@ -40,7 +40,7 @@ impl Profiler for Profiles {
     }
 }
 
-/// Looks at the stacks of running threads for a while.
+/// Samples the stacks of running threads for a while.
 async fn processor(time: Duration) -> Result<Profile, String> {
     if IS_SAMPLING.swap(true, Ordering::AcqRel) {
         return Err("cpu profiling already in use".into());
@@ -53,7 +53,7 @@ async fn processor(time: Duration) -> Result<Profile, String> {
         .map_err(|e| e.to_string())?;
     tokio::time::sleep(time).await;
     let nanos_each = 1_000_000_000 / i64::from(SAMPLES_PER_SECOND);
-    // Names of functions are looked up in the binary, which takes a while.
+    // Resolving function names in the binary takes a while.
     let report = tokio::task::spawn_blocking(move || guard.report().build())
         .await
         .map_err(|e| e.to_string())?
@@ -73,7 +73,7 @@ async fn processor(time: Duration) -> Result<Profile, String> {
     Ok(profile)
 }
 
-/// One profile at a time, however it ends.
+/// Ensures that only one profile is taken at a time.
 struct Sampling;
 
 impl Drop for Sampling {
@@ -85,7 +85,7 @@ impl Drop for Sampling {
 fn threads() -> std::io::Result<Profile> {
     let mut profile = Profile::new(&[("threadcreate", "count")]);
     for task in std::fs::read_dir("/proc/self/task")? {
-        // A thread may end while it is looked at.
+        // A thread may end in the meantime.
         if let Ok(name) = std::fs::read_to_string(task?.path().join("comm")) {
             profile.add(&[name.trim().to_string()], &[1]);
         }
@@ -93,7 +93,7 @@ fn threads() -> std::io::Result<Profile> {
     Ok(profile)
 }
 
-/// Resident memory by mapping: anonymous memory is what was allocated, files are code and tables.
+/// Resident memory by mapping: anonymous memory is allocated memory, files are code and tables.
 fn memory() -> std::io::Result<Profile> {
     let mut profile = Profile::new(&[("mappings", "count"), ("inuse_space", "bytes")]);
     let text = std::fs::read_to_string("/proc/self/smaps")?;
@@ -105,7 +105,7 @@ fn memory() -> std::io::Result<Profile> {
                 let kilobytes: i64 = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
                 profile.add(std::slice::from_ref(&name), &[1, kilobytes.saturating_mul(1024)]);
             }
-            // The head of a mapping: addresses, permissions, offset, device, inode, and a name if it has one.
+            // The first line of a mapping: addresses, permissions, offset, device, inode, and a name if it has one.
             Some(head) if !head.ends_with(':') => {
                 name = words.nth(4).unwrap_or("[anonymous]").to_string();
             }

@@ -1,13 +1,14 @@
-//! Which program the binary was started as: the name of the file decides, so that links to it can stand in for others.
+//! The program that the binary was started as. The name of the file decides, so that links to it can replace other
+//! programs.
 
 use std::path::Path;
 
 /// A program that the binary can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// Pintle with its commands, whatever the file is called.
+    /// Pintle with its commands, under any other file name.
     Pintle,
-    /// kube-apiserver: no controllers of the controller manager, no files of its own.
+    /// kube-apiserver: without the controllers of kube-controller-manager and without files of its own.
     KubeApiserver,
     /// The stand-in for etcd that test frameworks start beside a kube-apiserver.
     Etcd,

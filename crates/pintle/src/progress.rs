@@ -1,15 +1,15 @@
-//! How far a command got, for people at a terminal: nothing within the first second, then a line that changes.
+//! The progress of a command on a terminal: nothing within the first second, then a line that is updated.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long a command is silent.
+/// How long nothing is printed.
 const SILENT: Duration = Duration::from_secs(1);
-/// How often the line changes.
+/// The interval of updates.
 const STEP: Duration = Duration::from_millis(200);
 
-/// A line on a terminal that says how far it got.
+/// A progress line on a terminal.
 pub(crate) struct Progress {
     verb: &'static str,
     terminal: bool,
@@ -18,13 +18,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Nothing done yet; `verb` says what is being done.
+    /// Starts at zero; `verb` names the work.
     pub(crate) fn new(verb: &'static str) -> Progress {
         let terminal = std::io::stderr().is_terminal();
         Progress { verb, terminal, next: Instant::now() + SILENT, has_line: false }
     }
 
-    /// Shows `done`, now and then.
+    /// Updates the line, if enough time has passed.
     pub(crate) fn show(&mut self, done: u64, unit: &str) {
         if self.terminal && self.is_due(Instant::now()) {
             _ = write!(std::io::stderr(), "\r{done} {unit} {}", self.verb);
@@ -48,7 +48,7 @@ impl Progress {
     }
 }
 
-/// Does `work` and says every second on a terminal how long it has taken. For work that cannot say how far it got.
+/// Runs `work` and prints every second on a terminal how long it has taken. For work without measurable progress.
 pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
     if !std::io::stderr().is_terminal() {
         return work();

@@ -1,5 +1,5 @@
-//! What the flags say of requests that others answer: extension servers, kubelets, egress, and what extension servers
-//! are told about authentication.
+//! The flags about requests that are forwarded to other servers: extension servers, kubelets, egress, and the ConfigMap
+//! from which extension servers learn about authentication.
 
 use crate::flags::{FlagError, Flags};
 use pintle_controllers::aggregation::AggregationSettings;
@@ -11,13 +11,13 @@ use pintle_value::{Value, json, yaml};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The settings of requests that others answer.
+/// The settings of forwarded requests.
 pub(crate) struct Proxying {
     /// How the cluster and the control plane are reached.
     pub(crate) egress: Egress,
     pub(crate) aggregation: AggregationSettings,
     pub(crate) streams: Arc<Streams>,
-    /// Keys and texts of the ConfigMap that extension servers read.
+    /// The data of the ConfigMap that extension servers read.
     pub(crate) authentication: Vec<(&'static str, String)>,
 }
 
@@ -64,7 +64,7 @@ impl Proxying {
     }
 }
 
-/// What extension servers are told: whose certificates count, and which headers this server sends.
+/// The data for extension servers: the trusted CAs, and the headers that this server sends.
 fn authentication(flags: &Flags) -> Result<Vec<(&'static str, String)>, FlagError> {
     let mut out = Vec::new();
     let text = |file: &Path| read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -116,7 +116,7 @@ fn read_egress(file: &Path) -> Result<Egress, FlagError> {
         match name.as_str() {
             "cluster" => egress.cluster = Some(dialer),
             "controlplane" => egress.control_plane = Some(dialer),
-            // The connection to etcd has options of its own.
+            // The connection to etcd has its own options.
             _ => {}
         }
     }

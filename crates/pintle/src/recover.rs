@@ -1,4 +1,4 @@
-//! `pintle recover`: goes on with what can be read of a damaged store, and says what is lost.
+//! `pintle recover`: restores the readable part of a damaged store, and reports what is lost.
 
 use crate::arguments::{self, Syntax};
 use crate::data_dir::DataDir;
@@ -12,11 +12,11 @@ pub(crate) const SYNTAX: Syntax = Syntax {
     usage: "\
 Usage: pintle recover [--data-dir DIR] [--dry-run] [--output text|json]
 
-Reads a damaged store as far as it is sound, says which file is damaged and which changes are lost, and makes the store
-usable again. Files that cannot be read are copied to lost-segment-… first. The server must not be running.
+Reads a damaged store as far as it is intact, reports the damaged file and the lost changes, and makes the store usable
+again. Damaged files are first copied to lost-segment-…. The server must not be running.
 
       --data-dir DIR   The server's data folder (default ./pintle-data)
-      --dry-run        Only say it
+      --dry-run        Only report
       --output FORMAT  text (default) or json
 ",
     values: &["data-dir", "output"],

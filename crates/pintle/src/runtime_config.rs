@@ -1,16 +1,16 @@
-//! `--runtime-config`: which versions of the API are served beside those that are by default, and which are not.
+//! `--runtime-config`: enables and disables versions of the API.
 
 use pintle_kinds::{Selectable, builtin_versions};
 use std::collections::BTreeMap;
 
-/// What the flag says.
+/// The parsed flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RuntimeConfig {
-    /// `api/all`, `api/ga`, `api/beta` and `api/alpha` that were given, in this order: later ones win.
+    /// `api/all`, `api/ga`, `api/beta` and `api/alpha` as given, in this order: later ones take precedence.
     stages: Vec<(Stage, bool)>,
-    /// `group/version`, which wins over stages. The core group is `v1` or `/v1`.
+    /// `group/version`, which takes precedence over stages. The core group is `v1` or `/v1`.
     versions: BTreeMap<String, bool>,
-    /// `group/version/resource`, which wins over all.
+    /// `group/version/resource`, which takes precedence over all.
     resources: BTreeMap<String, bool>,
 }
 
@@ -29,8 +29,8 @@ const STAGES: [(&str, Stage); 4] = [
     ("api/alpha", Stage::Alpha),
 ];
 
-/// Versions that kube-apiserver knows and never serves, or serves only behind a feature gate that is not built here. The flag takes them
-/// without effect, as there.
+/// Versions that kube-apiserver knows and never serves, or serves only behind a feature gate that Pintle does not have.
+/// As in kube-apiserver, the flag accepts them without effect.
 const NOT_SERVED: [(&str, &str); 26] = [
     ("admission.k8s.io", "v1"),
     ("admission.k8s.io", "v1beta1"),
@@ -61,7 +61,7 @@ const NOT_SERVED: [(&str, &str); 26] = [
 ];
 
 impl RuntimeConfig {
-    /// Reads the entries of the flag. The error is a sentence.
+    /// Parses the entries of the flag.
     pub(crate) fn parse(entries: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut config = RuntimeConfig::default();
         for (key, stage) in STAGES {
@@ -134,7 +134,7 @@ impl Stage {
     }
 }
 
-/// The priorities of a group-version that a fresh server does not serve: those of its group, and of its version within.
+/// The priorities of a group-version that is not served by default: the group's, and the version's within it.
 pub(crate) fn priorities(group: &str, version: &str) -> (i64, i64) {
     const GROUPS: [(&str, i64); 6] = [
         ("networking.k8s.io", 17_200),

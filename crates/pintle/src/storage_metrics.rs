@@ -1,4 +1,4 @@
-//! Figures that are read when somebody asks for metrics: objects and sizes by resource, the build, the feature gates.
+//! Metrics that are computed on scrape: objects and sizes by resource, the build, the feature gates.
 
 use crate::config::Config;
 use pintle_cache::View;
@@ -8,10 +8,10 @@ use pintle_kinds::Kind;
 use pintle_metrics::families;
 use std::path::Path;
 
-/// Objects whose size is looked at to estimate that of all.
+/// The number of objects whose size is measured to estimate the total.
 const SAMPLED_MAX: usize = 100;
 
-/// Brings the figures of each resource up to date; numbers of objects only if `counts`.
+/// Updates the metrics of each resource; numbers of objects only if `counts`.
 pub(crate) fn update(engine: &Engine, data: &Path, counts: bool) {
     for kind in engine.storage().registry().kinds().all() {
         let Some(resource) = engine.storage().cache().resource(&kind.store_prefix) else { continue };
@@ -21,7 +21,7 @@ pub(crate) fn update(engine: &Engine, data: &Path, counts: bool) {
             count_objects(kind, &view);
         }
         families::CACHE_REVISION.set(&labels, float(usize::try_from(view.revision()).unwrap_or(0)));
-        // The cache is filled once, from the store, and follows it from then on.
+        // The cache is filled once from the store and follows it from then on.
         let events = resource.events();
         families::STORE_EVENTS.set_count(&labels, events);
         families::CACHE_EVENTS_RECEIVED.set_count(&labels, events);
@@ -34,7 +34,7 @@ pub(crate) fn update(engine: &Engine, data: &Path, counts: bool) {
         }
         families::ETCD_BOOKMARKS.add(&labels, 0);
     }
-    // etcd is asked for its size now and then.
+    // The size of etcd is requested periodically instead.
     if !engine.storage().store().is_shared() {
         families::STORE_BYTES.set(&["pintle"], float(folder_bytes(data)));
     }
@@ -59,7 +59,7 @@ fn folder_bytes(folder: &Path) -> usize {
     usize::try_from(sizes.map(|metadata| metadata.len()).sum::<u64>()).unwrap_or(usize::MAX)
 }
 
-/// Sets the figures that stay as they are while the server runs.
+/// Sets the metrics that do not change while the server runs.
 pub(crate) fn describe_build(config: &Config) {
     let platform = pintle_http::version::platform();
     let build = [

@@ -1,4 +1,4 @@
-//! Colours, for people at a terminal only.
+//! Colours, for terminals only.
 
 use std::io::IsTerminal;
 
@@ -10,12 +10,12 @@ pub(crate) enum Colour {
     Yellow = 33,
 }
 
-/// Whether stdout shows colours: it is a terminal, and nobody asked for none (`NO_COLOR`).
+/// Whether to print colours: stdout is a terminal, and `NO_COLOR` is not set.
 pub(crate) fn has_colours() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-/// The text in a colour, or as it is.
+/// The text in a colour, or unchanged.
 pub(crate) fn paint(text: &str, colour: Colour, coloured: bool) -> String {
     if coloured { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_string() }
 }

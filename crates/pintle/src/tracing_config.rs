@@ -1,4 +1,4 @@
-//! `--tracing-config-file`: where traces are sent, and how many.
+//! `--tracing-config-file`: the destination and the sampling rate of traces.
 
 use crate::flags::{FlagError, Flags};
 use pintle_trace::Settings;

@@ -1,5 +1,5 @@
-//! What a running server does by itself, beside answering: it keeps the service `kubernetes` and its own leases, runs
-//! controllers, and forgets old revisions.
+//! The periodic tasks of a running server: maintains the service `kubernetes` and its own leases, runs controllers, and
+//! compacts old revisions.
 
 use crate::config::Config;
 use crate::objects;
@@ -12,18 +12,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the service `kubernetes` is looked at. kube-apiserver does so every 10 s; looking costs nothing here, and
+/// How often the service `kubernetes` is checked. kube-apiserver does so every 10 s; checking costs nothing here, and
 /// clients in the cluster should not wait.
 const SERVICE_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a store that nobody writes to forgets what is past retention.
+/// How often an idle store drops history that is past retention.
 const STORE_AGING_EVERY: Duration = Duration::from_secs(20);
 
-/// What the server says of itself to others, and takes back when it ends.
+/// The registrations of this server, which are removed when it ends.
 pub(crate) struct Upkeep {
     membership: Arc<Membership>,
     heartbeat: Arc<Heartbeat>,
-    /// `None` where no other server could run the controllers.
+    /// `None` if no other server could run the controllers.
     candidate: Option<Candidate>,
 }
 
@@ -39,8 +39,8 @@ impl Upkeep {
         let identity = own_identity(engine, peer);
         let candidate = run_controllers(engine, config, &identity, root_ca);
         let shared = engine.storage().store().is_shared();
-        tokio::spawn(keep_service(engine.clone(), config.clone()));
-        tokio::spawn(age_store(engine.clone()));
+        tokio::spawn(maintain_service(engine.clone(), config.clone()));
+        tokio::spawn(drop_expired_history(engine.clone()));
         let settings = Settings {
             advertised: config.advertise.filter(|_| config.publishes_endpoint),
             port: listening.port(),
@@ -65,7 +65,7 @@ impl Upkeep {
         Upkeep { membership, heartbeat, candidate }
     }
 
-    /// Tells the other servers and the cluster that this server ends.
+    /// Removes this server's registrations, so that other servers and the cluster know that it ends.
     pub(crate) async fn end(self) {
         let resign = async {
             if let Some(candidate) = self.candidate {
@@ -76,10 +76,10 @@ impl Upkeep {
     }
 }
 
-/// The gate of requests that one server passes on to another.
+/// The feature gate for forwarding requests from one server to another.
 const PEER_PROXY: &str = "UnknownVersionInteroperabilityProxy";
 
-/// Runs the controllers here, or where several servers share the store on one of them.
+/// Runs the controllers here or, if several servers share the store, on one of them.
 fn run_controllers(
     engine: &Arc<Engine>,
     config: &Arc<Config>,
@@ -97,8 +97,8 @@ fn run_controllers(
     None
 }
 
-/// Makes the service again when it was deleted.
-async fn keep_service(engine: Arc<Engine>, config: Arc<Config>) {
+/// Recreates the service if it was deleted.
+async fn maintain_service(engine: Arc<Engine>, config: Arc<Config>) {
     while !wait(&engine, SERVICE_EVERY).await {
         if let Err(status) = objects::ensure_service(&engine, &config).await {
             tracing::warn!(error = %status.message, "the service kubernetes could not be made");
@@ -106,7 +106,7 @@ async fn keep_service(engine: Arc<Engine>, config: Arc<Config>) {
     }
 }
 
-/// Asks each etcd for its size, for the metrics.
+/// Gets the size of each etcd for the metrics.
 async fn measure_store(engine: Arc<Engine>, every: Duration) {
     loop {
         for (index, size) in engine.storage().store().sizes().await.into_iter().enumerate() {
@@ -120,15 +120,15 @@ async fn measure_store(engine: Arc<Engine>, every: Duration) {
     }
 }
 
-/// Has the store forget what is past retention while nobody writes.
-async fn age_store(engine: Arc<Engine>) {
+/// Drops history that is past retention while there are no writes.
+async fn drop_expired_history(engine: Arc<Engine>) {
     while !wait(&engine, STORE_AGING_EVERY).await {
         engine.storage().store().age();
     }
 }
 
-/// Refuses lists of revisions that are older than one to two intervals, as where kube-apiserver compacts etcd: each time
-/// up to the revision that was noted the time before. A server on which nothing changes forgets, too.
+/// Compacts revisions that are older than one to two intervals, as kube-apiserver does with etcd: each time up to the
+/// revision that was current the time before. An idle server compacts too.
 async fn compact(engine: Arc<Engine>, every: Duration) {
     let mut noted = 0;
     while !wait(&engine, every).await {
@@ -137,14 +137,14 @@ async fn compact(engine: Arc<Engine>, every: Duration) {
     }
 }
 
-/// Waits, and says whether the cache was shut down meanwhile.
+/// Waits; returns whether the cache was shut down in the meantime.
 async fn wait(engine: &Engine, time: Duration) -> bool {
-    // No revision ever gets there, so this ends with the time or the cache.
+    // No revision is that high, so this returns after the time or when the cache is closed.
     let _ = engine.storage().cache().wait_for(u64::MAX, time).await;
     engine.storage().cache().is_closed()
 }
 
-/// kube-apiserver names a server by a hash of its host's name.
+/// The identity of this server. kube-apiserver names a server by a hash of its host's name.
 pub(crate) fn own_identity(engine: &Engine, peer: Option<SocketAddr>) -> Identity {
     let (hostname, name) = (hostname(), own_name());
     let holder = format!("{name}_{}", pintle_engine::environment::new_uid(engine.storage().random_source()));
@@ -165,7 +165,7 @@ fn hostname() -> String {
     }
 }
 
-/// The first half of SHA-256 in base 32.
+/// The first half of the SHA-256 digest in base 32.
 fn hash(text: &str) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let letter = |bits: u32| LETTERS.get((bits & 31) as usize).map_or('a', |letter| char::from(*letter));

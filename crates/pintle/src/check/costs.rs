@@ -7,7 +7,7 @@ use pintle_value::Value;
 pub(super) struct RuleCost {
     /// The path of the rule, or the version for the sum of its rules.
     pub(super) path: String,
-    /// What it may cost at most.
+    /// The estimated maximum cost.
     pub(super) estimated: u64,
     /// The cost limit.
     pub(super) limit: u64,

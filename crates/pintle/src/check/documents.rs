@@ -1,5 +1,5 @@
-//! The documents of manifests: files, folders and stdin, taken apart where YAML or lists hold several. What kustomize
-//! and Helm write is read as it is: comments, empty documents, notes at the end.
+//! Reads the documents of manifests from files, folders and stdin, and splits YAML streams and lists. Accepts the output
+//! of kustomize and Helm: comments, empty documents, notes at the end.
 
 use bytes::Bytes;
 use pintle_value::yaml::{self, Position, Positions};
@@ -13,26 +13,26 @@ const BYTES_MAX: u64 = 256 << 20;
 /// The deepest folder that is read.
 const DEPTH_MAX: usize = 16;
 
-/// One object of a manifest, or what stands where one should.
+/// One object of a manifest, or a document that cannot be read.
 pub(crate) struct Document {
     /// The object; null if it cannot be read.
     pub(crate) tree: Value,
-    /// As it is written.
+    /// The original bytes.
     pub(crate) body: Bytes,
     /// Why it cannot be read.
     pub(crate) error: Option<String>,
-    /// Where it stands.
+    /// Its position.
     pub(crate) place: Place,
 }
 
-/// Where an object and its fields stand.
+/// The position of an object and its fields.
 #[derive(Clone)]
 pub(crate) struct Place {
     /// The file.
     pub(crate) file: String,
     /// Lines of the file before the document.
     lines_before: usize,
-    /// The place of a document that cannot be read.
+    /// The position of the error if the document cannot be read.
     broken_at: Option<Position>,
     positions: Option<Arc<Positions>>,
     /// The path of the object in the document: empty, or `items[0]` in a list.
@@ -47,7 +47,7 @@ impl Document {
 }
 
 impl Place {
-    /// Where a field stands in the file, or the object itself for an empty path.
+    /// The position of a field in the file, or of the object itself for an empty path.
     pub(crate) fn of(&self, path: &str) -> Position {
         let found = match (self.broken_at, &self.positions) {
             (Some(position), _) => position,
@@ -59,13 +59,13 @@ impl Place {
         Position { line: found.line + self.lines_before, ..found }
     }
 
-    /// Where a line of the document stands in the file.
+    /// The position of a line of the document in the file.
     pub(crate) fn of_line(&self, line: usize) -> Position {
         Position { line: line + self.lines_before, column: 1 }
     }
 }
 
-/// Reads all documents. The error is one line: a file that cannot be read at all.
+/// Reads all documents. The error is for a file that cannot be read at all.
 pub(crate) fn read(files: &[String]) -> Result<Vec<Document>, String> {
     let mut out = Vec::new();
     let mut left = BYTES_MAX;
@@ -149,7 +149,7 @@ fn add(file: &str, text: &[u8], out: &mut Vec<Document>) {
     }
 }
 
-/// Takes the line out of the text of a YAML error (`yaml: line 3: …`).
+/// Removes the line from a YAML error (`yaml: line 3: …`).
 fn without_line(error: &str) -> (Position, String) {
     let line = error.strip_prefix("yaml: line ").and_then(|rest| rest.split_once(": "));
     match line.and_then(|(line, why)| Some((line.parse().ok()?, why))) {
@@ -158,7 +158,7 @@ fn without_line(error: &str) -> (Position, String) {
     }
 }
 
-/// The documents of a YAML stream, each with the number of lines before it: lines of three dashes stand between them. A
+/// Splits a YAML stream into documents, each with the number of lines before it. Lines of three dashes separate them. A
 /// line `NOTES:` ends the stream: Helm prints a chart's notes after its objects.
 fn split(text: &[u8]) -> Vec<(usize, Bytes)> {
     let mut out: Vec<(usize, Vec<u8>)> = vec![(0, Vec::new())];
@@ -170,7 +170,7 @@ fn split(text: &[u8]) -> Vec<(usize, Bytes)> {
         if content == b"---" {
             out.push((number + 1, Vec::new()));
         } else if line.starts_with(b"--- ") {
-            // Columns stay what they are in the file.
+            // Columns must be those of the file.
             out.push((number, [b"   ", line.get(3..).unwrap_or_default()].concat()));
         } else if let Some((_, last)) = out.last_mut() {
             last.extend_from_slice(line);

@@ -1,4 +1,4 @@
-//! What was found as JUnit's XML, which CI systems show as test results: a suite for each file, a case for each object.
+//! The results as JUnit XML, which CI systems display as test results: a suite for each file, a case for each object.
 
 use super::report::{Finding, Outcome};
 use std::fmt::Write;
@@ -57,7 +57,7 @@ fn case(finding: &Finding, out: &mut String) {
     out.push_str("    </testcase>\n");
 }
 
-/// Text inside of XML. Characters that XML does not have become U+FFFD.
+/// Escapes text for XML. Characters that XML does not allow become U+FFFD.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,5 +1,5 @@
-//! `pintle check`: what the server would say to objects, and to those that definitions among them define, without a
-//! server.
+//! `pintle check`: validates manifests as the server would, including custom resources whose definitions are among them,
+//! without a server.
 
 mod costs;
 pub(crate) mod documents;
@@ -23,24 +23,24 @@ use std::sync::Arc;
 pub(crate) const USAGE: &str = "\
 Usage: pintle check FILE… [--output text|json|sarif|junit] [--strict]
 
-Checks objects as the server would when they are created: with its code and its words, but without a server. Knows all
-built-in kinds and the custom resources whose CustomResourceDefinitions are among the files. FILE may be a folder (of
-which *.yaml, *.yml and *.json are read), or - for stdin: kustomize build . | pintle check -, helm template . | pintle
-check -. What is wrong is shown with FILE:LINE:COLUMN of the field. What the CEL rules of a definition may cost is shown
-beside their limits. What depends on other objects of a cluster (namespaces and what they
-enforce, service accounts, priority classes, quotas) is not checked.
+Checks objects as the server does when they are created, with its code and messages, but without a server. Supports all
+built-in kinds, and custom resources whose CustomResourceDefinitions are among the files. FILE may be a folder (*.yaml,
+*.yml and *.json are read), or - for stdin: kustomize build . | pintle check -, helm template . | pintle check -. Errors have
+the FILE:LINE:COLUMN of the field. The estimated costs of a definition's CEL rules are printed with their limits. Rules that
+depend on other objects of a cluster (namespaces and their policies, service accounts, priority classes, quotas) are not
+checked.
 
   -o, --output FORMAT  text (default), json, sarif (2.1.0) or junit (XML).
-      --json           The same as --output json.
-      --strict         Fail also when an object was skipped, or when nothing was checked.
+      --json           Same as --output json.
+      --strict         Also fail if an object was skipped, or if nothing was checked.
 
-Ends with 0 when everything would be accepted, with 1 when something would not, with 2 when something could not be read.
+Exits with 0 if everything would be accepted, with 1 if not, with 2 if something could not be read.
 ";
 
-/// The exit code if the command could not be carried out.
+/// The exit code if the manifests could not be checked.
 const UNREADABLE: u8 = 2;
 
-/// What was asked for.
+/// The command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     format: Format,
@@ -63,7 +63,7 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> ExitCode {
     let options = match parse(args) {
         Ok(options) if options.help => return print(USAGE, ExitCode::SUCCESS),
         Ok(options) if options.files.is_empty() => {
-            return refuse("no file is named (pintle check --help shows how it is used)");
+            return refuse("no file is given (pintle check --help explains the usage)");
         }
         Ok(options) => options,
         Err(why) => return refuse(&why),
@@ -91,7 +91,7 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> ExitCode {
     print(&text, code(&found, options.strict))
 }
 
-/// The code that tells CI what was found.
+/// The exit code for CI.
 fn code(found: &[Finding], strict: bool) -> ExitCode {
     let count = |is: fn(&Outcome) -> bool| found.iter().filter(|finding| is(&finding.outcome)).count();
     let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
@@ -148,7 +148,7 @@ fn refuse(why: &str) -> ExitCode {
     ExitCode::from(UNREADABLE)
 }
 
-/// Checks the documents: definitions first, whatever their order, then the custom resources.
+/// Checks the documents: definitions first, then the other objects.
 async fn check(documents: Vec<Document>) -> Result<Vec<Finding>, String> {
     let engine = objects::in_memory().map_err(|error| error.to_string())?;
     let mut found: Vec<Option<Finding>> = Vec::with_capacity(documents.len());
@@ -184,7 +184,7 @@ async fn definition(engine: &Arc<Engine>, document: &Document) -> Finding {
     finding
 }
 
-/// Checks an object of a built-in kind, or of one whose definition is at hand.
+/// Checks an object of a built-in kind, or of a kind whose definition is among the documents.
 async fn resource(engine: &Arc<Engine>, document: &Document) -> Finding {
     let skipped = |why| Finding::new(document, Outcome::Skipped(why));
     if let Some(why) = &document.error {
@@ -195,7 +195,7 @@ async fn resource(engine: &Arc<Engine>, document: &Document) -> Finding {
     }
     let kind = document.tree.str_at(&["kind"]);
     if kind.is_empty() {
-        // Charts, values and Helm's own lines are in the same folders and streams.
+        // Charts, values and Helm's own output are in the same folders and streams.
         return skipped("it has no kind");
     }
     let version = GroupVersion::parse(document.tree.str_at(&["apiVersion"])).unwrap_or_default();
@@ -224,7 +224,7 @@ async fn resource(engine: &Arc<Engine>, document: &Document) -> Finding {
     create(engine, &target, document).await
 }
 
-/// The answer that a create would get.
+/// The answer to a create of the object.
 async fn create(engine: &Engine, target: &Target, document: &Document) -> Finding {
     let request = WriteRequest {
         target: target.clone(),

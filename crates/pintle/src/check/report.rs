@@ -1,4 +1,4 @@
-//! What was found, and its plain forms: lines for people, JSON for programs.
+//! The results, and their text and JSON forms.
 
 use super::costs::RuleCost;
 use super::documents::{Document, Place};
@@ -12,11 +12,11 @@ use std::fmt::Write;
 pub(super) enum Outcome {
     /// It would be stored in this form.
     Accepted(Option<Value>),
-    /// It would be refused.
+    /// It would be rejected.
     Refused(Box<Status>),
-    /// It was not looked at.
+    /// It was not checked.
     Skipped(&'static str),
-    /// It is no object, or its text cannot be read.
+    /// It is not an object, or its text cannot be read.
     Unreadable(String),
 }
 
@@ -30,18 +30,18 @@ pub(super) struct Finding {
     pub(super) costs: Vec<RuleCost>,
 }
 
-/// One thing that is wrong with an object, and where it stands.
+/// One error of an object, and its position.
 pub(super) struct Problem {
-    /// A word for programs, such as `FieldValueInvalid`.
+    /// A machine-readable reason, such as `FieldValueInvalid`.
     pub(super) reason: String,
-    /// The field; empty if it is about the object as a whole.
+    /// The field; empty if the error is about the object as a whole.
     pub(super) field: String,
     pub(super) message: String,
     pub(super) position: Position,
 }
 
 impl Problem {
-    /// Field and message. Complaints of strict decoding name the field themselves.
+    /// Field and message. Messages of strict decoding include the field.
     pub(super) fn text(&self) -> String {
         match self.field.as_str() {
             field if field.is_empty() || self.message.contains(&format!("\"{field}\"")) => {
@@ -69,7 +69,7 @@ impl Finding {
         }
     }
 
-    /// `Deployment web`, or what there is of it.
+    /// `Deployment web`, as far as known.
     pub(super) fn title(&self) -> String {
         match (self.kind.as_str(), self.name.as_str()) {
             ("", "") => "document".to_string(),
@@ -79,7 +79,7 @@ impl Finding {
         }
     }
 
-    /// What is wrong with the object.
+    /// The errors of the object.
     pub(super) fn problems(&self) -> Vec<Problem> {
         match &self.outcome {
             Outcome::Accepted(_) | Outcome::Skipped(_) => Vec::new(),
@@ -102,7 +102,7 @@ impl Finding {
         }
     }
 
-    /// The parts of a message without causes. Strict decoding lists what it found with commas between.
+    /// The errors in a message without causes. Strict decoding separates its errors with commas.
     fn complaints(&self, status: &Status) -> Vec<Problem> {
         let of = |message: &str, field: &str, position: Position| Problem {
             reason: status.reason.as_str().to_string(),
@@ -121,7 +121,7 @@ impl Finding {
             match (field, line) {
                 (Some(field), _) => out.push(of(part, field, self.place.of(field))),
                 (None, Some(line)) => out.push(of(part, "", self.place.of_line(line))),
-                // A comma inside of a name: it is one message.
+                // A comma inside a name: it is one message.
                 (None, None) => return vec![of(message, "", self.place.of(""))],
             }
         }
@@ -132,12 +132,12 @@ impl Finding {
     }
 }
 
-/// `FILE:LINE:COLUMN`, as editors and compilers write it.
+/// `FILE:LINE:COLUMN`, the format of editors and compilers.
 fn at(finding: &Finding, position: Position) -> String {
     format!("{}:{}:{}", finding.place.file, position.line, position.column)
 }
 
-/// A line for each object and for each thing that is wrong, and a sum.
+/// A line for each object and for each error, and totals.
 pub(super) fn text(found: &[Finding], coloured: bool) -> String {
     let mut out = String::new();
     let (mut refused, mut skipped) = (0, 0);

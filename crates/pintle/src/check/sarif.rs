@@ -1,4 +1,4 @@
-//! What was found as SARIF 2.1.0, which code hosts show beside the lines of a change.
+//! The results as SARIF 2.1.0, which code hosts display beside the lines of a change.
 
 use super::report::{Finding, number, print, warned_field};
 use pintle_value::Value;
@@ -35,7 +35,7 @@ pub(super) fn report(found: &[Finding]) -> String {
     driver.set_at(&["rules"], Value::Array(rules.into_iter().map(rule).collect()));
     let mut run = Value::object();
     run.set_at(&["tool", "driver"], driver);
-    // Columns count characters, as the YAML scanner does.
+    // Columns count characters, like the positions of the YAML scanner.
     run.set_at(&["columnKind"], "unicodeCodePoints".into());
     run.set_at(&["results"], Value::Array(results));
     let mut out = Value::object();
@@ -59,7 +59,7 @@ fn result(rule: &str, level: &str, text: &str, finding: &Finding, position: Posi
     out
 }
 
-/// A path as a URI reference: what is no part of one is percent-encoded.
+/// A path as a URI reference: other characters are percent-encoded.
 fn uri(path: &str) -> String {
     let path = path.strip_prefix("./").unwrap_or(path);
     let mut out = String::with_capacity(path.len());

@@ -5,7 +5,7 @@ use super::{FlagValues, Flags, OWN_FLAGS};
 use pintle_meta::duration::GoDuration;
 
 impl Flags {
-    /// Flags of kube-apiserver by name, and after them those that only this server has.
+    /// Flags of kube-apiserver by name, and after them those that only Pintle has.
     pub(crate) fn effective(&self) -> (FlagValues, FlagValues) {
         let mut all: Vec<(String, String)> =
             FLAGS.iter().map(|flag| (flag.name.to_string(), self.display_value(flag))).collect();

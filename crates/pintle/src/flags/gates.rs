@@ -1,15 +1,15 @@
 //! The feature gates of version 1.36: name, stage, default, and whether it is locked.
 
-/// How far a feature has come.
+/// The stage of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Off unless asked for.
+    /// Off by default.
     Alpha,
-    /// Mostly on.
+    /// Mostly on by default.
     Beta,
-    /// Part of the API.
+    /// Always on, or on by default.
     Ga,
-    /// On its way out.
+    /// To be removed.
     Deprecated,
 }
 

@@ -25,7 +25,7 @@ pub(crate) const OWN_FLAGS: [&str; 6] =
 const BACKOFF: &str = "audit-webhook-initial-backoff";
 const OLD_BACKOFF: &str = "audit-webhook-batch-initial-backoff";
 
-/// Every feature gate with its stage, as metrics name it.
+/// Every feature gate with its stage, as in metrics.
 pub(crate) fn gate_stages() -> impl Iterator<Item = (&'static str, &'static str)> {
     gates::GATES.iter().map(|(name, stage, _, _)| {
         let stage = match stage {
@@ -38,7 +38,7 @@ pub(crate) fn gate_stages() -> impl Iterator<Item = (&'static str, &'static str)
     })
 }
 
-/// What the command line asks for.
+/// What the command line requests.
 pub(crate) enum Invocation {
     /// Run the server.
     Serve(Flags),
@@ -51,7 +51,7 @@ pub(crate) struct Flags {
     matches: ArgMatches,
 }
 
-/// The reason why a command line is refused: one line.
+/// Why a command line is invalid, in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct FlagError(String);
@@ -93,7 +93,7 @@ fn unknown_argument(error: &clap::Error) -> FlagError {
     }
 }
 
-/// The error for an invalid value, in kube-apiserver's words.
+/// The error for an invalid value, with kube-apiserver's message.
 fn invalid_value(error: &clap::Error) -> FlagError {
     use clap::error::{ContextKind, ContextValue};
     use std::error::Error;
@@ -253,7 +253,7 @@ fn argument(flag: &'static Flag) -> Arg {
     if flag.default.is_empty() { arg } else { arg.default_value(flag.default) }
 }
 
-/// `--version` and `--version=raw` print the version, `--version=v1.2.3-own` is what the server says it is.
+/// `--version` and `--version=raw` print the version, `--version=v1.2.3-own` sets the version that the server reports.
 fn version_parser() -> ValueParser {
     ValueParser::new(|text: &str| match (text, go_bool(text)) {
         ("raw", _) => Ok(text.to_string()),
@@ -264,7 +264,7 @@ fn version_parser() -> ValueParser {
 }
 
 fn value_parser(type_: Type) -> ValueParser {
-    /// Refuses a value with the error of Go's parser.
+    /// Rejects a value with the error of Go's parser.
     fn checked(fault: fn(&str) -> Option<String>) -> ValueParser {
         ValueParser::new(move |text: &str| match fault(text).filter(|_| !text.is_empty()) {
             None => Ok(text.to_string()),

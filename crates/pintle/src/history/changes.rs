@@ -1,4 +1,4 @@
-//! What differs between two versions of an object: one line for each field, named by its path.
+//! The differences between two versions of an object: one line per field.
 
 use pintle_value::{Map, Value};
 use std::collections::BTreeSet;
@@ -9,24 +9,24 @@ use std::fmt::Write;
 pub(super) struct Change<'v> {
     /// `.spec.replicas`
     pub(super) path: String,
-    /// `None` where the field came.
+    /// The old value; `None` if the field was added.
     pub(super) from: Option<&'v Value>,
-    /// `None` where the field went.
+    /// The new value; `None` if the field was removed.
     pub(super) to: Option<&'v Value>,
 }
 
 /// Metadata that the server sets with every write.
-const UNINTERESTING: [&str; 3] = ["managedFields", "resourceVersion", "generation"];
-/// Fields by which the items of a list are told apart, in the order in which they are tried.
+const SERVER_METADATA: [&str; 3] = ["managedFields", "resourceVersion", "generation"];
+/// Fields that identify the items of a list, in the order in which they are tried.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "key", "uid"];
 
-/// The fields that differ, in the order of their names. What the server notes about each write is left out.
+/// The fields that differ, in the order of their names. Metadata that the server sets with every write is excluded.
 pub(super) fn changes<'v>(from: Option<&'v Value>, to: Option<&'v Value>) -> Vec<Change<'v>> {
     let mut found = Vec::new();
     walk(&mut String::new(), from, to, &mut found);
     let noted = |change: &Change<'_>| {
         let rest = change.path.strip_prefix(".metadata.").unwrap_or_default();
-        UNINTERESTING.iter().any(|name| rest == *name || rest.starts_with(&format!("{name}[")))
+        SERVER_METADATA.iter().any(|name| rest == *name || rest.starts_with(&format!("{name}[")))
     };
     found.retain(|change| !noted(change));
     found
@@ -75,8 +75,8 @@ fn walk_objects<'v>(
     }
 }
 
-/// Items are matched by a field that tells them apart, so that an item in front of others does not change them all;
-/// otherwise by their places.
+/// Compares lists. Items are matched by a field that identifies them, so that a new item in front of others does not
+/// change them all; otherwise by their positions.
 fn walk_lists<'v>(path: &mut String, from: &'v [Value], to: &'v [Value], found: &mut Vec<Change<'v>>) {
     let key = ITEM_KEYS.into_iter().find(|key| identifies(from, key) && identifies(to, key));
     let length = path.len();
@@ -113,7 +113,7 @@ fn push_field(path: &mut String, key: &str) {
     }
 }
 
-/// The way to one field.
+/// The path of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldPath(Vec<Step>);
 
@@ -126,7 +126,7 @@ enum Step {
 }
 
 impl FieldPath {
-    /// Reads `.spec.containers[0].image`, `.metadata.labels["a.b/c"]` or `.spec.containers[name=web].image`.
+    /// Parses `.spec.containers[0].image`, `.metadata.labels["a.b/c"]` or `.spec.containers[name=web].image`.
     pub(super) fn parse(text: &str) -> Result<FieldPath, String> {
         let bad = || format!("--field {text:?} is no path such as .spec.replicas");
         let mut steps = Vec::new();

@@ -1,4 +1,4 @@
-//! The versions of an object as the server returns them, and who wrote each.
+//! The versions of an object as the server returns them, and the writers of each.
 
 use super::Moment;
 use pintle_meta::time::Timestamp;
@@ -26,7 +26,7 @@ pub(super) struct Version {
     pub(super) object: Option<Value>,
 }
 
-/// Who wrote a version, as the object itself notes it.
+/// The writer of a version, according to the object's managed fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Writer {
     pub(super) manager: String,
@@ -36,7 +36,7 @@ pub(super) struct Writer {
 }
 
 impl Log {
-    /// Puts a page of older versions in front; how many there were.
+    /// Adds a page of older versions in front; returns how many there were.
     pub(super) fn add_older(&mut self, page: &Value) -> usize {
         let mut older: Vec<Version> = page.items_at(&["items"]).iter().map(version).collect();
         let count = older.len();
@@ -46,7 +46,7 @@ impl Log {
         count
     }
 
-    /// Whether the object at this moment is among the versions.
+    /// Whether the versions include the object at this moment.
     pub(super) fn reaches(&self, moment: Option<Moment>) -> bool {
         let Some(oldest) = self.versions.first() else { return false };
         match moment {
@@ -56,7 +56,7 @@ impl Log {
         }
     }
 
-    /// The versions with those before them, the newest first.
+    /// The versions, each with the one before it, the newest first.
     pub(super) fn newest_first(&self) -> impl Iterator<Item = (&Version, Option<&Version>)> {
         let before = |index: usize| index.checked_sub(1).and_then(|index| self.versions.get(index));
         self.versions.iter().enumerate().rev().map(move |(index, version)| (version, before(index)))
@@ -73,7 +73,7 @@ fn version(item: &Value) -> Version {
 }
 
 impl Version {
-    /// What was done, in a word.
+    /// The verb of the write.
     pub(super) fn verb(&self, before: Option<&Version>) -> &'static str {
         let is_ending = |version: Option<&Version>| {
             let object = version.and_then(|version| version.object.as_ref());
@@ -89,8 +89,8 @@ impl Version {
         }
     }
 
-    /// The managers who made this version, as far as the object tells: those whose entries are new, newer or have more
-    /// fields than before. An entry that only lost fields lost them to a writer.
+    /// The managers that wrote this version, as far as the object shows: those whose entries are new, newer or have more
+    /// fields than before. An entry that only lost fields lost them to another writer.
     pub(super) fn writers(&self, before: Option<&Version>) -> Vec<Writer> {
         let new = entries(Some(self));
         let old = entries(before);
@@ -102,7 +102,7 @@ impl Version {
         };
         let mut writers: Vec<Writer> = new.iter().filter(wrote).map(writer).collect();
         if writers.is_empty() {
-            // Another write of the same manager within a second leaves its entry as it is.
+            // Another write of the same manager within the same second leaves its entry unchanged.
             let second = self.time.map(|time| time.rfc3339());
             let is_of_now = |entry: &&Value| second.as_deref() == Some(entry.str_at(&["time"]));
             writers = new.iter().filter(is_of_now).map(writer).collect();
@@ -126,7 +126,7 @@ fn writer(entry: &Value) -> Writer {
     }
 }
 
-/// Whether a set of fields has one that the other has not.
+/// Whether a set of fields has one that the other does not have.
 fn has_more(fields: &Value, than: &Value) -> bool {
     let Some(fields) = fields.as_object() else { return false };
     fields.iter().any(|(key, inner)| than.get(key).is_none_or(|other| has_more(inner, other)))

@@ -1,4 +1,4 @@
-//! The forms of the log: text with one line for each field that changed, and JSON.
+//! The output of the log: text with one line for each changed field, and JSON.
 
 use super::changes::{FieldPath, changes};
 use super::log::{Log, Version, Writer};
@@ -11,7 +11,7 @@ const YELLOW: u8 = 33;
 /// The longest value in the text form, in characters; JSON has all of it.
 const VALUE_CHARS_MAX: usize = 200;
 
-/// The versions, the newest first, each with what changed.
+/// The versions, the newest first, each with its changes.
 pub(super) fn text(log: &Log, limit: usize, coloured: bool) -> String {
     let mut out = String::new();
     for (version, before) in log.newest_first().take(limit) {
@@ -19,7 +19,7 @@ pub(super) fn text(log: &Log, limit: usize, coloured: bool) -> String {
         out.push('\n');
         let is_start = version.change == "OLDEST";
         let old = before.and_then(|before| before.object.as_ref()).filter(|_| !is_start);
-        // Of the oldest version it is not known what changed, and of a deleted object everything went.
+        // The changes of the oldest version are unknown, and a deletion removes everything.
         let changed = match (&version.object, is_start) {
             (Some(object), false) => changes(old, Some(object)),
             _ => Vec::new(),
@@ -148,7 +148,7 @@ fn push_line(out: &mut String, sign: char, path: &str, value: &Value, colour: u8
     out.push('\n');
 }
 
-/// A value as JSON, cut where it is very long. Control characters are escaped in JSON, so no value can steer a terminal.
+/// A value as JSON, truncated if it is very long. JSON escapes control characters, so no value can control a terminal.
 fn one_line(value: &Value) -> String {
     let mut out = Vec::new();
     json::print(value, &mut out);

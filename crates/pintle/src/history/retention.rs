@@ -1,14 +1,14 @@
-//! `--history-retention`: how long the past of objects is kept, and how many bytes of it.
+//! `--history-retention`: how long old versions of objects are retained, and how many bytes of them.
 
 use pintle_meta::duration::GoDuration;
 use pintle_meta::quantity::Quantity;
 use pintle_store::HistoryRetention;
 use std::time::Duration;
 
-/// What holds where the flag names only one of the two.
+/// The default of the part that the flag does not give.
 const DEFAULT: HistoryRetention = HistoryRetention { time: Duration::from_secs(24 * 3600), bytes: 256 << 20 };
 
-/// Reads a duration, a number of bytes, or both; `0` is neither.
+/// Parses a duration, a number of bytes, or both; `0` disables retention.
 pub(crate) fn parse(items: &[String]) -> Result<HistoryRetention, String> {
     let mut retention = DEFAULT;
     for item in items {
