@@ -1,5 +1,5 @@
-//! Compresses the files of `dist/` and writes the table that `src/files.rs` includes, so that the binary holds each
-//! file once, as it is sent.
+//! Compresses the files of `dist/` and writes the table that `src/files.rs` includes, so that the binary has each file
+//! once, in the form in which it is sent.
 
 use flate2::{Compression, GzBuilder};
 use std::error::Error;
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or("a name that is not UTF-8")?;
         let plain = fs::read(&path)?;
         let compressed = out.join(format!("{name}.gz"));
-        // Neither name nor time is in the header: the same file is always the same bytes.
+        // The header has neither name nor time: equal files give equal bytes.
         let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
         encoder.write_all(&plain)?;
         fs::write(&compressed, encoder.finish()?)?;

@@ -120,7 +120,7 @@ pub trait ClusterState: Send + Sync {
     /// Returns one object.
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
 
-    /// Returns all objects of a kind, in one namespace or in all ("").
+    /// All objects of a kind, in one namespace or in all ("").
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;
 
     /// Returns objects of a kind in one of its versions: in one namespace or in all (""), with one name or any ("").

@@ -1,4 +1,5 @@
-//! Sets of field paths: what a manager owns. A tree of sorted vectors, so that all set operations are merge-walks.
+//! Sets of field paths, which a manager owns. A set is a tree of sorted vectors, so that all set operations walk two
+//! trees in step.
 
 mod codec;
 mod element;
@@ -36,13 +37,13 @@ pub struct Set {
     entries: Vec<Entry>,
 }
 
-/// One step of the tree.
+/// One path element of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) element: PathElement,
     /// Whether the path that ends here is in the set.
     pub(crate) member: bool,
-    /// The paths that go on from here.
+    /// The paths that continue from here.
     pub(crate) below: Set,
 }
 
@@ -100,7 +101,7 @@ impl Set {
         &mut self.entries
     }
 
-    /// The first steps of all paths.
+    /// The first elements of all paths.
     pub(crate) fn elements(&self) -> impl Iterator<Item = &PathElement> {
         self.entries.iter().map(|entry| &entry.element)
     }
@@ -110,12 +111,12 @@ impl Set {
         self.entries.iter().find(|entry| matches(&entry.element)).map(|entry| (entry.member, &entry.below))
     }
 
-    /// Whether nothing is in it.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many paths are in it.
+    /// The number of paths.
     pub fn len(&self) -> usize {
         self.entries.iter().map(|e| usize::from(e.member).saturating_add(e.below.len())).sum()
     }
@@ -125,12 +126,12 @@ impl Set {
         self.entries.get(at)
     }
 
-    /// Adds a path. The whole object is no path.
+    /// Adds a path. The empty path (the whole object) is ignored.
     pub fn insert(&mut self, path: &FieldPath) {
         insert(self, &path.0);
     }
 
-    /// Whether the path is in it.
+    /// Whether the set contains the path.
     pub fn has(&self, path: &FieldPath) -> bool {
         let Some((last, parents)) = path.0.split_last() else { return false };
         let mut set = self;
@@ -141,7 +142,7 @@ impl Set {
         set.find(last).is_some_and(|entry| entry.member)
     }
 
-    /// What is in either.
+    /// The paths that are in either set.
     pub fn union(self, other: Set) -> Set {
         if self.is_empty() {
             return other;
@@ -170,7 +171,7 @@ impl Set {
         Set { entries: out }
     }
 
-    /// What is in both.
+    /// The paths that are in both sets.
     pub fn intersection(&self, other: &Set) -> Set {
         let mut counterparts = other.entries.iter().peekable();
         let mut entries = Vec::new();

@@ -15,8 +15,8 @@ pub use managed::{
 };
 pub use patch::PatchError;
 
-/// How deep a tree may be for the walks of this crate, which recurse: as deep as JSON that Go reads. The threads of the server have
-/// stacks for that.
+/// The deepest tree that this crate accepts; its functions recurse. Go's JSON decoder has the same limit. The server's
+/// threads have stacks for it.
 pub const DEPTH_MAX: usize = 10_000;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Who owns which field: `metadata.managedFields` kept up to date by every write, and server-side apply.
+//! Field ownership: updates `metadata.managedFields` for every write, and implements server-side apply.
 //!
-//! The engine hands over whole objects in the version of the request and the time as text; conversion to other
-//! versions comes in as a trait.
+//! The engine passes whole objects in the version of the request and the time as text; conversion to other versions is a
+//! trait.
 
 mod apply;
 mod blame;
@@ -31,12 +31,12 @@ use pintle_schema::Schema;
 use pintle_value::{Str, Value};
 use std::borrow::Cow;
 
-/// The versions of a kind, as the ownership of fields needs them.
+/// The versions of a kind, as field ownership needs them.
 pub trait Versions {
     /// The schema of an `apiVersion`; `None` if the kind does not have this version (any more).
     fn schema(&self, api_version: &str) -> Option<Schema>;
 
-    /// Converts the object to another `apiVersion` that has a schema. The error is a sentence.
+    /// Converts the object to another `apiVersion` that has a schema.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
 
     /// The error for an `apiVersion` without a schema; `None` if its managers are dropped silently.
@@ -56,7 +56,7 @@ pub trait Versions {
     }
 }
 
-/// What a write is about.
+/// The kind that is written.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// Kind and version of the request; all objects are in this version.
@@ -65,12 +65,12 @@ pub struct Context<'a> {
     pub versions: &'a dyn Versions,
 }
 
-/// Who writes, where and when.
+/// The manager, endpoint and time of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
     /// Name of the field manager; "" is `unknown`.
     pub manager: &'a str,
-    /// Subresource that is written, or "".
+    /// The subresource that is written, or "".
     pub subresource: &'a str,
     /// The time in RFC 3339, whole seconds, UTC.
     pub now: &'a str,
@@ -79,19 +79,19 @@ pub struct Owner<'a> {
 /// The reason why field ownership could not be determined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// Others own what would be changed: 409.
+    /// Other managers own the fields that would change: 409.
     #[error("{}", conflict::message(.0))]
     Conflicts(Vec<Conflict>),
     /// The configuration cannot be applied here: 400.
     #[error("{0}")]
     BadRequest(String),
-    /// Anything else, which kube-apiserver answers with 500 and no reason.
+    /// Any other error, for which kube-apiserver returns 500 without a reason.
     #[error("{0}")]
     Failed(String),
 }
 
 impl ApplyError {
-    /// The answer to the client.
+    /// The response to the client.
     pub fn to_status(&self) -> Status {
         match self {
             ApplyError::Conflicts(conflicts) => conflict::status(conflicts),
@@ -101,7 +101,7 @@ impl ApplyError {
     }
 }
 
-/// `namespace/name; group/version, Kind=kind`, as errors name an object.
+/// `namespace/name; group/version, Kind=kind`, the form in errors.
 pub fn described(object: &Value) -> String {
     let [name, namespace] = ["name", "namespace"].map(|key| object.str_at(&["metadata", key]));
     format!("{namespace}/{name}; {}", kind_of(object))

@@ -20,12 +20,12 @@ pub enum PatchError {
     /// More operations than allowed: 413.
     #[error("The allowed maximum operations in a JSON patch is {max}, got {got}")]
     TooManyOperations {
-        /// How many there are.
+        /// The number of operations.
         got: usize,
-        /// How many there may be.
+        /// The limit.
         max: usize,
     },
-    /// The patch does not apply to the document: 422. Clients see a fixed sentence; this text is for the log.
+    /// The patch does not apply to the document: 422. Clients receive a fixed message; this text is for the log.
     #[error("{0}")]
     DoesNotApply(String),
     /// A `test` operation failed; otherwise like `DoesNotApply`.
@@ -36,16 +36,16 @@ pub enum PatchError {
     Invalid {
         /// The bad value: a strategic merge patch, or the result of the other patches as JSON.
         go_text: String,
-        /// What is wrong with it.
+        /// The error.
         detail: String,
     },
-    /// A failure kube-apiserver has no code for: 500 with this text.
+    /// An error without a code in kube-apiserver: 500 with this text.
     #[error("{0}")]
     Unclassified(String),
 }
 
 impl PatchError {
-    /// The answer to the client.
+    /// The response to the client.
     pub fn to_status(&self) -> Status {
         match self {
             PatchError::Malformed(text) => Status::bad_request(text.clone()),

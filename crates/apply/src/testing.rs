@@ -1,4 +1,4 @@
-//! What the tests of this crate share: trees from text and back, and small schemas.
+//! Helpers of this crate's tests: trees from text and back, and small schemas.
 
 use pintle_schema::{Arena, Field, ListKind, MapKind, Node, NodeId, Omit, Patch, Schema, Shape, Struct};
 use pintle_value::{Map, Str, Value, json};
@@ -14,7 +14,7 @@ pub(crate) fn text(value: &Value) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// `depth` objects with one member within each other, around `inner`.
+/// `depth` nested objects with one member each, around `inner`.
 pub(crate) fn nested(key: &str, depth: usize, inner: Value) -> Value {
     (0..depth).fold(inner, |inner, _| Value::Object(Map::from_entries(vec![(key.into(), inner)]).0))
 }
@@ -24,7 +24,7 @@ pub(crate) fn nested_objects(depth: usize) -> Value {
     nested("a", depth, Value::Int(1))
 }
 
-/// Runs a test with the stack that the threads of the server have.
+/// Runs a test with the stack size of the server's threads.
 pub(crate) fn with_deep_stack(test: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(64 << 20).spawn(test).unwrap().join().unwrap();
 }

@@ -1,6 +1,6 @@
-//! Values seen through their schema: which fields they set, how two of them differ, how they merge.
+//! Values with their schema: which fields they set, how two of them differ, how they merge.
 //!
-//! A value is validated once; the other walks trust that. Parts without a schema are typed by what they hold:
+//! A value is validated once; the other functions rely on that. Parts without a schema get their type from the value:
 //! objects field by field, lists as a whole.
 
 mod atomics;
@@ -25,18 +25,18 @@ pub use validate::{Duplicates, Foreign, ValidationErrors, refuse_foreign, valida
 use pintle_schema::{Arena, Field, ListKind, MapKind, NodeId, Omit, Schema, Shape, Struct};
 use pintle_value::{Str, Value};
 
-/// What is known of a value's type.
+/// The type of a value.
 #[derive(Clone, Copy)]
 pub struct Type<'s> {
     arena: &'s Arena,
-    /// The root of the schema, whose kind, apiVersion and metadata are those of embedded objects too.
+    /// The root of the schema. Embedded objects have its kind, apiVersion and metadata too.
     root: NodeId,
     at: At,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// A node. `open` is set below a node that keeps unknown fields: then all below it do.
+    /// A node. `open` is set below a node that preserves unknown fields: then all nodes below it do.
     Node { id: NodeId, open: bool },
     /// No schema: objects field by field, lists as a whole.
     Deduced,
@@ -44,7 +44,7 @@ enum At {
     Opaque,
 }
 
-/// How a value is treated, given its type and its form.
+/// How a value is treated, according to its type and its form.
 enum Atom<'s> {
     Scalar(Scalar),
     List(List<'s>),
@@ -75,10 +75,10 @@ impl List<'_> {
 struct Fields<'s> {
     arena: &'s Arena,
     root: NodeId,
-    /// Whether it is an object of its own, inside of another.
+    /// Whether it is an embedded object.
     embedded: bool,
     known: Option<&'s Struct>,
-    /// Type of the fields that are not known by name; none if there may be no others.
+    /// The type of fields without a schema of their own; `None` if there may be no such fields.
     others: Option<Type<'s>>,
     open: bool,
     atomic: bool,
@@ -102,7 +102,7 @@ impl<'s> Fields<'s> {
     fn field(&self, name: &str) -> Option<Type<'s>> {
         match self.known_field(name) {
             Some(field) => {
-                // The metadata of objects is a type of its own, whatever the object around it keeps.
+                // Metadata has its own type, even if the object around it preserves unknown fields.
                 let is_metadata = self.arena.node(self.root).metadata == Some(field.node);
                 let at = At::Node { id: field.node, open: self.open && !is_metadata };
                 Some(Type { arena: self.arena, root: self.root, at })
@@ -111,7 +111,7 @@ impl<'s> Fields<'s> {
         }
     }
 
-    /// Whether nothing is known of the fields.
+    /// Whether the fields have no schema.
     fn is_deduced(&self) -> bool {
         self.known.is_none_or(|known| known.fields.is_empty())
             && self.others.is_some_and(|others| others.at == At::Deduced)
@@ -137,7 +137,7 @@ impl<'s> Type<'s> {
         Type { at: At::Node { id, open }, ..self }
     }
 
-    /// How `value` is treated. The type decides; where it leaves the form open, the value's own form does.
+    /// How `value` is treated. The type decides; if it allows several forms, the form of the value decides.
     fn atom(self, value: Option<&Value>) -> Atom<'s> {
         let (id, open) = match self.at {
             At::Deduced => return self.formless(value, self.deduced(), false),
@@ -147,7 +147,7 @@ impl<'s> Type<'s> {
         let node = self.arena.node(id);
         let open = open || node.preserve_unknown;
         match &node.shape {
-            // Raw extensions are whole; any other JSON is typed by what it holds.
+            // Raw extensions are atomic; any other JSON gets its type from the value.
             Shape::Any if node.go.ends_with("RawExtension") => self.formless(value, self.opaque(), true),
             Shape::Any => self.formless(value, self.deduced(), false),
             Shape::IntOrString if node.go.is_empty() => self.formless(value, self.deduced(), false),
@@ -179,7 +179,7 @@ impl<'s> Type<'s> {
         }
     }
 
-    /// A type without a form: `null` counts as an object.
+    /// A type without a fixed form: `null` is treated as an object.
     fn formless(self, value: Option<&Value>, members: Type<'s>, atomic: bool) -> Atom<'s> {
         match value {
             None | Some(Value::Null | Value::Object(_)) => Atom::Map(Fields {
@@ -196,8 +196,8 @@ impl<'s> Type<'s> {
         }
     }
 
-    /// What a key field of a list's items is when it is left out. The published schemas of Go types also have
-    /// zero values as defaults of scalars that are always written.
+    /// The default of a key field that a list item omits. The published schemas of Go types also have zero values as
+    /// defaults of scalars that are always written.
     fn key_default(self, name: &str) -> Option<Value> {
         let At::Node { id, .. } = self.at else { return None };
         let Shape::Struct(known) = &self.arena.node(id).shape else { return None };
@@ -223,7 +223,7 @@ fn forms_differ(a: &Atom<'_>, b: &Atom<'_>) -> bool {
     std::mem::discriminant(a) != std::mem::discriminant(b)
 }
 
-/// The members of two objects in step, by key.
+/// Iterates over the members of two objects in step, by key.
 fn zip<'v>(
     left: Option<&'v Value>,
     right: Option<&'v Value>,
@@ -245,12 +245,12 @@ fn zip<'v>(
     })
 }
 
-/// The object in a value, unless it is empty or something else.
+/// The value if it is an object with members.
 fn filled_map(value: Option<&Value>) -> Option<&Value> {
     value.filter(|v| v.as_object().is_some_and(|m| !m.is_empty()))
 }
 
-/// The items of a list; none if it is something else.
+/// The items of a list; empty if it is not a list.
 fn list_items(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).unwrap_or(&[])
 }

@@ -6,7 +6,7 @@ use pintle_value::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a request was about.
+/// The object of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct ObjectRef {
@@ -20,7 +20,7 @@ pub struct ObjectRef {
     pub subresource: String,
 }
 
-/// How a request was answered.
+/// The response to a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct ResponseStatus {

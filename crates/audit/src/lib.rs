@@ -1,5 +1,5 @@
-//! Audit: who did what. A policy decides how much of a request is recorded; events go to sinks (a log, a webhook).
-//! Without a policy or without a sink nothing of this runs.
+//! Audit logging. A policy decides how much of a request is recorded; events are sent to sinks (a log, a webhook).
+//! Without a policy or without a sink, nothing is recorded.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -20,7 +20,7 @@ pub use notes::{
 pub use policy::{Asked, Level, Policy, PolicyError, Rules, Stage};
 pub use record::{Auditor, Received, Record};
 
-/// The present as events write it.
+/// The current time in the format of events.
 pub fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);

@@ -1,5 +1,5 @@
-//! What the code that handles a request adds to its audit event: annotations and the object of the request. The notes of a
-//! request are found through its task, so that code far from the chain can add to them; without an audit there are none.
+//! Annotations and objects that the handlers of a request add to its audit event. The notes of a request are task-local,
+//! so that code far from the filter chain can add to them; there are none if the request is not audited.
 
 use crate::policy::Level;
 use pintle_value::{Value, json};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most annotations of one event, and most bytes of one value; the rest is left out.
+/// The most annotations of one event, and the most bytes of one value; more are dropped.
 const ANNOTATIONS_MAX: usize = 256;
 const VALUE_BYTES_MAX: usize = 256 * 1024;
 
@@ -15,7 +15,7 @@ tokio::task_local! {
     static NOTES: Arc<Notes>;
 }
 
-/// What is noted of a request.
+/// The notes of one request.
 pub struct Notes {
     level: Level,
     omit_managed_fields: bool,
@@ -26,19 +26,19 @@ pub struct Notes {
 pub(crate) struct Noted {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) request_object: Option<Arc<[u8]>>,
-    /// JSON of an answer that is sent in another encoding.
+    /// The JSON of a response that is sent in another encoding.
     pub(crate) response_object: Option<Vec<u8>>,
     /// Namespace, name, uid and resourceVersion of the request's object.
     pub(crate) metadata: Option<[String; 4]>,
 }
 
 impl Notes {
-    /// Notes of a request that is recorded at this level.
+    /// Creates the notes of a request that is recorded at this level.
     pub fn new(level: Level, omit_managed_fields: bool) -> Arc<Self> {
         Arc::new(Notes { level, omit_managed_fields, inner: Mutex::default() })
     }
 
-    /// Adds an annotation. The first value of a key stays, as in kube-apiserver.
+    /// Adds an annotation. As in kube-apiserver, the first value of a key remains.
     pub fn annotate(&self, key: &str, value: &str) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.annotations.len() < ANNOTATIONS_MAX && value.len() <= VALUE_BYTES_MAX {
@@ -50,7 +50,7 @@ impl Notes {
         read(&self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The answer in JSON, if somebody noted it.
+    /// Takes the JSON of the response, if it was noted.
     pub fn take_response(&self) -> Option<Vec<u8>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).response_object.take()
     }
@@ -90,7 +90,7 @@ pub fn annotate(key: &str, value: impl FnOnce() -> String) {
     _ = NOTES.try_with(|notes| notes.annotate(key, &value()));
 }
 
-/// The same for events that hold objects.
+/// The same, only for events that include objects.
 pub fn annotate_with_objects(key: &str, value: impl FnOnce() -> String) {
     _ = NOTES.try_with(|notes| {
         if notes.level >= Level::Request {
@@ -104,7 +104,8 @@ pub fn note_request_object(object: impl FnOnce() -> Value) {
     _ = NOTES.try_with(|notes| notes.note_object(&object()));
 }
 
-/// Notes the object of an answer that is sent in another encoding than JSON, where answers are recorded; `bytes` are JSON.
+/// Notes the object of a response that is sent in another encoding than JSON, if responses are recorded; `bytes` are
+/// JSON.
 pub fn note_response_document(bytes: impl FnOnce() -> Option<Vec<u8>>) {
     _ = NOTES.try_with(|notes| {
         if notes.level >= Level::RequestResponse

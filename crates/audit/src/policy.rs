@@ -17,7 +17,7 @@ pub enum Level {
 impl Level {
     const ALL: [Level; 4] = [Level::None, Level::Metadata, Level::Request, Level::RequestResponse];
 
-    /// The API's name.
+    /// The name in the API.
     pub fn name(self) -> &'static str {
         match self {
             Level::None => "None",
@@ -28,7 +28,7 @@ impl Level {
     }
 }
 
-/// When an event is made.
+/// The stage of a request at which an event is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub enum Stage {
@@ -42,7 +42,7 @@ impl Stage {
     const ALL: [Stage; 4] =
         [Stage::RequestReceived, Stage::ResponseStarted, Stage::ResponseComplete, Stage::Panic];
 
-    /// The API's name.
+    /// The name in the API.
     pub fn name(self) -> &'static str {
         match self {
             Stage::RequestReceived => "RequestReceived",
@@ -53,29 +53,29 @@ impl Stage {
     }
 }
 
-/// Why a policy cannot be used, in kube-apiserver's words.
+/// Why a policy cannot be used, with kube-apiserver's message.
 #[derive(Debug, thiserror::Error)]
 #[error("loading audit policy file: {0}")]
 pub struct PolicyError(String);
 
-/// What a policy says of one request.
+/// How a policy records one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// How much is recorded.
     pub level: Level,
     omitted: Vec<Stage>,
-    /// Whether `managedFields` are left out of objects.
+    /// Whether `managedFields` are omitted from objects.
     pub omit_managed_fields: bool,
 }
 
 impl Rules {
-    /// Whether an event is made at this stage.
+    /// Whether an event is created at this stage.
     pub fn records(&self, stage: Stage) -> bool {
         self.level > Level::None && !self.omitted.contains(&stage)
     }
 }
 
-/// What a policy looks at.
+/// The attributes of a request that a policy checks.
 #[derive(Clone, Copy)]
 #[expect(missing_docs, reason = "the names are those of requests")]
 pub struct Asked<'a> {
@@ -132,7 +132,7 @@ impl Policy {
 
     /// Reads a policy.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        // As in kube-apiserver, what begins with a brace is JSON.
+        // As in kube-apiserver, a file that begins with a brace is JSON.
         let is_json = bytes.trim_ascii_start().starts_with(b"{");
         let tree = match is_json {
             true => json::parse(bytes).map(|parsed| parsed.value).map_err(|e| e.message().to_string()),
@@ -174,7 +174,7 @@ impl Policy {
         }
     }
 
-    /// What the first rule that matches says.
+    /// The settings of the first rule that matches.
     pub fn evaluate(&self, asked: &Asked<'_>) -> &Rules {
         self.rules.iter().find(|rule| rule.matches(asked)).map_or(&self.fallback, |rule| &rule.then)
     }

@@ -1,4 +1,4 @@
-//! The record of one request: it makes an event at each stage and hands it to the sinks.
+//! The record of one request: creates an event at each stage and passes it to the sinks.
 
 use crate::event::{Event, ObjectRef};
 use crate::notes::Notes;
@@ -12,22 +12,22 @@ use std::sync::Arc;
 /// Longest User-Agent that is recorded.
 const USER_AGENT_BYTES_MAX: usize = 1024;
 
-/// A policy and where events go.
+/// A policy and the sinks of its events.
 pub struct Auditor {
     policy: Policy,
     sinks: Vec<Arc<dyn Sink>>,
 }
 
-/// A request that is recorded.
+/// A request that is audited.
 pub struct Record {
     auditor: Arc<Auditor>,
     rules: Rules,
     event: Event,
-    /// What the handlers add.
+    /// The notes of the handlers.
     pub notes: Arc<Notes>,
 }
 
-/// What is known of a request when it comes.
+/// The attributes of a request when it is received.
 #[expect(missing_docs, reason = "the names are those of requests")]
 pub struct Received<'a> {
     pub asked: Asked<'a>,
@@ -40,12 +40,12 @@ pub struct Received<'a> {
 }
 
 impl Auditor {
-    /// Events that `policy` asks for go to all `sinks`.
+    /// Creates an auditor that sends the events of `policy` to all `sinks`.
     pub fn new(policy: Policy, sinks: Vec<Arc<dyn Sink>>) -> Arc<Self> {
         Arc::new(Auditor { policy, sinks })
     }
 
-    /// Begins the record of a request; `None` where the policy wants none.
+    /// Begins the record of a request; `None` if the policy does not record it.
     pub fn begin(self: &Arc<Self>, request: Received<'_>) -> Option<Record> {
         let rules = self.policy.evaluate(&request.asked);
         families::AUDIT_LEVELS.inc(&[rules.level.name()]);
@@ -85,7 +85,7 @@ impl Auditor {
         Some(Record { auditor: Arc::clone(self), rules: rules.clone(), event, notes })
     }
 
-    /// Writes what is queued and waits for it.
+    /// Writes the queued events and waits for that.
     pub async fn close(&self) {
         for sink in &self.sinks {
             sink.close().await;
@@ -94,23 +94,23 @@ impl Auditor {
 }
 
 impl Record {
-    /// The user that the request acts as.
+    /// Sets the user that is impersonated.
     pub fn impersonates(&mut self, user: &UserInfo, constraint: &str) {
         self.event.impersonated = Some(Arc::new(user.clone()));
         self.event.impersonation_constraint = Some(constraint).filter(|c| !c.is_empty()).map(Into::into);
     }
 
-    /// Whether bodies of answers are recorded.
+    /// Whether the bodies of responses are recorded.
     pub fn wants_response(&self) -> bool {
         self.event.level == Level::RequestResponse
     }
 
-    /// The code of the answer.
+    /// Sets the code of the response.
     pub fn answered(&mut self, code: u16) {
         self.event.response_status.get_or_insert_default().code = code;
     }
 
-    /// The body of the answer, if it is an object in JSON: statuses are recorded at all levels.
+    /// Sets the body of the response, if it is an object in JSON. A `Status` is recorded at all levels.
     pub fn response_body(&mut self, body: &[u8]) {
         let Ok(parsed) = json::parse(body) else { return };
         let mut tree = parsed.value;
@@ -142,7 +142,7 @@ impl Record {
         }
     }
 
-    /// Makes the event of a stage. Returns whether every sink that must have it has it.
+    /// Creates the event of a stage. Returns false if a strict sink could not store it.
     pub async fn stage(&mut self, stage: Stage, now: String) -> bool {
         match self.make(stage, now) {
             Some(event) => self.auditor.send(&event).await,
@@ -150,11 +150,11 @@ impl Record {
         }
     }
 
-    /// The same where nobody can wait, at the end of a streamed body.
+    /// The same without waiting, for the end of a streamed body.
     pub fn stage_later(mut self, stage: Stage, now: String) {
         if let Some(event) = self.make(stage, now) {
             let auditor = Arc::clone(&self.auditor);
-            // Bodies that are dropped with the runtime itself have nobody left who could write.
+            // If the runtime is shutting down, nothing can be written any more.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 runtime.spawn(async move { auditor.send(&event).await });
             }

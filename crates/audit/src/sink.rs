@@ -1,4 +1,5 @@
-//! Where events go: a backend (log, webhook) that is written to at once or through a bounded queue, with events cut to size.
+//! Sinks: a backend (log, webhook) that is written synchronously or through a bounded queue, with events truncated to a
+//! maximum size.
 
 mod log;
 mod queue;
@@ -12,46 +13,46 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A future behind a pointer.
+/// A boxed future.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Takes events.
+/// Receives events.
 pub trait Sink: Send + Sync {
-    /// Takes an event; returns whether it is stored or queued.
+    /// Processes an event; returns whether it is stored or queued.
     fn process<'a>(&'a self, event: &'a Event) -> Pending<'a, bool>;
 
-    /// Whether a request is refused when its event cannot be stored.
+    /// Whether a request is rejected if its event cannot be stored.
     fn is_strict(&self) -> bool;
 
-    /// Writes what is queued.
+    /// Writes the queued events.
     fn close(&self) -> Pending<'_, ()>;
 }
 
-/// Writes events somewhere.
+/// Writes events to a destination.
 pub trait Backend: Send + Sync {
     /// The name in metrics and in the log.
     fn name(&self) -> &'static str;
 
-    /// Writes events, all or none. The error says why not.
+    /// Writes all events or none of them.
     fn write<'a>(&'a self, events: &'a [Event]) -> Pending<'a, Result<(), String>>;
 }
 
-/// Sizes beyond which events lose their objects.
+/// Sizes beyond which the objects of events are dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Truncation {
     /// Most bytes of one event.
     pub event_bytes_max: usize,
-    /// Most bytes of the events that are written together.
+    /// Most bytes of the events of one batch.
     pub batch_bytes_max: usize,
 }
 
-/// Writes each event before the request goes on.
+/// Writes each event before the request continues.
 pub struct Blocking {
-    /// Where to.
+    /// The destination.
     pub backend: Arc<dyn Backend>,
-    /// Whether a failure refuses the request.
+    /// Whether a failure rejects the request.
     pub strict: bool,
-    /// Sizes, if events are cut.
+    /// The maximum sizes, if events are truncated.
     pub truncation: Option<Truncation>,
 }
 
@@ -72,7 +73,7 @@ impl Sink for Blocking {
     }
 }
 
-/// Writes events, in as many parts as their sizes ask for. Returns whether all of them are written.
+/// Writes events in batches that respect the maximum sizes. Returns whether all of them were written.
 pub(crate) async fn write_all(
     backend: &dyn Backend,
     truncation: Option<Truncation>,
@@ -102,7 +103,7 @@ pub(crate) async fn write_all(
     written
 }
 
-/// Events that are too big lose their objects and are marked; those that are too big even then are left out.
+/// Drops the objects of events that are too big and marks those events; drops events that are still too big.
 pub(crate) fn cut_to_size(truncation: Option<Truncation>, mut events: Vec<Event>) -> Vec<Event> {
     let Some(Truncation { event_bytes_max, .. }) = truncation else { return events };
     events.retain_mut(|event| {

@@ -1,4 +1,4 @@
-//! Impersonation: acting as somebody else, for those who may.
+//! Impersonation: requests as another user, for users with that right.
 //!
 //! Four constrained ways are tried first, each for its kind of user and each with two rights: to act as that user
 //! (`impersonate:MODE`) and to do this very thing so (`impersonate-on:MODE:VERB`). The old way, one right for

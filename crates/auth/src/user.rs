@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Who makes a request.
+/// The user of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInfo {
     /// Name, unique among active users.

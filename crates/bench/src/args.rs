@@ -1,4 +1,4 @@
-//! The command line, and what a kubeconfig says about the server.
+//! The command line, and the server of a kubeconfig.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +25,7 @@ usage: bench [--server URL] (--token TOKEN | --kubeconfig FILE) [options]
   --json FILE      write the numbers as JSON too
   --list           name the benches";
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Arguments {
     pub(crate) server: Option<String>,
@@ -108,7 +108,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// A client as the command line and the kubeconfig say; the command line wins.
+    /// The client of the command line and the kubeconfig; the command line takes precedence.
     pub(crate) fn client(&self) -> Result<Client, BenchError> {
         let config = match &self.kubeconfig {
             Some(path) => Kubeconfig::read(path)?,

@@ -1,8 +1,8 @@
-//! What stops a bench.
+//! Errors that stop a bench.
 
 use pintle_testkit::wire::WireError;
 
-/// Why a bench gave no numbers.
+/// Why a bench has no results.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     #[error(transparent)]

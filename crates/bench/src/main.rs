@@ -1,4 +1,4 @@
-//! `bench`: measures an API server, whoever made it, from the outside.
+//! `bench`: measures any API server, from the outside.
 
 mod args;
 mod benches;
@@ -22,7 +22,7 @@ use process::Processes;
 use row::Row;
 
 fn say(line: &str) {
-    // Nobody reads on: nothing to do about it.
+    // An error of stdout is ignored.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
@@ -42,7 +42,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Whether every bench gave numbers.
+/// Returns whether every bench has results.
 async fn run(arguments: Arguments) -> Result<bool, BenchError> {
     if arguments.list {
         BENCHES.iter().for_each(|bench| say(&format!("{:<16}{}", bench.name, bench.what)));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Clock ticks of `/proc/PID/stat` a second; fixed by Linux's ABI.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The server's processes; all clones see when it is started anew.
+/// The server's processes; all clones see a restart.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Processes(Arc<Mutex<Vec<u32>>>);
 
@@ -33,7 +33,7 @@ impl Processes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A process was started in the place of another one.
+    /// Replaces a process by its successor.
     pub(crate) fn replace(&self, old: u32, new: u32) {
         let mut pids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pids.iter_mut().filter(|pid| **pid == old).for_each(|pid| *pid = new);
@@ -69,8 +69,8 @@ impl Processes {
 }
 
 impl CpuTime {
-    /// Seconds spent since `earlier`. Threads that ended took their nanoseconds along; only then the ticks, which a
-    /// clock samples and which count too much for what it wakes, tell more.
+    /// Seconds spent since `earlier`. Threads that ended are no longer counted in nanoseconds; only then the ticks are
+    /// used, which are sampled and less exact.
     pub(crate) fn seconds_since(&self, earlier: &CpuTime) -> f64 {
         let ticks = self.ticks.saturating_sub(earlier.ticks) as f64 / TICKS_PER_SECOND as f64;
         let before = |thread| earlier.thread_ns.get(thread).copied().unwrap_or_default();
@@ -88,7 +88,7 @@ fn rss_of(pid: u32) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// utime + stime. The command's name may hold spaces and brackets: fields count from the last bracket.
+/// utime + stime. The command's name may contain spaces and brackets, so fields are counted from the last bracket.
 fn ticks_of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -1,11 +1,11 @@
-//! A row of numbers, and how rows are shown.
+//! A row of results, and how rows are printed.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-/// What one measurement gave; what does not apply is left out.
+/// The result of one measurement; values that do not apply are omitted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -23,7 +23,7 @@ impl Latencies {
         self.0.push(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// The value below which that share of the latencies lies, in milliseconds.
+    /// The latency at this quantile, in milliseconds.
     pub(crate) fn quantile_ms(&mut self, share: f64) -> f64 {
         self.0.sort_unstable();
         let last = self.0.len().saturating_sub(1);
@@ -36,7 +36,7 @@ const COLUMNS: [&str; 6] =
     ["ops_per_s", "p50_ms", "p99_ms", "cpu_us_per_op", "ops_per_cpu_s", "client_cpu_us_per_op"];
 
 impl Row {
-    /// One number with a name of its own.
+    /// A single named number.
     pub(crate) fn single(name: &str, number: &'static str, value: f64) -> Row {
         Row { name: name.to_owned(), numbers: vec![(number, value)], ..Row::default() }
     }
@@ -87,7 +87,7 @@ fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// Three digits or so.
+/// A number with about three digits.
 fn short(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 100.0 => 0,

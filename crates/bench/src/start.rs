@@ -21,7 +21,7 @@ impl Started {
         self.0.id()
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Asks it to stop, and waits for that.
     pub(crate) fn stop(&mut self) -> std::io::Result<()> {
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
             kill_process(pid, Signal::TERM)?;
@@ -40,7 +40,7 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nobody left to tell.
+        // It may have stopped already; errors are ignored.
         let _ = self.stop();
     }
 }
@@ -66,7 +66,7 @@ pub(crate) async fn start(
     }
 }
 
-/// Starts the server once; says how long it took until it was ready.
+/// Starts the server once; returns how long it took until it was ready.
 pub(crate) async fn start_once(command: &str, client: &Client) -> Result<(Started, Duration), BenchError> {
     let failed = |e| BenchError::File(command.to_owned(), e);
     let started = Instant::now();

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Events at these milliseconds, told to a thousand watchers at those.
+    /// When a thousand watchers are notified of events at these milliseconds, and of how many.
     fn told(events: &[u64]) -> Vec<(u64, usize)> {
         let start = Instant::now();
         let mut batching = WakeBatching::default();
@@ -74,7 +74,7 @@ mod tests {
         for (events, expected) in [
             (&[0, 200, 400][..], &[(0, 1), (200, 1), (400, 1)][..]),
             (&[0, 10, 20, 30, 60, 70, 120], &[(0, 1), (50, 3), (100, 2), (150, 1)]),
-            // The second waited in vain, so the third and fourth do not wait.
+            // The second delay collected nothing, so the third and fourth events are not delayed.
             (&[0, 10, 60, 70], &[(0, 1), (50, 1), (60, 1), (70, 1)]),
         ] {
             assert_eq!(told(events), expected, "{events:?}");

@@ -1,4 +1,4 @@
-//! A validation rule over an object of a known shape: what it may cost, what it costs, and what it says.
+//! A validation rule over an object of a known shape: its estimated cost, its actual cost, and its result.
 
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
@@ -14,7 +14,7 @@ use pintle_value::json;
 
 const RULE: &str = "self.replicas <= self.maxReplicas && self.zones.all(z, z.startsWith('eu-'))";
 
-/// Sizes as the shape bounds them.
+/// Sizes according to the bounds of the shape.
 struct Sizes(Arc<Shape>);
 
 impl CostModel for Sizes {

@@ -1,4 +1,5 @@
-//! How long typical validation rules take to compile and to run: `cargo run --release -p pintle-cel --example speed`.
+//! Measures how long typical validation rules take to compile and to evaluate: `cargo run --release -p pintle-cel
+//! --example speed`.
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "it prints, and fails loudly")]
 
@@ -57,7 +58,7 @@ fn main() {
     }
 }
 
-/// Seconds that one call takes: the best of many short runs, which a busy machine disturbs least.
+/// Seconds per call: the best of many short runs, which other load disturbs least.
 fn per_round(mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..2_000 {

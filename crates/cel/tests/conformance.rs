@@ -1,6 +1,6 @@
-//! The language's conformance cases: value, error and type of each that needs no protobuf messages.
+//! The language's conformance cases: value, error and type of each case that needs no protobuf messages.
 //!
-//! `conformance.jsonl` holds what is needed of the published cases, one a line; `trim` writes it anew from the whole set
+//! `conformance.jsonl` has the needed parts of the published cases, one per line; `trim` writes it from the whole set
 //! (`CEL_CONFORMANCE=conformance.json cargo test -p pintle-cel --test conformance -- --ignored trim`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
@@ -14,7 +14,7 @@ use pintle_cel::types::Type;
 use pintle_cel::value::{EvalError, Value};
 use serde_json::{Value as Json, json};
 
-/// The kinds of protobuf that the language itself has.
+/// The protobuf types that are part of the language.
 const OWN: [&str; 2] = ["google.protobuf.Timestamp", "google.protobuf.Duration"];
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance.jsonl");
 
@@ -36,7 +36,7 @@ fn conformance() {
     assert!(passed > 1_650, "only {passed} cases ran");
 }
 
-/// The standard library and all of cel-go's others, in their newest versions.
+/// The standard library and all extensions of cel-go in their newest versions.
 fn everything() -> Env {
     let libraries = [
         optional::library(u32::MAX),
@@ -57,7 +57,7 @@ fn everything() -> Env {
     libraries.into_iter().fold(env, Env::with_library)
 }
 
-/// Where Kubernetes follows cel-go, which departs from the specification; and what it does not have.
+/// Cases in which cel-go, and so Kubernetes, deviates from the specification; and functions that Kubernetes lacks.
 #[test]
 fn kubernetes_follows_cel_go() {
     let env = Env::kubernetes();
@@ -123,7 +123,7 @@ fn run(base: &Env, case: &Json) -> Result<(), String> {
     }
 }
 
-/// Equal, of the same type, and not a number where that is wanted.
+/// Whether two values are equal and of the same type; not-a-number equals itself here.
 fn same(found: &Value<'_>, wanted: &Value<'_>) -> bool {
     match (found, wanted) {
         (Value::Double(a), Value::Double(b)) => a == b || (a.is_nan() && b.is_nan()),
@@ -221,7 +221,7 @@ fn declared_type(json: &Json) -> Type {
     }
 }
 
-/// Keeps what the cases above read, and leaves out cases that need protobuf messages or enums.
+/// Writes the parts of the cases that are read above, without cases that need protobuf messages or enums.
 #[test]
 #[ignore = "writes the fixture from the published cases"]
 fn trim() {

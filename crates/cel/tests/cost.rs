@@ -1,4 +1,4 @@
-//! The running cost against cel-go's own figures.
+//! The actual costs, compared with cel-go's.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -126,7 +126,7 @@ fn the_limit_ends_an_evaluation() {
     let expr = r#""abcdefg".contains(short + longer)"#;
     assert_eq!(cost(&env, expr, Some(6)), (Ok(()), 6));
     assert_eq!(cost(&env, expr, Some(5)).0, Err(EvalError::CostLimit));
-    // Nothing absorbs it.
+    // No operator absorbs this error.
     assert_eq!(cost(&env, "ints.exists(i, i > 0 || true) || true", Some(3)).0, Err(EvalError::CostLimit));
 }
 

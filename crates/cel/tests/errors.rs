@@ -1,4 +1,4 @@
-//! What goes wrong while an expression runs, in cel-go's words.
+//! Errors at run time, with cel-go's messages.
 
 use pintle_cel::env::Env;
 use pintle_cel::types::Type;

@@ -1,4 +1,4 @@
-//! The static estimate against cel-go's own figures.
+//! The static estimates, compared with cel-go's.
 
 use std::collections::HashMap;
 

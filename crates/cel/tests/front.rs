@@ -1,4 +1,4 @@
-//! The parser and the checker against the conformance cases: the trees, types and messages that cel-go has for them.
+//! The parser and the checker, compared with the trees, types and messages that cel-go has for the conformance cases.
 
 #![allow(
     clippy::unwrap_used,
@@ -216,7 +216,7 @@ fn quote(units: impl Iterator<Item = Result<char, u8>>) -> String {
     out
 }
 
-/// Spaces, joiners and the like, which Go spells out.
+/// Spaces, joiners and similar, which Go escapes.
 fn is_invisible(char: char) -> bool {
     char.is_whitespace()
         || matches!(char, '\u{80}'..='\u{9f}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{fffb}')
@@ -303,7 +303,7 @@ fn environment(case: &Json) -> Option<Env> {
     Some(env)
 }
 
-/// With the extensions that the cases are checked under.
+/// Adds the extensions with which the cases are checked.
 fn extended(env: Env) -> Env {
     let libraries = [
         optional::library(u32::MAX),
@@ -335,7 +335,7 @@ fn trees_types_and_messages() {
     for case in cases() {
         let original = &case["original"];
         let expr = original["expr"].as_str().unwrap();
-        // `cel.block` is not there, the limit of depth was a lower one, and one overload has another name here.
+        // `cel.block` is missing, the depth limit was lower, and one overload has another name here.
         let apart = ["cel.block", "cel.iterVar", "getSeconds('-00:00')", "((((((((((7"];
         if apart.iter().any(|part| expr.contains(part)) {
             continue;
@@ -363,7 +363,7 @@ fn trees_types_and_messages() {
         }
         if let Some(expected) = case["error"].as_str() {
             let name = original["name"].as_str().unwrap();
-            // Errors are those of an environment with few of the extensions.
+            // The errors are those of an environment with few extensions.
             let env =
                 [strings::library(u32::MAX), encoders::library()].into_iter().fold(env, Env::with_library);
             let found = match env.compile(expr) {

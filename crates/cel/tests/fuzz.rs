@@ -1,5 +1,5 @@
-//! Expressions that nobody would write: whatever they are made of, compiling and running them ends, without a panic and
-//! within the budget. `CEL_FUZZ_ROUNDS` and `CEL_FUZZ_SEED` make it go on for longer, and elsewhere.
+//! Random expressions: compiling and evaluating them ends without a panic and within the budget. `CEL_FUZZ_ROUNDS` and
+//! `CEL_FUZZ_SEED` set the number and the seed.
 
 #![expect(clippy::indexing_slicing, reason = "a failed index is a failed test")]
 
@@ -82,7 +82,7 @@ const PIECES: [&str; 40] = [
     "true",
 ];
 
-/// A small generator of numbers that are the same in every run.
+/// A small seeded random generator.
 struct Dice(u64);
 
 impl Dice {
@@ -140,7 +140,7 @@ fn nothing_panics() {
     for round in 0..rounds {
         let seed = SEEDS.get(round as usize).map(|seed| (*seed).to_owned());
         let text = seed.unwrap_or_else(|| mutated(&mut dice));
-        // What does not compile may still be run without its types.
+        // An expression that does not compile may still be evaluated unchecked.
         let program = match env.compile(&text) {
             Ok(checked) => {
                 compiled += 1;
@@ -186,12 +186,12 @@ fn deep_and_wide_expressions_end() {
         deep("[1].map(x, ", ")", 2_000),
         deep("[1].all(x, x == ", ")", 300),
         deep("cel.bind(y, ", ", y)", 300),
-        // A number or a negation until the whole member is seen, which has an error far behind.
+        // It is a number or a negation until the whole member is parsed, which has an error at its end.
         format!("-1['a'{} true1]", " + 1".repeat(300)),
         format!("-1[{}", "-1[".repeat(300)),
         format!("f(-922337{}", "[".repeat(4_000)),
     ];
-    // As much room as the threads of a server have; what is not optimized takes a lot of it.
+    // The stack size of the server's threads; unoptimized code takes a lot of it.
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     let work = move || texts.iter().for_each(|text| compile_and_run(&env, text));
     thread.spawn(work).unwrap().join().unwrap();

@@ -1,4 +1,4 @@
-//! The libraries, by expressions: what holds, what fails while it runs, and what is refused before.
+//! The libraries, by expressions: true ones, ones that fail at run time, and ones that are rejected at compile time.
 
 #![expect(clippy::indexing_slicing, reason = "a failed index is a failed test")]
 
@@ -32,7 +32,7 @@ fn check_holds(env: &Env, expressions: &[&str]) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), expressions.len(), wrong.join("\n"));
 }
 
-/// Each expression fails while it runs, or before, with an error that says so.
+/// Each expression fails at run time, or before, with an error that contains the text.
 fn check_fails(env: &Env, expressions: &[(&str, &str)]) {
     let wrong: Vec<String> = expressions
         .iter()
@@ -44,7 +44,7 @@ fn check_fails(env: &Env, expressions: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), expressions.len(), wrong.join("\n"));
 }
 
-/// Each expression is refused by the compiler, for this reason among others.
+/// The compiler rejects each expression with an error that contains the text.
 fn check_refused(env: &Env, expressions: &[(&str, &str)]) {
     for (text, expected) in expressions {
         let issues = env.compile(text).err().unwrap_or_else(|| panic!("{text} compiles"));
@@ -52,7 +52,7 @@ fn check_refused(env: &Env, expressions: &[(&str, &str)]) {
     }
 }
 
-/// Each expression is estimated between two figures, and costs the third.
+/// Each expression's estimate is the range, and its actual cost is the third number.
 fn check_costs(
     env: &Env,
     model: &dyn CostModel,

@@ -1,4 +1,4 @@
-//! What is wrong with an expression before it runs, in cel-go's words.
+//! Errors at compile time, with cel-go's messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use pintle_cel::library::{bindings, math};
 use pintle_cel::shape::{Field, ObjectShape, Shape, ShapeKind};
 use pintle_cel::types::Type;
 
-/// What can begin an operand.
+/// The tokens that can begin an operand.
 const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 fn environment() -> Env {
@@ -31,7 +31,7 @@ fn environment() -> Env {
         .with_variable("maybe", Type::optional(Type::Int))
 }
 
-/// The mistakes as `column message`, one a line; the drawing is left to its own test.
+/// The errors as `column message`, one per line; source excerpts have their own test.
 fn messages(env: &Env, expr: &str) -> String {
     match env.compile(expr) {
         Ok(checked) => format!("fine: {}", checked.output_type()),
@@ -195,7 +195,7 @@ fn literals() {
     ]);
 }
 
-/// cel-go forgets that such comparisons are off once it has been in the scope of a macro.
+/// cel-go loses the setting that disables such comparisons in the scope of a macro.
 #[test]
 fn numbers_of_two_kinds() {
     let env = Env::standard();
@@ -219,7 +219,7 @@ fn containers() {
     assert_eq!(messages(&env, "y"), "1 undeclared reference to 'y' (in container 'a.b')");
 }
 
-/// On a stack of its own: a build without optimization takes more than a test's thread has.
+/// On a larger stack: an unoptimized build needs more than a test's thread has.
 #[test]
 fn limits() {
     let thread = std::thread::Builder::new().stack_size(16 << 20).spawn(check_limits);
@@ -239,7 +239,7 @@ fn check_limits() {
         messages(&env, &" ".repeat(100_001)),
         "- expression code point size exceeds limit: size: 100001, limit 100000"
     );
-    // What a macro copies doubles with each call.
+    // The copies of a macro's target double with each call.
     let copied = format!("maybe{}", ".optMap(x, x)".repeat(40));
     assert_eq!(messages(&env, &copied), "- expression size exceeds limit: 1000000");
 }

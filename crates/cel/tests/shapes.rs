@@ -1,4 +1,4 @@
-//! Trees read through shapes: types of formats, sets and keyed lists, members that are null or not declared.
+//! Trees with shapes: types of formats, sets and keyed lists, members that are null or not declared.
 
 use std::sync::Arc;
 

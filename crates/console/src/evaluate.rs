@@ -1,5 +1,5 @@
-//! The workbench: compiles and runs one expression over objects that the request brings, and says what it costs.
-//! No object of the cluster is read.
+//! The CEL workbench: compiles and evaluates one expression over objects in the request, and returns its cost. No object
+//! of the cluster is read.
 
 use pintle_cel::cost::NoModel;
 use pintle_cel::env::Env;
@@ -9,20 +9,20 @@ use pintle_cel::value::{EvalError, Object, Value as CelValue};
 use pintle_schema::rules::CALL_COST_MAX;
 use pintle_value::{Map, Value, json, yaml};
 
-/// Most bytes of a request: expression and objects.
+/// The size limit of a request: expression and objects.
 pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
-/// Most bytes of an expression.
+/// The size limit of an expression.
 const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
-/// Most bytes of a printed result; an expression can name a large value many times for little cost.
+/// The size limit of a printed result; an expression can repeat a large value many times at little cost.
 const RESULT_BYTES_MAX: usize = 64 * 1024;
-/// Deepest lists and maps of a printed result.
+/// The deepest lists and maps of a printed result.
 const RESULT_DEPTH_MAX: usize = 64;
 
-/// The variables: those of validation rules and those of policies, with the member of the request that fills both.
+/// The variables of validation rules and of policies, each with the member of the request that provides its value.
 const VARIABLES: [(&str, &str); 4] =
     [("self", "object"), ("object", "object"), ("oldSelf", "oldObject"), ("oldObject", "oldObject")];
 
-/// Why a request cannot be evaluated at all.
+/// Why a request cannot be evaluated.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// It is not JSON.
@@ -36,8 +36,8 @@ pub enum RequestError {
     Object(&'static str, String),
 }
 
-/// Evaluates `{"expression": text, "object": YAML, "oldObject": YAML}`. The answer has `result` and `type`, or `error`
-/// (with `compiled` false where the expression does not compile), and `cost` and `costLimit`.
+/// Evaluates `{"expression": text, "object": YAML, "oldObject": YAML}`. The response has `result` and `type`, or `error`
+/// (with `compiled` false if the expression does not compile), and `cost` and `costLimit`.
 pub fn evaluate(request: &[u8]) -> Result<Value, RequestError> {
     let request = json::parse(request).map_err(|error| RequestError::Json(error.to_string()))?.value;
     let expression = request.get("expression").and_then(Value::as_str).unwrap_or("");
@@ -92,14 +92,14 @@ fn number(cost: u64) -> Value {
 
 fn failed(mut answer: Map, compiled: bool, why: &str) -> Value {
     answer.insert("compiled", compiled.into());
-    // The errors of an expression quote it, each one anew.
+    // Each error quotes the expression, so the text can become long.
     let mut text = String::new();
     _ = push(&mut text, why);
     answer.insert("error", text.into());
     Value::Object(answer)
 }
 
-/// The text is full.
+/// The text has reached its limit.
 struct Full;
 
 /// Prints a value as a literal of the language: strings quoted, lists and maps in brackets.
@@ -154,7 +154,7 @@ fn print_or_error(
     }
 }
 
-/// Appends as much of `text` as there is room for.
+/// Appends as much of `text` as fits.
 fn push(out: &mut String, text: &str) -> Result<(), Full> {
     let room = RESULT_BYTES_MAX.saturating_sub(out.len());
     if text.len() <= room {
@@ -215,7 +215,7 @@ mod tests {
         let object = format!("l: [{}]", vec!["1"; 2000].join(","));
         let answer = run("object.l.all(a, object.l.all(b, object.l.all(c, a + b + c > 0)))", &object);
         assert!(answer.str_at(&["error"]).contains("cost limit exceeded"), "{answer:?}");
-        // Each step doubles the text, not the cost.
+        // Each step doubles the text, but not the cost.
         let doubled = (0..24).fold("object.l".to_string(), |inner, depth| {
             format!("[{inner}].map(v{depth}, [v{depth}, v{depth}])")
         });

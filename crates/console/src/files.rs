@@ -1,4 +1,4 @@
-//! The files of the page, embedded at build time (`build.rs`). They hold no data of the cluster and are public.
+//! The files of the page, embedded at build time (`build.rs`). They contain no data of the cluster and are public.
 
 use flate2::read::GzDecoder;
 use std::io::Read;
@@ -11,7 +11,7 @@ pub struct File {
     pub content_type: &'static str,
     /// A strong entity tag, quoted.
     pub etag: &'static str,
-    /// How long it is without compression.
+    /// The size without compression.
     pub bytes: usize,
     /// The file as gzip.
     pub gzip: &'static [u8],
@@ -20,8 +20,8 @@ pub struct File {
 /// All files.
 pub const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// What every answer below `/console/` says to a browser: nothing but the server's own files runs, nothing is loaded
-/// from or sent to elsewhere, and no other page may frame it.
+/// The security headers of every response below `/console/`: only the server's own files run, nothing is loaded from or
+/// sent to other hosts, and no other page may frame it.
 pub const SECURITY_HEADERS: &[(&str, &str)] = &[
     (
         "content-security-policy",
@@ -42,15 +42,15 @@ pub fn find(name: &str) -> Option<&'static File> {
 }
 
 impl File {
-    /// The file without compression, for the few clients that take no gzip.
+    /// The uncompressed file, for the few clients that do not accept gzip.
     pub fn plain(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes);
-        // What the build compressed can be decompressed; `files_are_whole` checks each one.
+        // The build compressed it, so it can be decompressed; `files_are_whole` checks each file.
         _ = GzDecoder::new(self.gzip).read_to_end(&mut out);
         out
     }
 
-    /// The value of `Cache-Control`. Names with a hash of the content never change what they stand for.
+    /// The value of `Cache-Control`. The content of a name with a hash never changes.
     pub fn cache_control(&self) -> &'static str {
         if self.name.contains('-') { "public, max-age=31536000, immutable" } else { "no-cache" }
     }
@@ -60,7 +60,7 @@ impl File {
 mod tests {
     use super::*;
 
-    /// Most bytes that a browser loads for the page and everything it can show.
+    /// The most bytes that a browser loads for all views of the page.
     const PAGE_BYTES_MAX: usize = 300 * 1024;
 
     #[test]

@@ -1,9 +1,9 @@
 //! `Sessions`: one-time codes, and the session tokens they are exchanged for.
 //!
-//! `pintle console` asks for a code with the user's own credentials and prints a link that carries it in the fragment,
-//! which browsers never send. The page posts the code once and gets a session token. A session holds the credentials
-//! that asked for the code, and each request with its token is authenticated by them anew: it never outlives a
-//! certificate that expires, a token that is revoked or an account that is deleted.
+//! `pintle console` requests a code with the user's own credentials and prints a link that has it in the fragment, which
+//! browsers never send. The page posts the code once and gets a session token. A session holds the credentials that
+//! requested the code, and each request with its token is authenticated with them again: it never outlives a certificate
+//! that expires, a token that is revoked or an account that is deleted.
 //!
 //! Only SHA-256 digests of codes and tokens are stored. The clock is passed in.
 
@@ -14,26 +14,26 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What session tokens begin with, so that other tokens need no lookup.
+/// The prefix of session tokens, so that other tokens need no lookup.
 pub const TOKEN_PREFIX: &str = "pintle-console.";
 /// How long a code can be exchanged.
 pub const CODE_LIFE: Duration = Duration::from_secs(60);
-/// How long a session lasts at most.
+/// The longest lifetime of a session.
 pub const SESSION_LIFE: Duration = Duration::from_secs(8 * 3600);
-/// Most codes and most sessions of one user. A new one replaces the user's oldest.
+/// The most codes and the most sessions of one user. A new one replaces the user's oldest.
 const PER_USER_MAX: usize = 8;
-/// Most codes and most sessions of all users. Beyond, new ones are refused until others expire.
+/// The most codes and the most sessions of all users. Beyond that, new ones are rejected until others expire.
 const TOTAL_MAX: usize = 1024;
-/// Random bytes of a code or token.
+/// The number of random bytes of a code or token.
 const SECRET_BYTES: usize = 32;
 
-/// Why there is no code.
+/// Why no code was issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// Too many are outstanding.
+    /// Too many exist.
     #[error("too many links or sessions of the console are open; try again later")]
     Full,
-    /// The system gave no random bytes.
+    /// The system returned no random bytes.
     #[error("no random bytes are available")]
     Random,
 }
@@ -51,12 +51,12 @@ struct Entry<C> {
     credentials: C,
 }
 
-/// What a code was exchanged for.
+/// The session of an exchanged code.
 #[derive(Debug)]
 pub struct Session {
     /// The bearer token.
     pub token: String,
-    /// How long it is good for.
+    /// Its lifetime.
     pub life: Duration,
 }
 
@@ -67,7 +67,7 @@ impl<C> Default for Sessions<C> {
 }
 
 impl<C: Clone> Sessions<C> {
-    /// A new code for `user`, who authenticated with `credentials`.
+    /// Issues a code for `user`, who authenticated with `credentials`.
     pub fn issue(&self, user: &str, credentials: C, now: Instant) -> Result<String, SessionError> {
         let code = random_text()?;
         let until = now.checked_add(CODE_LIFE).ok_or(SessionError::Full)?;
@@ -76,12 +76,12 @@ impl<C: Clone> Sessions<C> {
         Ok(code)
     }
 
-    /// Exchanges a code for a session, once. `Ok(None)` where there is no such code, or no longer.
+    /// Exchanges a code for a session, once. `Ok(None)` if there is no such code any more.
     pub fn redeem(&self, code: &str, now: Instant) -> Result<Option<Session>, SessionError> {
         let wanted = hash(code);
         let found = {
             let mut codes = lock(&self.codes);
-            // All codes are looked at, each in constant time.
+            // All codes are compared, each in constant time.
             let mut found = None;
             for (index, entry) in codes.iter().enumerate() {
                 if verify_slices_are_equal(&entry.digest, &wanted).is_ok() {
@@ -98,11 +98,11 @@ impl<C: Clone> Sessions<C> {
         Ok(Some(Session { token, life: SESSION_LIFE }))
     }
 
-    /// The credentials behind a session token.
+    /// The credentials of a session token.
     pub fn credentials(&self, token: &str, now: Instant) -> Option<C> {
         let wanted = hash(token);
         let sessions = lock(&self.sessions);
-        // The digests of what a client sends tell nothing of those that are stored, so this need not take constant time.
+        // A comparison of digests reveals nothing about the stored tokens, so it need not take constant time.
         let entry = sessions.iter().find(|entry| entry.digest == wanted)?;
         (now < entry.until).then(|| entry.credentials.clone())
     }
@@ -114,7 +114,7 @@ impl<C: Clone> Sessions<C> {
     }
 }
 
-/// Adds an entry: expired ones go first, then the oldest of the same user where there are too many of them.
+/// Adds an entry: removes expired ones, then the user's oldest if there are too many.
 fn add<C>(entries: &mut Vec<Entry<C>>, entry: Entry<C>, now: Instant) -> Result<(), SessionError> {
     entries.retain(|known| now < known.until);
     let own = entries.iter().filter(|known| known.user == entry.user).count();

@@ -1,4 +1,4 @@
-// Bundles src/ into a folder (../dist unless another one is named): the same sources and lock file give the same bytes.
+// Bundles src/ into a folder (../dist by default). The same sources and lock file give the same bytes.
 import { build } from "esbuild";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -28,7 +28,7 @@ const result = await build({
 
 const names = Object.keys(result.metafile.outputs).map((path) => basename(path));
 const only = (start, end) => names.find((name) => name.startsWith(start) && name.endsWith(end));
-// What the first view needs is loaded at once, not one import after another.
+// Preload what the first view needs, instead of one import after another.
 const [, main] = Object.entries(result.metafile.outputs).find(([path]) => basename(path).startsWith("main-"));
 const first = main.imports.filter((file) => file.kind === "import-statement").map((file) => basename(file.path));
 const preloads = first.map((name) => `    <link rel="modulepreload" href="${name}">\n`).join("");
@@ -40,7 +40,7 @@ writeFileSync(join(out, "index.html"), page);
 copyFileSync("src/icon.svg", join(out, "icon.svg"));
 writeFileSync(join(out, "licenses.txt"), licenses(Object.keys(result.metafile.inputs)));
 
-// The licence of every package that is in the bundle, in the order of names.
+// The licences of all packages in the bundle, sorted by name.
 function licenses(inputs) {
   const packages = new Set();
   for (const input of inputs) {

@@ -81,7 +81,7 @@ pub struct Remote {
     pub is_available: bool,
     /// The transport to reach it. The error says why there is none.
     pub transport: Result<Arc<Transport>, String>,
-    /// What the transport was built from.
+    /// The input from which the transport was built.
     trust: RemoteTrust,
     /// Its discovery of this version; `None` before the first answer.
     pub document: Option<Arc<RemoteVersion>>,
@@ -372,7 +372,7 @@ impl Aggregation {
     }
 }
 
-/// What a check brought.
+/// The result of a check.
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// Whether to retry soon.

@@ -1,5 +1,5 @@
-//! Health of the components of a control plane, as `componentstatuses` shows it: scheduler and controller manager are asked on
-//! this machine, and the store. Each is asked when somebody reads its status; nothing is remembered.
+//! The health of the control plane's components for `componentstatuses`: scheduler and controller manager on this
+//! machine, and the store. Each is probed when its status is read; nothing is cached.
 
 use http::header::{ACCEPT, CONNECTION, HOST, HeaderValue, USER_AGENT};
 use http::{Request, Uri};
@@ -11,23 +11,23 @@ use pintle_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a component may take to answer.
+/// The time-out of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Most bytes of an answer that are read.
+/// The size limit of an answer.
 const ANSWER_BYTES_MAX: usize = 10 * 1024;
-/// The components that are asked by HTTPS at 127.0.0.1, whatever their certificates say, and their ports.
+/// The components that are probed with HTTPS at 127.0.0.1, without verifying their certificates, and their ports.
 const HTTPS_COMPONENTS: [(&str, u16); 2] = [("scheduler", 10259), ("controller-manager", 10257)];
-/// The store, whatever it is.
+/// The store, embedded or etcd.
 const STORE: &str = "etcd-0";
 
-/// Asks components whether they are well.
+/// Probes the health of components.
 pub struct Components {
     engine: Arc<Engine>,
-    /// Or why there is none.
+    /// The TLS options, or why there are none.
     tls: Result<TlsOptions, String>,
 }
 
-/// What a component answered.
+/// The answer of a component.
 #[derive(Debug, PartialEq, Eq)]
 struct Health {
     is_healthy: bool,
@@ -36,12 +36,12 @@ struct Health {
 }
 
 impl Components {
-    /// The components around `engine`.
+    /// Creates the probes of the components around `engine`.
     pub fn new(engine: Arc<Engine>) -> Self {
         Components { engine, tls: TlsOptions::new(Trust::Anyone, None, None) }
     }
 
-    /// The status of one component; `None` if there is none of this name.
+    /// The status of one component; `None` if there is no component with this name.
     pub async fn get(&self, name: &str) -> Option<Value> {
         let health = match HTTPS_COMPONENTS.iter().find(|(component, _)| *component == name) {
             Some((_, port)) => self.probe_https(*port).await,
@@ -51,7 +51,7 @@ impl Components {
         Some(component_status(name, health))
     }
 
-    /// The status of all components, which are asked at the same time.
+    /// The status of all components, which are probed concurrently.
     pub async fn list(&self) -> Vec<Value> {
         let [(scheduler, scheduler_port), (manager, manager_port)] = HTTPS_COMPONENTS;
         let (first, second, third) = tokio::join!(
@@ -86,16 +86,16 @@ impl Components {
             ))
         };
         let asked = tokio::time::timeout(PROBE_TIMEOUT, self.ask(&address, &url)).await;
-        // kube-apiserver shows why nobody answered as a message, too.
+        // kube-apiserver also reports the error of a failed probe as the message.
         match asked.unwrap_or_else(|_| late()) {
             Ok(message) => Health { is_healthy: true, message, error: String::new() },
             Err(message) => Health { is_healthy: false, message, error: String::new() },
         }
     }
 
-    /// The text of a good answer, or what is wrong.
+    /// The text of a healthy answer, or the error.
     async fn ask(&self, address: &Address, url: &str) -> Result<String, String> {
-        // A transport of its own: connections are not reused.
+        // A new transport, because connections are not reused.
         let transport = Transport::new(Dialer::Direct, Some(self.tls.clone()?));
         let mut request = Request::new(empty_body());
         *request.uri_mut() = Uri::from_static("/healthz");
@@ -114,7 +114,7 @@ impl Components {
     }
 }
 
-/// How much of a body the message quotes.
+/// The beginning of a body, for the message.
 async fn read_beginning(body: BackendBody) -> String {
     let mut body = Limited::new(body, ANSWER_BYTES_MAX);
     let mut text = Vec::new();

@@ -1,8 +1,8 @@
-//! Custom resource definitions: accepts or refuses their names, serves what they define, and when they end removes
-//! their objects before it lets them go.
+//! Custom resource definitions: accepts or rejects their names, serves the kinds that they define, and removes their
+//! objects before a terminating definition is removed.
 //!
-//! One task follows the definitions in order, so no two of them can win the same name; each ending definition has a
-//! task of its own, because it may have to wait for finalizers of its objects.
+//! One task follows the definitions in order, so no two of them can get the same name; each terminating definition has
+//! its own task, because it may have to wait for finalizers of its objects.
 
 mod apiservice;
 mod ending;
@@ -32,7 +32,7 @@ pub(crate) struct Definitions {
     engine: Arc<Engine>,
     watcher: Watcher,
     claims: Claims,
-    /// What is served, by name of the definition.
+    /// The served kinds, by name of the definition.
     served: HashMap<Str, Served>,
     /// The registered versions, by name of the definition.
     registered: HashMap<Str, Vec<Str>>,
@@ -44,7 +44,7 @@ pub(crate) struct Definitions {
     ending: BTreeSet<Str>,
 }
 
-/// What decides whether a kind must be compiled again.
+/// The inputs of compilation: a kind is compiled again if one of them changes.
 #[derive(PartialEq)]
 struct Served {
     uid: Str,
@@ -270,7 +270,7 @@ fn read_all(engine: &Arc<Engine>, names: &BTreeSet<Str>) -> Vec<(Str, Value, Opt
     let read = |name: &&Str| {
         let mut definition = engine.reader().object_tree(&target(engine, name)?).ok()??;
         let kind = is_accepted(&definition).then(|| engine.storage().compile(&definition));
-        // The trees of thousands of definitions would take more memory than all that is served.
+        // The trees of thousands of definitions would take more memory than everything that is served.
         definition.remove_at(&["metadata", "managedFields"]);
         let versions = definition.at_mut(&["spec", "versions"]).and_then(Value::as_array_mut);
         versions.into_iter().flatten().for_each(|version| _ = version.remove_at(&["schema"]));

@@ -1,5 +1,5 @@
 //! Maintains kube-apiserver's default FlowSchemas and PriorityLevelConfigurations. Mandatory ones are always restored;
-//! suggested ones unless an annotation or an edit says otherwise.
+//! suggested ones unless an annotation or an edit prevents it.
 
 use pintle_engine::decode::Media;
 use pintle_engine::{Body, Change, Engine, Target, WriteRequest};
@@ -13,7 +13,7 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const PLURALS: [(&str, &str); 2] =
     [("FlowSchema", "flowschemas"), ("PriorityLevelConfiguration", "prioritylevelconfigurations")];
 const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
-/// The annotation that says whether the server may update the spec: `true` or `false`.
+/// The annotation that controls whether the server may update the spec: `true` or `false`.
 const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 /// How often the objects are reconciled; kube-apiserver's interval.
@@ -57,7 +57,7 @@ fn revised(target: &Target, wanted: &Value, live: &Value) -> Option<Value> {
     let is_mandatory = MANDATORY.contains(&wanted.str_at(&["metadata", "name"]));
     let annotation = auto_update(live);
     let generation = live.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
-    // Without the annotation, the spec is updated if nobody ever changed it.
+    // Without the annotation, the spec is updated if it was never changed by a user.
     let updates = is_mandatory || annotation.unwrap_or(generation == 1);
     let spec = wanted_spec(target, wanted, live);
     let changes = updates && live.get("spec") != Some(&spec);

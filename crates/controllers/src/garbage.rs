@@ -16,10 +16,10 @@ use std::time::Duration;
 
 /// The delay before failed work is retried.
 const RETRY: Duration = Duration::from_secs(1);
-/// Objects that are looked at before other tasks get their turn.
+/// The number of objects that are processed before other tasks may run.
 const OBJECTS_PER_TURN: usize = 512;
-/// Nodes that are worked on before the changes of the meantime are taken in: who falls too far behind these has to
-/// look at all objects again.
+/// The number of nodes that are processed before new events are read: a collector that falls too far behind must read all
+/// objects again.
 const NODES_PER_TURN: usize = 256;
 
 const ORPHAN: &str = "orphan";
@@ -41,7 +41,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 graph.retry();
                 continue;
             };
-            // All that is there already, before anything is done about it.
+            // Read all pending events before acting on them.
             loop {
                 match item {
                     Some(Item::Event(delivery)) => note(&mut graph, &delivery),
@@ -66,7 +66,7 @@ async fn next_within(watcher: &mut Watcher, wait: Option<Duration>) -> Option<Op
     }
 }
 
-/// The graph of everything there is.
+/// Builds the graph of all existing objects.
 async fn read_all(engine: &Engine) -> Graph {
     let mut graph = Graph::default();
     for resource in engine.storage().cache().resources() {
@@ -90,7 +90,7 @@ fn note(graph: &mut Graph, delivery: &Delivery) {
     }
 }
 
-/// Looks at nodes that something happened to; what fails stays for later.
+/// Processes the nodes that changed; failed ones are retried later.
 async fn work(engine: &Engine, graph: &mut Graph) {
     for _ in 0..NODES_PER_TURN {
         let Some(uid) = graph.take_work() else { return };
@@ -136,11 +136,11 @@ fn target(engine: &Engine, node: &Node) -> Option<Target> {
 /// The state of an owner that a reference names.
 #[derive(PartialEq, Eq)]
 enum Found {
-    /// An owner that stays.
+    /// The owner exists and is not being deleted.
     Solid,
     /// The owner waits for its dependents (foreground deletion).
     Waiting,
-    /// Nothing.
+    /// There is no such owner.
     Dangling,
 }
 

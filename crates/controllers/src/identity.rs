@@ -21,7 +21,7 @@ const COLLECT_EVERY: Duration = Duration::from_secs(3600);
 /// How long a stopping server tries to remove its Lease.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// Who this server is.
+/// The identity of this server.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Name of the Lease. Servers of one host share it, as in kube-apiserver.

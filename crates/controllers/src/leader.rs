@@ -1,8 +1,8 @@
 //! Leader election by a Lease, as client-go does it: of the servers that share a store, one runs the controllers.
 //!
-//! A candidate takes the Lease when nobody holds it or when its holder did not renew it for as long as the Lease says,
-//! by the candidate's own clock: the clocks of the servers are never compared. A leader that could not renew in time
-//! ends its controllers before another server may take over.
+//! A candidate takes the Lease if it has no holder or if its holder did not renew it within its duration, measured by the
+//! candidate's own clock: the clocks of the servers are never compared. A leader that could not renew in time ends its
+//! controllers before another server may take over.
 
 use pintle_cache::{Filter, Item, WatchStart, Watcher};
 use pintle_engine::{Engine, Target};

@@ -1,4 +1,4 @@
-//! In-process controllers: what a server without a controller manager needs done. Each can be turned off.
+//! In-process controllers: the work of a controller manager that a standalone server needs. Each can be turned off.
 //!
 //! Controllers read the cache and write through the engine; they never touch the store.
 
@@ -36,8 +36,8 @@ pub const NAMES: [&str; 6] = [
     "serviceaccount",
 ];
 
-/// The controllers that `*` excludes if the command line is kube-apiserver's: a kube-controller-manager does their
-/// work, or nobody, as clients of a bare API server expect.
+/// The controllers that `*` excludes if the command line is kube-apiserver's: a kube-controller-manager does their work,
+/// or nothing does, as clients of a bare API server expect.
 pub const NOT_BESIDE_OTHERS: [&str; 3] = ["resourcequota", "root-ca-cert-publisher", "serviceaccount"];
 
 /// Serves the existing definitions and starts the controllers that every server runs: the one for definitions, and
@@ -61,8 +61,8 @@ pub fn start(
     tasks
 }
 
-/// Starts the controllers that run on one server only, as far as `enabled` names them: in a cluster they are those of
-/// the controller manager. They end when the cache shuts down, or when they are aborted. `root_ca` is the authority of the serving
+/// Starts the controllers that run on one server only, if `enabled` accepts them: in a cluster they are part of the
+/// controller manager. They end when the cache shuts down, or when they are aborted. `root_ca` is the CA of the serving
 /// certificate, in PEM.
 pub fn start_elected(
     engine: &Arc<Engine>,

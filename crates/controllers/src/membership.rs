@@ -1,8 +1,8 @@
 //! This server among those that share a store: its leases, and the addresses behind the service `kubernetes`.
 //!
-//! As kube-apiserver's lease endpoint reconciler: each server renews `masterleases/<address>`, and every server writes
-//! the addresses of the living ones into Endpoints and EndpointSlice. `peerserverleases/<identity>` says how other
-//! servers reach this one.
+//! Like kube-apiserver's lease endpoint reconciler: each server renews `masterleases/<address>`, and every server writes
+//! the addresses of the live ones into Endpoints and EndpointSlice. `peerserverleases/<identity>` has the address for
+//! other servers.
 
 use pintle_engine::{Engine, MASTER_LEASES, PEER_LEASES, Target};
 use pintle_meta::Status;
@@ -292,7 +292,7 @@ fn correct_endpoints(live: &mut Value, addresses: &[String], port: u16, ports: b
     }
 }
 
-/// The EndpointSlice that says the same as Endpoints.
+/// The EndpointSlice with the same content as Endpoints.
 fn slice_of(endpoints: &Value) -> Value {
     let subset = endpoints.items_at(&["subsets"]).first();
     let addresses = subset.map(|subset| subset.items_at(&["addresses"])).unwrap_or_default();

@@ -35,7 +35,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 continue;
             }
         };
-        // All that is there already, before a namespace is looked at: a hundred thousand deletions in it are one reason.
+        // Read all pending events before processing a namespace: a hundred thousand deletions in it are one reason to do
+        // so.
         loop {
             match item {
                 Some(Item::Event(delivery)) => note(&delivery, &mut ending, &mut due),
@@ -55,7 +56,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Notes which namespaces are ending and which of them something happened in.
+/// Records the terminating namespaces and those in which something changed.
 fn note(delivery: &Delivery, ending: &mut BTreeSet<Str>, due: &mut BTreeSet<Str>) {
     let object = delivery.object();
     let Some(event) = delivery.source() else { return };
@@ -84,7 +85,7 @@ fn all_ending(engine: &Engine) -> BTreeSet<Str> {
     resource.view().iter().filter(|o| is_ending(o.json())).map(|o| Str::from(o.name())).collect()
 }
 
-/// What is left in a namespace.
+/// The remaining content of a namespace.
 #[derive(Default)]
 struct Remaining {
     by_resource: BTreeMap<String, usize>,
@@ -127,7 +128,7 @@ async fn empty(engine: &Engine, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Takes our finalizer away.
+/// Removes our finalizer.
 fn finish(namespace: &mut Value) {
     let left: Vec<Value> = namespace
         .items_at(&["spec", "finalizers"])

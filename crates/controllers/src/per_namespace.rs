@@ -1,6 +1,6 @@
-//! Objects that every namespace has: the service account `default`, without which no pod can be created, and the ConfigMap
-//! `kube-root-ca.crt`, with which pods check who this server is. Beside a kube-controller-manager this does no harm: the second of
-//! the two finds the object and leaves it as it is.
+//! Objects that every namespace has: the service account `default`, without which no pod can be created, and the
+//! ConfigMap `kube-root-ca.crt`, with which pods verify this server. Running beside a kube-controller-manager is
+//! harmless: whichever is second finds the object and leaves it unchanged.
 
 use pintle_cache::{CloseReason, Filter, Item};
 use pintle_engine::Engine;
@@ -14,7 +14,7 @@ const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to veri
 
 /// An object that every namespace has.
 pub(crate) struct PerNamespace {
-    /// Where its resource is stored.
+    /// The store prefix of its resource.
     store_prefix: &'static str,
     resource: &'static str,
     name: &'static str,
@@ -30,7 +30,7 @@ impl PerNamespace {
         PerNamespace { store_prefix: "/registry/serviceaccounts/", resource, name, object }
     }
 
-    /// The ConfigMap with the authority, in PEM, of this server's certificate.
+    /// The ConfigMap with the CA of this server's certificate, in PEM.
     pub(crate) fn root_ca(authority: &str) -> Self {
         let (resource, name) = ("configmaps", "kube-root-ca.crt");
         let mut object = object("ConfigMap", name);
@@ -85,7 +85,7 @@ impl PerNamespace {
         }
     }
 
-    /// Makes the object of a namespace that is there and stays.
+    /// Creates the object in a namespace that exists and is not being deleted.
     async fn try_ensure(&self, engine: &Engine, namespace: &str) -> Result<(), Status> {
         let Some(target) = engine.storage().target("", "v1", "namespaces", "", namespace) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The file of `--encryption-provider-config`: read strictly, checked in kube-apiserver's words.
+//! The file of `--encryption-provider-config`: parsed strictly, validated with kube-apiserver's messages.
 
 use crate::aes::{Cbc, Gcm};
 use crate::kms::{self, Kms};
@@ -12,13 +12,13 @@ use pintle_value::{Path, Value, base64, json, yaml};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a configuration is not taken.
+/// Why a configuration is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The file says nothing valid.
+    /// The file is invalid.
     #[error("error while parsing file: {0}")]
     Parse(String),
-    /// What it says cannot be put together.
+    /// The providers cannot be built.
     #[error("error while building transformers: {0}")]
     Build(String),
 }
@@ -28,13 +28,13 @@ const KIND: &str = "EncryptionConfiguration";
 const SCHEME: &str = "k8s.io/apiserver/pkg/server/options/encryptionconfig/config.go:142";
 const KMS_V1_OFF: &str = "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  \
                           Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.";
-/// How long a KMS plugin may take where the file does not say.
+/// The default time-out of a KMS plugin.
 const TIMEOUT_DEFAULT: &str = "3s";
 
-/// Makes the client of a KMS plugin, given its endpoint and how long a call may take.
+/// Creates the client of a KMS plugin from its endpoint and time-out.
 pub type Connect = dyn Fn(&str, Duration) -> Result<Arc<dyn kms::KmsService>, String>;
 
-/// Reads a configuration. `path` is only named in errors; `connect` makes the client of a KMS plugin.
+/// Parses a configuration. `path` is only used in errors; `connect` creates the client of a KMS plugin.
 pub fn parse(path: &str, bytes: &[u8], connect: &Connect) -> Result<Configuration, ConfigError> {
     if bytes.is_empty() {
         let why = format!("encryption provider configuration file {} is empty", quoted(path));
@@ -54,7 +54,7 @@ pub fn parse(path: &str, bytes: &[u8], connect: &Connect) -> Result<Configuratio
     build(&tree, connect).map_err(ConfigError::Build)
 }
 
-/// The tree of the file, without fields that nobody knows.
+/// The parsed file, without unknown fields.
 fn decode(bytes: &[u8]) -> Result<Value, String> {
     let tree = yaml::parse(bytes)
         .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?
@@ -373,7 +373,7 @@ fn build_provider(
     Ok(Provider::Identity)
 }
 
-/// A provider as Go prints its struct, without the secrets, which kube-apiserver shows here.
+/// A provider as Go prints its struct, without the secrets, which kube-apiserver prints here.
 fn go_provider(provider: &Value) -> String {
     let keyed = |name: &str| match provider.get(name).filter(|value| !value.is_null()) {
         None => "null".to_string(),
@@ -396,7 +396,7 @@ fn go_provider(provider: &Value) -> String {
     )
 }
 
-/// A copy for error messages: it shows names and hides every other text, which may be a secret.
+/// A copy for error messages: it retains names and hides every other text, which may be a secret.
 fn redacted(tree: &Value) -> Value {
     match tree {
         Value::Object(map) => {

@@ -1,7 +1,7 @@
-//! KMS v2: a plugin encrypts a seed; every value gets a key of its own, derived from the seed.
+//! KMS v2: a plugin encrypts a seed; every value gets its own key, derived from the seed.
 //!
-//! One thread per plugin asks for its status. A new key id makes a new seed. While the plugin is away, values whose seed
-//! is known are read, and written for a while with the seed at hand.
+//! One thread per plugin polls its status. A new key id makes a new seed. While the plugin is unavailable, values with a
+//! known seed can be read, and values are written with the current seed for a while.
 
 mod grpc;
 mod message;
@@ -21,40 +21,40 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// How often a healthy plugin is asked for its status, and one that is not.
+/// The poll interval of a healthy plugin, and of an unhealthy one.
 const POLL_HEALTHY: Duration = Duration::from_secs(20);
 const POLL_UNHEALTHY: Duration = Duration::from_secs(3);
-/// How long a seed may be written with after the last good status.
+/// How long a seed may be used for writes after the last healthy status.
 const SEED_LIFE: Duration = Duration::from_secs(180);
-/// Decrypted seeds that are remembered. There is one per key id and life of a server.
+/// The most cached decrypted seeds. There is one per key id and server run.
 const SEEDS_MAX: usize = 4096;
 const SEED_BYTES: usize = 32;
-/// Random bytes in front of each value, from which its key is derived.
+/// The random bytes before each value, from which its key is derived.
 const INFO_BYTES: usize = 32;
 
-/// What a plugin says of itself.
+/// The status of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// `v2`
     pub version: String,
-    /// `ok`, or what is wrong.
+    /// `ok`, or the problem.
     pub healthz: String,
-    /// The key that it encrypts with now.
+    /// The current encryption key.
     pub key_id: String,
 }
 
-/// What a plugin encrypted.
+/// A value that a plugin encrypted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sealed {
     /// The encrypted bytes.
     pub ciphertext: Vec<u8>,
     /// The key that was used.
     pub key_id: String,
-    /// What the plugin wants to be told when it decrypts.
+    /// Data that the plugin needs for decryption.
     pub annotations: Vec<(String, Vec<u8>)>,
 }
 
-/// What a plugin decrypted.
+/// A value that a plugin decrypted.
 pub type Decrypted = Vec<u8>;
 
 /// A KMS v2 plugin. Calls block, within the time limit of the implementation.
@@ -81,15 +81,15 @@ pub struct Kms {
     _stop: Sender<()>,
 }
 
-/// The seed that values are written with.
+/// The seed for writes.
 struct Seed {
     source: Arc<Source>,
     sealed: Sealed,
-    /// When the plugin last said that it is well.
+    /// When the plugin was last healthy.
     confirmed: Instant,
 }
 
-/// What the keys of values come from.
+/// The source of the keys of values.
 enum Source {
     /// HKDF-SHA256 expands a seed to one key per value.
     Seed(hkdf::Prk),
@@ -98,7 +98,7 @@ enum Source {
 }
 
 impl Kms {
-    /// Asks the plugin for its status and goes on doing so until the provider is dropped.
+    /// Polls the plugin's status now and until the provider is dropped.
     pub(crate) fn start(name: &str, service: Arc<dyn KmsService>) -> Arc<Kms> {
         let (stop, stopped) = channel();
         let kms = Arc::new(Kms {
@@ -133,7 +133,7 @@ impl Kms {
         self.recoveries.load(Ordering::Acquire)
     }
 
-    /// Asks for the status once, and for a new seed where the key id is new.
+    /// Polls the status once, and creates a seed if the key id is new.
     fn poll(&self) {
         let status = self.measured("Status", |service| service.status());
         let outcome = status.and_then(|status| self.follow_status(&status));
@@ -145,7 +145,7 @@ impl Kms {
         }
     }
 
-    /// Calls the plugin and counts how long that takes.
+    /// Calls the plugin and measures the time.
     fn measured<T>(
         &self,
         method: &str,
@@ -157,7 +157,7 @@ impl Kms {
         outcome
     }
 
-    /// Takes up the key id of a status. As in kube-apiserver, a plugin that is not well says which key is in force all the same.
+    /// Uses the key id of a status. As in kube-apiserver, also that of an unhealthy plugin.
     fn follow_status(&self, status: &Status) -> Result<(), String> {
         let mut errors = Vec::new();
         if status.healthz != "ok" {
@@ -246,7 +246,7 @@ impl Kms {
         Ok(Plain { value, outdated })
     }
 
-    /// Whether a value was sealed with another key id than would be used now.
+    /// Whether a value was encrypted with another key id than the current one.
     pub(crate) fn is_outdated(&self, data: &[u8]) -> bool {
         match (message::decode(data), self.current()) {
             (Ok(object), Ok(current)) => {
@@ -274,7 +274,7 @@ impl Kms {
     }
 }
 
-/// Asks for the status until the provider is gone.
+/// Polls the status until the provider is dropped.
 fn follow(kms: &Weak<Kms>, stopped: &Receiver<()>) {
     loop {
         let Some(healthy) = kms.upgrade().map(|kms| kms.is_healthy()) else { return };
@@ -329,7 +329,7 @@ impl Source {
     }
 }
 
-/// The key of one value: the seed expanded, without the extraction that would come before it.
+/// The key of one value: HKDF's expand step only, without extract.
 fn derive(prk: &hkdf::Prk, info: &[u8]) -> Result<Gcm, TransformError> {
     let failed = |_| TransformError::new("failed to derive a key");
     let mut key = [0; 32];
@@ -338,7 +338,7 @@ fn derive(prk: &hkdf::Prk, info: &[u8]) -> Result<Gcm, TransformError> {
     Gcm::new(&key)
 }
 
-/// Under which a decrypted seed is remembered: all that it was encrypted with.
+/// The cache key of a decrypted seed: all inputs of its encryption.
 fn cache_key(source_type: u64, sealed: &Sealed) -> [u8; 32] {
     let mut context = digest::Context::new(&digest::SHA256);
     let mut add = |bytes: &[u8]| {

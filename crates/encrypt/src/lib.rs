@@ -1,8 +1,8 @@
-//! Encryption at rest: turns values into what a store may hold, and back.
+//! Encryption at rest: encrypts values for the store, and decrypts them.
 //!
-//! The formats are those of kube-apiserver: a prefix (`k8s:enc:…`) names the provider and the key, the rest is what the
-//! provider made of the value. The first provider of a resource writes, all of them read. This crate sees keys and
-//! bytes, never objects, and never logs a secret.
+//! The formats are those of kube-apiserver: a prefix (`k8s:enc:…`) with the provider and the key, then the encrypted
+//! value. The first provider of a resource encrypts, all of them decrypt. This crate handles keys and bytes, never
+//! objects, and never logs a secret.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -20,7 +20,7 @@ pub use measure::{configuration_loaded, configuration_reloaded, set_server_id};
 pub use provider::TransformError;
 pub use rules::{Configuration, Encryption, Opened};
 
-/// What every encrypted value begins with.
+/// The prefix of every encrypted value.
 pub(crate) const PREFIX: &[u8] = b"k8s:enc:";
 
 /// Fills `out` with random bytes. The generator seeds itself from the system; without it no key or nonce is safe.

@@ -1,4 +1,4 @@
-//! What encryption counts: transformations, keys of KMS plugins and when they were used, reloads.
+//! Metrics of encryption: transformations, keys of KMS plugins and their use, reloads.
 
 use crate::provider::TransformError;
 use aws_lc_rs::digest;
@@ -13,9 +13,9 @@ pub(crate) const TO_STORAGE: &str = "to_storage";
 /// The hash of this server's identity, a label of most families.
 static SERVER_ID_HASH: OnceLock<String> = OnceLock::new();
 
-/// Says which server counts, once, before anything is encrypted.
+/// Sets the identity of this server, once, before anything is encrypted.
 pub fn set_server_id(id: &str) {
-    // The first one stays: there is one server per process.
+    // The first value remains: there is one server per process.
     _ = SERVER_ID_HASH.set(hash(id.as_bytes()));
 }
 
@@ -66,19 +66,19 @@ pub(crate) fn key_used(provider: &str, key_id: &str, direction: &str) {
     families::KEY_ID_USED.set(&labels, now_seconds());
 }
 
-/// Notes which key id a plugin returned.
+/// Records the key id that a plugin returned.
 pub(crate) fn key_id_of_status(provider: &str, key_id: &str) {
     let key_id = hash(key_id.as_bytes());
     families::KEY_ID_STATUS.set(&[server_id_hash(), &key_id, provider], now_seconds());
 }
 
-/// Counts a key id that is not valid.
+/// Counts an invalid key id.
 pub(crate) fn invalid_key_id(provider: &str, key_id: &str) {
     let code = if key_id.is_empty() { "empty" } else { "too_long" };
     families::KEY_ID_INVALID.inc(&[code, provider]);
 }
 
-/// Notes the configuration that is in force.
+/// Records the current configuration.
 pub fn configuration_loaded(file: &[u8]) {
     families::ENCRYPTION_CONFIG.reset();
     families::ENCRYPTION_CONFIG.set(&[server_id_hash(), &hash(file)], 1.0);
@@ -91,7 +91,7 @@ pub fn configuration_reloaded(succeeded: bool) {
     families::ENCRYPTION_RELOADED.set(&labels, now_seconds());
 }
 
-/// The code of an error of a plugin, which the text of the error names; other errors have none.
+/// The code of a plugin's error, which is part of the message; other errors have none.
 fn error_code(text: &str) -> &str {
     let code = text.split_once("rpc error: code = ").and_then(|(_, rest)| rest.split_once(" desc = "));
     code.map_or("unknown-non-grpc", |(code, _)| code)

@@ -1,4 +1,4 @@
-//! A list of providers: the first one seals, whichever fits the prefix opens.
+//! A list of providers: the first one encrypts; the one with the matching prefix decrypts.
 
 use crate::PREFIX;
 use crate::aes::{Cbc, Gcm};
@@ -8,7 +8,7 @@ use crate::secretbox::Secretbox;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Why a value could not be transformed, in kube-apiserver's words. Holds nothing of the value.
+/// Why a value could not be transformed, with kube-apiserver's message. It contains nothing of the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TransformError(pub String);
@@ -26,13 +26,13 @@ pub(crate) enum Provider {
     Kms(Arc<Kms>),
 }
 
-/// A provider with keys of its own.
+/// A provider with its own keys.
 pub(crate) struct Keyed {
     /// `k8s:enc:aesgcm:v1:`
     pub(crate) prefix: &'static str,
-    /// The error where no key has the name that a value was sealed with.
+    /// The error if no key has the name in the value.
     pub(crate) no_key: &'static str,
-    /// The keys by name; the first one seals.
+    /// The keys by name; the first one encrypts.
     pub(crate) keys: Vec<(String, Cipher)>,
 }
 
@@ -42,10 +42,10 @@ pub(crate) enum Cipher {
     Secretbox(Box<Secretbox>),
 }
 
-/// A value that was opened.
+/// A decrypted value.
 pub(crate) struct Plain {
     pub(crate) value: Vec<u8>,
-    /// Whether it would be sealed otherwise today.
+    /// Whether it would be encrypted differently now.
     pub(crate) outdated: bool,
 }
 
@@ -76,7 +76,7 @@ impl Provider {
         Ok(out)
     }
 
-    /// Whether a value that this provider opens would be sealed otherwise, as far as its name says.
+    /// Whether a value that this provider decrypts would be encrypted differently now, according to its prefix.
     fn is_outdated(&self, data: &[u8]) -> bool {
         match self {
             Provider::Identity => false,
@@ -89,7 +89,7 @@ impl Provider {
     }
 }
 
-/// What is in a value that nobody sealed.
+/// The content of a value that is not encrypted.
 pub(crate) fn open_plain(data: &[u8]) -> Result<Plain, TransformError> {
     if data.starts_with(PREFIX) {
         return Err(TransformError::new("identity transformer tried to read encrypted data"));
@@ -97,7 +97,7 @@ pub(crate) fn open_plain(data: &[u8]) -> Result<Plain, TransformError> {
     Ok(Plain { value: data.to_vec(), outdated: false })
 }
 
-/// Opens a value with the providers whose prefix it has.
+/// Decrypts a value with the providers whose prefix matches.
 pub(crate) fn open(
     providers: &[Provider],
     resource: &str,
@@ -113,7 +113,7 @@ pub(crate) fn open(
         let Some(body) = data.strip_prefix(provider.prefix().as_bytes()) else { continue };
         let opened = provider.open(key, body);
         let is_identity = matches!(provider, Provider::Identity);
-        // Data that identity refuses is left to those after it, uncounted.
+        // Data that the identity provider rejects is left to the next providers, uncounted.
         if !is_identity || opened.is_ok() {
             count(if is_identity { "identity" } else { provider.prefix() }, opened.as_ref().err());
         }
@@ -131,7 +131,7 @@ pub(crate) fn open(
     Err(error)
 }
 
-/// Seals a value with the first provider.
+/// Encrypts a value with the first provider.
 pub(crate) fn seal(
     providers: &[Provider],
     resource: &str,
@@ -145,7 +145,7 @@ pub(crate) fn seal(
     sealed
 }
 
-/// Whether a value would be sealed otherwise today.
+/// Whether a value would be encrypted differently now.
 pub(crate) fn is_outdated(providers: &[Provider], data: &[u8]) -> bool {
     match providers.first() {
         None => false,
@@ -186,12 +186,12 @@ impl Keyed {
     }
 }
 
-/// What follows `name:`.
+/// The part after `name:`.
 fn strip_name<'d>(data: &'d [u8], name: &str) -> Option<&'d [u8]> {
     data.strip_prefix(name.as_bytes())?.strip_prefix(b":")
 }
 
-/// Several errors as Go's aggregate has them: each once.
+/// Several errors in the form of Go's aggregate: each once.
 fn all(errors: Vec<TransformError>, none: &str) -> TransformError {
     let mut texts: Vec<String> = Vec::new();
     for TransformError(text) in errors {

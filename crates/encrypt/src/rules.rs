@@ -1,4 +1,4 @@
-//! Which providers hold for which resource, and the one place that the rest of the server asks.
+//! Which providers apply to which resource; the interface for the rest of the server.
 
 use crate::kms::Kms;
 use crate::measure::{self, FROM_STORAGE, TO_STORAGE};
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A configuration that was read and checked.
+/// A validated configuration.
 #[derive(Default)]
 pub struct Configuration {
-    /// By group and resource; `*` stands for all.
+    /// By group and resource; `*` means all.
     rules: HashMap<(String, String), Vec<Arc<Vec<Provider>>>>,
     /// The KMS providers, in the order of the file.
     pub(crate) kms: Vec<Arc<Kms>>,
 }
 
 impl Configuration {
-    /// Adds a rule; the error where an earlier one covers it.
+    /// Adds a rule; an error if an earlier one covers it.
     pub(crate) fn add(&mut self, resource: &str, providers: &Arc<Vec<Provider>>) -> Result<(), String> {
         let (group, resource) = parse_resource(resource);
         for mask in [(group.clone(), "*".to_string()), ("*".to_string(), "*".to_string())] {
@@ -61,50 +61,49 @@ fn display_resource(group: &str, resource: &str) -> String {
     }
 }
 
-/// The configuration that is in force. It is swapped as a whole.
+/// The current configuration. It is replaced as a whole.
 #[derive(Default)]
 pub struct Encryption {
     current: ArcSwap<Configuration>,
-    /// How often it was swapped.
+    /// How often it was replaced.
     replaced: AtomicU64,
 }
 
-/// A value that was opened.
+/// A decrypted value.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The value as it was before it was sealed.
+    /// The decrypted value.
     pub value: Bytes,
-    /// Whether it would be sealed otherwise today.
+    /// Whether it would be encrypted differently now.
     pub outdated: bool,
 }
 
 impl Encryption {
-    /// Encryption by this configuration. The default configuration encrypts nothing.
+    /// Creates the encryption of this configuration. The default configuration encrypts nothing.
     pub fn new(configuration: Configuration) -> Encryption {
         Encryption { current: ArcSwap::from_pointee(configuration), replaced: AtomicU64::new(0) }
     }
 
-    /// Puts another configuration in force.
+    /// Replaces the configuration.
     pub fn replace(&self, configuration: Configuration) {
         self.current.store(Arc::new(configuration));
         self.replaced.fetch_add(1, Ordering::Release);
     }
 
-    /// Differs from what it was before when values may be readable that were not: there is another configuration, or a plugin
-    /// that was not healthy is so now.
+    /// Changes when values may have become readable: after a new configuration, or when a plugin became healthy.
     pub fn generation(&self) -> u64 {
         let current = self.current.load();
         let recovered = current.kms.iter().map(|kms| kms.recoveries()).fold(0, u64::wrapping_add);
-        // Recoveries begin at 0 with a new configuration, so that a swap must count for more than they can.
+        // Recoveries start at 0 with a new configuration, so a replacement must count more than they can.
         self.replaced.load(Ordering::Acquire).wrapping_shl(32).wrapping_add(recovered)
     }
 
-    /// Whether all values are stored as they are.
+    /// Whether nothing is encrypted.
     pub fn is_plain(&self) -> bool {
         self.current.load().rules.is_empty()
     }
 
-    /// What is stored for `value` under `key`, which belongs to the resource.
+    /// Encrypts `value` for `key`, which belongs to the resource.
     pub fn seal(
         &self,
         group: &str,
@@ -125,7 +124,7 @@ impl Encryption {
         }
     }
 
-    /// The value that was stored as `stored` under `key`.
+    /// Decrypts `stored`, the value of `key`.
     pub fn open(
         &self,
         group: &str,
@@ -161,7 +160,7 @@ impl Encryption {
         outcome
     }
 
-    /// Whether a stored value would be sealed otherwise today; looks at its prefix only.
+    /// Whether a stored value would be encrypted differently now; checks only its prefix.
     pub fn is_outdated(&self, group: &str, resource: &str, stored: &[u8]) -> bool {
         let current = self.current.load();
         let Some([first, ..]) = current.providers(group, resource) else { return false };
@@ -179,7 +178,7 @@ impl Encryption {
     }
 }
 
-/// Without providers, only plain values can be read.
+/// Without providers, only unencrypted values can be read.
 fn provider_error(is_sealed: bool) -> Result<(), TransformError> {
     match is_sealed {
         true => provider::open_plain(crate::PREFIX).map(drop),

@@ -34,7 +34,7 @@ impl Secretbox {
             return Err(TransformError::new("the stored data was shorter than the required size"));
         };
         let opened = self.0.decrypt(&Nonce::from(*nonce), body);
-        // kube-apiserver's words for a value that was damaged or sealed with another key.
+        // kube-apiserver's message for a value that is damaged or encrypted with another key.
         opened.map_err(|_| TransformError::new("output array was not large enough for encryption"))
     }
 }

@@ -1,4 +1,4 @@
-//! Values and complaints of kube-apiserver v1.36.4.
+//! Recorded values and errors of kube-apiserver v1.36.4.
 
 use bytes::Bytes;
 use pintle_encrypt::{Decrypted, Encryption, KmsService, Sealed, Status, parse};
@@ -172,7 +172,7 @@ fn values_that_cannot_be_opened() {
         assert!(!stored.windows(5).any(|part| part == b"plain"), "{provider}");
         assert_eq!(open(&config, "/a", &stored), Ok(false), "{provider}");
         assert_eq!(open(&config, "/b", &stored).err().as_deref(), moved, "{provider}");
-        // Random data has a valid padding now and then, so CBC is tried with several values.
+        // Random data occasionally has a valid padding, so CBC is tested with several values.
         let foreign = file(r#""secrets""#, &keyed(provider, "k1", other));
         assert!(
             (0..8).any(|_| open(&foreign, "/a", &seal(&config, "/a")) == Err(wrong.to_string())),

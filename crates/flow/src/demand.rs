@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How much of the smoothed demand remains in each period of ten seconds: half of it in five minutes.
+/// The share of the smoothed demand that remains after each period of ten seconds: half of it in five minutes.
 const SMOOTHING: f64 = 0.977;
 
 /// Integrates the number of seats in demand over a period.

@@ -1,6 +1,6 @@
-//! `Digest`: what flow schemas look at in a request.
+//! `Digest`: the attributes of a request that flow schemas match.
 
-/// A request, as far as classification needs it. Nothing is copied for it.
+/// The attributes of a request for classification, all borrowed.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the names are those of RequestInfo and UserInfo")]
 pub struct Digest<'a> {

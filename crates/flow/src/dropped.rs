@@ -1,6 +1,6 @@
-//! `Retry-After` of rejected requests: the more a priority level rejects, the longer clients shall wait.
+//! `Retry-After` of rejected requests: the more a priority level rejects, the longer clients must wait.
 
-/// Longest time, in seconds.
+/// The longest time, in seconds.
 const SECONDS_MAX: u64 = 32;
 
 /// The rejected requests of one priority level.
@@ -21,7 +21,7 @@ impl Default for RetryAfter {
 }
 
 impl RetryAfter {
-    /// Counts a rejection in this second of the clock; returns after how many seconds its client shall come again.
+    /// Counts a rejection in this second of the clock; returns the seconds after which the client may retry.
     pub fn rejected(&mut self, second: u64) -> u64 {
         if second == self.second {
             self.rejected += 1;
@@ -37,7 +37,7 @@ impl RetryAfter {
         self.seconds
     }
 
-    /// Doubles the time when there were many rejections within it, and shortens it by a second when there were few.
+    /// Doubles the time if there were many rejections within it, and shortens it by a second if there were few.
     fn adjust(&mut self, second: u64) {
         let recent =
             self.history.iter().filter(|(at, _)| second.saturating_sub(*at) <= self.seconds && *at < second);
@@ -62,7 +62,7 @@ mod tests {
             |second: u64, count: u64| (0..count).map(|_| retry.rejected(second)).last().unwrap();
         assert_eq!(per_second(1_000, 10), 1);
         assert_eq!(per_second(1_001, 10), 2);
-        // Not again before that time is over.
+        // It does not change again before that time is over.
         assert_eq!(per_second(1_002, 10), 2);
         assert_eq!(per_second(1_003, 10), 4);
         assert_eq!(per_second(1_100, 1), 3);

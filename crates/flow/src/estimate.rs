@@ -1,9 +1,9 @@
-//! Work estimates: how many seats a request takes, and for how long after its answer. kube-apiserver's figures.
+//! Work estimates: how many seats a request takes, and for how long after its answer. The numbers are kube-apiserver's.
 
 use crate::SeatSeconds;
 use std::time::Duration;
 
-/// Bytes of objects in memory at once that count as a seat.
+/// The bytes of objects in memory that count as a seat.
 const BYTES_PER_SEAT: u64 = 100_000;
 /// A list from the cache is streamed: it never holds more than this.
 const STREAMED_BYTES_MAX: u64 = 1_000_000;
@@ -14,12 +14,12 @@ const WRITE_SEATS_MAX: u64 = 10;
 const WATCHES_PER_SEAT: u64 = 10;
 const EVENT_TIME: Duration = Duration::from_millis(5);
 
-/// What a request costs.
+/// The cost of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Seats while it executes.
+    /// Seats during its execution.
     pub initial_seats: u64,
-    /// Seats after that, for what it causes elsewhere (watchers that are notified of a write).
+    /// Seats after that, for the work it causes elsewhere (watchers that are notified of a write).
     pub final_seats: u64,
     /// How long those are held.
     pub additional_latency: Duration,
@@ -29,17 +29,17 @@ impl Work {
     /// A request that takes one seat while it executes.
     pub const ONE: Work = Work { initial_seats: 1, final_seats: 0, additional_latency: Duration::ZERO };
 
-    /// Most seats at any time; all of them are held all the time.
+    /// The most seats at any time; all of them are held the whole time.
     pub fn max_seats(&self) -> u64 {
         self.initial_seats.max(self.final_seats)
     }
 
-    /// The work that is left when the request is answered.
+    /// The work that remains when the request is answered.
     pub(crate) fn final_work(&self) -> SeatSeconds {
         as_work(self.final_seats, self.additional_latency)
     }
 
-    /// All of its work, with a guess of how long it executes.
+    /// The total work, with an estimated execution time.
     pub(crate) fn total(&self, execution_guess: Duration) -> SeatSeconds {
         as_work(self.initial_seats, execution_guess) + self.final_work()
     }
@@ -50,21 +50,21 @@ pub(crate) fn as_work(seats: u64, time: Duration) -> SeatSeconds {
     SeatSeconds::new(seats as f64, time)
 }
 
-/// What is stored of a resource.
+/// The stored objects of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// Objects.
     pub objects: u64,
-    /// Bytes of one, on average.
+    /// The average size of an object in bytes.
     pub average_bytes: u64,
 }
 
-/// The parameters of a list or watch that its price depends on.
+/// The parameters of a list or watch that determine its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListParameters<'a> {
     /// Whether it is a watch.
     pub watch: bool,
-    /// Whether it is of one name.
+    /// Whether it is for a single name.
     pub single: bool,
     /// `limit`.
     pub limit: u64,
@@ -92,8 +92,8 @@ impl ListParameters<'_> {
             }
     }
 
-    /// The price of a list or watch. `stored` is `None` for a resource that is not known here, such as one of an extension
-    /// server; `level_seats` is the limit of its priority level, 0 where there is none.
+    /// The cost of a list or watch. `stored` is `None` for a resource that is unknown here, such as one of an extension
+    /// server; `level_seats` is the limit of its priority level, 0 if there is none.
     pub fn work(&self, stored: Option<Stored>, level_seats: u64) -> Work {
         let is_replayed = self.send_initial_events || matches!(self.resource_version, "" | "0");
         let Some(stored) = stored.filter(|_| !self.watch || is_replayed) else { return Work::ONE };
@@ -111,7 +111,7 @@ impl ListParameters<'_> {
     }
 }
 
-/// The price of a list whose parameters cannot be read.
+/// The cost of a list with invalid parameters.
 pub fn unreadable_list(level_seats: u64) -> Work {
     Work { initial_seats: list_seats_max(level_seats), ..Work::ONE }
 }
@@ -120,7 +120,7 @@ fn list_seats_max(level_seats: u64) -> u64 {
     if level_seats == 0 { LIST_SEATS_MAX } else { level_seats.min(LIST_SEATS_MAX) }
 }
 
-/// The price of a write that so many watches are notified of.
+/// The cost of a write of which this many watches are notified.
 pub fn write(watches: u64, level_seats: u64) -> Work {
     if watches < WATCHES_PER_SEAT {
         return Work::ONE;
@@ -128,7 +128,7 @@ pub fn write(watches: u64, level_seats: u64) -> Work {
     let most = if level_seats == 0 { WRITE_SEATS_MAX } else { level_seats.min(WRITE_SEATS_MAX) };
     let wanted = watches.div_ceil(WATCHES_PER_SEAT);
     let work = as_work(wanted, EVENT_TIME);
-    // Narrower and longer, but the same work.
+    // Fewer seats for a longer time, but the same work.
     let final_seats = wanted.min(most);
     Work { initial_seats: 1, final_seats, additional_latency: work.per_seat(final_seats) }
 }

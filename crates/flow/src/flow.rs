@@ -1,5 +1,5 @@
-//! A flow schema within a priority level: what is counted of its requests. Counting happens under the level's lock; the lock
-//! in here is never waited for.
+//! A flow schema within a priority level: the statistics of its requests. They are updated under the level's lock; the
+//! lock in here is never contended.
 
 use crate::Histogram;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ pub enum RejectReason {
     ConcurrencyLimit,
     /// All seats are taken and the queue is full.
     QueueFull,
-    /// It waited too long, or its client did not wait.
+    /// It waited too long, or its client disconnected.
     TimeOut,
 }
 
@@ -36,7 +36,7 @@ impl RejectReason {
     }
 }
 
-/// A flow schema and its priority level, as requests are classified.
+/// A flow schema and its priority level, the result of classification.
 pub struct Flow {
     /// The schema's name.
     pub schema: Arc<str>,
@@ -49,7 +49,7 @@ pub struct Flow {
     stats: Mutex<FlowReport>,
 }
 
-/// What was counted of a flow since the last report; gauges say what is now.
+/// The statistics of a flow since the last report; gauges are current values.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the names are those of the metrics")]
 pub struct FlowReport {
@@ -98,7 +98,7 @@ impl Flow {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was counted since the last time.
+    /// The statistics since the last call.
     pub(crate) fn take_report(&self) -> FlowReport {
         let mut stats = self.stats();
         FlowReport {

@@ -1,5 +1,5 @@
-//! Histograms that are counted under somebody else's lock, and histograms of a ratio over time. `take`
-//! returns what was counted since the last call, for the registry of metrics to add.
+//! Histograms that are updated under the caller's lock, and histograms of a ratio over time. `take` returns the
+//! observations since the last call, which the metrics registry adds.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl Histogram {
         self.sum
     }
 
-    /// What was observed since the last time.
+    /// Returns the observations since the last call.
     pub fn take(&mut self) -> Histogram {
         std::mem::replace(self, Histogram::new(self.bounds))
     }
@@ -76,7 +76,7 @@ pub(crate) struct TimingRatio {
     bucket: usize,
 }
 
-/// What a [`TimingRatio`] saw since the last report.
+/// The observations of a [`TimingRatio`] since the last report.
 pub type TimingReport = Histogram;
 
 impl TimingRatio {
@@ -93,7 +93,7 @@ impl TimingRatio {
         }
     }
 
-    /// A denominator of zero counts as one: a level without seats has requests, too.
+    /// A denominator of zero counts as one: a level without seats can have requests.
     pub(crate) fn set_denominator(&mut self, now: Duration, denominator: f64) {
         self.advance(now);
         self.denominator = if denominator > 0.0 { denominator } else { 1.0 };

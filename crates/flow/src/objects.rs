@@ -1,5 +1,5 @@
-//! FlowSchemas and PriorityLevelConfigurations as the API has them, read into what they mean. Those that are there whatever
-//! the API says are here, too.
+//! FlowSchemas and PriorityLevelConfigurations of the API, parsed. Includes the mandatory ones, which exist even without
+//! the API's objects.
 
 use crate::queues::{QueueOptions, Queuing};
 use crate::schema::{Distinguisher, NonResourceRule, ResourceRule, Rule, Subject};
@@ -30,7 +30,7 @@ pub struct SchemaObject {
 }
 
 impl LevelObject {
-    /// Reads an object of version v1. `None` where it does not make sense; such a level counts as not there.
+    /// Reads an object of version v1. `None` if it is invalid; such a level is ignored.
     pub fn read(object: &Value) -> Option<Self> {
         let name = object.str_at(&["metadata", "name"]);
         let limited = object.at(&["spec", "limited"]).filter(|value| value.as_object().is_some());
@@ -55,7 +55,7 @@ impl LevelObject {
         })
     }
 
-    /// The level `exempt` where the API has none.
+    /// The level `exempt`, if the API has none.
     pub(crate) fn exempt() -> Self {
         LevelObject {
             name: EXEMPT.into(),
@@ -65,7 +65,7 @@ impl LevelObject {
         }
     }
 
-    /// The level `catch-all` where the API has none.
+    /// The level `catch-all`, if the API has none.
     pub(crate) fn catch_all() -> Self {
         let shares = Shares { nominal: 5, ..Shares::default() };
         LevelObject { name: CATCH_ALL.into(), uid: Bytes::new(), shares, queuing: Queuing::Reject }
@@ -107,12 +107,12 @@ impl SchemaObject {
         }
     }
 
-    /// The schema `exempt` where the API has none.
+    /// The schema `exempt`, if the API has none.
     pub(crate) fn exempt() -> Self {
         Self::mandatory(EXEMPT, 1, Distinguisher::None, &["system:masters"])
     }
 
-    /// The schema `catch-all` where the API has none.
+    /// The schema `catch-all`, if the API has none.
     pub(crate) fn catch_all() -> Self {
         let everybody = ["system:unauthenticated", "system:authenticated"];
         Self::mandatory(CATCH_ALL, 10_000, Distinguisher::User, &everybody)

@@ -1,10 +1,10 @@
-//! Which requests a flow schema takes.
+//! Which requests a flow schema matches.
 
 use crate::Digest;
 
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
-/// What tells the flows of one schema apart.
+/// The attribute that distinguishes the flows of one schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distinguisher {
     None,
@@ -44,7 +44,7 @@ pub(crate) struct NonResourceRule {
     pub(crate) urls: Vec<Box<str>>,
 }
 
-/// Who, and what they do.
+/// Subjects, and the requests that they make.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) subjects: Vec<Subject>,

@@ -1,9 +1,9 @@
-//! Watches by what they watch, so that a write knows how many are notified of it.
+//! Counts watches by what they select, so that the cost of a write includes the watches that are notified of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a watch is of. Name and namespace are "" where it is of all.
+/// The selection of a watch. Name and namespace are "" if it selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Key {
     group: Box<str>,
@@ -36,7 +36,7 @@ impl WatchCounts {
         WatchRegistration { counts: Arc::clone(self), key }
     }
 
-    /// How many watches a write is of interest to: those of all objects, of its namespace and of its object.
+    /// The number of watches that a write notifies: those of all objects, of its namespace and of its object.
     pub fn interested(&self, group: &str, resource: &str, namespace: &str, name: &str) -> u64 {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.is_empty() {
@@ -56,7 +56,7 @@ impl WatchCounts {
     }
 }
 
-/// A watch that is counted while this lives.
+/// A watch that is counted until this is dropped.
 #[derive(Debug)]
 pub struct WatchRegistration {
     counts: Arc<WatchCounts>,

@@ -1,4 +1,5 @@
-//! Unary gRPC calls to a plugin on a unix socket. Knows no service: callers pass the method and encode the messages.
+//! Unary gRPC calls to a plugin on a unix socket, and the protobuf wire format of their messages. Knows no service: callers name
+//! the method and encode the messages.
 //!
 //! Each call opens a connection: plugins are called a few times a minute.
 

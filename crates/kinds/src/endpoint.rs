@@ -6,7 +6,7 @@ use x509_parser::pem::Pem;
 /// The URL or service of a webhook and its CA bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where it is.
+    /// Its address.
     pub place: Place,
     /// Its CA bundle in PEM; empty means the system's.
     pub ca_bundle: Vec<u8>,
@@ -78,7 +78,7 @@ pub fn ca_bundle_error(bundle: &[u8]) -> Option<String> {
 /// Webhook conversion of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversion {
-    /// Who is asked.
+    /// The endpoint of the webhook.
     pub endpoint: Endpoint,
     /// The supported `ConversionReview` versions, the preferred one first.
     pub review_versions: Vec<Str>,

@@ -1,4 +1,4 @@
-//! `Hooks`: what no schema can say of a kind. All methods have a default: nothing.
+//! `Hooks`: the behaviour of a kind that no schema can express. All methods have a default, which does nothing.
 //!
 //! Objects are trees in the version that is kept in the store, written as Go would marshal them. Hooks are
 //! pure: clock, randomness and other objects come to them as arguments or not at all.

@@ -37,7 +37,7 @@ pub struct Kind {
     pub store_prefix: Str,
     /// The rules of its updates and deletions.
     pub rules: Rules,
-    /// What no schema can say.
+    /// The behaviour that no schema can express.
     pub hooks: &'static dyn Hooks,
     /// Identifies the definition that it was compiled from, and its state; "" for built-in kinds.
     pub definition: Str,

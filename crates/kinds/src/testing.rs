@@ -8,14 +8,14 @@ pub(crate) fn tree(text: &str) -> Value {
     json::parse(text.as_bytes()).unwrap().value
 }
 
-/// What is wrong with a new object.
+/// The errors of a new object.
 pub(crate) fn created(hooks: &dyn Hooks, object: &str) -> Vec<String> {
     let mut errors = FieldErrors::new();
     hooks.validate_create(&tree(object), &mut errors);
     errors.0.iter().map(ToString::to_string).collect()
 }
 
-/// What is wrong with a changed object, without preparing it.
+/// The errors of a changed object, without preparing it.
 pub(crate) fn updated(hooks: &dyn Hooks, scope: Scope<'_>, new: &str, old: &str) -> Vec<String> {
     let mut errors = FieldErrors::new();
     hooks.validate_update(scope, &tree(new), &tree(old), &mut errors);

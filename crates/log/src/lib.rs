@@ -1,5 +1,5 @@
-//! Log lines as klog writes them, in text or JSON, and how much is logged: `--v`, `--vmodule`, and changes of the former while the
-//! server runs. This is the only subscriber of `tracing` events; spans are not recorded.
+//! Log lines in klog's format, as text or JSON, and the verbosity: `--v`, which can change while the server runs, and
+//! `--vmodule`. This is the only subscriber of `tracing` events; spans are not recorded.
 //!
 //! An event with a field `v` has that verbosity. Of the others, errors and warnings are always logged, `info` from verbosity 1 on,
 //! `debug` from 2, `trace` from 4; those of libraries need 4 more.
@@ -17,16 +17,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
-/// The form of lines.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// klog's own: `I1117 00:56:28.488883    4219 serve.rs:134] "message" key="value"`.
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What libraries must have more of to be logged.
+/// The additional verbosity that events of libraries need.
 const OF_LIBRARIES: u32 = 4;
 
 static VERBOSITY: AtomicU32 = AtomicU32::new(0);
@@ -36,16 +36,16 @@ static MODULES: OnceLock<VModule> = OnceLock::new();
 pub fn start(format: Format, verbosity: u32, modules: VModule) {
     _ = MODULES.set(modules);
     set_verbosity(verbosity);
-    // Fails where a test has a subscriber of its own, which then gets the events.
+    // Fails if a test has installed its own subscriber, which then receives the events.
     _ = tracing::subscriber::set_global_default(Logger { format });
 }
 
-/// Whether events of this verbosity are logged, whatever `--vmodule` says.
+/// Whether events of this verbosity are logged, ignoring `--vmodule`.
 pub fn is_enabled(verbosity: u32) -> bool {
     VERBOSITY.load(Ordering::Relaxed) >= verbosity
 }
 
-/// Changes how much is logged.
+/// Changes the verbosity.
 pub fn set_verbosity(verbosity: u32) {
     VERBOSITY.store(verbosity, Ordering::Relaxed);
     tracing::callsite::rebuild_interest_cache();
@@ -117,7 +117,7 @@ impl Subscriber for Logger {
             Format::Text => line.text(),
             Format::Json => line.json(),
         };
-        // There is nowhere to say that the log cannot be written.
+        // An error of the log itself cannot be reported anywhere.
         _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 

@@ -1,4 +1,4 @@
-//! One line of the log: the fields of an event, and their text in klog's two forms.
+//! One line of the log: the fields of an event, and their text in both formats of klog.
 
 use pintle_value::json;
 use std::fmt::{self, Write};
@@ -6,13 +6,13 @@ use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::{Level, Metadata};
 
-/// Longest text of one field; the rest is left out.
+/// The longest text of one field; the rest is truncated.
 const FIELD_BYTES_MAX: usize = 16 * 1024;
 
 /// A value of a field.
 pub(crate) enum Logged {
     Text(String),
-    /// A number or truth value, as JSON writes it.
+    /// A number or boolean, as JSON writes it.
     Bare(String),
 }
 
@@ -73,7 +73,7 @@ impl Visit for Fields {
     }
 }
 
-/// An event that is logged.
+/// An event with its time and position.
 pub(crate) struct Line<'a> {
     pub(crate) metadata: &'a Metadata<'a>,
     pub(crate) fields: &'a Fields,
@@ -83,8 +83,8 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// `I1117 00:56:28.488883    4219 serve.rs:134] "message" key="value"`. A message without fields is not quoted, as that of
-    /// klog's functions that take a format.
+    /// `I1117 00:56:28.488883    4219 serve.rs:134] "message" key="value"`. A message without fields is not quoted, like
+    /// those of klog's formatting functions.
     pub(crate) fn text(&self) -> String {
         let severity = match *self.metadata.level() {
             Level::ERROR => 'E',
@@ -136,7 +136,7 @@ impl Line<'_> {
             _ = write!(out, ",\"v\":{}", self.verbosity);
         }
         for (key, value) in &self.fields.rest {
-            // klog's name of it.
+            // klog's key for errors.
             let key = if *key == "error" { "err" } else { key };
             _ = match value {
                 Logged::Text(text) => write!(out, ",{}:{}", quote(key), quote(text)),

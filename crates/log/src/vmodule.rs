@@ -6,23 +6,23 @@ pub struct VModule {
     patterns: Vec<(String, u32)>,
 }
 
-/// Why a value of the flag is refused, in klog's words.
+/// Why a value of the flag is invalid, with klog's message.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VModuleError {
     /// Not `pattern=number`.
     #[error("\"{0}\" does not have the pattern=number format")]
     Form(String),
-    /// The number is none.
+    /// The verbosity is not a number.
     #[error("parsing verbosity in \"{0}\": strconv.ParseUint: parsing \"{1}\": invalid syntax")]
     Number(String, String),
 }
 
-/// Most patterns, and most characters of one.
+/// Most patterns, and most characters of each.
 const PATTERNS_MAX: usize = 1000;
 const PATTERN_BYTES_MAX: usize = 256;
 
 impl VModule {
-    /// Reads `pattern=N,pattern=N`.
+    /// Parses `pattern=N,pattern=N`.
     pub fn parse(text: &str) -> Result<Self, VModuleError> {
         let mut patterns = Vec::new();
         for item in text.split(',').filter(|item| !item.is_empty()).take(PATTERNS_MAX) {
@@ -57,10 +57,10 @@ impl VModule {
     }
 }
 
-/// `*` is any text, `?` any character.
+/// `*` matches any text, `?` any character.
 fn is_match(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at_pattern, mut at_text) = (0, 0);
-    // Where the last `*` is, and up to where it has taken text.
+    // The position of the last `*`, and the end of the text that it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while at_text < text.len() {
         match pattern.get(at_pattern) {

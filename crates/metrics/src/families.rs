@@ -1,5 +1,5 @@
-//! The table of all families: names, types, labels and buckets are those of kube-apiserver, so that dashboards and alerts
-//! made for it work.
+//! The table of all families. Names, types, labels and buckets are those of kube-apiserver, so that its dashboards and
+//! alerts work.
 
 use crate::Type::{Counter, Gauge, Histogram, Read, ReadCounter};
 use crate::{Family, process};
@@ -28,11 +28,11 @@ const BODY_BYTES: &[f64] = &[
     2.75e6, 2.85e6, 2.95e6, 3.05e6,
 ];
 
-/// The buckets of Prometheus where nothing else is said.
+/// The default buckets of Prometheus.
 const DEFAULT_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const CONDITION_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
 
-/// Bounds of priority and fairness; those that it counts by itself are repeated there.
+/// Buckets of priority and fairness; `flow` repeats those that it counts itself.
 const FLOW_SECONDS: &[f64] = &[0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 const FLOW_DEMANDS: &[f64] = &[0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0];
 const FLOW_REQUEST_RATIOS: &[f64] = &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0];

@@ -1,5 +1,5 @@
-//! Metric families, counters that cost a few nanoseconds, and the text that Prometheus reads. [`families`] is the one table of
-//! all families; no other place declares one.
+//! Metric families, counters that cost a few nanoseconds, and the Prometheus text format. [`families`] is the one table
+//! of all families; no other place declares one.
 //!
 //! The memory of a family is bounded by design: label values are cut at [`VALUE_BYTES_MAX`], and a family has at most
 //! [`SERIES_MAX`] series. Beyond that everything counts in one series whose label values are `other`.
@@ -19,11 +19,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Most series of one family.
 pub const SERIES_MAX: usize = 10_000;
-/// Longest label value; the rest is cut off.
+/// The longest label value; longer ones are truncated.
 pub const VALUE_BYTES_MAX: usize = 253;
-/// The label value of everything that has no series of its own.
+/// The label value of everything beyond [`SERIES_MAX`].
 pub const OTHER: &str = "other";
-/// How much text [`Text`] makes at a time.
+/// The size of the pieces of [`Text`].
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// What a family measures.
@@ -33,19 +33,19 @@ pub enum Type {
     Counter,
     /// A number that goes up and down.
     Gauge,
-    /// A gauge without labels that is there once it is set; kube-apiserver has it as a vector of gauges.
+    /// A gauge without labels that exists once it is set; in kube-apiserver it is a vector of gauges.
     LateGauge,
     /// Observations, counted by these upper bounds.
     Histogram(&'static [f64]),
     /// Sum and number of observations.
     Summary,
-    /// A gauge whose series are read when the text is made.
+    /// A gauge whose series are computed when the text is written.
     Read(fn(&mut Samples)),
-    /// A counter whose series are read when the text is made.
+    /// A counter whose series are computed when the text is written.
     ReadCounter(fn(&mut Samples)),
 }
 
-/// Series that are read when the text is made: label text and value.
+/// Series that are computed when the text is written: label text and value.
 #[derive(Default)]
 pub struct Samples(Vec<(String, f64)>);
 
@@ -56,7 +56,7 @@ impl Samples {
     }
 }
 
-/// A family: its name, type, labels, and the series that were counted so far.
+/// A family: its name, type, labels and series.
 pub struct Family {
     name: &'static str,
     help: &'static str,
@@ -67,7 +67,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// A family of this name and type; `labels` are sorted.
+    /// Declares a family; `labels` must be sorted.
     pub const fn new(
         name: &'static str,
         type_: Type,
@@ -82,7 +82,7 @@ impl Family {
         self.name
     }
 
-    /// The series with these label values, in the order of the labels. Keep it where the same series counts often.
+    /// The series with these label values, in the order of the labels. Retain it if the same series is counted often.
     pub fn with(&self, values: &[&str]) -> Arc<Series> {
         self.with_text(&label_text(self.labels, values))
     }
@@ -110,7 +110,7 @@ impl Family {
         self.with(values).add(count);
     }
 
-    /// Sets a counter that somebody else keeps.
+    /// Sets a counter that is counted elsewhere.
     pub fn set_count(&self, values: &[&str], count: u64) {
         self.with(values).set_count(count);
     }
@@ -125,7 +125,7 @@ impl Family {
         self.with(values).observe(self.buckets(), value);
     }
 
-    /// The bounds of the buckets, without the last one, which has none.
+    /// The bounds of the buckets, without the last one, which has no bound.
     pub fn buckets(&self) -> &'static [f64] {
         match self.type_ {
             Type::Histogram(bounds) => bounds,
@@ -133,12 +133,12 @@ impl Family {
         }
     }
 
-    /// Forgets what was counted. Series that somebody holds count on, unseen.
+    /// Removes all series. Series that a caller retains are no longer exported.
     pub fn reset(&self) {
         self.series.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Forgets one series, such as that of an object that is gone.
+    /// Removes one series, for example that of a deleted object.
     pub fn remove(&self, values: &[&str]) {
         let text = label_text(self.labels, values);
         self.series.write().unwrap_or_else(PoisonError::into_inner).remove(text.as_str());
@@ -154,7 +154,7 @@ impl Family {
         _ = writeln!(out, "# HELP {} {}\n# TYPE {} {type_}", self.name, self.help, self.name);
     }
 
-    /// Appends series after `after` until there is a piece of text; returns where to go on, if there is more.
+    /// Appends series after `after` until there is a piece of text; returns where to continue, if there is more.
     fn render(&self, after: Option<&str>, out: &mut String) -> Option<Box<str>> {
         if let Type::Read(read) | Type::ReadCounter(read) = self.type_ {
             let mut samples = Samples::default();
@@ -169,7 +169,7 @@ impl Family {
         }
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
         if after.is_none() {
-            // A family without labels is there from the start, as in the client library of Prometheus.
+            // A family without labels exists from the start, as in the client library of Prometheus.
             if all.is_empty() && (!self.labels.is_empty() || matches!(self.type_, Type::LateGauge)) {
                 return None;
             }
@@ -255,7 +255,7 @@ pub fn sli_text() -> String {
     out
 }
 
-/// Forgets everything that was counted; gauges stay, they say what is now.
+/// Resets all counters; gauges remain, because they describe the current state.
 pub fn reset() {
     families::sorted()
         .iter()
@@ -263,7 +263,7 @@ pub fn reset() {
         .for_each(|family| family.reset());
 }
 
-/// `a="1",b="2"`, values escaped and cut.
+/// `a="1",b="2"`, with values escaped and truncated.
 pub fn label_text(names: &[&str], values: &[&str]) -> String {
     let mut out = String::with_capacity(names.len().saturating_mul(24));
     for (name, value) in names.iter().zip(values) {

@@ -1,9 +1,9 @@
-//! What the operating system says of this process.
+//! Metrics of this process from the operating system.
 
 use crate::Samples;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Ticks of the clock that `/proc` counts processor time in; Linux has 100 on every architecture that we build for.
+/// The clock ticks per second of processor time in `/proc`: 100 on every architecture that we build for.
 const TICKS_PER_SECOND: f64 = 100.0;
 const PAGE_BYTES: f64 = 4096.0;
 
@@ -54,7 +54,7 @@ pub(crate) fn network_sent(out: &mut Samples) {
     network(8).into_iter().for_each(|bytes| out.push(bytes));
 }
 
-/// A field of `/proc/self/stat`, counted from 0; the second one is a name in parentheses that may hold blanks.
+/// A field of `/proc/self/stat`, counted from 0; the second one is a name in parentheses that may contain blanks.
 fn stat(field: usize) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
     let (_, rest) = text.rsplit_once(") ")?;
@@ -65,13 +65,13 @@ fn limit(name: &str) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     match line.split_whitespace().next()? {
-        // As the client library of Prometheus writes "no limit".
+        // The value for "no limit" in the client library of Prometheus.
         "unlimited" => Some(18_446_744_073_709_551_615.0),
         number => number.parse().ok(),
     }
 }
 
-/// A field of the line `IpExt:` with the bytes that all interfaces took and gave.
+/// A field of the line `IpExt:` with the bytes received and sent on all interfaces.
 fn network(field: usize) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/net/netstat").ok()?;
     let line = text.lines().filter(|line| line.starts_with("IpExt:")).nth(1)?;

@@ -1,4 +1,4 @@
-//! One series of a family: atomics that are counted without a lock.
+//! One series of a family: atomics that are updated without a lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ pub struct Series {
     buckets: Box<[AtomicU64]>,
 }
 
-/// A series that somebody keeps, to count without looking it up.
+/// A series that a caller retains, to count without a lookup.
 pub type Handle = Arc<Series>;
 
 impl Series {
@@ -30,7 +30,7 @@ impl Series {
         self.count.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Sets a counter that somebody else keeps.
+    /// Sets a counter that is counted elsewhere.
     pub fn set_count(&self, count: u64) {
         self.count.store(count, Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ impl Series {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds observations that were counted elsewhere, by the same buckets.
+    /// Adds observations that were counted elsewhere, with the same buckets.
     pub fn merge(&self, buckets: &[u64], count: u64, sum: f64) {
         for (bucket, more) in self.buckets.iter().zip(buckets) {
             bucket.fetch_add(*more, Ordering::Relaxed);

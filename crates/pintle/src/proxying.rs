@@ -116,7 +116,7 @@ fn read_egress(file: &Path) -> Result<Egress, FlagError> {
         match name.as_str() {
             "cluster" => egress.cluster = Some(dialer),
             "controlplane" => egress.control_plane = Some(dialer),
-            // The connection to etcd has its own options.
+            // The connection to etcd has options of its own.
             _ => {}
         }
     }

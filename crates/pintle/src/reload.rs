@@ -49,7 +49,7 @@ impl Reload {
         let mut seen = self.fingerprints();
         let mut read = SystemTime::now();
         loop {
-            // No revision is that high, so this returns after the time or when the cache is closed.
+            // No revision ever gets there, so this ends with the time or the cache.
             let _ = engine.storage().cache().wait_for(u64::MAX, LOOK_EVERY).await;
             if engine.storage().cache().is_closed() {
                 return;

@@ -29,8 +29,8 @@ const STAGES: [(&str, Stage); 4] = [
     ("api/alpha", Stage::Alpha),
 ];
 
-/// Versions that kube-apiserver knows and never serves, or serves only behind a feature gate that Pintle does not have.
-/// As in kube-apiserver, the flag accepts them without effect.
+/// Versions that kube-apiserver knows and never serves, or serves only behind a feature gate that is not built here. The flag takes them
+/// without effect, as there.
 const NOT_SERVED: [(&str, &str); 26] = [
     ("admission.k8s.io", "v1"),
     ("admission.k8s.io", "v1beta1"),

@@ -201,7 +201,7 @@ impl HistoryReader {
         };
         let job = move || {
             let outcome = scan.run(&*disk);
-            // Whoever gets the answer, or the next turn, may rely on the disk being let go of.
+            // The caller that receives the answer, or the next one, may rely on the disk being free.
             drop(disk);
             drop(turn);
             _ = reply.send(outcome);

@@ -23,9 +23,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 /// How a large file is written. Clones share what [`Pace::hurry`] does.
 #[derive(Clone)]
 pub(crate) enum Pace {
-    /// As fast as the disk allows, with one sync at the end: nobody else uses the disk.
+    /// As fast as the disk allows, with one sync at the end, if nothing else uses the disk.
     Unpaced,
-    /// In pieces, until somebody waits for the end.
+    /// In pieces, until something waits for the end.
     Paced(Arc<AtomicBool>),
 }
 
@@ -35,7 +35,7 @@ impl Pace {
         if inline { Pace::Unpaced } else { Pace::Paced(Arc::default()) }
     }
 
-    /// Somebody waits for the end: no more pauses.
+    /// Something waits for the end: no more pauses.
     pub(crate) fn hurry(&self) {
         if let Pace::Paced(hurried) = self {
             hurried.store(true, Ordering::Relaxed);

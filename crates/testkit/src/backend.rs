@@ -335,7 +335,7 @@ fn copy(
     })
 }
 
-/// The SPDY frames that a kubelet needs.
+/// A frame as far as a kubelet needs it.
 enum Frame {
     Open(u32, String),
     Data(u32, Vec<u8>, bool),

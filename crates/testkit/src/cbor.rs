@@ -1,10 +1,10 @@
-//! CBOR (RFC 8949) to and from JSON, as much of it as API objects use.
+//! CBOR (RFC 8949) to and from JSON, as far as API objects use it.
 //!
 //! Independent of the server's codec on purpose. Byte strings are read as text, tags are dropped.
 
 use serde_json::{Map, Number, Value};
 
-/// The tag that says "this is CBOR".
+/// The tag for self-described CBOR.
 pub const SELF_DESCRIBED: [u8; 3] = [0xd9, 0xd9, 0xf7];
 
 const DEPTH_MAX: usize = 500;
@@ -16,7 +16,7 @@ pub enum CborError {
     /// More bytes are needed.
     #[error("CBOR ends too early")]
     Incomplete,
-    /// A value JSON has no place for.
+    /// A value that JSON cannot express.
     #[error("CBOR with a value of initial byte {0:#04x}")]
     Unsupported(u8),
     /// Nested too deeply.
@@ -78,7 +78,7 @@ fn encode_head(major: u8, n: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads one value; returns it and how many bytes it took.
+/// Decodes one value; returns it and the number of bytes it took.
 pub fn decode(bytes: &[u8]) -> Result<(Value, usize), CborError> {
     let mut reader = Reader { bytes, at: 0 };
     let value = reader.value(0)?;

@@ -9,12 +9,12 @@ use tokio::time::timeout;
 
 use crate::wire::{Connection, Head, Http2, Target, WireError};
 
-/// Idle connections kept for later.
+/// The most idle connections.
 const IDLE_CONNECTIONS_MAX: usize = 64;
 /// How long an answer may take, like the recorder's own socket timeout.
 const ANSWER_TIMEOUT_S: u64 = 70;
 
-/// A request; headers go out as they stand, in this order.
+/// A request; headers are sent unchanged, in this order.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The method, as sent.
@@ -57,7 +57,7 @@ impl Request {
         self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
     }
 
-    /// The request on the wire.
+    /// The encoded request.
     pub fn to_bytes(&self, authority: &str, token: Option<&str>) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         let mut line = |name: &str, value: &str| {
@@ -95,12 +95,12 @@ impl Request {
     }
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Status and headers.
     pub head: Head,
-    /// The body as sent, content encoding and all.
+    /// The body as sent, with its content encoding.
     pub body: Vec<u8>,
 }
 
@@ -124,7 +124,7 @@ impl Answer {
     }
 }
 
-/// An answer whose body is still arriving, on a connection of its own.
+/// A response whose body is still arriving, on its own connection.
 pub struct Streaming {
     /// Status and headers.
     pub head: Head,
@@ -132,7 +132,7 @@ pub struct Streaming {
 }
 
 impl Streaming {
-    /// The next piece of the body; `None` at its end.
+    /// The next part of the body; `None` at its end.
     pub async fn next_part(&mut self) -> Result<Option<Bytes>, WireError> {
         self.connection.next_part().await
     }
@@ -154,12 +154,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `https://host:port`.
+    /// Creates a client of the server at `https://host:port`.
     pub fn new(url: &str, token: Option<&str>) -> Result<Client, WireError> {
         Ok(Client::of(Target::new(url)?, token))
     }
 
-    /// A client of a target.
+    /// Creates a client of a target.
     pub fn of(target: Target, token: Option<&str>) -> Client {
         Client { target, token: token.map(str::to_owned), idle: Arc::default() }
     }
@@ -169,18 +169,18 @@ impl Client {
         Http2::connect(&self.target.clone().with_http2(), self.token.as_deref()).await
     }
 
-    /// The same server as someone else; `None` sends no token.
+    /// A client of the same server with another token; `None` sends no token.
     #[must_use]
     pub fn as_token(&self, token: Option<&str>) -> Client {
         Client { token: token.map(str::to_owned), ..self.clone() }
     }
 
-    /// Where it connects to.
+    /// The server it connects to.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// A request on the wire, with this client's address and token.
+    /// The encoded request, with this client's address and token.
     pub fn bytes_of(&self, request: &Request) -> Vec<u8> {
         request.to_bytes(&self.target.authority, self.token.as_deref())
     }
@@ -194,7 +194,7 @@ impl Client {
         Ok(Answer { head, body })
     }
 
-    /// Keeps the connection of an answer that has been read for the next request.
+    /// Returns the connection of a response that has been read, for the next request.
     pub async fn give_back(&self, streaming: Streaming) {
         let mut connection = streaming.connection;
         if connection.is_idle().await {
@@ -205,14 +205,14 @@ impl Client {
         }
     }
 
-    /// Sends a request and leaves its answer open.
+    /// Sends a request and returns its response before the body is read.
     pub async fn open(&self, request: &Request) -> Result<Streaming, WireError> {
         let bytes = self.bytes_of(request);
         let mut connection = match self.take_idle().await {
             Some(connection) => connection,
             None => within(self.target.connect()).await?,
         };
-        // A server may answer and hang up before it has read a large body: the answer is what counts.
+        // A server may answer and close the connection before it has read a large body: then the answer is the result.
         let sent = within(connection.send(&bytes)).await;
         match within(connection.read_head(request.method == "HEAD")).await {
             Ok(head) => Ok(Streaming { head, connection }),

@@ -1,5 +1,5 @@
-//! A control plane as controller-runtime's envtest starts it: the programs of a folder, found by name, with envtest's
-//! flags, certificates and checks.
+//! A control plane as controller-runtime's envtest starts it: programs in a folder, found by name, with envtest's flags,
+//! certificates and checks.
 
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(2);
 /// How to start a control plane.
 #[derive(Debug, Default)]
 pub struct ControlPlaneOptions {
-    /// Where etcd listens, if one runs already.
+    /// The URL of an etcd that is already running.
     pub etcd: Option<String>,
     /// More flags of the API server.
     pub flags: Vec<String>,
@@ -80,7 +80,7 @@ impl ControlPlane {
         Ok(Client::of(Target::with_identity(&self.url(), Some(identity))?, None))
     }
 
-    /// Ends both with SIGTERM; how long the API server took.
+    /// Ends both with SIGTERM; returns how long the API server took.
     pub fn stop(&mut self) -> Result<Duration, ServerError> {
         let began = Instant::now();
         end(&mut self.api_server)?;
@@ -89,7 +89,7 @@ impl ControlPlane {
         Ok(took)
     }
 
-    /// The files that the programs left in their working folder, the folder of etcd and that for temporary files.
+    /// The files that the programs left in their working folder, in etcd's folder and in the folder for temporary files.
     pub fn leftovers(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for name in ["etcd", "work", "tmp"] {
@@ -168,7 +168,7 @@ impl Drop for ControlPlane {
     }
 }
 
-/// Whether `--help` of a program lists a flag, as envtest finds out what it may pass.
+/// Whether the `--help` of a program lists a flag, by which envtest decides what to pass.
 pub fn has_flag(program: &Path, name: &str) -> Result<bool, ServerError> {
     let output = Command::new(program).arg("--help").output()?;
     if !output.status.success() {
@@ -223,7 +223,7 @@ fn kill(mut child: Child) {
     let _ = child.wait();
 }
 
-/// Writes the files that envtest writes; certificate and key of an administrator.
+/// Writes the files that envtest writes; returns certificate and key of an administrator.
 fn make_certificates(folder: &Path) -> Result<Identity, Box<dyn std::error::Error + Send + Sync>> {
     let write = |name: &str, text: String| fs::write(folder.join(name), text);
     let serving_key = KeyPair::generate()?;

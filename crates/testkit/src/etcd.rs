@@ -1,6 +1,6 @@
-//! An etcd cluster under test: members that can be killed, stopped, continued and started again, and the history of
-//! keys as etcd itself has it. `PINTLE_ETCD` names the binary; `PINTLE_ETCD_CLUSTER`, where it is set, that of clusters with
-//! several members, because some versions lose their consistency when members are killed.
+//! An etcd cluster under test: members that can be killed, paused, resumed and restarted, and the history of keys in etcd
+//! itself. `PINTLE_ETCD` is the binary; `PINTLE_ETCD_CLUSTER` optionally another one for clusters with several members,
+//! because some versions lose consistency when members are killed.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Request};
 use crate::wire::WireError;
 
-/// How long a member may take to have a revision that another one has.
+/// How long a member may take to reach the revision of another one.
 const CATCH_UP_MAX: Duration = Duration::from_secs(60);
 
 /// The members of a cluster; dropping it kills them and removes their folder.
@@ -46,7 +46,7 @@ pub struct KeyChange {
 }
 
 impl Etcd {
-    /// Starts a cluster; `None`, with a line that says so, where there is no etcd.
+    /// Starts a cluster; `None`, with a message, if there is no etcd.
     pub fn start(members: usize, flags: &[&str]) -> Option<Etcd> {
         let of_clusters = (members > 1).then(|| std::env::var_os("PINTLE_ETCD_CLUSTER")).flatten();
         let Some(binary) = of_clusters.or_else(|| std::env::var_os("PINTLE_ETCD")) else {
@@ -88,7 +88,7 @@ impl Etcd {
         &self.folder
     }
 
-    /// Starts a member that does not run.
+    /// Starts a member that is not running.
     pub fn launch(&mut self, index: usize) -> io::Result<()> {
         let initial = self.members.iter().enumerate();
         let initial: Vec<String> =
@@ -106,7 +106,7 @@ impl Etcd {
         Ok(())
     }
 
-    /// Ends a member at once.
+    /// Kills a member.
     pub fn kill(&mut self, index: usize) -> io::Result<()> {
         let child = self.members.get_mut(index).and_then(|member| member.child.take());
         let Some(mut child) = child else { return Ok(()) };
@@ -114,12 +114,12 @@ impl Etcd {
         child.wait().map(drop)
     }
 
-    /// Stops a member (SIGSTOP) until [`Etcd::resume`].
+    /// Pauses a member (SIGSTOP) until [`Etcd::resume`].
     pub fn pause(&self, index: usize) -> io::Result<()> {
         self.signal(index, Signal::STOP)
     }
 
-    /// Lets a stopped member go on.
+    /// Resumes a paused member.
     pub fn resume(&self, index: usize) -> io::Result<()> {
         self.signal(index, Signal::CONT)
     }
@@ -139,7 +139,7 @@ impl Etcd {
         Client::new(&url(port), None)
     }
 
-    /// Puts a key past all servers.
+    /// Writes a key directly, without a server.
     pub async fn put(&self, key: &str, value: &[u8]) -> Result<(u16, Value), WireError> {
         let body = json!({"key": STANDARD.encode(key), "value": STANDARD.encode(value)});
         self.client(0)?.post("/v3/kv/put", &body).await
@@ -154,7 +154,7 @@ impl Etcd {
     }
 
     /// The hash of all keys up to `revision`, as each member computes it, once all members have that revision. Members
-    /// that agree have the same one.
+    /// that agree have the same hash.
     #[expect(clippy::indexing_slicing, reason = "JSON that has no such member gives null")]
     pub async fn hashes(&self, revision: u64) -> Result<Vec<u64>, WireError> {
         let mut hashes = Vec::new();
@@ -163,7 +163,7 @@ impl Etcd {
             let body = json!({"revision": revision.to_string()});
             let hash = async {
                 loop {
-                    // A member that is behind answers with an error, and one that starts not at all.
+                    // A member that is behind answers with an error, and one that is starting does not answer.
                     if let Ok((200, answer)) = client.post("/v3/maintenance/hash", &body).await {
                         return answer["hash"].as_u64().unwrap_or(0);
                     }
@@ -205,7 +205,7 @@ impl Etcd {
 impl Drop for Etcd {
     fn drop(&mut self) {
         for index in 0..self.members.len() {
-            // A failure here has nowhere to go: the process may be gone.
+            // The process may have ended; errors are ignored.
             let _ = self.kill(index);
         }
         let _ = fs::remove_dir_all(&self.folder);
@@ -216,7 +216,7 @@ fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }
 
-/// A port of 127.0.0.1 that nobody listens on now.
+/// A free port of 127.0.0.1.
 pub fn free_port() -> io::Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -1,4 +1,4 @@
-//! A small gRPC server on a unix socket: unary calls, answered by a function. Plugins of tests are made of it.
+//! A small gRPC server on a unix socket: unary calls, answered by a function. Tests build plugins with it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ pub type GrpcAnswer = Result<Vec<u8>, (u32, String)>;
 
 type Answer = dyn Fn(&str, Vec<u8>) -> GrpcAnswer + Send + Sync;
 
-/// A server, until it is dropped.
+/// A running server; dropping it ends it.
 pub struct GrpcServer {
     path: PathBuf,
     task: JoinHandle<()>,
 }
 
 impl GrpcServer {
-    /// Listens at `path`. `answer` gets the method (`/package.Service/Method`) and the message.
+    /// Listens at `path`. `answer` receives the method (`/package.Service/Method`) and the message.
     pub fn start(
         path: &Path,
         answer: impl Fn(&str, Vec<u8>) -> GrpcAnswer + Send + Sync + 'static,
@@ -50,7 +50,7 @@ async fn serve(stream: UnixStream, answer: Arc<Answer>) {
     let mut calls = JoinSet::new();
     while let Some(Ok((request, respond))) = connection.accept().await {
         let answer = answer.clone();
-        // A client that goes away in the middle is no failure of the test.
+        // A client that disconnects during a call does not fail the test.
         calls.spawn(async move { _ = call(request, respond, &*answer).await });
     }
 }

@@ -1,6 +1,6 @@
-//! What tests and benches share: a server to start, a client to ask it, transcripts to replay.
+//! The shared parts of tests and benches: a server to start, a client for it, transcripts to replay.
 //!
-//! Nothing here depends on the server's own crates: everything goes over the wire.
+//! Nothing here depends on the server's own crates: everything uses the network.
 
 pub mod backend;
 pub mod cbor;

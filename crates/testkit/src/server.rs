@@ -1,4 +1,4 @@
-//! A server under test: the built binary in a folder of its own, to be killed, stopped and started again.
+//! A server under test: the built binary in its own folder, which can be killed, paused and restarted.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,16 +21,16 @@ const TOKENS: &str = "admintoken,admin,admin-uid,\"system:masters\"\nusertoken,a
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(2);
-/// How much of the server's own output an error quotes.
+/// How much of the server's output an error quotes.
 const LOG_TAIL_BYTES: usize = 4000;
 
-/// Why there is no server.
+/// Why the server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The binary is not where it should be.
+    /// The binary does not exist.
     #[error("no pintle binary: set PINTLE_BIN or run `cargo build -p pintle` (looked at {0})")]
     NoBinary(String),
-    /// The folder or the process could not be made.
+    /// The folder or the process could not be created.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The process ended or did not become ready.
@@ -44,9 +44,9 @@ pub enum ServerError {
 /// How to start a server.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Keep nothing on disk.
+    /// Whether to store nothing on disk.
     pub ephemeral: bool,
-    /// More flags, after the usual ones.
+    /// Additional flags, after the usual ones.
     pub flags: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl Server {
         Server::start_with(Options::default()).await
     }
 
-    /// Starts a server that keeps nothing on disk.
+    /// Starts a server that stores nothing on disk.
     pub async fn start_ephemeral() -> Result<Server, ServerError> {
         Server::start_with(Options { ephemeral: true, ..Options::default() }).await
     }
@@ -77,20 +77,20 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts a server without waiting for anything.
+    /// Starts a server without waiting until it is ready.
     pub fn start_waiting(options: Options) -> Result<Server, ServerError> {
         let mut server = Server { child: None, folder: fresh_folder()?, options, port: 0 };
         server.spawn()?;
         Ok(server)
     }
 
-    /// Starts again on the same folder; what runs is killed first.
+    /// Restarts on the same folder; a running process is killed first.
     pub async fn restart(&mut self) -> Result<(), ServerError> {
         self.kill()?;
         self.launch().await
     }
 
-    /// Starts on the same folder without waiting for anything; what runs is killed first.
+    /// Restarts on the same folder without waiting until it is ready; a running process is killed first.
     pub fn relaunch(&mut self) -> Result<(), ServerError> {
         self.kill()?;
         self.spawn()
@@ -101,24 +101,24 @@ impl Server {
         self.wait_until(|code| code == 200).await
     }
 
-    /// Stops the process (SIGSTOP) until [`Server::resume`].
+    /// Pauses the process (SIGSTOP) until [`Server::resume`].
     pub fn pause(&self) -> Result<(), ServerError> {
         self.send_signal(Signal::STOP)
     }
 
-    /// Lets a stopped process go on.
+    /// Resumes a paused process.
     pub fn resume(&self) -> Result<(), ServerError> {
         self.send_signal(Signal::CONT)
     }
 
-    /// The same, but waits only until it answers, ready or not.
+    /// Restarts, but waits only until the server answers, ready or not.
     pub async fn restart_listening(&mut self) -> Result<(), ServerError> {
         self.kill()?;
         self.spawn()?;
         self.wait_until(|_| true).await
     }
 
-    /// Ends the process at once (SIGKILL).
+    /// Kills the process (SIGKILL).
     pub fn kill(&mut self) -> Result<(), ServerError> {
         if let Some(mut child) = self.child.take() {
             child.kill()?;
@@ -127,7 +127,7 @@ impl Server {
         Ok(())
     }
 
-    /// Asks the process to end (SIGTERM).
+    /// Asks the process to exit (SIGTERM).
     pub fn signal(&self) -> Result<(), ServerError> {
         self.send_signal(Signal::TERM)
     }
@@ -140,7 +140,7 @@ impl Server {
         }
     }
 
-    /// Asks the process to end (SIGTERM) and waits until it has.
+    /// Asks the process to exit (SIGTERM) and waits for that.
     pub async fn terminate(&mut self) -> Result<Option<ExitStatus>, ServerError> {
         self.signal()?;
         let Some(mut child) = self.child.take() else { return Ok(None) };
@@ -204,7 +204,7 @@ impl Server {
         fs::write(&tokens, TOKENS)?;
         let log = File::options().create(true).append(true).open(self.log_path())?;
         let mut command = Command::new(binary()?);
-        // With flags of a kube-apiserver the default would be all addresses.
+        // With flags of a kube-apiserver, the default would be all addresses.
         command.arg("serve").arg("--bind-address=127.0.0.1").arg("--data-dir").arg(&data);
         if !self.options.flags.iter().any(|flag| flag.starts_with("--secure-port=")) {
             command.arg("--secure-port=0");
@@ -224,7 +224,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until `/readyz` has an answer of this kind.
+    /// Waits until `is_enough` accepts the code of `/readyz`.
     async fn wait_until(&mut self, is_enough: impl Fn(u16) -> bool) -> Result<(), ServerError> {
         let port_file = self.data_dir().join("port");
         let end = Instant::now() + READY_TIMEOUT;
@@ -256,7 +256,7 @@ impl Server {
         self.folder.join("server.log")
     }
 
-    /// The end of what the server printed.
+    /// The last lines of the server's output.
     pub fn log_tail(&self) -> String {
         let log = fs::read(self.log_path()).unwrap_or_default();
         let from = log.len().saturating_sub(LOG_TAIL_BYTES);
@@ -266,7 +266,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A failure here has nowhere to go: the process may be gone, the folder removed.
+        // The process may have ended and the folder may be gone; errors are ignored.
         let _ = self.kill();
         let _ = fs::remove_dir_all(&self.folder);
     }

@@ -1,1 +1,1 @@
-//! Nothing: the tests are in `tests/it`, one binary so that linking happens once.
+//! Empty: the tests are in `tests/it`, one binary so that there is only one link.

@@ -1,5 +1,5 @@
 //! A Kubernetes API server for tests: Pintle as a child process with everything in memory, ready in milliseconds. It
-//! depends on nothing of the server and on no client.
+//! depends on neither the server's crates nor a client.
 //!
 //! With kube-rs:
 //!
@@ -23,13 +23,13 @@ use std::time::{Duration, Instant};
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(1);
 
-/// Why there is no server.
+/// Why the server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TestServerError {
     /// The program could not be started.
     #[error("cannot start {0:?} (PINTLE_BIN names another program): {1}")]
     Program(PathBuf, io::Error),
-    /// Its folder could not be made or read.
+    /// Its folder could not be created or read.
     #[error("{0}: {1}")]
     Folder(PathBuf, io::Error),
     /// It ended, or did not become ready.
@@ -45,14 +45,14 @@ pub struct TestServerBuilder {
 }
 
 impl TestServerBuilder {
-    /// The program, in the place of that of `PINTLE_BIN` or `pintle` on `PATH`.
+    /// Sets the program; the default is `PINTLE_BIN`, or `pintle` on `PATH`.
     #[must_use]
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = Some(program.into());
         self
     }
 
-    /// One more flag of the server.
+    /// Adds a flag of the server.
     #[must_use]
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
@@ -83,7 +83,7 @@ impl TestServerBuilder {
 /// A running server. Dropping it ends the process and removes its folder.
 #[derive(Debug)]
 pub struct TestServer {
-    // Declared before the folder: the process ends before its files go.
+    // Declared before the folder, so that the process ends before its files are removed.
     child: Running,
     folder: Folder,
     port: u16,
@@ -95,7 +95,7 @@ impl TestServer {
         TestServer::builder().start()
     }
 
-    /// A server with other settings.
+    /// Starts with other settings.
     pub fn builder() -> TestServerBuilder {
         TestServerBuilder::default()
     }
@@ -115,7 +115,7 @@ impl TestServer {
         self.port
     }
 
-    /// What the server printed so far.
+    /// The output of the server so far.
     pub fn log(&self) -> String {
         fs::read(self.folder.0.join("server.log"))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -152,19 +152,19 @@ fn read_port(file: &Path) -> Option<u16> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// A process that ends with its owner. It has nothing to save, so it is not asked to end but killed.
+/// A child process that is killed on drop; it has nothing to save.
 #[derive(Debug)]
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A new folder that only this user can read, which goes with its owner.
+/// A new folder that only this user can read; it is removed on drop.
 #[derive(Debug)]
 struct Folder(PathBuf);
 
@@ -181,7 +181,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that cannot be removed is left to the system's clean-up of temporary files.
+        // If a folder cannot be removed, it is left to the system's clean-up of temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

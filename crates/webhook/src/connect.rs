@@ -1,4 +1,4 @@
-//! Connections to webhooks: opened with the caller's authorities, kept while they are idle.
+//! Connections to webhooks: opened with the caller's CAs, and pooled while idle.
 
 use crate::Fault;
 use bytes::Bytes;
@@ -9,14 +9,14 @@ use pintle_proxy::{Dialer, TlsOptions, Trust, tls};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// Idle connections kept for one webhook.
+/// The most idle connections of one webhook.
 const IDLE_MAX: usize = 8;
-/// Webhooks that connections are kept for.
+/// The most webhooks with idle connections.
 const WEBHOOKS_MAX: usize = 1024;
 
-/// A connection that a request can be sent over.
+/// A connection for requests.
 pub(crate) type Connection = SendRequest<Full<Bytes>>;
-/// Name, place and authorities.
+/// Name, address and CAs.
 pub(crate) type Key = (String, (String, u16), Vec<u8>);
 
 /// Idle connections.
@@ -41,8 +41,8 @@ impl Connections {
     }
 }
 
-/// Opens a connection to `place` whose certificate is for `name`; `certificate` is our own with its key. The error is in Go's
-/// words.
+/// Opens a connection to `place`, which must have a certificate for `name`; `certificate` is our own with its key. The
+/// error is Go's.
 pub(crate) async fn open(
     dialer: &Dialer,
     (host, port): &(String, u16),
@@ -57,7 +57,7 @@ pub(crate) async fn open(
     connect(dialer, host, *port, name, &options).await.map_err(Fault::Unreachable)
 }
 
-/// Opens a connection to a host whose certificate is for `name`, unless `options` say another.
+/// Opens a connection to a host that must have a certificate for `name`, unless `options` has another name.
 pub(crate) async fn connect(
     dialer: &Dialer,
     host: &str,
@@ -69,7 +69,7 @@ pub(crate) async fn connect(
     let stream = tls::connect(stream, options, name).await?;
     let (sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    // Ends with the connection: when the webhook closes it, or when the sender is dropped.
+    // The task ends with the connection: when the webhook closes it, or when the sender is dropped.
     tokio::spawn(connection);
     Ok(sender)
 }

@@ -1,4 +1,4 @@
-//! `Credentials`: what a kubeconfig shows to admission webhooks, by their host and port.
+//! `Credentials`: the credentials of a kubeconfig for admission webhooks, by host and port.
 
 use crate::kubeconfig::{self, Authorization};
 use http::{HeaderName, HeaderValue, header};
@@ -7,17 +7,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Users of a kubeconfig, whose names are hosts: `host:port`, `*.domain`, or `*` for all others.
+/// The users of a kubeconfig, whose names are hosts: `host:port`, `*.domain`, or `*` for all others.
 #[derive(Clone, Default)]
 pub struct Credentials(Option<Arc<Users>>);
 
 struct Users {
     by_name: HashMap<String, User>,
-    /// The user of the current context, for hosts that no name fits.
+    /// The user of the current context, for hosts that no name matches.
     current: Option<String>,
 }
 
-/// How the server proves to a webhook who it is.
+/// The credentials that the server sends to a webhook.
 pub(crate) struct User {
     authorization: Result<Authorization, String>,
     impersonation: Vec<(HeaderName, HeaderValue)>,
@@ -28,14 +28,14 @@ pub(crate) struct User {
 /// PEM of a certificate and of its key.
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
-/// A part of a certificate: there itself, or in a file that is read when it is needed.
+/// A certificate or key: inline, or a file that is read when it is needed.
 enum Part {
     Data(Vec<u8>),
     File(PathBuf),
 }
 
 impl Credentials {
-    /// Reads a kubeconfig. The error is in client-go's words.
+    /// Reads a kubeconfig. The error is client-go's.
     pub fn load(path: &Path) -> Result<Self, String> {
         let tree = kubeconfig::read_file(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -51,7 +51,7 @@ impl Credentials {
         Ok(Credentials(Some(Arc::new(Users { by_name, current }))))
     }
 
-    /// The user for a host and port; none where a webhook is shown nothing.
+    /// The user for a host and port; `None` if the webhook gets no credentials.
     pub(crate) fn of(&self, host_port: &str) -> Option<&User> {
         let users = self.0.as_deref()?;
         let by_name = |name: &str| users.by_name.get(name);
@@ -98,14 +98,14 @@ impl User {
         Ok(headers)
     }
 
-    /// PEM of certificate and key, where there are some.
+    /// PEM of certificate and key, if there are any.
     pub(crate) fn certificate(&self) -> Result<Option<Pair>, String> {
         let (certificate, key) = (self.certificate.bytes()?, self.key.bytes()?);
         Ok((!certificate.is_empty() || !key.is_empty()).then_some((certificate, key)))
     }
 }
 
-/// The headers by which the server acts as somebody else.
+/// The impersonation headers.
 fn impersonation(user: &Value) -> Vec<(HeaderName, HeaderValue)> {
     let name = user.str_at(&["as"]);
     if name.is_empty() {

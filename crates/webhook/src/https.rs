@@ -1,5 +1,5 @@
-//! `HttpsClient`: requests to servers outside of the cluster's own objects, such as token webhooks and OpenID providers. One client has
-//! one set of authorities and credentials; connections are kept for the next request.
+//! `HttpsClient`: requests to servers outside the cluster, such as token webhooks and OpenID providers. One client has
+//! one set of CAs and credentials, and pools its connections.
 
 use crate::connect::{self, Connections};
 use crate::{Fault, Route, in_words};
@@ -9,21 +9,21 @@ use http_body_util::{BodyExt, Full, Limited};
 use pintle_proxy::{Dialer, TlsOptions, Trust};
 use std::time::Duration;
 
-/// A client with authorities and credentials of its own.
+/// A client with its own CAs and credentials.
 pub struct HttpsClient {
     options: TlsOptions,
     connections: Connections,
     dialer: Dialer,
 }
 
-/// How a client proves who it is, and whom it trusts.
+/// The credentials of a client, and the CAs that it trusts.
 #[derive(Clone, Default)]
 pub struct Identity {
-    /// PEM of the authorities; empty are those of the system.
+    /// PEM of the CAs; if empty, those of the system.
     pub authorities: Vec<u8>,
-    /// PEM of certificate and key, where the client has one.
+    /// PEM of certificate and key, if the client has one.
     pub certificate: Option<(Vec<u8>, Vec<u8>)>,
-    /// Name that the server's certificate must have, if not that of the address.
+    /// The name that the server's certificate must have, if it is not the host.
     pub server_name: Option<String>,
 }
 
@@ -35,15 +35,15 @@ pub struct HttpsRequest<'a> {
     pub url: &'a str,
     /// Headers beside `Host`.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Body; empty is none.
+    /// Body; empty for none.
     pub body: Bytes,
-    /// How long all of it may take.
+    /// The time-out of the whole request.
     pub timeout: Duration,
-    /// Largest answer that is read.
+    /// The size limit of the response.
     pub answer_bytes_max: usize,
 }
 
-/// An answer, whatever its code.
+/// A response with any code.
 #[derive(Debug)]
 pub struct HttpsAnswer {
     /// Code.
@@ -55,7 +55,7 @@ pub struct HttpsAnswer {
 }
 
 impl HttpsClient {
-    /// A client that trusts and shows what `identity` says.
+    /// Creates a client with this identity.
     pub fn new(identity: &Identity) -> Result<Self, String> {
         let shown = match &identity.certificate {
             Some((certificate, key)) => Some(pintle_proxy::tls::Identity::from_pem(certificate, key)?),
@@ -66,12 +66,12 @@ impl HttpsClient {
         Ok(HttpsClient { options, connections: Connections::default(), dialer: Dialer::Direct })
     }
 
-    /// The same with another way to open connections.
+    /// Sets how connections are opened.
     pub fn with_dialer(self, dialer: Dialer) -> Self {
         HttpsClient { dialer, ..self }
     }
 
-    /// Sends a request and reads the answer. The error is in the words of Go's client. Redirections are not followed.
+    /// Sends a request and reads the response. The error is that of Go's client. Redirects are not followed.
     pub async fn send(&self, request: HttpsRequest<'_>) -> Result<HttpsAnswer, String> {
         let verb = if request.method == Method::GET { "Get" } else { "Post" };
         let (url, timeout) = (request.url.to_string(), request.timeout);

@@ -1,5 +1,5 @@
-//! `Kubeconfig`: how a file says where a webhook is, whom to trust there and what to show it; and the client made of it, which tries
-//! again as kube-apiserver's webhook client does.
+//! `Kubeconfig`: the address, the CAs and the credentials for a webhook; and `ReviewClient`, which retries as
+//! kube-apiserver's webhook client does.
 
 use crate::{Dialer, HttpsAnswer, HttpsClient, HttpsRequest, Identity, JSON, refusal};
 use bytes::Bytes;
@@ -9,16 +9,16 @@ use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time for one attempt, and how many there are.
+/// The time-out of one attempt, and the number of attempts.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const ATTEMPTS_MAX: u32 = 5;
-/// The pause after the first attempt; each later one is half as long again.
+/// The pause after the first attempt.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How much longer each pause between attempts is than the one before.
+/// The factor by which each pause is longer than the one before.
 const PAUSE_FACTOR: f64 = 1.5;
-/// How often one attempt is repeated because the webhook asks for it.
+/// The most repetitions of one attempt on request of the webhook (Retry-After).
 pub(crate) const REPEATS_MAX: u32 = 10;
-/// Largest answer of a webhook.
+/// The size limit of a webhook's response.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// The current context of a kubeconfig.
@@ -32,12 +32,12 @@ pub(crate) enum Authorization {
     None,
     /// The whole header.
     Fixed(HeaderValue),
-    /// A file that holds a bearer token; it is read for each request, since tokens are renewed.
+    /// A file with a bearer token, which is read for each request, because tokens are renewed.
     TokenFile(PathBuf),
 }
 
 impl Kubeconfig {
-    /// Reads a file. The error is in client-go's words.
+    /// Reads a file. The error is client-go's.
     pub fn load(path: &Path) -> Result<Self, String> {
         if path.as_os_str().is_empty() {
             return Err(NO_CONFIGURATION.to_string());
@@ -108,7 +108,7 @@ impl Kubeconfig {
 const NO_CONFIGURATION: &str = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER \
                                 environment variable";
 
-/// The tree of a kubeconfig. The error is in client-go's words.
+/// Parses a kubeconfig. The error is client-go's.
 pub(crate) fn read_file(path: &Path) -> Result<Value, String> {
     let text =
         std::fs::read(path).map_err(|error| format!("stat {}: {}", path.display(), in_words(&error)))?;
@@ -119,7 +119,7 @@ pub(crate) fn read_file(path: &Path) -> Result<Value, String> {
 }
 
 impl Authorization {
-    /// The header, where there is one.
+    /// The header, if there is one.
     pub(crate) fn header(&self) -> Result<Option<HeaderValue>, String> {
         match self {
             Authorization::None => Ok(None),
@@ -154,7 +154,7 @@ pub(crate) fn authorization(user: &Value, folder: &Path) -> Result<Authorization
     Ok(Authorization::None)
 }
 
-/// A value that is there itself (`KEY-data`) or in a file (`KEY`).
+/// A value that is inline (`KEY-data`) or in a file (`KEY`).
 fn data_or_file(tree: &Value, key: &str, of: &str, folder: &Path, errors: &mut Vec<String>) -> Vec<u8> {
     let data = tree.str_at(&[&format!("{key}-data")]);
     if !data.is_empty() {
@@ -195,7 +195,7 @@ pub struct ReviewClient {
 }
 
 impl ReviewClient {
-    /// A client of a kubeconfig. `timeout` limits each attempt; `None` is the usual one.
+    /// Creates a client of a kubeconfig. `timeout` limits each attempt; `None` is the default.
     pub fn new(config: Kubeconfig, timeout: Option<Duration>) -> Result<Self, String> {
         let timeout = timeout.unwrap_or(TIMEOUT);
         let https = HttpsClient::new(&config.identity)?;
@@ -211,29 +211,29 @@ impl ReviewClient {
         })
     }
 
-    /// The same with another way to open connections.
+    /// Sets how connections are opened.
     pub fn with_dialer(self, dialer: Dialer) -> Self {
         ReviewClient { https: self.https.with_dialer(dialer), ..self }
     }
 
-    /// The same with another pause after the first attempt.
+    /// Sets the pause after the first attempt.
     pub fn with_pause(self, pause: Duration) -> Self {
         ReviewClient { pause, ..self }
     }
 
-    /// The same under another name.
+    /// Sets the User-Agent.
     pub fn with_agent(self, agent: &'static str) -> Self {
         ReviewClient { agent: HeaderValue::from_static(agent), ..self }
     }
 
-    /// Posts JSON and returns the answer. Failures that may pass are tried again with growing pauses.
+    /// Posts JSON and returns the response. Temporary failures are retried with growing pauses.
     pub async fn post(&self, body: Bytes) -> Result<Bytes, String> {
         let as_it_is = |answer: &[u8]| Ok(Bytes::copy_from_slice(answer));
         self.review(body, as_it_is, |_, _| {}).await.map_err(|error| error.why)
     }
 
-    /// Posts JSON and returns what `read` makes of the answer. `observe` is told the result of each attempt (`success`,
-    /// `timeout` or `error`) and the seconds that it took.
+    /// Posts JSON and returns the response, parsed by `read`. `observe` receives the result of each attempt (`success`,
+    /// `timeout` or `error`) and its seconds.
     pub async fn review<T>(
         &self,
         body: Bytes,
@@ -312,12 +312,12 @@ impl ReviewClient {
     }
 }
 
-/// Why a review has no answer.
+/// Why a review failed.
 #[derive(Clone, Debug)]
 pub struct ReviewError {
-    /// What went wrong, in the words of client-go.
+    /// The error, with client-go's message.
     pub why: String,
-    /// The error that the webhook answered with, where it did.
+    /// The webhook's error, if it answered with one.
     pub status: Option<Box<Status>>,
     /// Whether another attempt may succeed.
     may_pass: bool,
@@ -325,7 +325,7 @@ pub struct ReviewError {
 }
 
 impl ReviewError {
-    /// The result of an attempt as metrics call it.
+    /// The result of an attempt, as in metrics.
     pub fn result(&self) -> &'static str {
         if self.is_timeout { "timeout" } else { "error" }
     }
@@ -335,7 +335,8 @@ impl ReviewError {
     }
 }
 
-/// How long a webhook wants a call to wait that shall be made again: client-go believes it of 429 and of errors of the server.
+/// How long to wait before the call is repeated, if the webhook requests it: like client-go, only for 429 and server
+/// errors.
 pub(crate) fn retry_after(code: u16, headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse::<u64>().ok()?;
     (code == 429 || code >= 500).then(|| Duration::from_secs(seconds))

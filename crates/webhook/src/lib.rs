@@ -1,5 +1,5 @@
-//! Calls to webhooks: one POST over HTTPS to where a clientConfig points, with the errors that kube-apiserver's client
-//! gives. Knows nothing of what is asked or answered.
+//! Calls to webhooks: one POST over HTTPS to the endpoint of a clientConfig, with the errors of kube-apiserver's client.
+//! Knows nothing about the content of requests and responses.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -26,59 +26,59 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// Largest answer that is read.
+/// The size limit of a response.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
-/// How much of the text of an error is told.
+/// The most bytes of an error's text that are quoted.
 const REFUSAL_BYTES_MAX: usize = 2048;
-/// How often a webhook may send a call elsewhere.
+/// The most redirects of a call.
 const REDIRECTS_MAX: usize = 10;
 
-/// Where services are reached.
+/// Resolves services to addresses.
 pub trait Services: Send + Sync {
-    /// Host and port of a service's port. The error is what clients are told.
+    /// Host and port of a service's port. The error is returned to clients.
     fn locate(&self, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String>;
 }
 
-/// Why there is no answer.
+/// Why a call has no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// What is known of the webhook is not enough to ask it.
+    /// The configuration of the webhook is incomplete.
     #[error("{0}")]
     Unusable(String),
-    /// The webhook could not be asked.
+    /// The webhook could not be reached.
     #[error("{method} \"{url}\": {why}")]
     Unreachable {
-        /// How it was asked: `Post`, or `Get` where it sent the call elsewhere.
+        /// The method: `Post`, or `Get` after a redirect.
         method: &'static str,
-        /// What was asked.
+        /// The URL.
         url: String,
-        /// What is in the way.
+        /// The reason.
         why: String,
     },
-    /// The webhook did not answer in time.
+    /// The call timed out.
     #[error("{method} \"{url}\": context deadline exceeded")]
     Late {
-        /// How it was asked.
+        /// The method.
         method: &'static str,
-        /// What was asked.
+        /// The URL.
         url: String,
     },
-    /// The webhook answered with an error.
+    /// The webhook returned an error.
     #[error("{why}")]
     Refused {
-        /// The code of the error; 0 where the answer is no error but no answer either.
+        /// The code of the error; 0 if the response is not an error but unusable.
         code: u16,
-        /// What it says.
+        /// The message.
         why: String,
     },
 }
 
-/// A future that a trait can name.
+/// The pending response of a call.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
 
-/// Somebody who can call webhooks.
+/// Calls webhooks.
 pub trait Caller: Send + Sync {
-    /// Posts JSON and waits for the answer to it, no longer than `timeout`.
+    /// Posts JSON and waits for the response, no longer than `timeout`.
     fn call<'a>(
         &'a self,
         services: &'a dyn Services,
@@ -88,7 +88,7 @@ pub trait Caller: Send + Sync {
     ) -> Answer<'a>;
 }
 
-/// Calls webhooks over the network. Connections are kept for the next call.
+/// Calls webhooks over the network. Connections are pooled.
 #[derive(Default)]
 pub struct Client {
     connections: Connections,
@@ -97,8 +97,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that shows webhooks what `credentials` have for them. Services are reached as other parts of the cluster,
-    /// URLs as parts of the control plane.
+    /// Creates a client that sends `credentials` to the webhooks they are for. Services are reached through the cluster's
+    /// egress, URLs through that of the control plane.
     pub fn new(credentials: Credentials, egress: Egress) -> Self {
         Client { connections: Connections::default(), credentials, egress }
     }
@@ -127,18 +127,18 @@ impl Caller for Client {
     }
 }
 
-/// Why a request was not answered.
+/// Why a request failed.
 enum Fault {
     Unusable(String),
     Unreachable(String),
     Unread(String),
 }
 
-/// One request of a call: the first, or one to where the webhook sent it.
+/// One request of a call: the first, or one after a redirect.
 struct Hop {
     route: Route,
     method: Method,
-    /// Where the call was sent here from, if it was.
+    /// The URL that redirected here, if there is one.
     referer: Option<String>,
 }
 
@@ -172,7 +172,7 @@ impl Hop {
         request.body(Full::new(body)).map_err(|error| error.to_string())
     }
 
-    /// Turns to the place that an answer names. The body only goes along where the answer says so.
+    /// Follows a redirect. The body is only sent again if the code requires it.
     fn turn(&mut self, answer: &Received) -> bool {
         let keeps_method = matches!(answer.code, 307 | 308);
         if !keeps_method && !matches!(answer.code, 301..=303) || answer.location.is_empty() {
@@ -187,18 +187,18 @@ impl Hop {
     }
 }
 
-/// An answer as it came.
+/// A received response.
 struct Received {
     code: u16,
     content_type: String,
     location: String,
-    /// How long the call shall wait that is made again, where the webhook says so.
+    /// The requested time before the call is repeated, if the webhook requests that.
     retry_after: Option<Duration>,
     body: Bytes,
 }
 
 impl Received {
-    /// The document in the answer, unless it is an error.
+    /// The body of the response, unless it is an error.
     fn accepted(self, method: &Method) -> Result<Bytes, CallError> {
         let Received { code, content_type, body, .. } = self;
         if !(200..=206).contains(&code) {
@@ -222,7 +222,7 @@ impl Received {
 const JSON: &str = "application/json";
 
 impl Client {
-    /// Asks the webhook, and again as often as it says when.
+    /// Calls the webhook, and repeats the call as long as it requests that.
     async fn repeat(
         &self,
         services: &dyn Services,
@@ -240,7 +240,7 @@ impl Client {
         self.follow(services, endpoint, body, hop).await
     }
 
-    /// Asks the webhook, and whomever it sends the call to.
+    /// Calls the webhook, and follows redirects.
     async fn follow(
         &self,
         services: &dyn Services,
@@ -254,7 +254,7 @@ impl Client {
                 true => hop.route.locate(services, endpoint).map_err(Fault::Unreachable)?,
                 false => (hop.route.host.clone(), hop.route.port),
             };
-            // Credentials are for the webhook, not for those it names.
+            // Credentials are for the webhook, not for the hosts that it redirects to.
             let user = self.credentials.of(&hop.route.host_port()).filter(|_| hop.route.authority == own);
             let answer = self.ask(hop, place, endpoint, user, body.clone()).await?;
             if !hop.turn(&answer) {
@@ -264,7 +264,7 @@ impl Client {
         Err(Fault::Unreachable(format!("stopped after {REDIRECTS_MAX} redirects")))
     }
 
-    /// Sends one request. A kept connection that turns out to be closed before anything was sent is replaced.
+    /// Sends one request. A pooled connection that was closed before anything was sent is replaced.
     async fn ask(
         &self,
         hop: &Hop,
@@ -328,7 +328,7 @@ async fn read(answer: Response<Incoming>) -> Result<Received, Fault> {
     Ok(Received { code, content_type, location, retry_after, body: body.to_bytes() })
 }
 
-/// What Go says of a connection that ended before there was an answer.
+/// Go's error for a connection that ended before the response.
 fn in_words(error: &hyper::Error) -> String {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
@@ -347,7 +347,7 @@ fn in_words(error: &hyper::Error) -> String {
     error.to_string()
 }
 
-/// What a client is told of an answer that is no success: the status in it, or what its code means.
+/// The error for a response without success: the status in its body, or one by its code.
 fn refusal(code: u16, method: &Method, content_type: &str, answer: &[u8]) -> Status {
     let tree = json::parse(answer).map(|parsed| parsed.value).unwrap_or_default();
     if tree.str_at(&["kind"]) == "Status" && tree.str_at(&["status"]) == "Failure" {
@@ -359,10 +359,10 @@ fn refusal(code: u16, method: &Method, content_type: &str, answer: &[u8]) -> Sta
     Status::generic_response(code, method.as_str(), &GroupResource::default(), "", said)
 }
 
-/// The parts of a webhook's address.
+/// The parts of a webhook's URL.
 #[derive(Clone)]
 struct Route {
-    /// The name that the certificate must be for.
+    /// The name that the certificate must have.
     host: String,
     port: u16,
     authority: String,
@@ -385,7 +385,7 @@ impl Route {
         Route::of(authority, path_and_query)
     }
 
-    /// The parts of an `https` address as it stands.
+    /// The parts of an `https` URL.
     fn of_url(url: &str) -> Option<Self> {
         let rest = url.strip_prefix("https://")?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -400,7 +400,7 @@ impl Route {
         Route { host, port, authority, path_and_query }
     }
 
-    /// The place that a `Location` names.
+    /// The URL of a `Location`.
     fn moved(&self, location: &str) -> Self {
         let (authority, path) = match location.split_once("://") {
             Some((_, rest)) => split_path(rest),
@@ -410,7 +410,7 @@ impl Route {
         Route::of(authority.to_string(), format!("{slash}{path}"))
     }
 
-    /// The host with its port, by which credentials are found.
+    /// Host and port, by which credentials are looked up.
     fn host_port(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -430,7 +430,7 @@ impl Route {
     }
 }
 
-/// The authority of an address without scheme, and what comes behind it.
+/// The authority of a URL without scheme, and the rest.
 fn split_path(rest: &str) -> (&str, &str) {
     match rest.find('/') {
         Some(at) => (rest.get(..at).unwrap_or(""), rest.get(at..).unwrap_or("/")),
@@ -438,7 +438,7 @@ fn split_path(rest: &str) -> (&str, &str) {
     }
 }
 
-/// A path as Go's client joins it: without empty steps and dots.
+/// A path as Go's client joins it: without empty and dot segments.
 fn cleaned(path: &str) -> String {
     let mut steps: Vec<&str> = Vec::new();
     for step in path.split('/') {

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, reason = "a check fails where it unwraps")]
-//! Errors in the words of kube-apiserver's client; calls that succeed are tested with a server.
+//! Errors with the messages of kube-apiserver's client; successful calls are tested with a server.
 
 use super::*;
 

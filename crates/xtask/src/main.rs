@@ -1,5 +1,5 @@
-//! Chores of the workspace: `cargo xtask kinds` writes the tables of the built-in kinds from the facts in `reference/`, and
-//! `cargo xtask import DIR` takes these facts from recorded documents of another kube-apiserver version.
+//! Tasks of the workspace: `cargo xtask kinds` generates the tables of the built-in kinds from the facts in `reference/`,
+//! and `cargo xtask import DIR` takes these facts from recorded documents of another kube-apiserver version.
 
 mod reference;
 mod resources;
@@ -13,12 +13,12 @@ use reference::Reference;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where the facts are, seen from the root of the workspace.
+/// The folder of the facts, relative to the workspace.
 const REFERENCE: &str = "crates/xtask/reference";
-/// Where the tables are, seen from the root of the workspace.
+/// The folder of the tables, relative to the workspace.
 const TABLES: &str = "crates/kinds/data";
 
-/// Why a chore failed.
+/// Why a task failed.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("{path}: {source}")]

@@ -1,5 +1,5 @@
-//! The reference data as trees: Go types, discovery documents, OpenAPI components, protobuf messages. The repository has them as
-//! facts, without the prose of the documents that they are imported from.
+//! The reference data as trees: Go types, discovery documents, OpenAPI components, protobuf messages. The repository has
+//! only the facts, without the prose of the documents they are imported from.
 
 use crate::{Error, schemas, write};
 use pintle_value::{Map, Str, Value, json};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const GROUP_VERSION_KIND: &str = "x-kubernetes-group-version-kind";
 
-/// All reference data that the tables are made of.
+/// All reference data from which the tables are generated.
 pub(crate) struct Reference {
     /// Go types by full name.
     pub(crate) types: Map,
@@ -22,14 +22,14 @@ pub(crate) struct Reference {
     pub(crate) messages: Map,
 }
 
-/// The files of the facts in the repository, each a JSON object with one member a line.
+/// The files of the facts in the repository, each a JSON object with one member per line.
 const TYPES: &str = "types.json";
 const MESSAGES: &str = "protobuf.json";
 const COMPONENTS: &str = "schemas.json";
 const GROUPS: &str = "discovery.json";
 
 impl Reference {
-    /// Reads the facts that the repository has.
+    /// Reads the facts in the repository.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
         let groups = parse(&dir.join(GROUPS))?;
         let defaults = groups.items_at(&["defaults"]).iter().filter_map(Value::as_str);
@@ -42,7 +42,7 @@ impl Reference {
         })
     }
 
-    /// Writes the facts into the repository.
+    /// Writes the facts to the repository.
     pub(crate) fn write(&self, dir: &Path) -> Result<(), Error> {
         let components = self.components.iter().map(|(name, schema)| (name.clone(), schemas::facts(schema)));
         let defaults = self.defaults.iter().map(|name| Value::from(name.as_str())).collect();
@@ -82,7 +82,7 @@ impl Reference {
     }
 }
 
-/// The JSON of an object with a line for each member, so that a change of one member is a change of one line.
+/// The JSON of an object with one line per member, so that a change of one member is a change of one line.
 fn lines(map: &Map) -> String {
     let mut out = b"{".to_vec();
     for (index, (name, value)) in map.iter().enumerate() {
@@ -95,9 +95,9 @@ fn lines(map: &Map) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The types, with those that an alias stands for in its place.
+/// The types, with aliases replaced by the types they refer to.
 fn without_aliases(mut types: Map) -> Map {
-    // Types with an underlying type are called so, too.
+    // Types with an underlying type have the kind `alias` too.
     let is_alias = |go: &Value| go.str_at(&["kind"]) == "alias" && types.contains_key(go.str_at(&["of"]));
     let aliases: BTreeMap<String, String> = types
         .iter()
@@ -136,7 +136,7 @@ fn components(dir: &Path) -> Result<Map, Error> {
     Ok(all)
 }
 
-/// The types that are known in all group-versions are listed with all of them in the document of OpenAPI v2 only.
+/// Adds group-versions: only OpenAPI v2 lists all group-versions of the types that they share.
 fn add_group_versions(components: &mut Map, v2: &Value) {
     for (name, schema) in components.iter_mut() {
         let known = v2.at(&["definitions", name.as_str(), GROUP_VERSION_KIND]);

@@ -1,4 +1,4 @@
-//! The table of published schemas: what the OpenAPI documents say of each type, without their prose.
+//! The table of published schemas: the facts of the OpenAPI documents about each type, without their prose.
 
 use crate::reference::Reference;
 use pintle_value::{Map, Str, Value, json};
@@ -9,7 +9,7 @@ const HEADER: &str = "\
 # NAME SCHEMA          the schema of OpenAPI v3; references are bare names
 ";
 
-/// Where references of OpenAPI v3 begin.
+/// The prefix of references in OpenAPI v3.
 const REFERENCE: &str = "#/components/schemas/";
 
 /// The whole table.

@@ -1,4 +1,4 @@
-//! The table of Go types: for each type reachable from a served kind its fields and what is known of them.
+//! The table of Go types: the fields, with their facts, of each type that is reachable from a served kind.
 
 use crate::reference::Reference;
 use pintle_value::{Str, Value, json};
@@ -16,7 +16,7 @@ const HEADER: &str = "\
 #         #N protobuf number, e omitempty, z omitzero, r required in the published schema
 ";
 
-/// Packages with types that no discovery document names: their group-versions.
+/// Packages with types that no discovery document has, and their group-versions.
 const MORE_PACKAGES: [(&str, &str); 5] = [
     ("k8s.io/api/admission/v1", "admission.k8s.io/v1"),
     ("k8s.io/api/admission/v1beta1", "admission.k8s.io/v1beta1"),
@@ -28,10 +28,10 @@ const MORE_PACKAGES: [(&str, &str); 5] = [
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 const TYPE_META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1.TypeMeta";
 
-/// Types of meta/v1 that requests and answers are made of besides those with kind and apiVersion.
+/// Additional types of meta/v1 that requests and responses consist of, beside those with kind and apiVersion.
 const MORE_ROOTS: [&str; 4] = ["ObjectMeta", "ListMeta", "LabelSelector", "FieldsV1"];
 
-/// Go types that have an encoding of their own.
+/// Go types that have their own encoding.
 const SPECIAL: [(&str, &str); 11] = [
     ("k8s.io/apimachinery/pkg/apis/meta/v1.Time", "Time"),
     ("k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime", "MicroTime"),
@@ -82,7 +82,7 @@ fn group_versions(reference: &Reference) -> BTreeMap<String, String> {
     out
 }
 
-/// The Go package that holds the types of a group-version.
+/// The Go package with the types of a group-version.
 pub(crate) fn go_package(group: &str, version: &str) -> String {
     let short = group.split('.').next().unwrap_or_default();
     match group {
@@ -94,7 +94,7 @@ pub(crate) fn go_package(group: &str, version: &str) -> String {
     }
 }
 
-/// The types with kind and apiVersion in the wanted packages, and all types these are made of.
+/// The types with kind and apiVersion in the wanted packages, and all types that they consist of.
 fn reachable(reference: &Reference, versions: &BTreeMap<String, String>) -> BTreeSet<Str> {
     let wanted =
         |name: &str| name.rsplit_once('.').is_some_and(|(package, _)| versions.contains_key(package));
@@ -180,7 +180,7 @@ fn write_type(out: &mut String, reference: &Reference, name: &str) {
     }
 }
 
-/// Machinery that the data on Go types leaves out: messages of texts (`GroupVersionKind`), or texts (`UID`).
+/// Types that the data on Go types lacks: messages of strings (`GroupVersionKind`), or strings (`UID`).
 fn write_missing(out: &mut String, reference: &Reference, name: &str) {
     match reference.messages.get(&name.replace('/', ".")).and_then(Value::as_array) {
         Some(fields) => {
@@ -221,8 +221,8 @@ fn write_field(out: &mut String, field: &Value, component: Option<&Value>) {
     }
     let property = component.and_then(|c| c.at(&["properties", name]));
     write_merge_facts(&mut line, field, property);
-    // Go's zero value as a default goes without saying, except for texts that are omitted when empty: such a default is
-    // the key of list items without the field.
+    // A default that equals Go's zero value is implied, except for strings that are omitted when empty: such a default
+    // is the key of list items without the field.
     let is_key = |default: &Value| default.as_str().is_some() && flag(field, "omitempty");
     let default = property.and_then(|p| p.get("default"));
     if let Some(default) = default.filter(|default| !is_go_empty(default) || is_key(default)) {
@@ -233,7 +233,7 @@ fn write_field(out: &mut String, field: &Value, component: Option<&Value>) {
     _ = writeln!(out, "{line}");
 }
 
-/// List and map types (the published schema's word over the source's marker), then strategic merge tags.
+/// List and map types (from the published schema, otherwise from the marker in the source), then strategic merge tags.
 fn write_merge_facts(line: &mut String, field: &Value, property: Option<&Value>) {
     let published = |key: &str| property.map_or("", |p| p.str_at(&[key]));
     let marker = |key: &str| field.str_at(&["markers", key]);
@@ -263,7 +263,7 @@ fn flag(field: &Value, name: &str) -> bool {
     field.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// Defaults that say nothing: the zero value of the type.
+/// Whether a default is redundant: the zero value of the type.
 fn is_go_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -1,16 +1,16 @@
-//! Checks of the workspace as a whole against `cargo metadata`: the crate graph in ARCHITECTURE.md, the licences of what
-//! we link, and crates that are there in two versions.
+//! Checks of the whole workspace with `cargo metadata`: the crate graph in ARCHITECTURE.md, the licences of linked
+//! crates, and crates with two versions.
 
 use pintle_value::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Licences under which we may ship a program that is itself under Apache-2.0.
+/// Licences that are compatible with a program under Apache-2.0.
 const LICENCES: [&str; 8] =
     ["Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0+", "Unicode-3.0", "Unlicense", "Zlib"];
 
-/// Crates that others want in two versions.
+/// Crates that dependencies need in two versions.
 const TWO_VERSIONS: [(&str, &str); 5] = [
     ("bitflags", "macros without code of their own; the sampling profiler is on the older one"),
     ("getrandom", "ring and the jobserver of the build; neither is linked on Linux"),
@@ -31,7 +31,7 @@ fn metadata(options: &[&str]) -> Value {
     json::parse(&output.stdout).unwrap().value
 }
 
-/// The crates of the workspace, each with the others it needs outside of tests.
+/// The crates of the workspace, each with its dependencies outside of tests.
 fn real_graph() -> BTreeMap<String, BTreeSet<String>> {
     let short = |name: &str| name.strip_prefix("pintle-").unwrap_or(name).to_string();
     let metadata = metadata(&["--no-deps"]);
@@ -45,7 +45,7 @@ fn real_graph() -> BTreeMap<String, BTreeSet<String>> {
     packages.map(|package| (short(package.str_at(&["name"])), needs(package))).collect()
 }
 
-/// The lines `crate: others` below the heading of ARCHITECTURE.md that promises them.
+/// The lines `crate: others` below the heading in ARCHITECTURE.md.
 fn documented_graph() -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let (_, section) = text.split_once("## Crate dependencies\n").expect("the section on crate dependencies");
@@ -65,7 +65,7 @@ fn the_crate_graph_is_as_documented() {
     }
 }
 
-/// Whether a licence expression can be met by the licences above.
+/// Whether the licences above satisfy a licence expression.
 fn is_allowed(expression: &str) -> bool {
     let expression = expression.replace(['(', ')'], " ").replace('/', " OR ");
     let any = |text: &str| text.split(" OR ").any(|one| LICENCES.contains(&one.trim()));

@@ -5,18 +5,18 @@ use super::{Entry, PathElement, Set};
 use crate::DEPTH_MAX;
 use pintle_value::{Map, Str, Value, json};
 
-/// Why FieldsV1 could not be read.
+/// Why FieldsV1 could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FieldsError(pub String);
 
 impl Set {
-    /// The set as FieldsV1. A tree keeps its keys sorted bytewise; `to_json` has structured-merge-diff's order.
+    /// The set as FieldsV1. In a tree the keys are sorted bytewise; `to_json` has structured-merge-diff's order.
     pub fn to_value(&self) -> Value {
         Value::Object(members(self, false))
     }
 
-    /// The set as the bytes structured-merge-diff writes: steps in their own order, numbers by size.
+    /// The set as the bytes that structured-merge-diff writes: elements in their own order, numbers by value.
     pub fn to_json(&self) -> Vec<u8> {
         let mut out = Vec::new();
         write(self, false, &mut out);

@@ -1,4 +1,4 @@
-//! One step of a path, and the order of steps.
+//! One element of a path, and the order of elements.
 
 use pintle_meta::field::quoted;
 use pintle_value::{Str, Value};
@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// One step of a path. The order is that of structured-merge-diff: fields, keys, values, indices.
+/// One element of a path. The order is that of structured-merge-diff: fields, keys, values, indices.
 #[derive(Clone, Debug)]
 pub enum PathElement {
     /// A field of a struct or a key of a map (`f:`).
@@ -15,7 +15,7 @@ pub enum PathElement {
     Key(Arc<[(Str, Value)]>),
     /// The item of a set (`v:`).
     Value(Value),
-    /// The item at this place (`i:`).
+    /// The item at this position (`i:`).
     Index(i64),
 }
 
@@ -65,7 +65,7 @@ impl PartialEq for PathElement {
 
 impl Eq for PathElement {}
 
-/// The order of values: numbers by size whatever their type, then text, booleans, lists, objects, null.
+/// The order of values: numbers by value (integers and floats alike), then text, booleans, lists, objects, null.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),

@@ -5,12 +5,12 @@ use super::Set;
 /// Removes the fields that an endpoint resets, and everything below them, from the fields that a write owns.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// What the endpoint resets.
+    /// The fields that the endpoint resets.
     pub reset: Set,
 }
 
 impl Filter {
-    /// What stays of `set`.
+    /// The fields of `set` that remain.
     pub fn apply(&self, set: Set) -> Set {
         set.recursive_difference(&self.reset)
     }

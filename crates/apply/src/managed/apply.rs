@@ -1,4 +1,5 @@
-//! Server-side apply: a configuration is merged into the live object, and its manager owns what it sets.
+//! Server-side apply: merges a configuration into the live object and makes its manager the owner of the fields that it
+//! sets.
 
 use super::entries::{self, Managed, ManagerId, Owned};
 use super::{ApplyError, Context, Owner, Versioned, described, kind_of, last_applied, owners, prune, update};
@@ -9,20 +10,20 @@ use pintle_meta::GroupVersionKind;
 use pintle_value::{Str, Value};
 use std::sync::Arc;
 
-/// Manager of what was there before anyone applied.
+/// The manager of the fields that an object had before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// What an apply makes of an object.
+/// The result of an apply.
 #[derive(Clone, Debug)]
 pub struct Applied {
-    /// The object with its new managed fields, in the version of the request. It is not decoded yet: the caller
-    /// reads it through the schema and fills in defaults.
+    /// The object with its new managed fields, in the version of the request. The caller must still decode it with the
+    /// schema and apply defaults.
     pub object: Value,
     /// Whether anything but the managed fields changed.
     pub changed: bool,
 }
 
-/// Applies `config` to `live`, or to nothing. `live` has the managed fields it is stored with.
+/// Applies `config` to `live` (`None` for a create). `live` has its stored managed fields.
 pub fn apply(
     cx: &Context<'_>,
     live: Option<&Value>,

@@ -15,27 +15,27 @@ pub struct Manager {
     pub time: Str,
 }
 
-/// A value of the object and who owns it.
+/// A value of the object and its owners.
 #[derive(Clone, Debug)]
 pub struct Line<'v> {
-    /// Where the value is.
+    /// The path of the value.
     pub path: FieldPath,
     /// Its key, if it is a member of an object; items of lists have none.
     pub key: Option<&'v Str>,
     /// The value.
     pub value: &'v Value,
-    /// How many values it is in.
+    /// The number of its ancestors.
     pub depth: usize,
-    /// Which of the managers own it, in their order.
+    /// The indices of the managers that own it.
     pub owners: Vec<usize>,
 }
 
-/// An object line by line.
+/// An object as lines, one per value.
 #[derive(Clone, Debug)]
 pub struct Blame<'v> {
     /// The managers, in the order of the object.
     pub managers: Vec<Manager>,
-    /// All values but the root and the managed fields themselves, each before what is in it.
+    /// All values except the root and the managed fields, each before the values in it.
     pub lines: Vec<Line<'v>>,
 }
 
@@ -63,13 +63,13 @@ pub fn blame(object: &Value) -> Blame<'_> {
     Blame { managers, lines: walk.lines }
 }
 
-/// What one manager owns of the current value.
+/// The fields of the current value that one manager owns.
 #[derive(Clone, Copy)]
 struct Claim<'s> {
     owner: usize,
-    /// The paths that go on from here.
+    /// The paths that continue from here.
     below: Option<&'s Set>,
-    /// Whether it owns the value as a whole: nothing below is distinguished.
+    /// Whether it owns the value as a whole.
     whole: bool,
 }
 

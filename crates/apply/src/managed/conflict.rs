@@ -8,7 +8,7 @@ use pintle_meta::{Cause, Status};
 /// One field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The manager as the message names it: `"x" using v1`.
+    /// The manager in the form of the message: `"x" using v1`.
     pub manager: String,
     /// The field.
     pub path: FieldPath,

@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: its entries, read and written.
+//! `metadata.managedFields`: decodes and encodes its entries.
 
 use crate::fieldset::Set;
 use pintle_meta::field::quoted;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Identifies a manager: its name, operation and subresource. Updaters are also distinguished by version.
 #[derive(Clone, Debug)]
 pub(super) struct ManagerId {
-    /// The identity as JSON: what kube-apiserver sorts managers by.
+    /// The identity as JSON, by which kube-apiserver sorts managers.
     key: String,
     pub(super) manager: Str,
     pub(super) applies: bool,
@@ -48,7 +48,7 @@ impl ManagerId {
         }
     }
 
-    /// The write that is being recorded, before it is merged with what its manager did earlier.
+    /// The id of the write that is being recorded, before it is merged with the manager's earlier entry.
     pub(super) fn current() -> Self {
         let mut id = ManagerId::new("", false, "", "");
         id.key = "current-operation".into();
@@ -76,10 +76,10 @@ impl PartialEq for ManagerId {
 
 impl Eq for ManagerId {}
 
-/// The fields one manager owns, in the version it wrote them in.
+/// The fields that one manager owns, in the version in which it wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
-    /// Shared, so that what does not change costs nothing to keep.
+    /// Shared, so that unchanged sets are not copied.
     pub(super) set: Arc<Set>,
     pub(super) version: Str,
     pub(super) applied: bool,
@@ -88,7 +88,7 @@ pub(super) struct Owned {
 /// All managers.
 pub(super) type Owners = BTreeMap<ManagerId, Owned>;
 
-/// All managers and when each last changed something.
+/// All managers, and when each last changed something.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Managed {
     pub(super) owners: Owners,
@@ -101,7 +101,7 @@ impl Managed {
         let mut managed = Managed::default();
         for (at, entry) in entries.iter().enumerate() {
             let (id, owned) = decode_entry(entry, at)?;
-            // Of entries with the same identity the last one counts, also if it has no time.
+            // Of entries with the same identity the last one wins, even if it has no time.
             match entry.str_at(&["time"]) {
                 "" => managed.times.remove(&id),
                 time => managed.times.insert(id.clone(), time.into()),
@@ -143,7 +143,7 @@ struct Entry<'a> {
     version: &'a str,
     subresource: &'a str,
     set: &'a Set,
-    /// The set as FieldsV1, if that is at hand.
+    /// The set as FieldsV1, if it is already encoded.
     written: Option<&'a Value>,
 }
 
@@ -193,7 +193,7 @@ fn decode_entry(entry: &Value, at: usize) -> Result<(ManagerId, Owned), String> 
     Ok((id, Owned { set: Arc::new(set), version: version.into(), applied }))
 }
 
-/// The entries of an object, as far as they are a list.
+/// The entries of an object; empty if they are not a list.
 pub(super) fn entries_of(object: &Value) -> &[Value] {
     object.items_at(&["metadata", "managedFields"])
 }

@@ -90,7 +90,7 @@ fn change(cx: &Context<'_>, old: &Versioned<'_>, new: &Versioned<'_>) -> Result<
     Ok(Change { comparison, set })
 }
 
-/// The change in another version; none if there is no such version.
+/// The change in another version; `None` if there is no such version.
 fn change_in(
     cx: &Context<'_>,
     old: &Versioned<'_>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 
-/// Where a version of the parent keeps the number of replicas; no path if that version has no scale.
+/// The path of the replicas in a version of the parent; `None` if that version has no scale.
 #[derive(Clone, Debug)]
 pub struct ReplicasPath {
     /// `apiVersion` of the parent.
@@ -61,7 +61,7 @@ pub fn scale_to_parent(
         if let Some(path) = mapping.path.as_ref().filter(|path| owned.set.has(path))
             && scale.owners.remove(&id).is_none()
         {
-            // Someone else wrote the replicas.
+            // Another manager wrote the replicas.
             let mut gone = Set::new();
             gone.insert(path);
             owned.set = Arc::unwrap_or_clone(owned.set).difference(&gone).into();

@@ -1,4 +1,4 @@
-//! Stories of managers who apply and update one object.
+//! Sequences of applies and updates by several managers, and the resulting managed fields.
 
 use super::*;
 use crate::fieldset::{FieldPath, Set};
@@ -129,7 +129,7 @@ impl Story {
         self.update(manager, |object| object.set_at(path, tree(value)));
     }
 
-    /// The object but for its identity.
+    /// The object without its name and other identity.
     #[track_caller]
     fn is(&self, expected: &str) {
         let mut live = self.live.clone().unwrap();
@@ -184,7 +184,7 @@ fn appliers_share_what_they_agree_on_and_own_what_they_set() {
         r#"alpha A 01 {"f:data":{"f:a":{},"f:both":{}}}"#,
         r#"beta A 02 {"f:data":{"f:b":{},"f:both":{}}}"#,
     ]);
-    // What one drops stays as long as another has it.
+    // A field that one manager drops remains while another one owns it.
     story.apply("alpha", r#"{"data":{"a":"1"}}"#);
     story.is(r#"{"data":{"a":"1","b":"2","both":"x"}}"#);
     story.apply("beta", r#"{"data":{"b":"2"}}"#);
@@ -200,7 +200,7 @@ fn an_apply_that_changes_nothing_keeps_the_time() {
     story.apply("alpha", r#"{"data":{"a":"1"}}"#);
     assert_eq!(story.apply_in("v1", "alpha", r#"{"data":{"a":"1"}}"#, false), Ok(false));
     story.owners(&[r#"alpha A 01 {"f:data":{"f:a":{}}}"#]);
-    // A new manager of an unchanged object has no time.
+    // The entry of a new manager of an unchanged object has no time.
     assert_eq!(story.apply_in("v1", "beta", r#"{"data":{"a":"1"}}"#, false), Ok(false));
     story.owners(&[r#"beta A -- {"f:data":{"f:a":{}}}"#, r#"alpha A 01 {"f:data":{"f:a":{}}}"#]);
 }
@@ -227,7 +227,7 @@ fn conflicts_name_managers_and_fields() {
         (cause.reason.as_str(), cause.message.as_str(), cause.field.as_str()),
         ("FieldManagerConflict", "conflict with \"alpha\"", ".data.a")
     );
-    // Force takes over.
+    // An apply with force takes over ownership.
     story.apply_in("v1", "gamma", r#"{"data":{"a":"2","both":"y"}}"#, true).unwrap();
     story.owners(&[
         r#"beta A 02 {"f:data":{"f:b":{}}}"#,
@@ -243,7 +243,7 @@ fn updates_take_ownership_of_what_they_change() {
     story.owners(&[r#"maker U 01 {"f:data":{".":{},"f:a":{},"f:b":{}}}"#]);
     story.set("editor", &["data", "a"], r#""2""#);
     story.owners(&[r#"maker U 01 {"f:data":{".":{},"f:b":{}}}"#, r#"editor U 02 {"f:data":{"f:a":{}}}"#]);
-    // No change, no owner and no time.
+    // Without a change there is no owner and no time.
     story.set("other", &["data", "a"], r#""2""#);
     story.owners(&[r#"maker U 01 {"f:data":{".":{},"f:b":{}}}"#, r#"editor U 02 {"f:data":{"f:a":{}}}"#]);
     story.update("maker", |object| _ = object.remove_at(&["data", "a"]));
@@ -264,7 +264,7 @@ fn list_items_are_removed_with_what_nobody_else_owns() {
     story.apply("alpha", r#"{"items":[]}"#);
     story.is(r#"{"items":[{"name":"a","size":1}]}"#);
     story.owners(&[r#"beta A 02 {"f:items":{"k:{\"name\":\"a\"}":{".":{},"f:name":{},"f:size":{}}}}"#]);
-    // What an updater put into an item goes with the item.
+    // A field that an updater added to an item is removed together with the item.
     story.apply("alpha", r#"{"items":[{"name":"c","image":"1"}]}"#);
     story.update("editor", |object| {
         for item in object.get_mut("items").and_then(Value::as_array_mut).unwrap() {
@@ -391,7 +391,7 @@ fn kubectl_moves_from_client_side_to_server_side() {
         live.str_at(&["metadata", "annotations", annotation]),
         "{\"apiVersion\":\"v1\",\"data\":{\"a\":\"2\"},\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"c\"}}\n"
     );
-    // What someone else changed since is still a conflict.
+    // A field that another manager has changed since is still a conflict.
     story.set("kubectl-edit", &["data", "b"], r#""7""#);
     story.conflict(
         "kubectl",
@@ -410,7 +410,7 @@ fn fields_are_owned_in_the_version_they_were_written_in() {
     story.apply_in("v2", "alpha", r#"{"content":{"a":"1"}}"#, false).unwrap();
     story.is(r#"{"content":{"a":"1"}}"#);
     story.owners(&[r#"alpha@v2 A 03 {"f:content":{"f:a":{}}}"#]);
-    // A version that is gone takes its managers with it.
+    // The managers of a removed version are dropped.
     story.live = Some(story.kind.convert(&story.live.clone().unwrap(), "v1").unwrap());
     story.kind.v2 = None;
     story.apply("beta", r#"{"data":{"a":"2"}}"#);

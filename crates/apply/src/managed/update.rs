@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 /// How many updaters are distinguished; the oldest beyond that are merged.
 const UPDATERS_MAX: usize = 10;
 
-/// Writes `new.metadata.managedFields` for a create (`live` is none) or an update. On an error `new` is left
-/// without managed fields and the write goes on: kube-apiserver fails no update for them.
+/// Writes `new.metadata.managedFields` for a create (`live` is none) or an update. If this fails, `new` has no managed
+/// fields and the write continues: kube-apiserver fails no update for them.
 ///
 /// `new` must still have the managed fields of the request: `[]` and `[{}]` reset them.
 pub fn update(
@@ -23,7 +23,7 @@ pub fn update(
 ) -> Result<(), ApplyError> {
     let stored = live.map(entries::entries_of).unwrap_or_default();
     let managed = live_or_new(live, new, !owner.subresource.is_empty());
-    // Only what comes from the store is sure to be written as it is written here.
+    // Only entries that come from the store are certain to have our encoding.
     let unchanged = stored == entries::entries_of(new);
     new.remove_at(&["metadata", "managedFields"]);
     // An untracked object stays untracked until it is applied; a new object is tracked from the start.
@@ -153,7 +153,7 @@ fn cap_updaters(mut managed: Managed) -> Managed {
             merged.applied = owned.applied;
         }
         merged_sets.entry(bucket.clone()).or_default().push(owned.set);
-        // What is merged last is the youngest.
+        // The entry that is merged last is the newest.
         match managed.times.get(&id).cloned() {
             Some(time) => _ = managed.times.insert(bucket, time),
             None => _ = managed.times.remove(&bucket),

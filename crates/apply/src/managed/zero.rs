@@ -1,10 +1,10 @@
-//! The object before it is created: what Go writes for a value that nothing was put into.
+//! The object before it is created: Go's encoding of a zero value.
 
 use pintle_meta::GroupVersionKind;
 use pintle_schema::{Schema, typed};
 use pintle_value::Value;
 
-/// An empty object of a kind. Custom resources have nothing but their kind.
+/// An empty object of a kind. For a custom resource it has only `apiVersion` and `kind`.
 pub fn zero_object(schema: &Schema, kind: &GroupVersionKind) -> Value {
     let mut object = match typed::zero(schema.arena(), schema.root()) {
         object @ Value::Object(_) => object,

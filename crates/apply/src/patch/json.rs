@@ -7,11 +7,11 @@ use pintle_meta::strconv;
 use pintle_value::{Map, RawJson, Str, Value, json};
 use std::borrow::Cow;
 
-/// How many operations a patch may have.
+/// The most operations of a patch.
 pub const OPERATIONS_MAX: usize = 10_000;
-/// How many bytes of JSON all `copy` operations of a patch may add together.
+/// The most bytes of JSON that all `copy` operations of a patch may add together.
 pub const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// How many items of lists all operations of a patch may move together to make or fill a gap.
+/// The most list items that all operations of a patch may shift together.
 const MOVED_ITEMS_MAX: usize = 200_000_000;
 
 /// A decoded patch.
@@ -58,7 +58,7 @@ pub fn decode(patch: Value, duplicates: &[Str], strict: bool) -> Result<Patch, P
     Ok(Patch { operations, strict_errors })
 }
 
-/// Whether an operation has what this path within it leads to; of other members it counts only that they are there.
+/// Whether an operation has a member at this path; only the members of the operation itself are checked.
 fn is_known(path: &str) -> bool {
     matches!(path.split(['.', '[']).next(), Some("op" | "path" | "from" | "value"))
 }
@@ -374,7 +374,7 @@ fn split(path: &str) -> Option<(impl Iterator<Item = &str>, String)> {
     Some((parents.into_iter().flat_map(|p| p.split('/')), unescape(key)))
 }
 
-/// `~1` is a slash and `~0` a tilde, read once from left to right.
+/// Replaces `~1` by a slash and `~0` by a tilde, in one pass.
 fn unescape(part: &str) -> String {
     let mut out = String::with_capacity(part.len());
     let mut rest = part;
@@ -390,7 +390,7 @@ fn unescape(part: &str) -> String {
     out
 }
 
-/// The list position `key` stands for; negative ones count from the end.
+/// The list position of `key`; negative ones count from the end.
 fn existing_index(len: usize, key: &str) -> Step<usize> {
     let index = strconv::parse_int(key).map_err(|_| not_a_number(key))?;
     let len = len as i64;
@@ -405,7 +405,7 @@ fn not_a_number(key: &str) -> String {
     format!("strconv.Atoi: parsing {}: invalid syntax", quoted(key))
 }
 
-/// What holds the value that a path names.
+/// The object or list that contains the value of a path.
 enum Parent<'a> {
     Object(&'a mut Map),
     List(&'a mut Vec<Value>),
@@ -439,7 +439,7 @@ fn parent_mut<'a>(document: &'a mut Value, path: &str) -> Option<(Parent<'a>, St
     }
 }
 
-/// Opens raw JSON one level, so that its members can be changed; their own texts stay.
+/// Parses raw JSON one level deep, so that its members can be changed; the members retain their texts.
 fn open(value: &mut Value) {
     if let Value::Raw(raw) = value
         && is_container(raw.value())
@@ -449,7 +449,7 @@ fn open(value: &mut Value) {
     }
 }
 
-/// The member of an object (none is no error) or the item of a list (none is).
+/// The member of an object (`None` if missing) or the item of a list (an error if missing).
 fn child<'a>(node: &'a Value, key: &str) -> Step<Option<&'a Value>> {
     match node.without_text() {
         Value::Object(map) => Ok(map.get(key)),
@@ -463,7 +463,7 @@ fn insert(place: (Parent<'_>, String), value: Value, spent: &mut Spent) -> Step<
         (Parent::Object(map), key) => *map.entry(&key) = value,
         (Parent::List(items), key) if key == "-" => items.push(value),
         (Parent::List(items), key) => {
-            // The end itself is a place to add at, so it counts as one more position.
+            // An item can be added at the end, so there is one more position.
             let at = existing_index(items.len().saturating_add(1), &key).map_err(|why| {
                 match why.starts_with("strconv") {
                     true => format!("value was not a proper array index: '{key}': {why}"),

@@ -4,8 +4,8 @@ use super::{PatchError, too_deep};
 use crate::DEPTH_MAX;
 use pintle_value::{Map, Value};
 
-/// Merges `patch` into `document`. With `strict` set (field validation Warn and Strict) a patch that is no
-/// object is named by its type; without it, a list replaces the document.
+/// Merges `patch` into `document`. If `strict` (field validation Warn and Strict), the error for a patch that is not an
+/// object names its type; otherwise a list replaces the document.
 pub fn apply(document: Value, patch: Value, strict: bool) -> Result<Value, PatchError> {
     match opened(patch) {
         Value::Null => Err(PatchError::Malformed("Invalid JSON Patch".into())),
@@ -23,7 +23,7 @@ fn merge(current: Value, patch: Value, depth: usize) -> Result<Value, PatchError
     if depth > DEPTH_MAX {
         return Err(too_deep());
     }
-    // Members of raw JSON that the patch does not touch keep their texts.
+    // Members of raw JSON that the patch does not change retain their texts.
     match (opened(current), opened(patch)) {
         (Value::Object(target), Value::Object(patch)) => merge_objects(target, patch, depth),
         // A list or scalar that replaces an object is used unchanged, including nulls; otherwise nulls are removed.
@@ -32,7 +32,7 @@ fn merge(current: Value, patch: Value, depth: usize) -> Result<Value, PatchError
     }
 }
 
-/// Raw JSON opened one level, where it is an object or a list; numbers and strings keep their texts.
+/// Parses raw JSON one level deep if it is an object or a list; numbers and strings retain their texts.
 fn opened(value: Value) -> Value {
     match value {
         Value::Raw(raw) if matches!(raw.value(), Value::Object(_) | Value::Array(_)) => raw.opened(),
@@ -52,7 +52,7 @@ fn merge_objects(mut target: Map, patch: Map, depth: usize) -> Result<Value, Pat
     Ok(Value::Object(target))
 }
 
-/// Drops the null members of objects at any depth; nulls that are items of lists stay.
+/// Removes the null members of objects at any depth; null items of lists remain.
 fn without_nulls(value: Value, depth: usize) -> Result<Value, PatchError> {
     if depth > DEPTH_MAX {
         return Err(too_deep());

@@ -1,19 +1,19 @@
-//! Untyped trees on their way into Go types, as kube-apiserver's converter of unstructured objects takes them:
-//! more liberal with numbers than JSON decoding, and with words of its own for what does not fit.
+//! Fits untyped trees to Go types as kube-apiserver's converter of unstructured objects does: it accepts more forms of
+//! numbers than JSON decoding, and has its own messages.
 //!
-//! Strategic merge patches and applied objects go this way. Unknown fields and types that decode themselves
-//! (times, quantities, …) are left to the typed decoder that comes after.
+//! Strategic merge patches and applied objects need this. Unknown fields and types with their own decoder (times,
+//! quantities, …) are left to the typed decoder that runs afterwards.
 
 use crate::DEPTH_MAX;
 use pintle_schema::structural::to_whole;
 use pintle_schema::{Arena, Node, NodeId, Schema, Shape};
 use pintle_value::{Value, base64};
 
-/// Up to here every whole number has a floating point number of its own.
+/// Up to this number, every integer is exact as a float.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Fits the numbers of `tree` to the Go types of `schema`. The error says what does not fit, in Go's words.
-/// Custom resources have no Go types: nothing is done to them.
+/// Fits the numbers of `tree` to the Go types of `schema`. The error is Go's message. Custom resources have no Go types
+/// and are not changed.
 pub fn restore(tree: &mut Value, schema: &Schema) -> Result<(), String> {
     value(schema.arena(), schema.root(), tree, 0)
 }
@@ -54,7 +54,7 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
         }
         Shape::Bytes => bytes(tree),
         Shape::Bool | Shape::Int { .. } | Shape::Float | Shape::String => scalar(node, tree),
-        // Types that decode themselves get the value as JSON again, which writes whole numbers without a point.
+        // Types with their own decoder get the value as JSON, which writes whole numbers without a point.
         _ => {
             if let Value::Float(f) = tree
                 && f.fract() == 0.0
@@ -83,7 +83,7 @@ fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
         Shape::Int { bits: 32 } => ("int32", false),
         Shape::Int { .. } => ("int64", false),
         Shape::Float => ("float64", false),
-        // Go converts integers to text, as code points: known, and refused.
+        // Go could convert an integer to a string (as a code point); kube-apiserver rejects that.
         _ => ("string", matches!(tree, Value::Int(_))),
     };
     let cannot = |from: &str| {
@@ -93,7 +93,7 @@ fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
     match (&node.shape, &*tree) {
         (Shape::Bool, Value::Bool(_)) | (Shape::String, Value::String(_)) => Ok(()),
         (Shape::Float, Value::Int(_) | Value::Float(_)) | (Shape::Int { bits: 64 }, Value::Int(_)) => Ok(()),
-        // What does not fit loses its upper bits.
+        // Go truncates integers that do not fit.
         (Shape::Int { .. }, Value::Int(i)) => {
             *tree = Value::Int(i64::from(*i as i32));
             Ok(())
@@ -109,7 +109,7 @@ fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
     }
 }
 
-/// The kind of Go value that holds this in an untyped tree.
+/// The kind of the Go value that represents this in an untyped tree.
 fn kind(tree: &Value) -> &'static str {
     match tree {
         Value::Null => "invalid",

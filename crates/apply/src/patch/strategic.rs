@@ -1,7 +1,7 @@
-//! Strategic merge patch: a merge patch that knows, from the schema, which lists are merged and by which key,
-//! and that obeys directives (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`).
+//! Strategic merge patch: a merge patch that takes from the schema which lists are merged and by which key, and that has
+//! directives (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`).
 //!
-//! Fields the schema does not know go through; field validation names them in the result.
+//! Fields without a schema are merged as well; field validation reports them in the result.
 
 mod list;
 
@@ -16,7 +16,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// Whether a value nests deeper than that.
+/// Whether a value nests deeper than `depth`.
 fn is_deeper(value: &Value, depth: usize) -> bool {
     match (value, depth.checked_sub(1)) {
         (Value::Array(_) | Value::Object(_), None) => true,
@@ -26,10 +26,10 @@ fn is_deeper(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// Merges `patch` into `document`, both in the version of `schema`. The result fits the Go types but for unknown
-/// fields, which the decoder names.
+/// Merges `patch` into `document`, both in the version of `schema`. The result matches the Go types except for unknown
+/// fields, which the decoder reports.
 pub fn apply(document: Value, patch: Value, schema: &Schema) -> Result<Value, PatchError> {
-    // Not all that walks the patch counts its steps.
+    // Some functions that recurse over the patch do not check the depth.
     if is_deeper(&patch, DEPTH_MAX) {
         return Err(too_deep());
     }
@@ -75,7 +75,7 @@ fn bad_element_order() -> PatchError {
     PatchError::Malformed("invalid patch format of setElementOrder list".into())
 }
 
-/// One merge, over the nodes of one arena.
+/// One merge with the nodes of one arena.
 struct Merge<'a> {
     arena: &'a Arena,
 }
@@ -197,12 +197,12 @@ fn go_kind(node: &Node) -> &'static str {
     }
 }
 
-/// The name of the list that a directive `prefix/name` is about.
+/// The name of the list of a directive `prefix/name`.
 fn list_name(key: &str, prefix: &str) -> Option<Str> {
     key.strip_prefix(prefix)?.strip_prefix('/').map(Str::from)
 }
 
-/// Keeps only the members that `$retainKeys` lists; the patch may not set others.
+/// Removes the members that `$retainKeys` does not list; the patch may not set those.
 fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     let bad = || PatchError::Malformed("invalid patch format of retainKeys".into());
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
@@ -225,7 +225,7 @@ fn put_or_drop(original: &mut Map, key: Str, value: Option<Value>) {
     }
 }
 
-/// Drops the null members of objects at any depth.
+/// Removes the null members of objects at any depth.
 fn without_nulls(mut value: Value) -> Value {
     drop_nulls(&mut value);
     value
@@ -242,7 +242,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Drops objects that are directives, at any depth; none is left if `value` itself is one.
+/// Removes objects that are directives, at any depth; `None` if `value` itself is one.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

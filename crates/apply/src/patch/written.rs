@@ -80,7 +80,7 @@ impl Writer<'_> {
             }
             (_, Value::Float(number)) => {
                 json::print(value, out);
-                // Patches go in as they are written, and a point in a number makes it no integer.
+                // A whole float needs a point, so that it is not read as an integer.
                 if number.fract() == 0.0 && out.last().is_some_and(u8::is_ascii_digit) && is_plain(out) {
                     out.extend_from_slice(b".0");
                 }
@@ -100,7 +100,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether the number that was just written has no exponent.
+/// Whether the number written last has no exponent.
 fn is_plain(out: &[u8]) -> bool {
     out.iter()
         .rev()

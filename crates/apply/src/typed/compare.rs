@@ -1,4 +1,4 @@
-//! What changes from one value to another: fields added, removed and modified.
+//! Compares two values: fields added, removed and modified.
 
 use super::{Atom, Fields, List, Type, filled_map, forms_differ, items, list_items, zip};
 use crate::fieldset::{self, Entry, Filter, PathElement, Set};
@@ -9,19 +9,19 @@ use pintle_value::Value;
 pub struct Comparison {
     /// Only the old value has them.
     pub removed: Set,
-    /// Both have them, but not the same.
+    /// Both have them, with different values.
     pub modified: Set,
     /// Only the new value has them.
     pub added: Set,
 }
 
 impl Comparison {
-    /// Whether the values are the same.
+    /// Whether the values are equal.
     pub fn is_same(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// What a filter leaves of it.
+    /// Removes the fields that a filter excludes.
     pub fn filtered(self, filter: Option<&Filter>) -> Self {
         match filter {
             None => self,
@@ -44,14 +44,14 @@ impl Comparison {
 
 /// Compares an old and a new value of one type.
 pub fn compare(old: &Value, new: &Value, ty: Type<'_>) -> Comparison {
-    // Most writes that come here change nothing, and equality is cheap next to a walk.
+    // Most writes that reach this point change nothing, and checking equality is cheaper than comparing.
     if old == new {
         return Comparison::default();
     }
     walk(Some(old), Some(new), ty).below
 }
 
-/// What happened to a value itself and below it. Items that repeat can be removed and added at once.
+/// The changes of a value itself and below it. Repeated items can be both removed and added.
 #[derive(Default)]
 struct Difference {
     removed: bool,
@@ -70,13 +70,13 @@ impl Difference {
         }
     }
 
-    /// Of a value that only one side has, or that both have.
+    /// Added, removed or neither, by which side has the value.
     fn of_presence(old: Option<&Value>, new: Option<&Value>) -> Self {
         Difference { removed: new.is_none(), added: old.is_none(), ..Difference::default() }
     }
 }
 
-/// Entries of the three sets while one level is walked.
+/// Entries of the three sets for the current level.
 #[derive(Default)]
 struct Collector {
     removed: Vec<Entry>,

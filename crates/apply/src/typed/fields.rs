@@ -9,7 +9,7 @@ pub fn field_set(value: &Value, ty: Type<'_>) -> Set {
     walk(value, ty).1
 }
 
-/// Whether the value itself is a field someone can own, and the fields below it.
+/// Returns whether the value itself is a field that can be owned, and the fields below it.
 fn walk(value: &Value, ty: Type<'_>) -> (bool, Set) {
     match ty.atom(Some(value)) {
         Atom::Scalar(_) => (true, Set::new()),
@@ -48,14 +48,14 @@ fn of_fields(fields: &Fields<'_>, value: &Value) -> Set {
     Set::from_entries(entries)
 }
 
-/// The set with every struct field on the way to a member made a member too.
+/// Adds every struct field above a member to the set.
 pub fn with_named_fields(mut set: Set, ty: Type<'_>) -> Set {
     name_fields(&mut set, ty);
     set
 }
 
 fn name_fields(set: &mut Set, ty: Type<'_>) {
-    // Without a value the type alone decides; where it leaves the form open there are no named fields below.
+    // Without a value the type alone decides; a type that allows several forms has no named fields.
     let atom = ty.atom(None);
     for entry in set.entries_mut() {
         let below = match (&atom, &entry.element) {

@@ -6,7 +6,7 @@ use pintle_schema::ListKind;
 use pintle_value::{Str, Value};
 use std::sync::Arc;
 
-/// The path element of an item. The error is structured-merge-diff's sentence.
+/// The path element of an item. The error is structured-merge-diff's message.
 pub(super) fn element(list: &List<'_>, item: &Value) -> Result<PathElement, String> {
     match list.kind {
         ListKind::Map(keys) => keyed(list.item, keys, item),
@@ -25,7 +25,7 @@ fn keyed(item_type: Type<'_>, keys: &[Str], item: &Value) -> Result<PathElement,
         let value = map.get(key).cloned().or_else(|| item_type.key_default(key))?;
         Some((key.clone(), value))
     };
-    // Nearly all lists have one key: spare them the vector.
+    // Nearly all lists have one key: this avoids a vector.
     if let [key] = keys
         && let Some(field) = field(key)
     {

@@ -1,16 +1,16 @@
-//! Merges a configuration into a value: what the configuration sets wins, everything else stays.
+//! Merges a configuration into a value: fields of the configuration take precedence, all others are unchanged.
 
 use super::{Atom, Fields, List, Type, filled_map, items, list_items, zip};
 use crate::fieldset::PathElement;
 use pintle_value::{Map, Value};
 
-/// Merges `config` into `live`. Both are valid values of the type; `config` repeats no items.
+/// Merges `config` into `live`. Both must be valid values of the type; `config` must not repeat items.
 pub fn merge(live: &Value, config: &Value, ty: Type<'_>) -> Value {
     walk(Some(live), Some(config), ty).unwrap_or_default()
 }
 
 fn walk(live: Option<&Value>, config: Option<&Value>, ty: Type<'_>) -> Option<Value> {
-    // What only one side has is taken over unseen: merging it with nothing would rebuild the same.
+    // A value that only one side has is copied: merging it with nothing would give the same.
     let (Some(_), Some(_)) = (live, config) else { return config.or(live).cloned() };
     match ty.atom(config) {
         Atom::Scalar(_) => config.cloned(),
@@ -41,8 +41,8 @@ fn maps(fields: &Fields<'_>, live: Option<&Value>, config: Option<&Value>) -> Op
     (!merged.is_empty()).then(|| Value::Object(Map::from_entries(merged).0))
 }
 
-/// Merges keyed lists and sets. Items of both keep the order of the configuration; items that only the live
-/// list has stay where they are between them.
+/// Merges keyed lists and sets. Shared items have the order of the configuration; items that only the live list has keep
+/// their position between them.
 fn lists(list: &List<'_>, live: &[Value], config: &[Value]) -> Option<Value> {
     if live == config {
         return Some(Value::Array(config.to_vec()));
@@ -52,7 +52,7 @@ fn lists(list: &List<'_>, live: &[Value], config: &[Value]) -> Option<Value> {
     (!weave.out.is_empty()).then_some(Value::Array(weave.out))
 }
 
-/// One list: its items, and for each the number of its element.
+/// One list: its items, and the number of each item's element.
 struct Side<'v> {
     items: Vec<&'v Value>,
     ids: Vec<usize>,
@@ -75,10 +75,10 @@ impl<'v> Side<'v> {
     }
 }
 
-/// What is known of an element.
+/// The state of one element.
 #[derive(Clone, Copy, Default)]
 struct Known<'v> {
-    /// The live item. Items that repeat cannot be merged with (which of them is meant?) and count as null.
+    /// The live item. Repeated items are ambiguous, so they cannot be merged and count as null.
     live: Option<&'v Value>,
     /// Whether the configuration has it.
     wanted: bool,
@@ -91,7 +91,7 @@ struct Weave<'a, 's, 'v> {
     live: Side<'v>,
     config: Side<'v>,
     known: Vec<Known<'v>>,
-    /// The elements that both have, in the order of the configuration; the next one that is not merged yet.
+    /// The shared elements that are not merged yet, in the order of the configuration.
     shared: std::vec::IntoIter<usize>,
     next_shared: Option<usize>,
     out: Vec<Value>,
@@ -143,7 +143,7 @@ impl<'a, 's, 'v> Weave<'a, 's, 'v> {
                     let item = self.live.take().cloned();
                     self.out.extend(item);
                 }
-                // Both have it, but the configuration wants another one first.
+                // Both have it, but in the configuration another shared item comes first.
                 (Some(live), Some(_)) if self.next_shared.is_some_and(|next| next != live) => {
                     self.live.skip(1);
                 }
@@ -153,7 +153,7 @@ impl<'a, 's, 'v> Weave<'a, 's, 'v> {
                     }
                     match config {
                         Some(config) => self.take_wanted(config),
-                        // All shared items are merged, so the configuration wants no other one first.
+                        // All shared items are merged, so no other one must come first.
                         None => self.live.skip(usize::from(!self.known(live).done)),
                     }
                 }

@@ -3,7 +3,7 @@
 use super::{Atom, Type};
 use crate::fieldset::{Entry, PathElement, Set};
 
-/// The adapted set; `None` if nothing changes. What became granular stays as it was.
+/// The adapted set; `None` if nothing changes. Fields that became granular are unchanged.
 pub fn reconcile(set: &Set, ty: Type<'_>) -> Option<Set> {
     let atom = ty.atom(None);
     let member_type = |element: &PathElement| match (&atom, element) {

@@ -95,7 +95,7 @@ fn what_changes_between_two_values() {
         r#"{"f:items":{"k:{\"name\":\"a\"}":{"f:value":{}}}}"#,
         r#"{"f:items":{"k:{\"name\":\"c\"}":{".":{},"f:name":{}}}}"#,
     );
-    // A repeated item is a thing of its own.
+    // A repeated item counts as a value of its own.
     compared(
         r#"{"items":[{"name":"a","value":1},{"name":"a"}]}"#,
         r#"{"items":[{"name":"a","value":1}]}"#,

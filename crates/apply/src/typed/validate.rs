@@ -17,7 +17,7 @@ pub enum Duplicates {
     Refused,
 }
 
-/// What is wrong, and where.
+/// The errors with their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidationErrors(Vec<(String, String)>);
 
@@ -45,7 +45,7 @@ pub struct Foreign {
     pub go_syntax: String,
 }
 
-/// What is wrong with a value that is no JSON: it is nothing that the type at `path` could take.
+/// The errors for a value that JSON cannot express: no type at `path` accepts it.
 pub fn refuse_foreign(foreign: &Foreign, path: &[PathElement], ty: Type<'_>) -> ValidationErrors {
     let found = path.iter().try_fold(ty, |ty, element| match (element, ty.atom(None)) {
         (PathElement::Field(name), Atom::Map(fields)) => fields.field(name),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// JSON.
@@ -17,7 +17,7 @@ pub enum Format {
     Legacy,
 }
 
-/// Where lines go and when files are rotated; 0 is no limit.
+/// The destination of lines and the limits of rotation; 0 is no limit.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names are those of the flags")]
 pub struct LogOptions {
@@ -37,7 +37,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the file, which is not there yet or grows.
+    /// Opens the file to append; creates it if it is missing.
     pub fn open(options: LogOptions) -> std::io::Result<Self> {
         let file = options.path.as_deref().map(append_to).transpose()?;
         Ok(Log { options, file: Mutex::new(file) })
@@ -64,7 +64,7 @@ impl Log {
         Ok(())
     }
 
-    /// Puts the file aside under a name with the time, and removes what is too old or too much.
+    /// Renames the file to a name with the time, and removes old files beyond the limits.
     fn rotate(&self, path: &Path) -> std::io::Result<()> {
         let (stem, extension) = parts(path);
         let time: String = crate::now().trim_end_matches('Z').replace(':', "-").chars().take(23).collect();
@@ -72,7 +72,7 @@ impl Log {
         std::fs::rename(path, &aside)?;
         let options = self.options.clone();
         let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        // Compression and removal take time that nobody has to wait for.
+        // Requests do not wait for compression and removal.
         std::thread::spawn(move || {
             if let Err(e) = tidy(&options, &folder, &stem, &extension) {
                 tracing::warn!("audit log: old files: {e}");

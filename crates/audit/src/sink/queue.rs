@@ -1,4 +1,4 @@
-//! Batches: a bounded queue of events, and a task that writes those that are there together.
+//! Batching: a bounded queue of events, and a task that writes the queued events together.
 
 use super::{Backend, Pending, Sink, Truncation, cut_to_size, write_all};
 use crate::event::Event;
@@ -9,20 +9,20 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// How events are put together.
+/// The limits of batches.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchOptions {
-    /// Most events that wait; more are lost.
+    /// Most queued events; further ones are dropped.
     pub buffer_size: usize,
     /// Most events that are written together.
     pub max_size: usize,
-    /// Longest time that an event waits for others; zero: until the batch is full.
+    /// The longest time that an event waits for others; zero: until the batch is full.
     pub max_wait: Duration,
-    /// Most batches a second, and how many may come at once before that counts.
+    /// Most batches per second, and the size of a burst.
     pub throttle: Option<(f64, u32)>,
 }
 
-/// Writes events in batches. A full queue loses events rather than holding up requests.
+/// Writes events in batches. If the queue is full, events are dropped, so that requests are not delayed.
 pub struct Batched {
     name: &'static str,
     queue: Mutex<Option<mpsc::Sender<Event>>>,
@@ -77,7 +77,7 @@ async fn run(
         if options.max_wait.is_zero() {
             filled.await;
         } else {
-            // A batch that is not full in time is written as it is.
+            // After `max_wait`, an incomplete batch is written.
             _ = tokio::time::timeout(options.max_wait, filled).await;
         }
         if let Some(throttle) = &mut throttle {
@@ -88,7 +88,7 @@ async fn run(
     }
 }
 
-/// Adds events until the batch is full or no more will come.
+/// Adds events until the batch is full or the queue is closed.
 async fn fill(batch: &mut Vec<Event>, size_max: usize, events: &mut mpsc::Receiver<Event>) {
     while batch.len() < size_max {
         let Some(event) = events.recv().await else { return };
@@ -96,7 +96,7 @@ async fn fill(batch: &mut Vec<Event>, size_max: usize, events: &mut mpsc::Receiv
     }
 }
 
-/// A bucket of tokens.
+/// A token bucket.
 struct Throttle {
     per_second: f64,
     burst: f64,

@@ -8,7 +8,7 @@ use pintle_value::{Path, Value};
 /// Most issuers.
 const ISSUERS_MAX: usize = 64;
 
-/// The JWT issuers, and who may be anonymous.
+/// The JWT issuers, and anonymous access.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuthenticationConfig {
     /// The issuers of tokens.
@@ -17,7 +17,7 @@ pub struct AuthenticationConfig {
     pub anonymous: Option<AnonymousConfig>,
 }
 
-/// Who may be anonymous.
+/// Anonymous access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnonymousConfig {
     /// Whether anybody may.

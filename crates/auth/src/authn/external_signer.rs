@@ -42,7 +42,7 @@ impl SignerError {
         SignerError::Answer(why.into())
     }
 
-    /// The error with words in front.
+    /// Adds a prefix to the error.
     fn within(self, words: &'static str) -> Self {
         match self {
             SignerError::Answer(why) => SignerError::Answer(format!("{words}: {why}")),
@@ -157,7 +157,7 @@ impl ExternalSigner {
         cached.keys.iter().filter(|key| !key.excluded_from_discovery).map(|key| key.key.clone()).collect()
     }
 
-    /// Differs from what it was before when the keys have changed.
+    /// Changes when the keys have changed.
     pub(super) fn generation(&self) -> u64 {
         self.cached.load().generation
     }
@@ -204,7 +204,7 @@ impl ExternalSigner {
         Ok(format!("{header}.{payload}.{signature}"))
     }
 
-    /// Fetches the keys. Those who come while that is under way share its outcome.
+    /// Fetches the keys. Concurrent callers share the result.
     async fn refresh(&self, timeout: Duration) -> Result<(), SignerError> {
         if let Ok(mut last) = self.fetching.try_lock() {
             *last = self.fetch(timeout).await;

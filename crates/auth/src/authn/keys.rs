@@ -54,7 +54,7 @@ impl Algorithm {
 /// A key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The text is no PEM.
+    /// The text is not PEM.
     #[error("not PEM: {0}")]
     Pem(String),
     /// Nothing of use is in it.
@@ -68,7 +68,7 @@ pub enum KeyError {
 /// A public key for verifying signatures.
 #[derive(Clone, Debug)]
 pub struct VerifyingKey {
-    /// What it signs with.
+    /// The algorithm of its signatures.
     pub algorithm: Algorithm,
     /// Its name in tokens.
     pub kid: String,

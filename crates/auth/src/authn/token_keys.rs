@@ -6,7 +6,7 @@ use super::keys::{KeyError, SigningKey, VerifyingKey};
 use pintle_value::Value;
 use std::sync::{Arc, LazyLock};
 
-/// For how long others may cache the keys, in seconds, where they stay the same while the server runs.
+/// How long clients may cache the keys, in seconds, if they do not change while the server runs.
 const MAX_AGE_SECONDS: u64 = 3600;
 
 /// The location of the token keys.
@@ -29,7 +29,7 @@ pub struct LocalKeys {
     pub verifying: Vec<VerifyingKey>,
 }
 
-/// A token cannot be made.
+/// Why a token cannot be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// By our own key.
@@ -47,7 +47,7 @@ impl TokenKeys {
         TokenKeys::Local(Arc::new(LazyLock::new(Box::new(move || keys))))
     }
 
-    /// A key that `generate` makes on a thread of its own. Whoever needs the key before it exists waits for it.
+    /// A key that `generate` creates on its own thread. Callers that need it earlier wait.
     pub fn generated(generate: impl FnOnce() -> Result<SigningKey, KeyError> + Send + 'static) -> Self {
         let make = move || {
             let signer = generate();
@@ -89,7 +89,7 @@ impl TokenKeys {
         }
     }
 
-    /// Differs from what it was before when the keys have changed.
+    /// Changes when the keys have changed.
     pub fn generation(&self) -> u64 {
         match self {
             TokenKeys::Local(_) => 0,

@@ -15,7 +15,7 @@ pub const WEBHOOK: &str = "Webhook";
 const SECOND: i64 = 1_000_000_000;
 const TIMEOUT_NANOS_MAX: i64 = 30 * SECOND;
 
-/// Who decides, in this order.
+/// The authorizers, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizationConfig {
     /// The authorizers.

@@ -133,7 +133,7 @@ impl RulesFound {
 pub enum Authorizing<'a> {
     /// It is known.
     Ready(Ready<Decision>),
-    /// Somebody else is asked.
+    /// The next authorizer decides.
     Pending(Pin<Box<dyn Future<Output = Decision> + Send + 'a>>),
 }
 

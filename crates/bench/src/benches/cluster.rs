@@ -1,7 +1,7 @@
 //! The load of a whole cluster: kubelets with leases, statuses and watches, controllers that follow everything, and a scheduler.
 //!
-//! Every kubelet has a connection of its own. What is due is sent when it is due, whether or not the server keeps up, and its
-//! latency counts from that moment: a server that falls behind shows it.
+//! Every kubelet has its own connection. Requests are sent when they are due, even if the server does not keep up, and
+//! their latency counts from that moment, so that a backlog is visible.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ const CONNECTING_MAX: usize = 16;
 /// Processes that follow all pods, nodes, leases, services and ConfigMaps.
 const CONTROLLERS: usize = 3;
 
-/// What is measured.
+/// The measured kinds of requests.
 #[derive(Clone, Copy)]
 enum Kind {
     Lease,
@@ -49,12 +49,12 @@ const KINDS: [(Kind, &str); 5] = [
     (Kind::Bind, "cluster-bind"),
 ];
 
-/// What all clients of the cluster share.
+/// The state that all clients of the cluster share.
 struct Cluster {
     client: Client,
     namespace: String,
     measured: Mutex<[Latencies; KINDS.len()]>,
-    /// Parts of watches that came.
+    /// Received parts of watches.
     watched: AtomicU64,
     failures: AtomicU64,
     duration: Duration,
@@ -111,7 +111,7 @@ pub(super) async fn run(context: &Context) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-/// A node's kubelet: its connection and what it last read of its lease.
+/// A node's kubelet: its connection and the last version of its lease.
 struct Kubelet {
     name: String,
     connection: Http2,
@@ -128,7 +128,7 @@ impl Cluster {
         format!("/api/v1/namespaces/{}/pods", self.namespace)
     }
 
-    /// Makes the service account without which pods are refused, unless a controller was faster.
+    /// Creates the service account without which pods are rejected, unless a controller was faster.
     async fn make_service_account(&self) -> Result<(), BenchError> {
         let path = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
@@ -178,7 +178,7 @@ impl Cluster {
         }
     }
 
-    /// Sends what was due at `due`, and measures until its answer.
+    /// Sends a request that was due at `due`, and measures the time until its response.
     async fn send(&self, kind: Kind, on: &Http2, request: &Request, due: Instant) -> Option<Value> {
         let answer = on.send(request).await;
         let took = due.elapsed();
@@ -285,7 +285,7 @@ impl Kubelet {
         Ok(Kubelet { name, connection, lease: Mutex::new(lease), _watches: watches })
     }
 
-    /// Does what a kubelet does, from `share` of each period on, until the time is up.
+    /// Sends the requests of a kubelet, starting at `share` of each period, until the end.
     async fn live(self: Arc<Self>, cluster: Arc<Cluster>, started: Instant, share: f64) {
         let due = |every: Duration, offset: f64, round: u32| started + every.mul_f64(offset) + every * round;
         let end = started + cluster.duration;

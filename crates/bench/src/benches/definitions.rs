@@ -1,5 +1,5 @@
-//! Many definitions of custom resources: how long one takes until it can be used, what it takes of memory, and whether
-//! the two thousandth costs what the tenth does.
+//! Many definitions of custom resources: the time until one can be used, its memory, and whether the two thousandth costs
+//! as much as the tenth.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,20 +12,20 @@ use crate::error::BenchError;
 use crate::process::CpuTime;
 use crate::row::{Latencies, Row};
 
-/// Definitions that are made unless `--objects` says fewer, and of those how many belong to one group.
+/// The number of definitions, unless `--objects` is smaller, and how many belong to one group.
 const DEFINITIONS: usize = 2_000;
 const PER_GROUP: usize = 20;
-/// Definitions at the beginning and at the end that are compared.
+/// The number of definitions at the start and at the end that are compared.
 const COMPARED: usize = 50;
 /// Fields of an ordinary definition.
 const FIELDS: usize = 60;
-/// How long a server may settle before its memory is read.
+/// How long to wait before memory is measured.
 const SETTLE: Duration = Duration::from_secs(2);
 /// How long a definition may take.
 const ESTABLISHED_MAX: Duration = Duration::from_secs(60);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// How long who asks for something else waits between two requests.
+/// The pause between two reads of another group.
 const PAUSE: Duration = Duration::from_millis(5);
 const JSON: &str = "application/json";
 const IDENTITY: &str = "identity";
@@ -54,7 +54,7 @@ fn kib_since(context: &Context, rss: u64) -> f64 {
     (context.server.rss_bytes() as f64 - rss as f64) / 1024.0
 }
 
-/// Makes the definitions one after another. What the first ones cost is compared with what the last ones do.
+/// Creates the definitions one after another, and compares the cost of the first ones with that of the last ones.
 async fn install(context: &Context, count: usize) -> Result<Row, BenchError> {
     let (cpu, began) = (context.server.cpu(), Instant::now());
     let (mut all, mut first, mut last) = (Latencies::default(), Latencies::default(), Latencies::default());
@@ -90,7 +90,7 @@ async fn install(context: &Context, count: usize) -> Result<Row, BenchError> {
     Ok(row)
 }
 
-/// Reads of another group while definitions come. What they took is collected by whoever ends them.
+/// The latencies of reads of another group while definitions are created.
 type Waits = Arc<Mutex<Latencies>>;
 
 async fn ask_others(client: Client, waits: Waits) {
@@ -111,7 +111,7 @@ fn meanwhile(waits: &Waits) -> Row {
     row
 }
 
-/// How long one more definition takes until each document has it, and what that costs the server.
+/// The time until one more definition is in each document, and its cost for the server.
 async fn publication(context: &Context, count: usize) -> Result<Vec<Row>, BenchError> {
     let (group, plural) = (group(count), plural(count));
     let documents = [
@@ -121,14 +121,14 @@ async fn publication(context: &Context, count: usize) -> Result<Vec<Row>, BenchE
         ("crds, openapi v3 index", "/openapi/v3".to_owned(), JSON, IDENTITY),
         ("crds, openapi v2", "/openapi/v2".to_owned(), JSON, IDENTITY),
         ("crds, openapi v2 protobuf", "/openapi/v2".to_owned(), V2_PROTOBUF, IDENTITY),
-        // As kubectl asks for it.
+        // The form that kubectl requests.
         ("crds, openapi v2 gzip", "/openapi/v2".to_owned(), V2_PROTOBUF, "gzip"),
     ];
     let requests = documents.map(|(title, path, accept, encoding)| {
         let request = Request::new("GET", &path).header("accept", accept);
         (title, request.header("accept-encoding", encoding))
     });
-    // The first time everything is rendered; what counts is what one more definition costs.
+    // The first request renders everything; the interesting cost is that of one more definition.
     let mut firsts = Vec::new();
     for (_, request) in &requests {
         let began = Instant::now();
@@ -156,7 +156,7 @@ async fn publication(context: &Context, count: usize) -> Result<Vec<Row>, BenchE
     Ok(rows)
 }
 
-/// A start of the server with all definitions, if this bench may start it and it keeps what it has.
+/// Restarts the server with all definitions, if this bench may start it and its data is durable.
 async fn started_with(context: &Context, rss: u64, count: usize) -> Result<Option<Row>, BenchError> {
     let Some(took) = context.restart().await? else { return Ok(None) };
     let last = count.saturating_sub(1);
@@ -173,7 +173,7 @@ async fn started_with(context: &Context, rss: u64, count: usize) -> Result<Optio
     Ok(Some(row))
 }
 
-/// Removes all definitions, as many clients at once as `kubectl delete --all` has: one.
+/// Deletes all definitions with one client, like `kubectl delete --all`.
 async fn end(context: &Context, rss: u64, count: usize) -> Result<Row, BenchError> {
     let (cpu, began) = (context.server.cpu(), Instant::now());
     for at in 0..=count {
@@ -190,7 +190,7 @@ async fn end(context: &Context, rss: u64, count: usize) -> Result<Row, BenchErro
     Ok(row)
 }
 
-/// Makes a definition and waits until its objects can be listed.
+/// Creates a definition and waits until its objects can be listed.
 async fn establish(context: &Context, at: usize) -> Result<Duration, BenchError> {
     let began = Instant::now();
     let (status, answer) = context.client.post(PATH, &definition(at)).await?;

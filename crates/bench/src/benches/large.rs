@@ -17,7 +17,7 @@ const OPERATIONS: u64 = 20;
 
 const GROUP: &str = "bench.example";
 
-/// An operation: the manager, whether it is an apply, and the object as it shall be.
+/// An operation: the manager, whether it is an apply, and the new object.
 struct Case {
     name: &'static str,
     manager: fn(n: u64) -> &'static str,
@@ -32,7 +32,7 @@ enum Verb {
     Update,
 }
 
-/// In the order they run, each on what the one before left.
+/// In the order of execution, each on the result of the one before.
 const CASES: &[Case] = &[
     Case { name: "create", manager: |_| "a", verb: Verb::Create, items: |_| items(0, |_| 0) },
     Case { name: "same", manager: |_| "a", verb: Verb::Apply, items: |_| items(0, |_| 0) },

@@ -1,4 +1,4 @@
-//! What the server takes: memory and CPU at rest, memory per object.
+//! The server's memory and CPU when idle, and memory per object.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::Context;
 use crate::error::BenchError;
 use crate::row::Row;
 
-/// How long a server may settle before its memory is read.
+/// How long to wait before memory is measured.
 const SETTLE: Duration = Duration::from_secs(2);
 const MIB: f64 = 1048576.0;
 

@@ -62,7 +62,7 @@ async fn unawaited(context: &Context, name: &str, writers: usize) -> Result<Vec<
     Ok(vec![updates, delivered])
 }
 
-/// Watchers of a namespace with some ConfigMaps, and what was spent before anything happened.
+/// Watchers of a namespace with some ConfigMaps, and the CPU time before any event.
 struct Crowd {
     namespace: String,
     path: Arc<String>,
@@ -93,7 +93,7 @@ impl Crowd {
         Ok(Crowd { namespace, path, watchers, counted, server_before, own_before, started: Instant::now() })
     }
 
-    /// Waits until every watcher was told of that many updates more.
+    /// Waits until every watcher received that many more updates.
     async fn all_see(&mut self, updates: u64) -> Result<(), BenchError> {
         let mut missing = updates * WATCHERS as u64;
         while missing > 0 {

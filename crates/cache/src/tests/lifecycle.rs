@@ -1,4 +1,4 @@
-//! Falling behind, coming and going of resources, restarts, and the end.
+//! Watchers that fall behind, registration of resources, restarts, and shutdown.
 
 use super::*;
 use crate::stores::StoreSink;
@@ -36,14 +36,14 @@ fn who_falls_behind_the_window_is_closed() {
     for _ in 0..3000 {
         fixture.set("a/x", Some("1"));
     }
-    // It still has the segment it stood in, but not what came after that.
+    // It still has its current segment, but not the events after that.
     let lines = drain(&mut watcher);
     assert_eq!(lines.last().map(String::as_str), Some("Closed(Slow)"));
     assert!(lines.len() < 100, "{}", lines.len());
     for (line, revision) in lines.iter().rev().skip(1).rev().zip(2..) {
         assert!(line.ends_with(&format!("@{revision}")), "{line} {revision}");
     }
-    // Whom the events do not concern is not behind.
+    // A watcher that the events do not concern is not behind.
     fixture.set("quiet/x", Some("2"));
     assert_eq!(drain(&mut other), ["ADDED quiet/x=2@3002"]);
     assert_eq!(fixture.pods.stats(), (100, 2));
@@ -66,7 +66,7 @@ fn a_watch_from_the_future_leaves_out_what_comes_before() {
 #[test]
 fn resources_come_and_go() {
     let mut fixture = Fixture::new(Options::default());
-    // Written before anyone knows the resource.
+    // Written before the resource is registered.
     fixture.set_full("/registry/nodes/n1", Some("web|z"));
     let nodes_resource = fixture.cache.register(nodes());
     assert_eq!(contents(&nodes_resource.view()), ["n1=web|z@2"]);
@@ -83,7 +83,7 @@ fn resources_come_and_go() {
     assert_eq!(drain(&mut watcher), ["Closed(Gone)"]);
     assert!(watcher.try_next().is_none() && nodes_resource.is_gone());
     assert_eq!(drain(&mut all), ["MODIFIED n1=web@3", "ADDED n2=web@4", "ADDED a/x=db@5"]);
-    // What the store has is there again when it is registered again.
+    // The store's objects are available again after a new registration.
     fixture.set_full("/registry/nodes/n2", None);
     let nodes_resource = fixture.cache.register(nodes());
     assert_eq!(contents(&nodes_resource.view()), ["n1=web@3"]);
@@ -203,7 +203,7 @@ fn changes_that_share_a_revision_are_all_delivered() {
         previous: None,
         note: Note::default(),
     };
-    // Revisions jump where somebody else writes to the same backend.
+    // Revisions jump if another client writes to the same backend.
     fixture.cache.apply(&[change("x", 5), change("y", 5), change("z", 9)]);
     let expected = ["ADDED a/x=1@5", "ADDED a/y=1@5", "ADDED a/z=1@9"];
     assert_eq!(drain(&mut live), expected);
@@ -275,7 +275,7 @@ fn each_store_has_its_own_revisions() {
         note: Note::default(),
     };
     main_sink.apply(&[change(format!("{PODS}a/x"), 50)]);
-    // What lies in the wrong store does not count.
+    // Changes of a resource in the wrong store are ignored.
     second_sink.apply(&[change(format!("{leases}a/l"), 3), change(format!("{PODS}a/y"), 4)]);
     main_sink.apply(&[change(format!("{leases}a/m"), 51)]);
     assert_eq!((pods.view().revision(), pods.view().len()), (51, 1));

@@ -1,4 +1,4 @@
-//! A store that remembers everything, and the plain reckoning of what a watcher must be told.
+//! A store that records all changes, and a simple model of the events that a watcher must receive.
 
 use super::*;
 use pintle_store::{BoxFuture, Embedded, Loaded, ReadError, Snapshot, Store, StoreFault, Write, WriteError};
@@ -101,7 +101,7 @@ impl Store for Recording {
     }
 }
 
-/// What one watcher selects, in words that the model understands.
+/// The selection of one watcher, in terms of the model.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) namespace: Option<String>,
@@ -134,7 +134,7 @@ impl Selection {
 
 type State = BTreeMap<String, (String, u64)>;
 
-/// What happens to one resource.
+/// The changes of one resource.
 fn changes<'a>(
     history: &'a [Change],
     prefix: &'a str,
@@ -157,7 +157,7 @@ pub(crate) fn state_at(history: &[Change], prefix: &str, at: u64) -> State {
     state
 }
 
-/// The lines that a watcher of `selection` must be told after revision `start`.
+/// The lines that a watcher of `selection` must receive after revision `start`.
 pub(crate) fn expected(history: &[Change], start: u64, selection: &Selection, initial: bool) -> Vec<String> {
     let mut state = state_at(history, PODS, start);
     let mut lines = Vec::new();

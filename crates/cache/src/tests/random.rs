@@ -19,7 +19,7 @@ struct Run {
     writes: u64,
 }
 
-/// What one watcher was told.
+/// The events that one watcher received.
 struct Told {
     start: u64,
     initial: bool,
@@ -134,14 +134,14 @@ async fn read(run: Arc<Run>, seed: u64) -> Vec<(u64, Vec<String>)> {
     seen
 }
 
-/// Registers a resource and drops it again, over and over, and follows it while it is there.
+/// Registers and drops a resource repeatedly, and watches it while it is registered.
 async fn churn(run: Arc<Run>, seed: u64) {
     let mut random = Random::new(seed);
     while !run.done.load(Ordering::Acquire) {
         let nodes = run.cache.register(nodes());
         let view = nodes.view();
         let start = WatchStart::WithInitialState(view);
-        // What the view shows may be compacted before the watch begins, or before it is read.
+        // The revision of the view may be compacted before the watch begins, or before it is read.
         let Ok(mut watcher) = nodes.watch(start, Filter::default()) else { continue };
         tokio::time::sleep(Duration::from_millis(random.below(4))).await;
         if random.below(2) == 0 {

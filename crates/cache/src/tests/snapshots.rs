@@ -17,7 +17,7 @@ fn every_retained_revision_can_be_seen_again() {
         let key = format!("a/{}", random.below(12));
         let delete = random.below(3) == 0;
         let text = format!("web|n|{step}");
-        // Deleting what is not there changes nothing but takes a revision.
+        // Deleting a missing key changes nothing but takes a revision.
         let revision = fixture.set(&key, (!delete).then_some(&text));
         seen.push((revision, contents(&fixture.pods.view())));
     }
@@ -72,7 +72,7 @@ fn pins_are_bounded() {
         fixture.pods.pin(&fixture.pods.view());
     }
     fixture.cache.compact(4);
-    // Compaction forgets what came before, pinned or not.
+    // Compaction drops earlier revisions, even if a snapshot of them exists.
     for (revision, there) in [(2, false), (3, false), (4, true)] {
         assert_eq!(fixture.pods.view_at(revision).is_ok(), there, "{revision}");
     }
@@ -143,7 +143,7 @@ fn the_history_of_all_resources_is_bounded_and_the_oldest_goes_first() {
     let (pods, of_nodes) = (fixture.pods.stats().0, nodes.stats().0);
     assert!((40..=80).contains(&pods), "{pods}");
     assert!((2..=5).contains(&of_nodes), "{of_nodes}");
-    // What is left of both begins at about the same time.
+    // The remaining events of both begin at about the same time.
     assert!(fixture.pods.oldest().abs_diff(nodes.oldest()) <= 25);
     fixture.cache.unregister(NODES);
     fixture.cache.compact(u64::MAX);

@@ -1,4 +1,4 @@
-//! What a change looks like to watchers with a selection.
+//! The events of a change for watchers with a selection.
 
 use super::*;
 use crate::options::WAKE_DIRECT_MAX;

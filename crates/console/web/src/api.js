@@ -1,4 +1,4 @@
-// Requests to the API server with the user's own credentials. Everything the console knows comes through here.
+// Requests to the API server with the user's own credentials. All data of the console comes through this module.
 
 const TOKEN_KEY = "pintle-token";
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";

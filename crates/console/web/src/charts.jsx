@@ -1,4 +1,4 @@
-// Activity: request rate, latency, watchers and memory, from /metrics as it changes.
+// Activity: charts of request rate, latency, watchers and memory, computed from /metrics.
 import uPlot from "uplot";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { getText } from "./api.js";

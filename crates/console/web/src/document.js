@@ -1,4 +1,4 @@
-// YAML documents: what is shown and edited, lines and the fields on them.
+// YAML documents: the text that is displayed and edited, and the fields of its lines.
 import { LineCounter, isMap, isScalar, isSeq, parseDocument } from "yaml";
 
 /** Integers stay whole, however large. */

@@ -1,4 +1,4 @@
-// Editing: a dry run shows what the server would make of it, then it is saved; conflicts are resolved by choice.
+// Editing: a dry run previews the result, then the object is saved; the user chooses how to resolve conflicts.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { stringify } from "yaml";
 import * as api from "./api.js";

@@ -1,6 +1,5 @@
-// CodeMirror as a component: YAML to read with owners beside the lines, YAML to edit, and differences.
-// Editors live in shadow roots, because CodeMirror then brings its styles as constructed sheets, which the strict content
-// security policy allows.
+// CodeMirror as a component: YAML to read with owners beside the lines, YAML to edit, and diffs. Editors are in shadow
+// roots, because CodeMirror then uses constructed style sheets, which the strict content security policy allows.
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, foldGutter, foldKeymap, indentUnit, syntaxHighlighting } from "@codemirror/language";
@@ -149,7 +148,7 @@ export function Editor({ text, version, label, onChange, onRun, plain }) {
       extensions: [
         plain ? [look, drawSelection(), EditorView.lineWrapping] : [base, foldGutter(), highlightActiveLine()],
         history(),
-        // Escape leaves the editor, so that Tab is not a trap.
+        // Escape leaves the editor, so that Tab does not trap the keyboard focus.
         keymap.of([{ key: "Mod-Enter", run }, ...defaultKeymap, ...historyKeymap, ...searchKeymap, ...(plain ? [] : [indentWithTab])]),
         labelled(label, { "aria-multiline": "true" }),
         EditorView.updateListener.of((update) => {

@@ -1,5 +1,5 @@
-// How an object came to be what it is: the versions that the server retains, else those that were seen since the object
-// was opened, each with what it changed.
+// The history of an object: the versions that the server retains, otherwise those seen since the object was opened, each
+// with its changes.
 import { useMemo, useState } from "preact/hooks";
 import { stringify } from "yaml";
 import * as api from "./api.js";

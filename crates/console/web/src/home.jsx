@@ -1,4 +1,4 @@
-// All resources that the server has, and what it is.
+// The start page: all resources of the server, and its version.
 import { useMemo, useState } from "preact/hooks";
 import { getJson } from "./api.js";
 import { useLoaded, useTitle } from "./hooks.js";

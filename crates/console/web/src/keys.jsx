@@ -1,4 +1,4 @@
-// The keyboard: one place that knows all keys, and the dialog that lists them.
+// The keyboard: the table of all shortcuts, and the dialog that lists them.
 import { useEffect } from "preact/hooks";
 
 const KEYS = [

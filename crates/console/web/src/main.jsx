@@ -1,4 +1,4 @@
-// The page: signs in, then shows the view that the URL names.
+// The page: signs in, then displays the view of the URL.
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api.js";
@@ -23,7 +23,7 @@ function Root() {
   async function enter() {
     try {
       const who = await api.whoAmI();
-      // Whoever has no credentials at all has done nothing wrong.
+      // A user without any credentials gets no error message.
       if (!who && api.token()) setMessage("This token is not valid, or no longer.");
       if (!who) api.setToken(null);
       setUser(who);

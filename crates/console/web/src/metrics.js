@@ -1,4 +1,4 @@
-// The few families of /metrics that the charts need, and what they say between two moments.
+// Parses the few families of /metrics that the charts need, and computes rates between two samples.
 
 const FAMILIES = {
   apiserver_request_total: (out, labels, value) => (out[classOf(label(labels, "verb"))] += value),

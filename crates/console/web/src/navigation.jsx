@@ -1,4 +1,4 @@
-// The list of all resources, by group, with a search that knows short names.
+// The list of all resources by group, with a search that includes short names.
 import { useMemo, useState } from "preact/hooks";
 import { link, listParts } from "./router.js";
 

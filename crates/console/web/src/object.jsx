@@ -202,7 +202,7 @@ async function follow(resource, namespace, name, signal, setState) {
         if (type === "ERROR") break;
         revision = object.metadata.resourceVersion;
         if (type === "DELETED") setState((last) => ({ ...last, state: "gone" }));
-        // The text is read again: numbers of JSON would lose digits on the way through this page.
+        // The text is fetched again, because parsing JSON numbers in JavaScript would lose digits.
         else if (type !== "BOOKMARK") revision = await load();
       }
     } catch (error) {

@@ -1,5 +1,5 @@
-// Who owns which field: managedFields against the object. Elements of fieldsV1 are f: (field), k: (item by its keys),
-// v: (item by its value), i: (item by its index) and . (the thing itself).
+// Field owners: matches managedFields with the object. Elements of fieldsV1 are f: (field), k: (item by its keys), v:
+// (item by its value), i: (item by its index) and . (the value itself).
 
 /** All managers of an object. */
 export const managersOf = (managed) =>

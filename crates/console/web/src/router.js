@@ -1,4 +1,4 @@
-// Where the console is: the part of the URL behind #, which browsers never send to a server.
+// The current view: the part of the URL after #, which browsers never send to a server.
 import { useEffect, useState } from "preact/hooks";
 
 /** #/list/apps/v1/deployments?namespace=x → {parts, query} */

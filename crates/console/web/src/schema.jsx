@@ -222,7 +222,7 @@ function findFields({ root, schemas }, words) {
         if (words.every((word) => text.includes(word)) && found.length < SEARCH_RESULTS_MAX) found.push(field);
       }
     }
-    // Wide and deep kinds grow fast; what is cut off here is far from the root.
+    // Wide and deep kinds grow fast; the fields dropped here are far from the root.
     level = next.slice(0, 4000);
   }
   return found;

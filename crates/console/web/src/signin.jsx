@@ -1,4 +1,4 @@
-// Sign-in: a token by hand, or what the other ways are.
+// Sign-in: a form for a token, and a description of the other ways.
 import { useEffect, useRef } from "preact/hooks";
 
 export function SignIn({ message, onToken }) {

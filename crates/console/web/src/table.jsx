@@ -135,7 +135,7 @@ export function NamespaceSelect({ resources, value, onSelect }) {
     return (table.rows ?? []).map((row) => row.object.metadata.name);
   }, [namespaces?.version]);
   const names = new Set([...(loaded.value ?? []), ...(value ? [value] : [])]);
-  // Whoever may not list namespaces names one.
+  // A user who may not list namespaces enters one.
   if (loaded.error) {
     return <TextField label="Namespace" value={value} onSelect={onSelect} />;
   }
@@ -212,7 +212,7 @@ class LiveTable {
         }
         const lasting = error.code >= 400 && error.code < 500 && error.code !== 429 && error.code !== 408;
         this.set({ state: lasting ? "failed" : "reconnecting", error: lasting || this.state === "loading" ? error : undefined });
-        // A resource that cannot be watched is a list as of now.
+        // A resource that cannot be watched is listed once.
         if (lasting) return;
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]));
       }
@@ -256,7 +256,7 @@ class LiveTable {
       return;
     }
     const known = this.rows.get(key);
-    // A page that comes late must not undo what the watch brought.
+    // A late page must not overwrite newer rows from the watch.
     if (!changed && known) return;
     this.rows.set(key, { key, metadata, cells: row.cells, changed });
   }

@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. Only this choice is kept beyond the session.
+// Light, dark, or the system's theme. Only this choice is stored beyond the session.
 const KEY = "pintle-theme";
 const ORDER = ["auto", "light", "dark"];
 

@@ -1,4 +1,4 @@
-// The CEL workbench: an expression, an object, the result and what it costs.
+// The CEL workbench: an expression, an object, the result and its cost.
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api.js";
 import { withoutManagedFields } from "./document.js";
@@ -47,7 +47,7 @@ export function Workbench({ query, resources }) {
       if (!signal.aborted) setAnswer({ error });
     }
   };
-  // Whoever stops typing sees the result.
+  // Evaluates after the user stops typing.
   useEffect(() => {
     const timer = setTimeout(run, 400);
     return () => clearTimeout(timer);

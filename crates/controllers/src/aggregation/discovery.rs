@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 128;
 const JSON: &str = "application/json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What an extension server serves in one version of a group.
+/// The resources of an extension server in one version of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoteVersion {
     /// Resources in the server's order.
@@ -158,7 +158,7 @@ fn spec(document: &[u8], group: &str) -> Option<RemoteSpec> {
     Some(RemoteSpec { hash, paths, definitions, parameters })
 }
 
-/// What stands before names in references.
+/// The prefix of names in references.
 const DEFINITIONS: &str = "#/definitions/";
 const PARAMETERS: &str = "#/parameters/";
 

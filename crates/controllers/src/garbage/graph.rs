@@ -16,7 +16,7 @@ pub(super) struct Owner {
     pub(super) blocks: bool,
 }
 
-/// What the collector knows about an object.
+/// The collector's view of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     /// Store prefix of its resource.
@@ -29,14 +29,14 @@ pub(super) struct Node {
     pub(super) orphans: bool,
 }
 
-/// Only objects that have owners or are being deleted have a node: most have neither, and a node for each would take
-/// more memory than anything else that is known of them.
+/// Only objects that have owners or are being deleted have a node: most have neither, and a node for each would take more
+/// memory than the rest of the collector.
 #[derive(Default)]
 pub(super) struct Graph {
     nodes: HashMap<Str, Node>,
     dependents: HashMap<Str, BTreeSet<Str>>,
     work: BTreeSet<Str>,
-    /// Work that failed and is tried again after a while.
+    /// Failed nodes, which are retried after a while.
     later: BTreeSet<Str>,
 }
 
@@ -56,7 +56,7 @@ impl Graph {
             self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
         }
         if node.deleting && node.foreground {
-            // Its dependents go first.
+            // Its dependents are processed first.
             let dependents = self.dependents.get(&uid).cloned().unwrap_or_default();
             self.work.extend(dependents);
         }
@@ -72,7 +72,7 @@ impl Graph {
         }
     }
 
-    /// Removes the node of an object, which has no owners any more or is gone.
+    /// Removes the node of an object that has no owners any more or was deleted.
     fn forget(&mut self, uid: &str) {
         let Some(node) = self.nodes.remove(uid) else { return };
         for owner in &node.owners {
@@ -106,7 +106,7 @@ impl Graph {
         !self.work.is_empty()
     }
 
-    /// The next node to look at.
+    /// The next node to process.
     pub(super) fn take_work(&mut self) -> Option<Str> {
         self.work.pop_first()
     }
@@ -120,14 +120,14 @@ impl Graph {
         !self.later.is_empty()
     }
 
-    /// It is time to try again what failed.
+    /// Queues the failed nodes again.
     pub(super) fn retry(&mut self) {
         self.work.append(&mut self.later);
     }
 }
 
-/// Reads what the collector must know; `None` of an object that has no owners and is not being deleted. Most objects
-/// are like that and are not parsed.
+/// Reads the owners of an object; `None` if it has no owners and is not being deleted. Most objects are like that and are
+/// not parsed.
 fn read(resource: &Arc<str>, object: &Object) -> Option<Node> {
     let json = object.json();
     let mentions = |word: &[u8]| memchr::memmem::find(json, word).is_some();

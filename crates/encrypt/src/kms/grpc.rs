@@ -1,4 +1,4 @@
-//! The gRPC client of a plugin, for callers that block.
+//! The gRPC client of a plugin, for blocking callers.
 
 use super::{Decrypted, KmsService, Sealed, Status, message};
 use pintle_grpc::{Endpoint, WaitForReady};
@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 pub fn connect(endpoint: &str, timeout: Duration) -> Result<Arc<dyn KmsService>, String> {
     let path = endpoint.strip_prefix("unix:").ok_or("only unix sockets are supported")?;
     let path = path.strip_prefix("//").unwrap_or(path);
-    // A runtime of its own: callers block, and some of them are threads of another runtime.
+    // A separate runtime: callers block, and some of them are threads of another runtime.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("kms-client")
@@ -24,7 +24,7 @@ pub fn connect(endpoint: &str, timeout: Duration) -> Result<Arc<dyn KmsService>,
 }
 
 struct Client {
-    /// Taken when the client is dropped.
+    /// `None` once the client is dropped.
     runtime: Option<Runtime>,
     endpoint: Endpoint,
     timeout: Duration,
@@ -32,7 +32,7 @@ struct Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // A runtime must not be waited for on a thread of another one.
+        // A runtime must not be dropped while blocking a thread of another one.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -64,14 +64,14 @@ impl Client {
         runtime.spawn(async move {
             let method = format!("/v2.KeyManagementService/{method}");
             let answer = pintle_grpc::call(&endpoint, &method, &request, timeout, WaitForReady::No).await;
-            // Nobody waits for the answer any more if this fails.
+            // If this fails, the caller has stopped waiting.
             _ = sender.send(answer.map_err(|error| error.to_string()));
         });
         receiver.recv().unwrap_or_else(|_| Err("the call was given up".to_string()))
     }
 }
 
-/// A random UUID, by which a plugin's log names a call.
+/// A random UUID that identifies a call in a plugin's log.
 fn uid() -> Result<String, String> {
     let mut bytes = [0u8; 16];
     crate::random(&mut bytes).map_err(|error| error.to_string())?;

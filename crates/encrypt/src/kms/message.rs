@@ -1,4 +1,4 @@
-//! The messages of KMS v2: what is stored for a value, and what is said to a plugin.
+//! The messages of KMS v2: the stored form of a value, and the calls of a plugin.
 
 use super::{Sealed, Status};
 use pintle_grpc::protobuf::{Field, Fields, put_bytes, put_number, text};
@@ -13,7 +13,7 @@ const KEY_ID_BYTES_MAX: usize = 1024;
 const SOURCE_BYTES_MAX: usize = 1024;
 const ANNOTATIONS_BYTES_MAX: usize = 32 * 1024;
 
-/// What is stored for a value.
+/// The stored form of a value.
 pub(super) struct EncryptedObject {
     pub(super) data: Vec<u8>,
     pub(super) sealed: Sealed,
@@ -28,7 +28,7 @@ pub(super) fn encode(object: &EncryptedObject, out: &mut Vec<u8>) {
     put_number(5, object.source_type, out);
 }
 
-/// Reads and checks what is stored for a value.
+/// Decodes and checks the stored form of a value.
 pub(super) fn decode(bytes: &[u8]) -> Result<EncryptedObject, String> {
     let mut object = EncryptedObject { data: Vec::new(), sealed: Sealed::default(), source_type: 0 };
     for field in Fields(bytes) {
@@ -51,7 +51,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<EncryptedObject, String> {
     Ok(object)
 }
 
-/// Checks what a plugin encrypted, in kube-apiserver's words.
+/// Checks the result of a plugin's encryption, with kube-apiserver's messages.
 pub(super) fn validate(sealed: &Sealed) -> Result<(), String> {
     let bytes = sealed.ciphertext.len();
     if bytes == 0 {

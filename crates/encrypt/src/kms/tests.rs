@@ -60,14 +60,14 @@ fn values_are_sealed_with_the_key_that_the_plugin_names() {
     assert!(opened.outdated && kms.is_outdated(&first));
     assert!(!kms.is_outdated(&sealed(&kms, b"two")));
 
-    // Another server has the seeds decrypted.
+    // Another server must decrypt the seeds.
     let other = Kms::start("plug", plugin.clone());
     assert_eq!(other.open("/k", &first).unwrap().value, b"one");
 
     plugin.set("key-2", "broken");
     kms.poll();
     assert!(!kms.is_healthy());
-    // What is at hand still serves.
+    // The current seed is still used.
     assert_eq!(kms.open("/k", &sealed(&kms, b"three")).unwrap().value, b"three");
 }
 

@@ -1,14 +1,15 @@
-//! API approval: a definition in a protected community group must say where it was approved, or that it was not.
+//! API approval: a definition in a protected community group must have a link to its approval, or state that it is
+//! unapproved.
 
 use pintle_meta::field::quoted;
 use pintle_value::Value;
 
-/// The annotation that says so.
+/// The annotation for that.
 pub const ANNOTATION: &str = "api-approved.kubernetes.io";
 
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// What the annotation says.
+/// The parsed annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval {
     /// It is a URL.

@@ -1,6 +1,6 @@
-//! Reads of a kept object only what a printer looks at: the rest is stepped over, not parsed.
+//! Reads only the parts of a stored object that a printer needs, without parsing the rest.
 //!
-//! Kept objects are compact JSON that this server has written. Whatever else is found is left to the real parser.
+//! Stored objects are compact JSON that this server wrote. Anything else is left to the real parser.
 
 use pintle_value::{Map, Str, Value, json};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Bodies: what a step sends, and how an answer is written down.
+//! Bodies: the bytes that a step sends, and the text form of a response.
 
 use std::io::Read;
 
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::cbor::{self, CborError};
 
-/// Longest answer that is unpacked.
+/// The size limit of an unpacked response.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
-/// Most that `repeat:` sends.
+/// The most bytes that `repeat:` sends.
 const REPEATED_BYTES_MAX: usize = 1 << 28;
 
-/// Why a body could not be made or read.
+/// Why a body could not be encoded or decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     /// Not JSON.
@@ -34,7 +34,7 @@ pub enum BodyError {
     Repeat,
 }
 
-/// The bytes a step's body stands for.
+/// The bytes of a step's body.
 pub fn request_body(text: &str) -> Result<Vec<u8>, BodyError> {
     if let Some(json) = text.strip_prefix("cbor:") {
         let mut out = cbor::SELF_DESCRIBED.to_vec();
@@ -60,14 +60,14 @@ pub fn request_body(text: &str) -> Result<Vec<u8>, BodyError> {
     Ok(text.as_bytes().to_vec())
 }
 
-/// Unpacks a gzipped answer.
+/// Unpacks a gzipped response.
 pub fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, BodyError> {
     let mut out = Vec::new();
     flate2::read::MultiGzDecoder::new(bytes).take(UNPACKED_BYTES_MAX).read_to_end(&mut out)?;
     Ok(out)
 }
 
-/// The documents of a JSON or CBOR answer; `None` where it is neither.
+/// The documents of a JSON or CBOR response; `None` if it is neither.
 pub fn documents(bytes: &[u8], content_type: &str) -> Result<Option<Vec<Value>>, BodyError> {
     if content_type.contains("cbor") {
         let (mut out, mut rest) = (Vec::new(), bytes);
@@ -84,16 +84,16 @@ pub fn documents(bytes: &[u8], content_type: &str) -> Result<Option<Vec<Value>>,
     Ok(Some(json_documents(&String::from_utf8_lossy(bytes))?))
 }
 
-/// The JSON documents that follow each other in a text.
+/// Parses consecutive JSON documents.
 pub fn json_documents(text: &str) -> Result<Vec<Value>, serde_json::Error> {
     serde_json::Deserializer::from_str(text).into_iter().collect()
 }
 
-/// A document as lines: keys sorted, one space a level.
+/// A document as lines: keys sorted, indented by one space per level.
 pub fn pretty(value: &Value) -> Vec<String> {
     let mut value = value.clone();
     value.sort_all_objects();
-    // serde_json indents by two; a line inside a string cannot begin with spaces, for it has no line breaks.
+    // serde_json indents by two; strings have no line breaks, so leading spaces are always indentation.
     let halved = |line: &str| {
         let text = line.trim_start_matches(' ');
         format!("{:1$}{text}", "", (line.len() - text.len()) / 2)
@@ -101,7 +101,7 @@ pub fn pretty(value: &Value) -> Vec<String> {
     format!("{value:#}").split('\n').map(halved).collect()
 }
 
-/// apiVersion and kind out of the envelope of a protobuf answer.
+/// apiVersion and kind from the envelope of a protobuf response.
 pub fn envelope(bytes: &[u8]) -> String {
     let Some(unknown) = bytes.strip_prefix(b"k8s\0") else { return "no k8s envelope".to_owned() };
     let type_meta = last_field(unknown, 1);
@@ -109,7 +109,7 @@ pub fn envelope(bytes: &[u8]) -> String {
     format!("{} {}", text(1), text(2))
 }
 
-/// The last length-delimited field of that number; empty when there is none.
+/// The last length-delimited field with that number; empty if there is none.
 fn last_field(mut bytes: &[u8], number: u64) -> &[u8] {
     let mut found: &[u8] = &[];
     while let Some(tag) = varint(&mut bytes) {

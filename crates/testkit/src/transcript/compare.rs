@@ -1,20 +1,20 @@
-//! Whether two answers are the same: exactly, or but for the words of messages; and how they differ.
+//! Compares two responses: equal, equal except for messages, or different; and prints the difference.
 
 use serde_json::Value;
 
 use super::body::json_documents;
 use super::pointer;
 
-/// Largest table of the line diff; longer answers are shown whole.
+/// The largest table of the line diff; longer responses are printed whole.
 const DIFF_CELLS_MAX: usize = 4_000_000;
 const CONTEXT_LINES: usize = 2;
 
-/// How an answer compares with the recorded one.
+/// How a response compares with the recorded one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likeness {
     /// The same.
     Same,
-    /// The same but for warnings and the words of messages.
+    /// Equal except for warnings and messages.
     Wording,
     /// Different.
     Different,
@@ -26,7 +26,7 @@ enum Body {
     Text(String),
 }
 
-/// Compares two answers as lines; `ignored` are the arguments of the `ignore` directives.
+/// Compares two responses as lines; `ignored` are the arguments of the `ignore` directives.
 pub fn compare(want: &[String], got: &[String], ignored: &[&str]) -> Likeness {
     let (want_head, want_body) = split(want, ignored);
     let (got_head, got_body) = split(got, ignored);
@@ -105,7 +105,7 @@ fn wordless(body: Body) -> Body {
     }
 }
 
-/// A unified diff of two answers, without its file names.
+/// A unified diff of two responses, without file names.
 pub fn diff(want: &[String], got: &[String]) -> Vec<String> {
     let marked = marked_lines(want, got);
     let near_change = |at: usize| {
@@ -142,7 +142,7 @@ fn marked_lines<'a>(want: &'a [String], got: &'a [String]) -> Vec<(char, &'a str
     out
 }
 
-/// The longest common subsequence by table; both sides whole where the table would be too large.
+/// The longest common subsequence by table; both sides whole if the table would be too large.
 #[expect(clippy::indexing_slicing, reason = "the table has a row and a column more than there are lines")]
 fn middle<'a>(a: &'a [String], b: &'a [String], out: &mut Vec<(char, &'a str)>) {
     if a.len().saturating_mul(b.len()) > DIFF_CELLS_MAX {

@@ -1,9 +1,9 @@
-//! The transcript file: steps, their directives, requests and recorded answers.
+//! The transcript file: steps, their directives, requests and recorded responses.
 
-/// One step of a conversation.
+/// One step of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Step {
-    /// What the step shows.
+    /// The title of the step.
     pub title: String,
     /// Directives, without the `! `.
     pub notes: Vec<String>,
@@ -13,7 +13,7 @@ pub struct Step {
     pub headers: Vec<String>,
     /// Lines of the body.
     pub body: Vec<String>,
-    /// The recorded answer: head lines (`< …`) and body lines.
+    /// The recorded response: head lines (`< …`) and body lines.
     pub expect: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl Step {
         self.notes_of(name).next()
     }
 
-    /// The step as text, with its recorded answer.
+    /// The step as text, with its recorded response.
     pub fn render(&self) -> String {
         let mut lines = vec![format!("=== {}", self.title)];
         lines.extend(self.notes.iter().map(|note| format!("! {note}")));
@@ -72,7 +72,7 @@ enum Part {
     AnswerBody,
 }
 
-/// Reads a transcript. Every text is one: lines that fit nowhere are ignored.
+/// Parses a transcript. Parsing never fails: unexpected lines are ignored.
 pub fn parse(text: &str) -> Transcript {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let (mut head, mut steps, mut part) = (Vec::new(), Vec::<Step>::new(), Part::Directives);

@@ -1,7 +1,7 @@
 //! Transcripts: recorded conversations with the API, replayed and compared.
 //!
-//! A file is a series of steps, a step is a request and its recorded answer. The modules parse a file, replay it,
-//! make answers of different runs comparable, and report what differs.
+//! A file is a series of steps; a step is a request and its recorded response. The modules parse a file, replay it,
+//! normalize responses of different runs, and report differences.
 
 pub mod body;
 pub mod compare;
@@ -23,17 +23,17 @@ pub use run::{Failure, FileReport};
 
 use crate::client::Client;
 
-/// Lines of difference shown for a step.
+/// The most lines of difference printed for a step.
 const DIFF_LINES_MAX: usize = 40;
 
-/// What a replay of many transcripts gave, in the order of their paths.
+/// The result of replaying many transcripts, in the order of their paths.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// One report a file.
+    /// One report per file.
     pub files: Vec<FileReport>,
 }
 
-/// The transcripts among files and folders, sorted, each once.
+/// The transcripts in files and folders, sorted, each once.
 pub fn find(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -56,7 +56,7 @@ fn find_below(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Files that change what other files see go last, one at a time.
+/// Whether a file runs last and alone, because it changes what other files see.
 fn runs_alone(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("zz-"))
 }
@@ -86,7 +86,7 @@ pub async fn check(client: &Client, files: &[PathBuf], jobs: usize) -> io::Resul
     Ok(report)
 }
 
-/// Replays transcripts one after another and rewrites their answers with the server's.
+/// Replays transcripts one after another and replaces the recorded responses.
 pub async fn record(client: &Client, files: &[PathBuf]) -> io::Result<()> {
     for path in files {
         run::record(client, path).await?;
@@ -95,22 +95,22 @@ pub async fn record(client: &Client, files: &[PathBuf]) -> io::Result<()> {
 }
 
 impl Report {
-    /// Steps that were the same.
+    /// Steps that are equal.
     pub fn passed(&self) -> usize {
         self.files.iter().map(|file| file.passed).sum()
     }
 
-    /// Steps that were not.
+    /// Steps that are not.
     pub fn failed(&self) -> usize {
         self.files.iter().map(|file| file.failures.len()).sum()
     }
 
-    /// Steps that differ at most in the words of messages.
+    /// Steps that differ at most in messages.
     pub fn alike(&self) -> usize {
         self.files.iter().map(FileReport::alike).sum()
     }
 
-    /// The report as text: a line a file when `quiet`, else every difference; at the end the counts.
+    /// The report as text: one line per file if `quiet`, otherwise every difference; at the end the counts.
     pub fn render(&self, quiet: bool) -> String {
         let mut out = String::new();
         for file in &self.files {
@@ -135,7 +135,7 @@ impl Report {
 }
 
 impl Failure {
-    /// The step's title and its difference, `-` recorded and `+` answered.
+    /// The step's title and the difference: `-` recorded, `+` received.
     pub fn render(&self) -> String {
         let lines = compare::diff(&self.want, &self.got);
         let mut out = format!("  --- {}\n", self.title);

@@ -1,4 +1,4 @@
-//! Makes answers of different runs comparable: times, uids, versions, tokens and ages get names.
+//! Normalizes responses of different runs: times, uids, versions, tokens and ages are replaced by names.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 const UUID_BYTES: usize = 36;
 
-/// Names what differs from run to run; the same value gets the same name throughout a file.
+/// Replaces values that differ from run to run by names; the same value has the same name throughout a file.
 #[derive(Debug, Default)]
 pub struct Normal {
     names: Vec<(String, String)>,
@@ -14,7 +14,7 @@ pub struct Normal {
     versions: HashMap<String, String>,
 }
 
-/// Where a value stands, as far as it matters for its name.
+/// The context of a value, as far as it matters for its name.
 #[derive(Clone, Copy, Default)]
 struct Place<'a> {
     key: &'a str,
@@ -22,12 +22,12 @@ struct Place<'a> {
 }
 
 impl Normal {
-    /// `names` are values of this run and what stands for them, in the order they are replaced.
+    /// `names` are values of this run and their replacements, in the order in which they are applied.
     pub fn new(names: Vec<(String, String)>) -> Normal {
         Normal { names, ..Normal::default() }
     }
 
-    /// A text with names, uids and times replaced.
+    /// Replaces names, uids and times in a text.
     pub fn text(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
         for (value, name) in &self.names {
@@ -41,7 +41,7 @@ impl Normal {
         replace(&text, time_at, |_| "<time>".to_owned())
     }
 
-    /// A text that is not JSON: as `text`, and the versions in YAML.
+    /// Replaces the same in a text that is not JSON, and also the versions in YAML.
     pub fn plain_text(&mut self, text: &str) -> String {
         const KEY: &str = "resourceVersion: \"";
         let text = self.text(text);
@@ -53,7 +53,7 @@ impl Normal {
         replace(&text, version_at, |_| "resourceVersion: \"<rv>\"".to_owned())
     }
 
-    /// A document with everything replaced.
+    /// Replaces everything in a document.
     pub fn tree(&mut self, value: &Value) -> Value {
         self.value(value, Place::default())
     }
@@ -112,7 +112,7 @@ fn is_age(s: &str) -> bool {
     at > 0
 }
 
-/// Replaces what `matcher` finds, which returns the end of a match that begins at an index.
+/// Replaces the matches of `matcher`, which returns the end of a match that begins at an index.
 fn replace(
     text: &str,
     matcher: impl Fn(&str, usize) -> Option<usize>,
@@ -202,7 +202,7 @@ mod tests {
             ("12026-01-02T03:04:05Z".to_owned(), "12026-01-02T03:04:05Z"),
         ];
         for (text, want) in cases {
-            // The uid in these cases ends in the file's own letters, which are replaced first.
+            // The uid in these cases ends in the file's own id, which is replaced first.
             let mut normal = if text.starts_with('x') { normal() } else { names_without_id() };
             assert_eq!(normal.text(&text), want, "{text}");
         }

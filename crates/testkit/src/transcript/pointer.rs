@@ -1,4 +1,4 @@
-//! Pointers into answers: `/a/b/0`, `/conditions[type=Ready]/status`, and `*` where things are left out.
+//! Pointers into responses: `/a/b/0`, `/conditions[type=Ready]/status`, and `*` in pointers of values to ignore.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ struct Segment {
     selector: Option<(String, String)>,
 }
 
-/// The value at a pointer; a null counts as nothing there.
+/// The value at a pointer; a null counts as missing.
 pub fn lookup<'a>(doc: &'a Value, pointer: &str) -> Option<&'a Value> {
     let mut doc = doc;
     for segment in segments(pointer) {
@@ -26,8 +26,8 @@ pub fn lookup<'a>(doc: &'a Value, pointer: &str) -> Option<&'a Value> {
     (!doc.is_null()).then_some(doc)
 }
 
-/// A value as transcripts write it in selectors and hold it in variables. They were recorded with Python:
-/// strings stand bare, the rest is in Python's notation (`True`, `{'name': 'x'}`).
+/// A value in the form of selectors and variables of transcripts. They were recorded with Python: strings have no quotes,
+/// everything else is in Python's notation (`True`, `{'name': 'x'}`).
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(s) => s.clone(),
@@ -67,7 +67,7 @@ fn unescape(key: &str) -> String {
     key.replace("~1", "/").replace("~0", "~")
 }
 
-/// A `[` opens a selector only where `key=` follows it; elsewhere it belongs to the name.
+/// A `[` opens a selector only if `key=` follows it; otherwise it is part of the name.
 fn selector_at(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('[') else { return false };
     matches!(rest.find(['=', ']']), Some(at) if at > 0 && rest[at..].starts_with('='))
@@ -94,7 +94,7 @@ fn segments(pointer: &str) -> Vec<Segment> {
     out
 }
 
-/// Takes what a pointer names out of a document; `*` stands for every key or index on the way.
+/// Removes the values at a pointer from a document; `*` matches every key or index.
 pub fn remove(doc: &mut Value, pointer: &str) {
     let parts: Vec<&str> = pointer.split('/').skip(1).collect();
     remove_parts(doc, &parts);

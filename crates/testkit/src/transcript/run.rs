@@ -33,7 +33,7 @@ const UNTIL_PAUSE: Duration = Duration::from_millis(100);
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_millis(700);
 
-/// Why a step gave no answer.
+/// Why a step has no response.
 #[derive(Debug, thiserror::Error)]
 enum StepError {
     #[error(transparent)]
@@ -44,38 +44,38 @@ enum StepError {
     Step(&'static str),
 }
 
-/// A step whose answer is not the recorded one.
+/// A step whose response differs from the recorded one.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The step's title.
     pub title: String,
-    /// The recorded answer.
+    /// The recorded response.
     pub want: Vec<String>,
-    /// The server's answer.
+    /// The server's response.
     pub got: Vec<String>,
-    /// Whether only the words of messages differ.
+    /// Whether only messages differ.
     pub wording_only: bool,
 }
 
-/// What a transcript's replay gave.
+/// The result of replaying a transcript.
 #[derive(Debug, Clone)]
 pub struct FileReport {
     /// The transcript.
     pub path: PathBuf,
-    /// Steps that were the same.
+    /// Steps that are equal.
     pub passed: usize,
-    /// Steps that were not.
+    /// Steps that are not.
     pub failures: Vec<Failure>,
 }
 
 impl FileReport {
-    /// Steps that differ at most in the words of messages.
+    /// Steps that differ at most in messages.
     pub fn alike(&self) -> usize {
         self.passed + self.failures.iter().filter(|failure| failure.wording_only).count()
     }
 }
 
-/// Replays the transcript at `path` against the server of `client` and compares every answer with the recorded one.
+/// Replays the transcript at `path` against the server of `client` and compares every response with the recorded one.
 pub async fn check(client: &Client, path: &Path) -> io::Result<FileReport> {
     let (transcript, answers) = replay(client, path).await?;
     let mut report = FileReport { path: path.to_owned(), passed: 0, failures: Vec::new() };
@@ -92,7 +92,7 @@ pub async fn check(client: &Client, path: &Path) -> io::Result<FileReport> {
     Ok(report)
 }
 
-/// Replays the transcript at `path` and rewrites its answers with those of the server of `client`.
+/// Replays the transcript at `path` and replaces its responses with those of the server of `client`.
 pub async fn record(client: &Client, path: &Path) -> io::Result<()> {
     let (mut transcript, answers) = replay(client, path).await?;
     for (step, got) in transcript.steps.iter_mut().zip(answers) {
@@ -101,7 +101,7 @@ pub async fn record(client: &Client, path: &Path) -> io::Result<()> {
     std::fs::write(path, transcript.render())
 }
 
-/// Sends every step of the transcript at `path`; returns it with the server's answers, one for each step.
+/// Sends every step of the transcript at `path`; returns it with the server's responses, one for each step.
 async fn replay(client: &Client, path: &Path) -> io::Result<(Transcript, Vec<Vec<String>>)> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
     let transcript = parse(&std::fs::read_to_string(path).map_err(named)?);
@@ -125,7 +125,7 @@ struct Run {
     streams: HashMap<String, Stream>,
 }
 
-/// An answer written down, and what `until` looks at.
+/// The text of a response, and the document that `until` checks.
 struct Shown {
     status: u16,
     lines: Vec<String>,
@@ -151,7 +151,7 @@ impl Run {
         self.vars.get("NS").map_or("", String::as_str)
     }
 
-    // What goes wrong with the namespace shows in the steps.
+    // Errors of this request become visible in the steps.
     async fn make_namespace(&self) {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace()}});
         let _ = self.admin.post("/api/v1/namespaces", &body).await;
@@ -230,7 +230,7 @@ impl Run {
             return Ok(Shown { status, lines, document: Value::Null });
         }
         if status == 101 {
-            // What follows is another protocol, which transcripts do not record.
+            // The rest is another protocol, which transcripts do not record.
             return Ok(Shown { status, lines, document: Value::Null });
         }
         let mut bytes = streaming.read_body().await?;
@@ -326,7 +326,7 @@ fn holds(condition: &str, shown: &Shown) -> Result<bool, StepError> {
     })
 }
 
-/// Puts variables in: `$NAME` and `${NAME}`; what has no value stays as it is.
+/// Replaces variables, `$NAME` and `${NAME}`; unknown ones are left unchanged.
 fn substitute(text: &str, vars: &HashMap<String, String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -344,7 +344,7 @@ fn substitute(text: &str, vars: &HashMap<String, String>) -> String {
     out
 }
 
-/// The name after a `$`, and how long it is with its signs.
+/// The name after a `$`, and its length including `$` and braces.
 fn variable_at(text: &str) -> (Option<&str>, usize) {
     let word_length =
         |text: &str| text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! A watch left open: its events are gathered in the background.
+//! An open watch: its events are collected in the background.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use tokio::time::{Instant, timeout_at};
 use crate::cbor::{self, CborError};
 use crate::client::Streaming;
 
-/// Events that wait to be asked for; more stay with the server.
+/// The most collected events; more stay with the server.
 const PENDING_EVENTS_MAX: usize = 10_000;
 
-/// The events of one open answer.
+/// The events of one open response.
 pub(super) struct Stream {
     events: mpsc::Receiver<Value>,
     reader: JoinHandle<()>,
     end_seen: bool,
 }
 
-/// What came next on a stream.
+/// What happened next on a stream.
 pub(super) enum Next {
     /// An event.
     Event(Value),
-    /// The server ended the answer; said once.
+    /// The server ended the response; returned once.
     Closed,
-    /// Nothing in time.
+    /// No event within the time.
     Silence,
 }
 
 impl Stream {
-    /// Reads the rest of an answer in the background.
+    /// Reads the rest of a response in the background.
     pub(super) fn new(streaming: Streaming, content_type: &str) -> Stream {
         let (sender, events) = mpsc::channel(PENDING_EVENTS_MAX);
         let reader = tokio::spawn(read(streaming, content_type.contains("cbor"), sender));
@@ -44,7 +44,7 @@ impl Stream {
             tokio::time::sleep_until(end).await;
             return Next::Silence;
         }
-        // An overdue caller still gets what has already arrived.
+        // After the deadline, the caller still gets what has already arrived.
         let end = end.max(Instant::now() + Duration::from_millis(10));
         match timeout_at(end, self.events.recv()).await {
             Ok(Some(event)) => Next::Event(event),
@@ -63,7 +63,7 @@ impl Drop for Stream {
     }
 }
 
-/// Ends, and with it the channel, at the end of the answer and at anything that is no event.
+/// Ends, and closes the channel, at the end of the response and at anything that is not an event.
 async fn read(mut streaming: Streaming, is_cbor: bool, events: mpsc::Sender<Value>) {
     let mut buffer = Vec::new();
     while let Ok(Some(part)) = streaming.next_part().await {

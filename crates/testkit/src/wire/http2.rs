@@ -1,4 +1,4 @@
-//! HTTP/2 on one connection: many requests and watches at the same time, as client-go sends them.
+//! HTTP/2 on one connection: many concurrent requests and watches, as client-go sends them.
 
 use bytes::Bytes;
 use h2::RecvStream;
@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::{Target, WireError};
 use crate::client::Request;
 
-/// How much the server may send ahead: per connection and per stream. That of client-go.
+/// The flow-control windows per connection and per stream; client-go's values.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 const STREAM_WINDOW: u32 = 4 << 20;
 
@@ -20,7 +20,7 @@ pub struct Http2 {
     token: Option<String>,
 }
 
-/// The body of an answer that is read while it comes.
+/// The body of a response that is read while it arrives.
 pub struct Http2Stream(RecvStream);
 
 impl Http2 {
@@ -34,13 +34,13 @@ impl Http2 {
             .enable_push(false);
         let (sender, connection) = builder.handshake(stream).await?;
         let driver = tokio::spawn(async move {
-            // Whoever waits for an answer gets the error, too.
+            // The caller that waits for a response receives the error too.
             let _ = connection.await;
         });
         Ok(Http2 { sender, driver, authority: target.authority.clone(), token: token.map(str::to_owned) })
     }
 
-    /// Sends a request and reads the whole answer: its status and body.
+    /// Sends a request and reads the whole response: its status and body.
     pub async fn send(&self, request: &Request) -> Result<(u16, Vec<u8>), WireError> {
         let (status, mut stream) = self.open(request).await?;
         let mut body = Vec::new();
@@ -50,7 +50,7 @@ impl Http2 {
         Ok((status, body))
     }
 
-    /// Sends a request and returns the status and the body that is still to come.
+    /// Sends a request and returns the status and the body, which is still arriving.
     pub async fn open(&self, request: &Request) -> Result<(u16, Http2Stream), WireError> {
         let uri = format!("https://{}{}", self.authority, request.path);
         let mut head = http::Request::builder().method(request.method.as_str()).uri(uri);

@@ -1,7 +1,7 @@
-//! HTTP/1.1 on one connection, TLS or plain: writes requests as given, byte for byte, and reads answers.
+//! HTTP/1.1 on one connection, TLS or plain: sends requests byte for byte, and reads responses.
 //!
-//! Hand-written because tests send what a well-behaved library refuses to (ready-made chunks, odd methods)
-//! and because benches want the client to cost next to nothing.
+//! Hand-written because tests send what a well-behaved library refuses to send (ready-made chunks, odd methods) and
+//! because the client must cost next to nothing in benches.
 
 mod http2;
 mod target;
@@ -17,7 +17,7 @@ pub use http2::{Http2, Http2Stream};
 use target::Stream;
 pub use target::Target;
 
-/// Longest answer head that is read.
+/// The longest response head.
 const HEAD_BYTES_MAX: usize = 256 * 1024;
 /// Longest line between two chunks.
 const CHUNK_LINE_BYTES_MAX: usize = 4096;
@@ -33,10 +33,10 @@ pub enum WireError {
     /// The socket failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The peer closed before its answer was complete.
+    /// The peer closed the connection before its response was complete.
     #[error("the connection ended before the answer was complete")]
     Closed,
-    /// The answer is not HTTP/1.1.
+    /// The response is not HTTP/1.1.
     #[error("malformed answer: {0}")]
     Malformed(&'static str),
     /// The HTTP/2 connection failed.
@@ -45,10 +45,10 @@ pub enum WireError {
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] rustls::Error),
-    /// The answer did not come in time.
+    /// The response did not arrive in time.
     #[error("no answer within {0} s")]
     Timeout(u64),
-    /// The body is not the JSON it should be.
+    /// The body is not JSON.
     #[error("not JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -62,17 +62,17 @@ enum Framing {
     UntilClose,
 }
 
-/// Status and headers of an answer. Header values are read as Latin-1, names are in lower case.
+/// Status and headers of a response. Header values are decoded as Latin-1, names are in lower case.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// The status code.
     pub status: u16,
-    /// Header names and values in the order of the answer.
+    /// Header names and values in the order of the response.
     pub headers: Vec<(String, String)>,
 }
 
 impl Head {
-    /// All values of a header, its name given in lower case.
+    /// All values of a header; `name` must be in lower case.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_str())
     }
@@ -96,7 +96,7 @@ impl Connection {
         Connection { stream, buffer: BytesMut::new(), framing: Framing::Done, reusable: true }
     }
 
-    /// Whether another request may follow: the last answer is read in full and the peer has not hung up.
+    /// Whether another request may follow: the last response was read completely and the peer has not closed.
     pub async fn is_idle(&mut self) -> bool {
         if !self.reusable || !matches!(self.framing, Framing::Done) || !self.buffer.is_empty() {
             return false;
@@ -109,14 +109,14 @@ impl Connection {
         quiet.await
     }
 
-    /// Sends a request that is already bytes.
+    /// Sends an encoded request.
     pub async fn send(&mut self, request: &[u8]) -> Result<(), WireError> {
         self.stream.write_all(request).await?;
         self.stream.flush().await?;
         Ok(())
     }
 
-    /// Reads the head of the answer; `to_head` says that the request was a HEAD, whose answer has no body.
+    /// Reads the head of the response. `to_head` is set if the request was a HEAD, whose response has no body.
     pub async fn read_head(&mut self, to_head: bool) -> Result<Head, WireError> {
         loop {
             let end = loop {
@@ -192,7 +192,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads the rest of the body and drops it; returns its length.
+    /// Reads and drops the rest of the body; returns its length.
     pub async fn skip_body(&mut self) -> Result<u64, WireError> {
         let mut bytes = 0;
         while let Some(part) = self.next_part().await? {
@@ -219,7 +219,7 @@ impl Connection {
         if self.fill_or_end().await? { Ok(()) } else { Err(WireError::Closed) }
     }
 
-    /// False at the end of the stream. A peer that hangs up without a TLS farewell has ended it too.
+    /// Reads more bytes; false at the end of the stream, with or without TLS's close_notify.
     async fn fill_or_end(&mut self) -> Result<bool, WireError> {
         self.buffer.reserve(READ_BYTES);
         match self.stream.read_buf(&mut self.buffer).await {
@@ -257,7 +257,7 @@ fn parse_head(bytes: &[u8]) -> Result<Head, WireError> {
 
 fn framing_of(head: &Head, to_head: bool) -> Result<Framing, WireError> {
     if head.status == 101 {
-        // Bytes of another protocol, until one side ends.
+        // After an upgrade, the rest is another protocol until one side closes.
         return Ok(Framing::UntilClose);
     }
     if to_head || matches!(head.status, 100..200 | 204 | 304) {

@@ -1,4 +1,4 @@
-//! Where a server listens, and connections to it: TCP, with TLS that verifies nothing.
+//! The address of a server, and connections to it: TCP, optionally with TLS that verifies nothing.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::{Connection, WireError};
 
-/// Where a server listens, and how to reach it.
+/// The address of a server, and how to connect to it.
 #[derive(Clone)]
 pub struct Target {
     /// `host:port`, as in the Host header.
@@ -31,7 +31,7 @@ impl Target {
         Target::with_identity(url, None)
     }
 
-    /// The same, showing a client certificate.
+    /// The same with a client certificate.
     pub fn with_identity(
         url: &str,
         identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
@@ -55,8 +55,8 @@ impl Target {
         Ok(Target { authority, tls, receive_buffer: None })
     }
 
-    /// The same, with so small a receive buffer that what a client leaves unread soon stays with the server: the
-    /// kernel never grows a buffer whose size was asked for.
+    /// The same with a small receive buffer, so that unread data soon stays with the server: the kernel never grows a
+    /// buffer whose size was set.
     #[must_use]
     pub fn with_receive_buffer(mut self, bytes: u32) -> Target {
         self.receive_buffer = Some(bytes);
@@ -114,7 +114,7 @@ fn tls_config(
     Ok(config)
 }
 
-/// Accepts every certificate: tests talk to servers with certificates of their own making.
+/// Accepts every certificate: test servers have self-signed certificates.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

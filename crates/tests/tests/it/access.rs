@@ -1,5 +1,5 @@
-//! Nobody gets in who does not belong: headers that name somebody else, paths that name one object, definitions that
-//! look like built-in kinds.
+//! Access control: headers that claim another identity, every form of path to objects that a user may not see, and
+//! definitions that look like built-in kinds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn until_established(admin: &Client, name: &str) {
     panic!("{name} is not established");
 }
 
-/// Lets alice do `rules` in the whole cluster.
+/// Grants alice `rules` in the whole cluster.
 async fn grant(admin: &Client, rules: &Value) {
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -83,13 +83,13 @@ async fn whoever_acts_as_somebody_else_never_acts_as_herself() {
             assert_eq!(code, 403, "{who} {header}: {value}: {answer}");
         }
     }
-    // The user who is acted as has the rights of that very name.
+    // The impersonated user has the rights of exactly that name.
     let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let request = Request::new("POST", review).json(&body).header("Impersonate-User", "jürgen");
     let (_, answer) = admin.ask(&request).await.unwrap();
     assert_eq!(answer["status"]["userInfo"]["username"], "jürgen", "{answer}");
-    // A token that cannot be read is a wrong one, not none.
+    // A malformed token is an invalid token, not a missing one.
     let request = Request::new("GET", "/version").header("Authorization", "Bearer ünknown");
     assert_eq!(admin.as_token(None).send(&request).await.unwrap().status(), 401);
     let request =
@@ -99,10 +99,10 @@ async fn whoever_acts_as_somebody_else_never_acts_as_herself() {
     assert_eq!(admin.as_token(None).send(&request).await.unwrap().status(), 401);
 }
 
-/// Stands in every object that alice must not see.
+/// Part of every object that alice must not see.
 const HIDDEN: &str = "not-for-alice";
 
-/// Two objects in each place, of which alice may see the one that is called `seen` in the namespace `open`.
+/// Creates two objects in each place; alice may see the one called `seen` in the namespace `open`.
 async fn fill(admin: &Client, kind: &(&str, &str, &str, bool)) {
     let (base, plural, name, namespaced) = *kind;
     let places: &[&str] = if namespaced { &["open", "closed"] } else { &[""] };
@@ -119,7 +119,7 @@ async fn fill(admin: &Client, kind: &(&str, &str, &str, bool)) {
     }
 }
 
-/// Every way to write a path, in every scope, with every query that selects.
+/// Every form of path, in every scope, with every query that selects.
 fn shapes(base: &str, plural: &str) -> Vec<String> {
     let mut out = Vec::new();
     for prefix in ["", "watch/", "proxy/", "/", "watch//"] {
@@ -214,7 +214,7 @@ async fn what_is_authorized_is_what_is_executed() {
     while let Some(answer) = requests.join_next().await {
         seen += usize::from(answer.unwrap());
     }
-    // What she may see she does see: the test would not notice otherwise.
+    // Alice does see what she may see; otherwise the test would prove nothing.
     assert!(seen > 50, "only {seen} answers showed anything");
 }
 
@@ -252,7 +252,7 @@ async fn definitions_do_not_touch_built_in_kinds() {
     server.restart().await.unwrap();
     let admin = server.admin().unwrap();
     check_built_in(&admin, &shadows).await;
-    // When they go, they take nothing with them.
+    // Their deletion removes nothing else.
     for (group, plural, _, _) in shadows {
         assert_eq!(admin.delete(&format!("{DEFINITIONS}/{plural}.{group}")).await.unwrap().0, 200);
     }
@@ -269,7 +269,7 @@ async fn check_built_in(admin: &Client, shadows: &[(&str, &str, &str, &str)]) {
             assert!(code == 200, "{group} {plural}: {list}");
         }
     }
-    // Policies are still in force: a new one takes a moment, so both answers are awaited.
+    // Policies still apply. A new one takes a moment, so both answers are awaited.
     let maps = "/api/v1/namespaces/default/configmaps?dryRun=All";
     let body = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     let mut last = 0;

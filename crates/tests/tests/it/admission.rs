@@ -1,5 +1,4 @@
-//! Webhooks that are asked about requests: what they are told, what they may change and refuse, and what becomes of
-//! requests when they do not do their job.
+//! Admission webhooks: what they receive, what they may change and reject, and how failing ones affect requests.
 
 use pintle_testkit::{Client, Options, Request, Server, Webhook, json_patch as patch};
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ fn rule(groups: &str, versions: &str, resources: &[&str]) -> Value {
     json!({"operations": ["*"], "apiGroups": [groups], "apiVersions": [versions], "resources": resources})
 }
 
-/// A configuration of one webhook, with what else is to be said of it.
+/// A configuration with one webhook; `more` is merged into the webhook.
 fn configuration(hook: &Webhook, name: &str, rule: &Value, more: &Value) -> Value {
     let mut webhook = json!({"name": format!("{name}.example.com"), "admissionReviewVersions": ["v1"],
         "sideEffects": "None", "rules": [rule],
@@ -39,7 +38,7 @@ fn answer(review: &Value, more: &Value) -> Value {
     json!({"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": response})
 }
 
-/// A webhook that keeps what it was asked and answers with `more`.
+/// A webhook that records its reviews and answers with `more`.
 async fn recorder(more: Value) -> (Webhook, Seen) {
     let seen = Seen::default();
     let kept = seen.clone();
@@ -78,7 +77,7 @@ async fn webhooks_change_and_refuse_objects() {
     assert_eq!(answered.head.all("warning").collect::<Vec<_>>(), ["299 - \"told\""]);
     let made = answered.json().unwrap();
     assert_eq!(made["data"], json!({"k": "v", "added": "x"}));
-    // The first one is asked once more, since the second changed the object after it.
+    // The first one is called again, because the second changed the object after it.
     assert_eq!((first.calls(), changes.calls(), judge.calls()), (2, 1, 1));
     let request = asked.lock().unwrap().pop().unwrap();
     assert_eq!(
@@ -90,7 +89,7 @@ async fn webhooks_change_and_refuse_objects() {
     let (code, refused) = admin.post(CONFIGMAPS, &config_map("bad")).await.unwrap();
     assert_eq!((code, &refused["reason"]), (418, &json!("Teapot")), "{refused}");
     assert_eq!(refused["message"], "admission webhook \"judge.example.com\" denied the request: no tea");
-    // Configurations are in force, and out of it, with the answer to their write.
+    // Configurations take effect, and end, with the answer to their write.
     assert_eq!(admin.delete(&format!("{VALIDATING}/judge")).await.unwrap().0, 200);
     assert_eq!(admin.post(CONFIGMAPS, &config_map("bad")).await.unwrap().0, 201);
 
@@ -233,7 +232,7 @@ async fn objects_come_in_the_version_that_was_asked_for() {
         ["kind", "resource", "requestKind", "requestResource"].map(|key| request[key]["version"].clone());
     assert_eq!(versions, [json!("v1"), json!("v1"), json!("v2"), json!("v2")]);
 
-    // A scale is admitted as a scale, and may be changed as one.
+    // A scale is admitted as a Scale and may be changed as one.
     let (hook, seen) =
         recorder(patch(&json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]))).await;
     let scales = rule("apps", "v1", &["deployments/scale"]);
@@ -262,7 +261,7 @@ async fn webhooks_can_be_turned_off_and_are_not_asked_about_themselves() {
     let (admin, hook) = (server.admin().unwrap(), refusal().await.unwrap());
     configure(&admin, VALIDATING, &configuration(&hook, "all", &everything, &Value::Null)).await;
     assert_eq!(admin.post(CONFIGMAPS, &config_map("a")).await.unwrap().0, 400);
-    // Reviews are requests like others; who decides about requests can still be changed.
+    // Reviews are admitted like other requests; the configuration of admission is exempt.
     let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
     let (code, _) =
         admin.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await.unwrap();

@@ -1,4 +1,4 @@
-//! `pintle check`: the same words as the server, and codes for CI.
+//! `pintle check`: the server's messages, and exit codes for CI.
 
 use pintle_testkit::server::binary;
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn box_of(spec: &str) -> String {
     format!(r#"{{"apiVersion":"example.com/v1","kind":"Box","metadata":{{"name":"b"}},"spec":{spec}}}"#)
 }
 
-/// Code and output of a check of these documents on stdin.
+/// Exit code and output of checking these documents on stdin.
 fn check(documents: &[&str], flags: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(binary().unwrap());
     command
@@ -37,7 +37,7 @@ fn says_what_the_server_would_say() {
     let bad_definition = DEFINITION.replace("\"type\":\"integer\"", "\"type\":\"number\",\"default\":1");
     let bad_definition = bad_definition.replace("boxes.example.com", "other.example.com");
     let cases: &[(&[&str], i32, &[&str])] = &[
-        // Resources may stand before their definitions.
+        // Resources may precede their definitions.
         (
             &[&box_of("{\"size\":3}"), DEFINITION],
             0,
@@ -80,7 +80,7 @@ fn says_what_the_server_would_say() {
     assert_eq!(check(&["a: ["], &[]).0, Some(2));
 }
 
-/// What `helm template` and `kustomize build` print: comments, empty documents, built-in kinds, notes at the end.
+/// Typical output of `helm template` and `kustomize build`: comments, empty documents, built-in kinds, notes at the end.
 const RENDERED: &str = "\
 ---
 # Source: chart/templates/empty.yaml

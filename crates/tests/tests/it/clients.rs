@@ -1,4 +1,4 @@
-//! The official Python client against a real server; `PINTLE_PYTHON` names a Python that has it.
+//! The official Python client against a real server; `PINTLE_PYTHON` is a Python that has it installed.
 
 use std::process::Command;
 

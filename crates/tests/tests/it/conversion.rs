@@ -1,5 +1,5 @@
 //! Versions of custom resources that a webhook converts: reads, writes, watches, Tables, scales and applies through all
-//! of them, and webhooks that do not do their job.
+//! of them, and failing webhooks.
 
 use pintle_testkit::{Client, Request, Server, Webhook};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn converted(object: &Value, desired: &str) -> Value {
     out
 }
 
-/// An honest answer to a review.
+/// A correct answer to a review.
 fn answer(review: &Value) -> Value {
     let request = &review["request"];
     let desired = request["desiredAPIVersion"].as_str().unwrap_or_default();
@@ -115,7 +115,7 @@ async fn round_trip(admin: &Client) {
     let (_, stored) = admin.get(&path("v1", "places", "/a")).await.unwrap();
     assert_eq!(stored["spec"]["hostPort"], "h:1");
     assert_eq!(stored["apiVersion"], "conv.example.com/v1");
-    // The request's version validates: v1 has a pattern.
+    // The schema of the request's version applies: v1 has a pattern.
     let (code, refused) =
         admin.post(&path("v1", "places", ""), &place("v1", "b", json!({"hostPort": "none"}))).await.unwrap();
     assert_eq!(code, 422, "{refused}");
@@ -125,7 +125,7 @@ async fn round_trip(admin: &Client) {
     assert_eq!((code, &patched["metadata"]["generation"]), (200, &json!(2)), "{patched}");
     let (_, stored) = admin.get(&path("v1", "places", "/a")).await.unwrap();
     assert_eq!(stored["spec"]["hostPort"], "h:2");
-    // What changes nothing leaves the object alone.
+    // A write without changes leaves the object unchanged.
     let (_, again) = admin.put(&path("v2", "places", "/a"), &patched).await.unwrap();
     assert_eq!(again["metadata"]["resourceVersion"], patched["metadata"]["resourceVersion"]);
     for name in ["b", "c"] {
@@ -161,7 +161,7 @@ async fn applies(admin: &Client) {
     let (code, made) =
         admin.ask(&apply("v1", "one", json!({"hostPort": "h:1", "replicas": 1}))).await.unwrap();
     assert_eq!(code, 201, "{made}");
-    // What v2 calls host is a part of what the first manager owns in v1.
+    // The field `host` of v2 is part of a field that the first manager owns in v1.
     let (code, other) = admin.ask(&apply("v2", "two", json!({"mode": "manual"}))).await.unwrap();
     assert_eq!(code, 200, "{other}");
     let (code, refused) = admin.ask(&apply("v2", "two", json!({"replicas": 5}))).await.unwrap();
@@ -186,10 +186,10 @@ async fn scales(admin: &Client) {
     assert_eq!((code, &told["status"]["replicas"]), (200, &json!(3)), "{told}");
 }
 
-/// What an answer is turned into, and what the client must be told.
+/// A title, how the answer is corrupted, and the message that the client must receive.
 type Spoiled = (&'static str, fn(&mut Value), &'static str);
 
-/// v2 can be selected by its host, which v1, that is stored, does not have.
+/// v2 has the selectable field `host`, which the stored version v1 does not have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watches_select_by_fields_of_their_own_version() {
     let server = Server::start_ephemeral().await.unwrap();
@@ -329,7 +329,7 @@ async fn answers_are_not_believed_blindly() {
                        AdditionalErrorMsg: object not decodable revision=";
         let why = message.strip_prefix(corrupt).and_then(|rest| rest.split_once(": ")).map(|(_, why)| why);
         assert!(why.is_some_and(|why| why.starts_with(&format!("{of} {expected}"))), "{title}: {message}");
-        // Who does not need the webhook is not bothered.
+        // Requests that do not need the webhook are unaffected.
         assert_eq!(admin.get(&path("v1", "places", "/a")).await.unwrap().0, 200, "{title}");
     }
     let uid = |a: &mut Value| a["response"]["uid"] = "other".into();
@@ -351,7 +351,7 @@ async fn answers_are_not_believed_blindly() {
     assert_eq!(code, 200);
     assert_eq!(got["metadata"]["labels"], json!({"made": "yes"}));
     assert_eq!((&got["metadata"]["generation"], &got["metadata"]["finalizers"]), (&json!(1), &Value::Null));
-    // What a webhook answered once is not an answer for the next read.
+    // An answer of the webhook is not reused for the next read.
     *spoil.lock().unwrap() = |a| a["response"] = Value::Null;
     assert_eq!(admin.get(&path("v2", "places", "/a")).await.unwrap().0, 500);
 }
@@ -375,7 +375,7 @@ async fn a_webhook_that_is_gone_breaks_only_what_needs_it() {
     assert_eq!(admin.post(&path("v2", "places", ""), &refused).await.unwrap().0, 500);
     let (code, list) = admin.get(&path("v1", "places", "")).await.unwrap();
     assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 1));
-    // A definition that names a webhook that works is in force with the next request; by way of a service as well.
+    // A definition with a working webhook takes effect with the next request; also with a service.
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hook"},
         "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": hook.port()}]}});
     assert_eq!(admin.post("/api/v1/namespaces/default/services", &service).await.unwrap().0, 201);
@@ -393,7 +393,7 @@ async fn a_webhook_that_is_gone_breaks_only_what_needs_it() {
         assert_eq!((code, &got["spec"]["host"]), (200, &json!("h")), "{client} {got}");
         assert_eq!(hook.calls(), before + 1);
     }
-    // The stored version moves: what was written in the old one is converted when it is read.
+    // After the storage version changes, objects in the old one are converted when they are read.
     let (_, mut live) = admin.get(&format!("{DEFINITIONS}/places.conv.example.com")).await.unwrap();
     for version in live["spec"]["versions"].as_array_mut().unwrap() {
         version["storage"] = (version["name"] == "v2").into();

@@ -1,4 +1,4 @@
-//! Watches of custom resources that a webhook converts: what they select, what they wait for, what ends them.
+//! Watches of custom resources that a webhook converts: selectors, waiting for the webhook, and errors that end them.
 
 use crate::following::{Events, events};
 use pintle_testkit::{Client, Server, Webhook};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/paints.watch.example.com";
 
-/// What is `spec.color` in v1 is `spec.paint` in v2; the webhook also labels what it converts.
+/// `spec.color` of v1 is `spec.paint` of v2; the webhook also labels converted objects.
 fn definition(hook: &Webhook) -> Value {
     let version = |name: &str, field: &str| {
         let spec =
@@ -104,7 +104,7 @@ async fn selectors_look_at_the_version_asked_for() {
     let not_red = ["ADDED b", "ADDED a", "DELETED b"];
     let initial = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true\
                    &fieldSelector=spec.paint%3Dred";
-    // How many of the events are the initial ones.
+    // The number is how many of the events are initial ones.
     let cases: &[(&str, &str, usize, &[&str])] = &[
         ("v2", "", 2, &all),
         ("v2", "&fieldSelector=spec.paint%3Dred", 1, &red),
@@ -130,7 +130,7 @@ async fn selectors_look_at_the_version_asked_for() {
         watch.expect(expected, query).await;
         watch.expect_silence(query).await;
     }
-    // Lists see the same.
+    // Lists have the same objects.
     for (query, expected) in [("?labelSelector=in%3Dpaint", 1), ("?fieldSelector=spec.paint%3Dred", 0)] {
         let (_, list) = fixture.admin.get(&path("v2", query)).await.unwrap();
         assert_eq!(list["items"].as_array().unwrap().len(), expected, "{query}");
@@ -151,7 +151,7 @@ async fn watches_wait_for_a_webhook_that_fails() {
     fixture.works.store(false, Ordering::SeqCst);
     fixture.patch("a", json!({"n": 1})).await;
     own.expect(&["ADDED a", "MODIFIED a"], "v1").await;
-    // No watch can begin with what cannot be shown.
+    // A watch cannot begin if the existing objects cannot be converted.
     let (code, told) = fixture.admin.get(&path("v2", "?watch=true")).await.unwrap();
     assert_eq!(code, 429, "{told}");
     let expected = "storage is (re)initializing: failed to list watch.example.com/v2, Kind=Paint: failed to read one \
@@ -165,7 +165,7 @@ async fn watches_wait_for_a_webhook_that_fails() {
     for watch in &mut watches {
         watch.expect(&["ADDED a", "MODIFIED a"], "healed").await;
     }
-    // Once for all of them, and perhaps for one that came in between.
+    // One call for all watches, and perhaps for one that started in between.
     assert!(fixture.hook.calls() <= failing + 3, "{} calls", fixture.hook.calls() - failing);
 }
 

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 const WRITERS: u64 = 16;
-/// Every writer creates this many objects and then updates them in turn, so that both kinds of write are met.
+/// Every writer creates this many objects and then updates them in turn, so that both kinds of writes occur.
 const OBJECTS_PER_WRITER: u64 = 50;
 const NAMESPACE: &str = "crash";
 const KILL_AFTER_MS: std::ops::Range<u64> = 5..400;
 
-/// What the server said yes to: for each object the newest acknowledged write and its version.
+/// An acknowledged write: for each object the newest one and its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Acknowledged {
     write: u64,
@@ -43,7 +43,7 @@ fn config_map(name: &str, write: u64) -> Value {
     })
 }
 
-/// Writes until the server is gone. `first` numbers the writes of this writer across rounds.
+/// Writes until the server is killed. `first` numbers the writes of this writer across rounds.
 async fn write_until_killed(client: Client, ledger: Ledger, writer: u64, first: u64) -> u64 {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
     for write in first.. {
@@ -70,7 +70,7 @@ async fn write_until_killed(client: Client, ledger: Ledger, writer: u64, first: 
                 assert!(is_newer, "{name}: {version} after {before:?}");
             }
             Ok((status @ (429 | 500..), body)) => {
-                // A server on its way down may say so; such a write is not acknowledged.
+                // A server that is shutting down may say so; such a write is not acknowledged.
                 assert!(status != 500, "{name}: 500 {body}");
             }
             Ok((status, body)) => panic!("{name}: {status} {body}"),
@@ -80,7 +80,7 @@ async fn write_until_killed(client: Client, ledger: Ledger, writer: u64, first: 
     first
 }
 
-/// Every acknowledged write is there, as it was or overwritten by one sent later, at its version or a newer one.
+/// Checks that every acknowledged write exists, unchanged or overwritten by a later one, at its version or a newer one.
 async fn check(client: &Client, ledger: &Ledger, newest: &mut u64) {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
     let (status, list) = client.get(&path).await.unwrap();

@@ -1,11 +1,11 @@
-//! Definitions of real projects, and objects of theirs: scripts/test downloads them, nothing of them is kept here.
+//! Definitions of real projects and objects of them. scripts/test downloads them; the repository has none of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::kubectl::start;
 
-/// Where scripts/test puts them.
+/// The folder in which scripts/test puts them.
 fn folder() -> PathBuf {
     let target = std::env::current_exe().unwrap();
     let target = target.ancestors().find(|f| f.join("tools").is_dir()).map(Path::to_path_buf);
@@ -34,7 +34,7 @@ async fn definitions_of_a_real_project_work_with_their_objects() {
     assert!(said.ends_with(" checked, 0 refused, 0 skipped\n"), "{said}");
     let (_server, kubectl) = start(&[]).await;
     for line in [
-        // Too large for the annotation of a client-side apply.
+        // Too large for the annotation of client-side apply.
         format!("create -f {}", definitions.display()),
         "wait --for=condition=established crd --all --timeout=10s".to_owned(),
         format!("apply -f {}", objects.display()),
@@ -48,8 +48,8 @@ async fn definitions_of_a_real_project_work_with_their_objects() {
     }
 }
 
-/// The crates by what they are called before `-crds`, how many definitions they have, and how many of them
-/// kube-apiserver refuses as well: their schemas leave out types.
+/// The prefixes of the crates' names (before `-crds`), the number of their definitions, and how many of those
+/// kube-apiserver rejects as well: their schemas lack types.
 const CRATES: &[(&str, usize, usize)] = &[
     ("argo-cd", 3, 0),
     ("argo-events", 3, 0),
@@ -62,7 +62,7 @@ const CRATES: &[(&str, usize, usize)] = &[
     ("longhorn", 17, 0),
 ];
 
-/// One object for several of the projects, as their introductions have them.
+/// One object for several of the projects, from their introductions.
 const OBJECTS: &str = r#"
 apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -175,7 +175,7 @@ async fn definitions_of_well_known_projects_install() {
             said.lines().filter(|line| line.contains(": CustomResourceDefinition ")).collect();
         let accepted = found.iter().filter(|line| line.ends_with(": ok")).count();
         assert_eq!((found.len(), found.len() - accepted), (*definitions, *refused), "{name}: {said}");
-        // What comes beside definitions is for a cluster with nodes.
+        // Files without definitions are for a cluster with nodes.
         let files: Vec<String> = files.iter().map(|file| format!("-f {}", file.display())).collect();
         let output = kubectl.run(&format!("create {}", files.join(" ")), "");
         let made = String::from_utf8_lossy(&output.stdout);

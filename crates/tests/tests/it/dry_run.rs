@@ -1,5 +1,5 @@
-//! A dry run says what the real request says right after it, and changes nothing: random stories of creates, replaces,
-//! patches and applies by several managers.
+//! A dry run has the same answer as the real request that follows it, and changes nothing: random sequences of creates,
+//! replaces, patches and applies by several managers.
 
 use pintle_testkit::{Client, Request, Server};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// A small generator of numbers; a story can be told again.
+/// A small seeded random generator, so that a sequence can be repeated.
 struct Dice(u64);
 
 impl Dice {
@@ -25,7 +25,7 @@ impl Dice {
     }
 }
 
-/// An object with some of its fields set, some of them wrong.
+/// An object with some fields set, some of them invalid.
 fn deployment(dice: &mut Dice, name: &str) -> Value {
     let mut containers = Vec::new();
     for container in ["a", "b", "c"] {
@@ -75,8 +75,8 @@ fn write(dice: &mut Dice, name: &str) -> (&'static str, String, &'static str, Va
     }
 }
 
-/// What two answers may differ in: times (and with them the order of managed fields, where a second passes between the
-/// two), and what is made anew for each object.
+/// Removes what may differ between two answers: times (and with them the order of managed fields, if a second passes
+/// between both), and values that are generated for each object.
 fn comparable(mut answer: Value, is_new: bool) -> Value {
     if let Some(metadata) = answer["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
@@ -127,7 +127,7 @@ async fn dry_runs_say_what_happens() {
             }
         }
     }
-    // The stories are worth telling: all that can happen happened.
+    // All outcomes must have occurred.
     for outcome in [
         ("POST", 201),
         ("POST", 409),

@@ -1,4 +1,4 @@
-//! The edge of the server: odd requests, floods of connections, times that overflow.
+//! The network edge of the server: malformed requests, floods of connections, overflowing time-outs.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn create_map(client: &Client) -> u16 {
     client.post(MAPS, &map).await.unwrap().0
 }
 
-/// Times that do not fit, as kube-apiserver counts them: they start over, or are over at once.
+/// Time-outs that overflow, as in kube-apiserver: they wrap around, or end at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_time_in_a_query_is_too_long() {
     let server = Server::start_ephemeral().await.unwrap();
@@ -36,7 +36,7 @@ async fn no_time_in_a_query_is_too_long() {
     assert_eq!((gone.0, &gone.1["details"]["retryAfterSeconds"]), (504, &json!(1)));
 }
 
-/// Sends bytes on a connection of their own and reads what comes until the server closes.
+/// Sends bytes on a new connection and reads until the server closes it.
 async fn exchange(server: &Server, request: &str) -> String {
     let client = server.admin().unwrap();
     let target = client.target();
@@ -71,7 +71,7 @@ async fn http_itself_is_read_as_go_reads_it() {
     assert_eq!(too_long, "431 431 Request Header Fields Too Large");
 }
 
-/// What a proxy would take for one request stays one: bodies are never read as heads, and heads never rewritten in bodies.
+/// Request smuggling: bodies are never parsed as requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_on_one_connection_stay_apart() {
     let server = Server::start_ephemeral().await.unwrap();
@@ -89,7 +89,7 @@ async fn requests_on_one_connection_stay_apart() {
     }
 }
 
-/// A refused request is answered whole although nobody reads its body, and the connection goes on.
+/// A rejected request is answered although its body is not read, and the connection remains usable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_nobody_reads_do_not_break_the_connection() {
     let server = Server::start_ephemeral().await.unwrap();
@@ -100,13 +100,14 @@ async fn bodies_that_nobody_reads_do_not_break_the_connection() {
     }
 }
 
-/// Strangers who take all connections they can get: others write all the while, and nothing has to be started again.
+/// Unauthenticated clients that open all connections they can: other clients can write all the time, and no restart is
+/// needed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_strangers_stops_nobody() {
     let server = Server::start_with(Options::default()).await.unwrap();
     let admin = server.admin().unwrap();
     assert_eq!(create_map(&admin).await, 201);
-    // Far less than the server counted on when it started: accepting fails, and the store has what it needs.
+    // A far lower limit than at start: accepting fails, but the store has the descriptors that it needs.
     let pid = server.pid().unwrap().to_string();
     let limited = std::process::Command::new("prlimit").args(["--pid", &pid, "--nofile=512:512"]).status();
     if !limited.is_ok_and(|status| status.success()) {
@@ -122,13 +123,13 @@ async fn a_flood_of_strangers_stops_nobody() {
             _ => break,
         }
     }
-    // A connection that is known goes on. Writes need no new descriptors.
+    // An existing connection still works. Writes need no new descriptors.
     for _ in 0..20 {
         assert_eq!(create_map(&admin).await, 201, "{}", server.log_tail());
     }
     assert_eq!(admin.get("/readyz?verbose").await.map(|(code, _)| code).unwrap_or(200), 200);
     drop(flood);
-    // New ones get in again, without a restart.
+    // New connections succeed again, without a restart.
     let mut last = None;
     for _ in 0..100 {
         let client = server.admin().unwrap();
@@ -163,7 +164,7 @@ async fn two_thousand_clients_of_one_address_are_fine() {
     }
 }
 
-/// Whoever opens a connection and says nothing, or half a request, is let go.
+/// A client that opens a connection and sends nothing, or half a request, is disconnected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_instead_of_a_handshake_ends_the_connection() {
     let server = Server::start_ephemeral().await.unwrap();

@@ -1,4 +1,4 @@
-//! Long lists are the same in every encoding, however many pieces they are written in.
+//! Long lists are equal in every encoding, however many chunks they are written in.
 
 use pintle_testkit::{Client, Request, Server};
 use pintle_value::{Value, cbor, json, yaml};

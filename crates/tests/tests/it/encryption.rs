@@ -1,4 +1,4 @@
-//! Encryption at rest in the embedded store: what lies in the folder, rotation of keys, values that cannot be opened.
+//! Encryption at rest in the embedded store: the files of the store, rotation of keys, values that cannot be decrypted.
 
 use pintle_grpc::protobuf::{Field, Fields, put_bytes, text};
 use pintle_testkit::{Client, GrpcAnswer, GrpcServer, Options, Request, Server};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const KEY_1: &str = "BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSY=";
 const KEY_2: &str = "P0BBQkNERUZHSElKS0xNTk9QUVJTVFVWV1hZWltcXV4=";
-/// A word that only a secret holds, as it is and as the API shows it.
+/// A word that only a Secret contains, plain and in base64.
 const WORD: &str = "correct-horse-battery";
 
 /// A file for `--encryption-provider-config` in a folder of its own.
@@ -91,7 +91,7 @@ async fn nothing_that_is_encrypted_lies_in_the_folder_as_it_is() {
         let shown = made["data"]["password"].as_str().unwrap().to_string();
         let plain = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "in-the-open"}});
         create(&admin, "/api/v1/namespaces/default/configmaps", &plain).await;
-        // The log, then a log that is read again, both times without the word.
+        // The log, then a replayed log; neither contains the word.
         for round in 0..2 {
             let admin = server.admin().unwrap();
             let (code, got) = admin.get(&format!("{SECRETS}/a")).await.unwrap();
@@ -137,7 +137,7 @@ async fn values_under_a_lost_key_are_told_and_can_be_deleted() {
     let mut server = Server::start_with(Options { flags, ..Options::default() }).await.unwrap();
     create(&server.admin().unwrap(), SECRETS, &secret("a")).await;
     file.write(&rule(KEY_2));
-    // It runs, but is not ready.
+    // The server runs but is not ready.
     server.restart_listening().await.unwrap();
     let admin = server.admin().unwrap();
     let why = "data from the storage is not transformable revision=0: output array was not large enough for encryption";
@@ -194,7 +194,7 @@ fn start_plugin(path: &Path, key_id: &str) -> GrpcServer {
     GrpcServer::start(path, answer).unwrap()
 }
 
-/// Asks until the answer has the code, for as long as a plugin may take to be noticed.
+/// Repeats a request until it has this code, for as long as a plugin's failure may take to be noticed.
 async fn wait_for_code(admin: &Client, path: &str, code: u16) {
     for _ in 0..200 {
         if admin.get(path).await.unwrap().0 == code {
@@ -242,7 +242,7 @@ async fn a_kms_plugin_that_comes_late_makes_values_readable() {
     assert_eq!(read["data"], made["data"]);
     assert_eq!(read["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
     wait_for_code(&admin, SECRETS, 200).await;
-    // The key of the plugin is another one by now: a write that changes nothing stores the value anew.
+    // The plugin has another key by now: even a write without changes stores the value again.
     let patch = json!({"metadata": {"labels": null}});
     let (_, touched) = admin.patch(&path, "application/merge-patch+json", &patch).await.unwrap();
     assert_ne!(touched["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);

@@ -1,4 +1,4 @@
-//! The drop-in for `KUBEBUILDER_ASSETS`: a control plane started as envtest does it, from a folder of `pintle assets`.
+//! The drop-in for `KUBEBUILDER_ASSETS`: a control plane started like envtest does, from a folder of `pintle assets`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +10,7 @@ use pintle_testkit::{Client, Etcd};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// What unoptimised builds on a busy machine may take to end; optimised ones need a few milliseconds.
+/// The time that unoptimised builds on a busy machine may take to stop; optimised ones need a few milliseconds.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// A folder that `pintle assets` made; it is removed when dropped.
@@ -63,7 +63,7 @@ async fn a_control_plane_of_the_assets_is_a_plain_kube_apiserver() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ending"}});
     assert_eq!(client.post("/api/v1/namespaces", &namespace).await.unwrap().0, 201);
     assert_eq!(client.delete("/api/v1/namespaces/ending").await.unwrap().0, 200);
-    // Controllers in the process would have finished both by the time of a few more writes.
+    // Controllers in the process would have handled both within the time of a few more writes.
     for number in 0..20 {
         create_map(&client, &format!("later-{number}"), None).await;
     }

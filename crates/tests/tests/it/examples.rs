@@ -194,11 +194,11 @@ spec: {color: green, size: M}
 const CREATED: &str = "customresourcedefinition.apiextensions.k8s.io/crontabs.stable.example.com created\n";
 const DELETED: &str = "customresourcedefinition.apiextensions.k8s.io \"crontabs.stable.example.com\" deleted";
 
-/// Command, input on stdin, oldest minor version of kubectl that knows it, and what it prints.
+/// Command, input on stdin, oldest minor version of kubectl that supports it, and the expected output.
 #[rustfmt::skip]
 const COMMANDS: &[(&str, &str, u32, Prints)] = &[
     ("apply -f -", CRON_TAB, 0, Exactly(CREATED)),
-    // Usable at once: nobody has to wait for the condition.
+    // The resource is served at once, without waiting for the condition.
     ("get crontabs", "", 0, Exactly("")),
     ("wait --for=condition=established crd/crontabs.stable.example.com --timeout=5s", "", 0, All(&["condition met"])),
     ("apply -f -", MY_CRON_TAB, 0, Exactly("crontab.stable.example.com/my-new-cron-object created\n")),
@@ -209,7 +209,7 @@ const COMMANDS: &[(&str, &str, u32, Prints)] = &[
     ("get ct my-new-cron-object -o jsonpath={.spec}", "", 0, Exactly(r#"{"cronSpec":"* * * * */5","image":"my-awesome-cron-image"}"#)),
     ("delete -f -", CRON_TAB, 0, All(&[DELETED])),
     ("get crontabs", "", 0, Fails("the server ")),
-    // Made again it starts empty.
+    // After it is recreated it is empty.
     ("apply -f -", CRON_TAB, 0, Exactly(CREATED)),
     ("get crontabs -o name", "", 0, Exactly("")),
 ];
@@ -242,7 +242,7 @@ const MORE_COMMANDS: &[(&str, &str, u32, Prints)] = &[
 async fn examples_of_the_documents() {
     let (_server, kubectl) = start(&[]).await;
     check(&kubectl, COMMANDS);
-    // kubectl keeps discovery for hours: what it learnt of the first definition must not hide the second.
+    // kubectl caches discovery for hours: the cache of the first definition must not hide the second.
     let (_server, kubectl) = start(&[]).await;
     check(&kubectl, MORE_COMMANDS);
 }

@@ -1,4 +1,4 @@
-//! Service-account tokens that another process signs: a small signer of our own on a unix socket.
+//! Service account tokens that an external process signs: a small signer on a unix socket.
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -28,13 +28,13 @@ impl SignerKey {
     }
 }
 
-/// What the signer answers; a test changes it while the server runs.
+/// The state of the signer; a test changes it while the server runs.
 struct Signer {
     keys: Vec<SignerKey>,
     /// The key of the next signature.
     signs_with: String,
     seconds_max: u64,
-    /// How often the keys were asked for.
+    /// How often the keys were fetched.
     fetches: usize,
     fails: bool,
 }
@@ -126,7 +126,7 @@ async fn another_process_signs_tokens() {
     let (_grpc, signer, path) = start_signer("signs");
     let server = Server::start_with(options(&path)).await.unwrap();
     let admin = server.admin().unwrap();
-    // With kube-apiserver's flags another process makes the accounts.
+    // With kube-apiserver's flags, another process creates the accounts.
     let robot = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
     assert_eq!(admin.post("/api/v1/namespaces/default/serviceaccounts", &robot).await.unwrap().0, 201);
     let account = (201, "system:serviceaccount:default:robot".to_string());
@@ -136,14 +136,14 @@ async fn another_process_signs_tokens() {
     let first = made["status"]["token"].as_str().unwrap().to_string();
     assert_eq!(name_of(&admin, &first).await, account);
 
-    // Tokens live no longer than the signer allows.
+    // The signer limits the lifetime of tokens.
     let request = Request::new("POST", TOKEN).json(&json!({"spec": {"expirationSeconds": 9000}}));
     let answer = admin.send(&request).await.unwrap();
     assert_eq!(answer.json().unwrap()["spec"]["expirationSeconds"], 7200);
     let warning = header(&answer, "warning");
     assert!(warning.contains("requested expiration of 9000 seconds shortened to 7200 seconds"), "{warning}");
 
-    // The keys that are published: not those that only verify.
+    // Published keys do not include those that only verify.
     let keys = admin.send(&Request::new("GET", "/openid/v1/jwks")).await.unwrap();
     let kids: Vec<Value> =
         keys.json().unwrap()["keys"].as_array().unwrap().iter().map(|k| k["kid"].clone()).collect();
@@ -160,7 +160,7 @@ async fn another_process_signs_tokens() {
                     (kid: legacy) is excluded from OIDC discovery docs";
     assert_eq!(refused["message"], expected);
 
-    // A key that is not known is fetched, once for a token that names it; the documents have it then.
+    // An unknown key is fetched once for a token that names it; then it is published too.
     signer.lock().unwrap().keys.push(SignerKey::new("newest", false));
     signer.lock().unwrap().signs_with = "newest".into();
     let before = signer.lock().unwrap().fetches;
@@ -171,14 +171,14 @@ async fn another_process_signs_tokens() {
     let keys = admin.send(&Request::new("GET", "/openid/v1/jwks")).await.unwrap();
     assert_eq!(keys.json().unwrap()["keys"].as_array().unwrap().len(), 2);
 
-    // A key that is gone verifies nothing more, although its tokens were accepted before.
+    // A removed key verifies nothing any more, although its tokens were accepted before.
     signer.lock().unwrap().keys.retain(|key| key.kid != "new");
     signer.lock().unwrap().keys.push(SignerKey::new("last", false));
     signer.lock().unwrap().signs_with = "last".into();
     assert_eq!(token(&admin, 3600).await.0, 201);
     assert_eq!(name_of(&admin, &first).await.0, 401);
 
-    // A signer that fails is an error of that request alone.
+    // A failing signer only fails the request.
     signer.lock().unwrap().fails = true;
     let (code, refused) = token(&admin, 3600).await;
     assert_eq!(code, 500);

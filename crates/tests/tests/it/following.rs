@@ -1,29 +1,29 @@
-//! Follows a watch and says in short what it tells.
+//! Follows a watch and compares its events in a short form.
 
 use pintle_testkit::{Client, Request};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, Receiver};
 
-/// How long a watch that shall say something may take.
+/// How long an expected event may take.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long a watch is listened to that shall say nothing.
+/// How long to wait where no event is expected.
 const SILENCE: Duration = Duration::from_millis(150);
 
-/// Events that wait to be looked at.
+/// The most events that are buffered.
 const UNSEEN_MAX: usize = 1000;
 
-/// The events of one watch so far: type and name.
+/// The events of a watch so far: type and name.
 pub(crate) struct Events {
     unseen: Receiver<String>,
     seen: Vec<String>,
 }
 
-/// Begins to follow.
+/// Starts a watch.
 pub(crate) async fn events(client: &Client, target: &str) -> Events {
     let mut stream = client.open(&Request::new("GET", target)).await.unwrap();
     let (sender, unseen) = mpsc::channel(UNSEEN_MAX);
-    // On its own: what reads a stream must not be interrupted.
+    // In its own task: reading a stream must not be interrupted.
     tokio::spawn(async move {
         let mut rest = Vec::new();
         while let Ok(Some(part)) = stream.next_part().await {
@@ -46,21 +46,21 @@ fn told(line: &[u8]) -> String {
 }
 
 impl Events {
-    /// Whether more came; false at the end.
+    /// Waits for the next event; false at the end.
     async fn more(&mut self) -> bool {
         let event = self.unseen.recv().await;
         self.seen.extend(event.clone());
         event.is_some()
     }
 
-    /// Waits until these events, and no others, were told since the beginning.
+    /// Waits until the watch has sent exactly these events since its start.
     pub(crate) async fn expect(&mut self, expected: &[&str], about: &str) {
         let wait = async { while self.seen.len() < expected.len() && self.more().await {} };
         let in_time = tokio::time::timeout(PATIENCE, wait).await.is_ok();
         assert!(in_time && self.seen == expected, "{about}: {:?} in place of {expected:?}", self.seen);
     }
 
-    /// Asserts that nothing is told for a while.
+    /// Asserts that the watch sends nothing for a while.
     pub(crate) async fn expect_silence(&mut self, about: &str) {
         let before = self.seen.len();
         _ = tokio::time::timeout(SILENCE, self.more()).await;

@@ -1,4 +1,4 @@
-//! What client-go's informers ask for, byte for byte where it matters: list and watch, and watch-list in protobuf.
+//! The requests of client-go's informers, byte for byte where it matters: list and watch, and watch-list in protobuf.
 
 use pintle_testkit::client::Streaming;
 use pintle_testkit::{Client, Request, Server};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// What client-go accepts of a built-in resource.
+/// client-go's Accept for built-in resources.
 const ACCEPT: &str = "application/vnd.kubernetes.protobuf,application/json";
 const MAGIC: &[u8] = b"k8s\0";
 
@@ -29,7 +29,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     value
 }
 
-/// The texts and messages of a message, by field number.
+/// The length-delimited fields of a message, by number.
 fn fields(mut message: &[u8]) -> Vec<(u64, &[u8])> {
     let mut found = Vec::new();
     while !message.is_empty() {
@@ -56,7 +56,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The object within the envelope.
+/// The object in the envelope.
 fn unwrapped(envelope: &[u8]) -> &[u8] {
     field(envelope.strip_prefix(MAGIC).expect("the magic of Kubernetes' protobuf"), 2)
 }
@@ -67,7 +67,7 @@ struct Frames(Streaming, Vec<u8>);
 impl Frames {
     async fn open(client: &Client, query: &str) -> Frames {
         let request = Request::new("GET", &format!("{MAPS}?{query}"));
-        // client-go adds this to what it accepts of a watch.
+        // client-go adds this to the Accept of a watch.
         let accept = format!("{PROTOBUF};type=watch,application/json;type=watch,{ACCEPT}");
         let stream = client.open(&request.header("Accept", &accept)).await.unwrap();
         assert_eq!(stream.head.status, 200);
@@ -103,7 +103,7 @@ async fn list_and_watch() {
     for name in ["a", "b", "c"] {
         create(&client, name).await;
     }
-    // From the cache first, in pages only when a revision is named; then follow from the list's revision.
+    // First from the cache, in pages only if a revision is given; then a watch from the list's revision.
     let list = Request::new("GET", &format!("{MAPS}?limit=500&resourceVersion=0")).header("Accept", ACCEPT);
     let answer = client.send(&list).await.unwrap();
     assert_eq!((answer.status(), answer.head.get("content-type")), (200, Some(PROTOBUF)));
@@ -125,7 +125,7 @@ async fn list_and_watch() {
     let (kind, name, deleted, _) = frames.next().await.unwrap();
     assert_eq!((kind.as_str(), name.as_str()), ("DELETED", "d"));
     assert!(deleted > created);
-    // The last bookmark comes before the time is up, and the stream ends cleanly.
+    // The last bookmark comes before the time-out, and the stream ends cleanly.
     let (kind, name, progress, _) = frames.next().await.unwrap();
     assert_eq!((kind.as_str(), name.as_str()), ("BOOKMARK", ""));
     assert!(progress >= deleted);
@@ -154,7 +154,7 @@ async fn watch_list() {
     let (kind, name, version, _) = frames.next().await.unwrap();
     assert_eq!((kind.as_str(), name.as_str()), ("ADDED", "d"));
     assert!(version > synced);
-    // Cut off and back again, from the bookmark: what happened since comes once.
+    // After a reconnect from the bookmark, events since then arrive once.
     drop(frames);
     let query = format!("allowWatchBookmarks=true&resourceVersion={synced}&timeoutSeconds=300&watch=true");
     let mut frames = Frames::open(&client, &query).await;

@@ -1,4 +1,4 @@
-//! A real server process under test: recorded conversations, crashes, kubectl, the Python client.
+//! Tests of a real server process: transcripts, crashes, kubectl, the Python client.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Backup, restore, recovery and what a server does by itself, with the real binary.
+//! Backup, restore, recovery and periodic tasks, with the real binary.
 
 use pintle_testkit::server::{Options, binary};
 use pintle_testkit::{Client, Server};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Runs a command on a data folder: whether it succeeded, and what it printed.
+/// Runs a command on a data folder: whether it succeeded, and its output.
 fn run(command: &str, data: &Path, args: &[&str]) -> (bool, String) {
     let output =
         Command::new(binary().unwrap()).arg(command).arg("--data-dir").arg(data).args(args).output().unwrap();

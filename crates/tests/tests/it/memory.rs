@@ -1,14 +1,14 @@
-//! Lists that nobody reads take little memory: what a client has not read yet is not made yet.
+//! Unread lists take little memory: the server encodes only what the client reads.
 
 use pintle_testkit::client::Streaming;
 use pintle_testkit::{Client, Request, Server};
 use serde_json::json;
 
-/// Lists at once, none of which is read.
+/// The number of concurrent lists, none of which is read.
 const READERS: usize = 60;
-/// What they may take together beside the objects. Were the lists made at once, they would take fifty times as much.
+/// The memory limit of all lists beside the objects. If lists were encoded at once, they would take fifty times as much.
 const READERS_BYTES_MAX: u64 = 64 << 20;
-/// The collection: objects much larger and much smaller than what is written at once.
+/// The collection: objects much larger and much smaller than a chunk.
 const LARGE: (usize, usize) = (16, 900_000);
 const SMALL: (usize, usize) = (500, 30_000);
 
@@ -31,7 +31,7 @@ async fn fill(client: &Client, path: &str) {
     }
 }
 
-/// Begins lists and reads the first part of each, by which time the server has gone as far ahead as it will.
+/// Starts lists and reads the first part of each; by then the server has encoded as far ahead as it will.
 async fn begin(client: &Client, path: &str, accept: &str) -> Vec<Streaming> {
     let mut begun = Vec::new();
     for _ in 0..READERS {
@@ -55,7 +55,7 @@ async fn lists_that_are_not_read_take_little() {
         "application/json;as=Table;v=v1;g=meta.k8s.io",
         "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
     ] {
-        // The first list makes what is kept beside the objects.
+        // The first list creates what is cached beside the objects.
         client.send(&Request::new("GET", path).header("Accept", accept)).await.unwrap();
         let before = rss_bytes(server.pid().unwrap());
         let begun = begin(&client, path, accept).await;

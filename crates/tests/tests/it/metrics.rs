@@ -1,4 +1,4 @@
-//! `/metrics` under attack: whatever clients without credentials write in paths, methods and queries, the series stay few.
+//! `/metrics` under attack: paths, methods and queries of unauthenticated clients create only few series.
 
 use pintle_testkit::{Request, Server};
 
@@ -23,7 +23,7 @@ async fn text_of_requests_never_becomes_a_label() {
     }
     let text = lines().await;
     assert!(!text.contains("evil_metric") && !text.contains("yyyy"), "a label holds what a client wrote");
-    // Requests for what is not there, and gets of config maps with an invalid dry run: a handful of histograms.
+    // Requests for unknown paths, and gets of config maps with an invalid dry run: a handful of histograms.
     assert!(text.lines().count() < before + 250, "{before} lines became {}", text.lines().count());
     assert!(text.contains("resource=\"other\""));
 }

@@ -1,5 +1,5 @@
-//! `pintle migrate`: from a data folder to etcd and back, with every object as it was and revisions that only grow; and a
-//! server on etcd that waits, is full, or was restored to an earlier state.
+//! `pintle migrate`: from a data folder to etcd and back, with every object unchanged and revisions that only grow; and a
+//! server on an etcd that is not yet available, is full, or was restored to an earlier state.
 
 use pintle_testkit::{Client, Etcd, Options, Request, Server};
 use serde_json::{Value, json};
@@ -154,7 +154,7 @@ async fn a_full_etcd_refuses_writes_and_answers_everything_else() {
     }
     let (status, answer) = answers.last().unwrap();
     assert_eq!((*status, &answer["message"]), (500, &"etcdserver: mvcc: database space exceeded".into()));
-    // Whether a deletion is let through depends on the version of etcd: 3.6 does, 3.5.1 does not beyond the quota.
+    // Whether a deletion is accepted depends on the version of etcd: 3.6 does, 3.5.1 does not beyond the quota.
     for path in ["/readyz", maps] {
         assert_eq!(client.send(&Request::new("GET", path)).await.unwrap().status(), 200, "{path}");
     }

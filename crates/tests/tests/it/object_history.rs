@@ -1,4 +1,4 @@
-//! The past of objects: `?history=true` and `pintle history`.
+//! Old versions of objects: `?history=true` and `pintle history`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -49,11 +49,11 @@ async fn the_past_of_an_object_outlives_it_and_the_server() {
     assert_eq!(page["items"].as_array().map(Vec::len), Some(2));
     assert_eq!(client.get(&format!("{maps}/m")).await.unwrap().0, 404);
 
-    // The right to get the object is needed, and is enough.
+    // The right to get the object is necessary and sufficient.
     let alice = server.alice().unwrap();
     assert_eq!(alice.get(&format!("{maps}/m?history=true")).await.unwrap().0, 403);
 
-    // A server in memory has the past that watches have.
+    // A server in memory has the same history as its watches.
     let options = Options { ephemeral: true, ..Options::default() };
     let server = Server::start_with(options).await.unwrap();
     let client = server.admin().unwrap();

@@ -1,4 +1,4 @@
-//! `--etcd-servers-overrides`: some resources lie in an etcd of their own, with revisions of their own.
+//! `--etcd-servers-overrides`: some resources are in their own etcd, with its own revisions.
 
 use pintle_testkit::{Client, Etcd, Options, Request, Server};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ async fn resources_lie_in_the_etcd_that_is_named_for_them() {
     assert_eq!(main.range("/registry/configmaps/default/").await.unwrap().len(), 0);
     assert_eq!(second.range("/registry/configmaps/default/").await.unwrap().len(), 3);
 
-    // The service lies there, its address here.
+    // The service is in that etcd, its address in the main one.
     let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
     let (status, service) = client.post(SERVICES, &service).await.unwrap();
     assert_eq!(status, 201, "{service}");
@@ -58,7 +58,7 @@ async fn resources_lie_in_the_etcd_that_is_named_for_them() {
     let (_, again) = client.get(MAPS).await.unwrap();
     assert_eq!(again["items"], listed["items"]);
     second.pause(0).unwrap();
-    // The verdict of half a time limit ago counts until then.
+    // A result is reused for half a time limit.
     let end = Instant::now() + Duration::from_secs(20);
     while check(&client, "/livez/etcd-override-0").await != 500 {
         assert!(Instant::now() < end, "the second etcd hangs and nobody notices");

@@ -1,4 +1,4 @@
-//! The process: how it starts, how it refuses to, how it ends, and clients that do not read.
+//! The process: start, errors at start, shutdown, and clients that do not read.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// What a server that cannot start prints and returns.
+/// Output and exit code of a server that cannot start.
 fn refusal(flags: &[&str]) -> (String, Option<i32>) {
     let output = Command::new(binary().unwrap()).arg("serve").args(flags).output().unwrap();
     (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code())
@@ -19,7 +19,7 @@ fn refusal(flags: &[&str]) -> (String, Option<i32>) {
 
 fn check_refusal(flags: &[&str], says: &str) {
     let (text, code) = refusal(flags);
-    // Errors that kube-apiserver logs have klog's prefix, as there.
+    // Errors that kube-apiserver logs have klog's prefix.
     let is_one_line = text.lines().count() == 1 && (text.starts_with("pintle: ") || text.starts_with('E'));
     assert!(text.contains(says) && is_one_line, "{flags:?}: {text}");
     assert_eq!(code, Some(1), "{flags:?}");
@@ -143,7 +143,7 @@ async fn a_watch_ends_when_its_client_leaves() {
     until_left(&server, before).await;
 }
 
-/// Waits until the connections that came are gone.
+/// Waits until the new connections are closed.
 async fn until_left(server: &Server, before: usize) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while sockets(server) > before {
@@ -152,7 +152,7 @@ async fn until_left(server: &Server, before: usize) {
     }
 }
 
-/// Follows the names of new objects until `count` are there; the longest pause between two.
+/// Watches the names of new objects until there are `count`; returns the longest pause between two.
 async fn follow(client: Client, count: usize) -> Duration {
     let path = format!("{MAPS}?watch=1&resourceVersion=0");
     let mut stream = client.open(&Request::new("GET", &path)).await.unwrap();
@@ -168,13 +168,13 @@ async fn follow(client: Client, count: usize) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_does_not_read_is_cut_off_and_slows_nobody_down() {
-    // With objects of 0.9 MB, far more than the kernel takes for a client with a small receive buffer.
+    // Objects of 0.9 MB: far more than the kernel buffers for a client with a small receive buffer.
     const OBJECTS: usize = 40;
     const RECEIVE_BUFFER: u32 = 64 * 1024;
     let server = Server::start_ephemeral().await.unwrap();
     let client = server.admin().unwrap();
     let before = sockets(&server);
-    // Asked for, answered, and never read: neither the watch nor the connection.
+    // A watch and a list that are answered and never read.
     let deaf = Request::new("GET", &format!("{MAPS}?watch=1"));
     let target = client.target().clone().with_receive_buffer(RECEIVE_BUFFER);
     let _unread = Client::of(target, Some(ADMIN_TOKEN)).open(&deaf).await.unwrap();

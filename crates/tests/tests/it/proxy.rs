@@ -1,4 +1,5 @@
-//! Requests that others answer: extension servers, kubelets that really run commands, and what is never reached.
+//! Requests that are forwarded: extension servers, kubelets that run real commands, and addresses that must never be
+//! reached.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub(crate) fn admin(server: &Server) -> Client {
     Client::new(&server.url(), Some(ADMIN_TOKEN)).expect("a client")
 }
 
-/// Asks until the answer is as wanted.
+/// Repeats a request until the answer is as wanted.
 pub(crate) async fn until(client: &Client, path: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
     let asking = async {
         loop {
@@ -105,7 +106,7 @@ async fn an_extension_server_answers_for_its_group() {
     let backend = extension(&client).await;
     let echo = "/apis/ext.example.com/v1/echo";
 
-    // Nobody can claim to be somebody else, neither by our headers nor by those that the flags name.
+    // Clients cannot claim another identity, neither with our headers nor with those of the flags.
     let claims = Request::new("GET", echo)
         .header("X-Remote-User", "root")
         .header("X-Remote-Group", "system:masters")
@@ -136,7 +137,7 @@ async fn an_extension_server_answers_for_its_group() {
     .await;
     assert!(groups["groups"].as_array().is_some_and(|all| all.len() > 10));
 
-    // One that is gone breaks nothing else.
+    // A missing extension server breaks nothing else.
     drop(backend);
     assert_eq!(code(&client, "/api/v1/namespaces/default").await, 200);
     assert_eq!(code(&client, echo).await, 503);

@@ -1,5 +1,5 @@
-//! A fuzzer for the whole filter chain: it combines methods, paths, queries, headers and bodies at random. No request
-//! may panic, and the server must serve others as before.
+//! A fuzzer for the whole filter chain: it combines methods, paths, queries, headers and bodies at random. No request may
+//! panic, and other requests must be served as before.
 //!
 //! The seed changes every day and is printed. `FUZZ_SEED` repeats a run, `FUZZ_REQUESTS` makes it longer.
 
@@ -9,7 +9,7 @@ use pintle_testkit::{Client, Request, Server};
 use serde_json::json;
 
 const REQUESTS: u64 = 4000;
-/// How many requests are sent at the same time.
+/// The number of concurrent senders.
 const SENDERS: u64 = 8;
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 const METHODS: &[&str] = &["GET", "GET", "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "ODD"];
@@ -169,7 +169,7 @@ const BODIES: &[&str] = &[
     "{\"spec\":{\"replicas\":2147483648}}",
 ];
 
-/// xorshift: enough to spread choices.
+/// xorshift, a small random generator.
 struct Random(u64);
 
 impl Random {
@@ -190,7 +190,7 @@ fn request(random: &mut Random) -> Request {
     for _ in 0..random.below(4) {
         path.push_str(&format!("&{}={}", random.of(PARAMETERS), random.of(VALUES)));
     }
-    // The first value counts: the time that ends a watch soon must not always be it.
+    // The first value counts, so the parameter that ends a watch soon must not always come first.
     if random.below(2) == 0 {
         path = path.replacen("timeoutSeconds=1&", "", 1);
     }
@@ -205,7 +205,7 @@ fn request(random: &mut Random) -> Request {
 }
 
 /// Sends a request and returns its status and body; `None` if the connection was closed without an answer, which is
-/// right for bytes that are not HTTP. A watch goes on, so only the first part of a body is awaited.
+/// correct for bytes that are not HTTP. A watch does not end, so only the first part of a body is awaited.
 async fn send(client: &Client, request: &Request) -> Option<(u16, String)> {
     let opened = tokio::time::timeout(Duration::from_secs(30), client.open(request)).await;
     let mut streaming = opened.expect("every request is answered in time").ok()?;

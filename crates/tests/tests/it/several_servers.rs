@@ -1,13 +1,13 @@
-//! Several servers on one etcd are one API server: what one takes is in force on the others, the controllers run once,
-//! and the service `kubernetes` has the addresses of those that live.
+//! Several servers on one etcd act as one API server: a write on one takes effect on the others, the controllers run
+//! once, and the service `kubernetes` has the addresses of the live ones.
 
 use pintle_testkit::{Client, Etcd, Options, Server};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// How long what one server took may take to be in force on another.
+/// How long a write on one server may take to have effect on another.
 const IN_FORCE_MAX: Duration = Duration::from_secs(1);
-/// How long a busy machine may take for something that has its own timers.
+/// How long something with its own timers may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn server(etcd: &Etcd, number: usize) -> Server {
@@ -19,7 +19,7 @@ async fn server(etcd: &Etcd, number: usize) -> Server {
     Server::start_with(Options { flags, ..Options::default() }).await.unwrap()
 }
 
-/// Asks until the answer is as wanted, and says how long that took.
+/// Repeats a check until it succeeds, and returns how long that took.
 async fn until(limit: Duration, about: &str, mut is: impl AsyncFnMut() -> Result<(), String>) -> Duration {
     let began = Instant::now();
     loop {
@@ -35,7 +35,7 @@ async fn answer(client: &Client, path: &str, body: &Value) -> (u16, Value) {
     client.post(path, body).await.unwrap()
 }
 
-/// Waits until a dry-run creation at the other server is answered so.
+/// Waits until a dry-run create on the other server has this code.
 async fn in_force(client: &Client, path: &str, body: &Value, wanted: u16, about: &str) {
     let path = format!("{path}?dryRun=All");
     until(IN_FORCE_MAX, about, async || match answer(client, &path, body).await {
@@ -92,7 +92,7 @@ async fn what_one_server_takes_is_in_force_on_the_other() {
     assert_eq!(answer(&first, &path, &binding).await.0, 201);
     in_force(&second, maps, &config_map("b"), 422, "a policy").await;
 
-    // Nobody listens there, and failures refuse.
+    // Nothing listens there, and the failure policy rejects.
     let webhook = json!({"metadata": {"name": "nobody"}, "webhooks": [{"name": "nobody.example.org",
         "clientConfig": {"url": "https://127.0.0.1:1/"}, "admissionReviewVersions": ["v1"], "rules": rules,
         "sideEffects": "None", "failurePolicy": "Fail", "timeoutSeconds": 1}]});
@@ -140,7 +140,7 @@ async fn controllers_run_on_one_server_and_are_handed_over() {
     use_controllers(&survivor, "before").await;
     assert_eq!(holder(&survivor).await, first, "a leader that lives stays");
 
-    // The first server took the Lease, for it was there first.
+    // The first server holds the Lease, because it started first.
     servers[0].terminate().await.unwrap();
     let handover = until(PATIENCE, "the handover", async || match holder(&survivor).await {
         holder if holder.is_empty() || holder == first => Err(holder),
@@ -187,7 +187,7 @@ async fn the_service_has_the_addresses_of_those_that_live() {
 
     two.terminate().await.unwrap();
     expect_addresses(&client, &["192.0.2.1", "192.0.2.3"]).await;
-    // Its lease lives for 15 seconds more.
+    // Its lease lives for 15 more seconds.
     one.kill().unwrap();
     expect_addresses(&client, &["192.0.2.3"]).await;
 }

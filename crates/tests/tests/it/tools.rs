@@ -1,11 +1,11 @@
-//! The smaller commands of the binary: who owns a field, which conflicts an apply meets, health, JSON, completion, manual.
+//! The smaller commands of the binary: owners and conflicts of an apply, health, JSON output, completion, manual.
 
 use pintle_testkit::Server;
 use pintle_testkit::server::binary;
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// Whether a command succeeded, and what it printed.
+/// Whether a command succeeded, and its output.
 fn run(args: &[&str]) -> (bool, String) {
     let output = Command::new(binary().unwrap()).args(args).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -67,7 +67,7 @@ async fn owners_and_conflicts() {
     let found = parsed(&["owners", "-f", file, "--kubeconfig", kubeconfig, "--output", "json"]);
     assert_eq!(found[0]["conflicts"][0]["field"], ".data.theirs");
     assert_eq!((&found[0]["conflicts"][0]["line"], &found[1]["outcome"]), (&8.into(), &"created".into()));
-    // The same manager, or one that wants the same value, meets no conflict.
+    // The same manager, or the same value, has no conflict.
     std::fs::write(file, APPLIED.replace("theirs: b", "theirs: x").split("---").next().unwrap()).unwrap();
     let (ok, text) = run(&["owners", "-f", file, "--kubeconfig", kubeconfig]);
     assert!(ok && text.contains("no conflicts\n"), "{text}");
@@ -119,7 +119,7 @@ fn completion_and_manual_come_from_the_tables() {
     assert!(!ok && text.contains("bash, zsh or fish"), "{text}");
 }
 
-/// The manifest that is handed out is one that the server takes.
+/// The packaged static pod manifest is valid.
 #[test]
 fn the_static_pod_is_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/kube-apiserver.yaml");

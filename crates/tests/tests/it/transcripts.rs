@@ -1,7 +1,7 @@
-//! Replays the recorded conversations under `tests/transcripts`, one test an area.
+//! Replays the transcripts under `tests/transcripts`, one test per area.
 //!
-//! Steps listed in `KNOWN_DIFFERENCES` may differ in the words of messages, in nothing else; a listed step that
-//! no longer differs, or no longer exists, has to leave the list.
+//! Steps listed in `KNOWN_DIFFERENCES` may differ in messages, but in nothing else; a listed step that no longer differs,
+//! or no longer exists, must be removed from the list.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn known_differences() -> BTreeSet<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Takes known differences out of a report; returns those it met.
+/// Removes known differences from a report; returns those that occurred.
 fn forgive(report: &mut Report, known: &BTreeSet<String>) -> BTreeSet<String> {
     let mut met = BTreeSet::new();
     for file in &mut report.files {
@@ -58,8 +58,8 @@ async fn replay(area: &str, server: Server) {
     assert!(gone.is_empty(), "no longer different, take them off KNOWN_DIFFERENCES: {gone:#?}");
 }
 
-/// Answers show whole seconds (managedFields are ordered by them), so a step can differ by the moment it ran at:
-/// files that differ are replayed once more, one at a time.
+/// Answers have whole seconds (managedFields are ordered by them), so a step can differ by the moment it runs at: files
+/// that differ are replayed once more, one at a time.
 async fn replay_failed_alone(client: &Client, report: &mut Report) {
     for file in report.files.iter_mut().filter(|file| !file.failures.is_empty()) {
         let again = transcript::check(client, std::slice::from_ref(&file.path), 1).await.unwrap();
@@ -79,7 +79,7 @@ macro_rules! areas {
             }
         )*
 
-        /// The answers are the same whatever the store is.
+        /// The answers do not depend on the store.
         mod on_etcd {
             use super::*;
             $(
@@ -97,7 +97,7 @@ macro_rules! areas {
 
 areas!(access, apply, cel, crds, kinds, reads, streams, writes);
 
-/// A folder nobody replays would pass unseen.
+/// Fails if a folder of transcripts belongs to no test.
 #[test]
 fn every_folder_is_an_area() {
     for entry in std::fs::read_dir(folder()).unwrap() {

@@ -1,4 +1,4 @@
-//! Objects of a version that their definition has no more: they are there, but nobody can be shown them.
+//! Objects in a version that their definition no longer has: they are stored but cannot be decoded.
 
 use pintle_testkit::{Client, Options, Server};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ async fn change(admin: &Client, subresource: &str, change: impl Fn(&mut Value)) 
     panic!("the definition is never as it was read");
 }
 
-/// Leaves `a` and `b` in v1, which is no version any more, and `c` in v2, which is.
+/// Leaves `a` and `b` in v1, which is no longer a version, and `c` in v2, which still is.
 async fn leave_behind(admin: &Client) {
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "olds.gone.example.com"},
@@ -60,7 +60,7 @@ async fn leave_behind(admin: &Client) {
     change(admin, "", |live| live["spec"]["versions"] = versions(&["v2"], "v2")).await;
 }
 
-/// The same without the revision, which no two runs share.
+/// The message without the revision, which differs between runs.
 fn without_revision(message: &Value) -> String {
     let message = message.as_str().unwrap_or_default();
     let Some((head, rest)) = message.split_once("revision=") else { return message.to_string() };
@@ -112,7 +112,7 @@ async fn what_cannot_be_read_is_said_and_can_be_deleted() {
     );
     let (code, told) = admin.post(&path(""), &object("v2", "a")).await.unwrap();
     assert_eq!((code, &told["reason"]), (409, &json!("AlreadyExists")));
-    // What can be read is not disturbed.
+    // Readable objects are unaffected.
     assert_eq!(admin.get(&path("/c")).await.unwrap().0, 200);
     assert_eq!(admin.patch(&path("/c"), merge, &patch).await.unwrap().0, 200);
     held_definition(&admin, &unready).await;
@@ -123,7 +123,7 @@ async fn what_cannot_be_read_is_said_and_can_be_deleted() {
             "details": {"name": name, "kind": "Old"}, "code": 200});
         assert_eq!((code, told), (200, expected));
     }
-    // Nothing keeps the definition any longer.
+    // The definition can be deleted now.
     for _ in 0..1000 {
         if admin.get(DEFINITION).await.unwrap().0 == 404 {
             return;
@@ -133,7 +133,7 @@ async fn what_cannot_be_read_is_said_and_can_be_deleted() {
     panic!("the definition stays");
 }
 
-/// A definition whose objects cannot be listed does not go, and says why.
+/// A definition whose objects cannot be listed is not removed, and its condition says why.
 async fn held_definition(admin: &Client, unready: &str) {
     assert_eq!(admin.delete(DEFINITION).await.unwrap().0, 200);
     let mut found = Value::Null;
@@ -170,7 +170,7 @@ async fn without_the_gate_only_the_reason_is_told() {
         let expected_code = if title == "list" { 429 } else { 500 };
         assert_eq!((code, told["message"].as_str()), (expected_code, Some(expected)), "{title}");
     }
-    // A definition that has the version again shows everything again.
+    // With the version restored, everything is readable again.
     change(&admin, "", |live| live["spec"]["versions"] = versions(&["v1", "v2"], "v2")).await;
     let (code, list) = admin.get(&path("")).await.unwrap();
     assert_eq!((code, list["items"].as_array().map(Vec::len)), (200, Some(3)));

@@ -1,5 +1,5 @@
-//! Watchers that are cut off, resume and start over see every change once and in order, across kills of the server and
-//! while it forgets: who comes too late is told so (410) and starts over, and never misses anything in silence.
+//! Watchers that are disconnected, resume and start over see every change once and in order, across kills of the server
+//! and compaction: a watcher that comes too late gets 410 and starts over, but never misses an event silently.
 //!
 //! `PINTLE_WATCH_ROUNDS` sets the number of kills, `PINTLE_WATCH_SEED` repeats their moments.
 
@@ -16,20 +16,20 @@ use tokio::task::JoinSet;
 
 const WRITERS: u64 = 4;
 const OBJECTS_PER_WRITER: u64 = 6;
-/// Enough for a crowd, whose watchers are told of several events in one piece.
+/// Enough for a large watch group, whose watchers receive several events together.
 const WATCHERS: u64 = 24;
 const NAMESPACE: &str = "watched";
 const ROUND_MS: std::ops::Range<u64> = 200..900;
-/// How long watchers may take to see the end.
+/// How long watchers may take to see the last event.
 const CATCH_UP: Duration = Duration::from_secs(20);
-/// How long the server keeps history ...
+/// How long the server retains history ...
 const COMPACTION: &str = "--etcd-compaction-interval=300ms";
-/// ... and how long watchers may rest: longer, so that some come too late.
+/// ... and how long watchers may pause: longer, so that some come too late.
 const REST_MS_MAX: u64 = 900;
-/// Enough in each third object for the log to be compacted, too.
+/// The padding of each third object: enough to make the log compact too.
 const PADDING_BYTES: usize = 60_000;
 
-/// What an object was at a revision: the number of its write, `None` once it was deleted.
+/// The state of an object at a revision: the number of its write, `None` once it was deleted.
 type Change = Option<u64>;
 /// Changes by revision and name.
 type History = Arc<Mutex<BTreeMap<(u64, String), Change>>>;
@@ -38,7 +38,7 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// xorshift: enough to spread choices.
+/// xorshift, a small random generator.
 fn next(random: &mut u64) -> u64 {
     *random ^= *random << 13;
     *random ^= *random >> 7;
@@ -63,7 +63,7 @@ fn collection() -> String {
     format!("/api/v1/namespaces/{NAMESPACE}/configmaps")
 }
 
-/// Creates, updates and deletes the writer's own objects until the server is gone.
+/// Creates, updates and deletes the writer's own objects until the server is killed.
 async fn write_until_killed(client: Client, history: History, writer: u64, mut random: u64) {
     loop {
         let name = format!("w{writer}-{}", next(&mut random) % OBJECTS_PER_WRITER);
@@ -84,7 +84,7 @@ async fn write_until_killed(client: Client, history: History, writer: u64, mut r
             Ok((200 | 201, stored)) if stored["kind"] == "ConfigMap" => {
                 history.lock().unwrap().insert((version_of(&stored), name), Some(write));
             }
-            // Deleted, there already, not there, or a server on its way down.
+            // Deleted, existing already, missing, or the server is shutting down.
             Ok((200 | 404 | 409 | 429 | 503 | 504, _)) => {}
             Ok((status, body)) => panic!("{name}: {status} {body}"),
             Err(_) => return,
@@ -92,9 +92,9 @@ async fn write_until_killed(client: Client, history: History, writer: u64, mut r
     }
 }
 
-/// What one watcher knows.
+/// The state of one watcher.
 struct Watcher {
-    /// Which label it selects; "" is all.
+    /// The label that it selects; "" is all.
     half: &'static str,
     /// Whether it begins with streamed initial events rather than a list.
     streams: bool,
@@ -104,7 +104,7 @@ struct Watcher {
     random: u64,
     resumed: u64,
     restarted: u64,
-    /// How often it came too late.
+    /// How often its revision was too old.
     expired: u64,
 }
 
@@ -121,7 +121,7 @@ impl Watcher {
         if self.half.is_empty() { String::new() } else { format!("&labelSelector=half%3D{}", self.half) }
     }
 
-    /// Watches from where it is until the stream ends; then, perhaps, forgets all and starts over.
+    /// Watches from its revision until the stream ends; then, sometimes, starts over without its state.
     async fn run_once(&mut self, client: &Client) {
         if next(&mut self.random).is_multiple_of(8) {
             self.revision = None;
@@ -164,7 +164,7 @@ impl Watcher {
         true
     }
 
-    /// Takes an event in; `false` when the watch has to begin anew.
+    /// Applies an event; `false` if the watch must start again.
     fn take(&mut self, event: &Value, fresh: &mut Option<BTreeMap<String, (u64, u64)>>) -> bool {
         let object = &event["object"];
         let kind = event["type"].as_str().unwrap_or_default();
@@ -219,7 +219,7 @@ fn entry(object: &Value) -> (String, (u64, u64)) {
     (name_of(object), (version_of(object), write_of(object)))
 }
 
-/// Watches until told that `end` is the last revision, and has seen it.
+/// Watches until the watcher has seen the revision `end`, once it is known.
 async fn follow(mut watcher: Watcher, mut server: watch::Receiver<(Client, Option<u64>)>) -> Watcher {
     let mut deadline = None;
     loop {
@@ -279,7 +279,7 @@ async fn every_watcher_sees_the_history() {
         server.restart().await.unwrap_or_else(|error| panic!("round {round}: {error}"));
         place.send_replace((server.admin().unwrap(), None));
     }
-    // The truth is what the server shows in the end; what it acknowledged is part of it, unless changed since.
+    // The truth is the server's final state; it includes every acknowledged write that was not changed since.
     let client = server.admin().unwrap();
     let (status, list) = client.get(&collection()).await.unwrap();
     assert_eq!(status, 200, "{list}");

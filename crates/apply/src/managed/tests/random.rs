@@ -1,15 +1,15 @@
-//! Random stories over random schemas: what must hold whatever managers do.
+//! Random sequences of writes on random schemas, and the properties that must hold after each.
 
 use super::*;
 use std::collections::BTreeSet;
 
-/// Enough to meet every pair of operations many times, and still fast without optimisation.
+/// The number of sequences: enough for every pair of operations to occur many times, and still fast without optimisation.
 const STORIES: u64 = 60;
 const STEPS: u64 = 25;
-/// How deep the random part of a kind is.
+/// The depth of the random part of a kind.
 const SHAPE_DEPTH: u64 = 3;
 const MANAGERS: [&str; 3] = ["alpha", "beta", "gamma"];
-/// All who can own something: the last one appears when an object that nobody tracks is applied.
+/// All managers. The last one appears when an untracked object is applied.
 const OWNERS: [&str; 4] = ["alpha", "beta", "gamma", "before-first-apply"];
 
 /// SplitMix64: small, seeded, the same on every machine.
@@ -103,7 +103,7 @@ impl Random {
         out
     }
 
-    /// A value of a shape, none of it empty: what is empty is unset in Go.
+    /// A value of a shape without empty parts, because Go omits empty values.
     fn value(&mut self, shape: &Value) -> Value {
         match shape.as_str() {
             Some("int") => return Value::Int(1 + self.below(3) as i64),
@@ -168,7 +168,7 @@ impl Random {
     }
 }
 
-/// Adds an item unless its like is there.
+/// Adds an item unless the list has an equal one.
 fn add(object: &mut Value, list: &str, item: Value) {
     let mut items = object.items_at(&[list]).to_vec();
     let like = |other: &Value| {
@@ -180,7 +180,7 @@ fn add(object: &mut Value, list: &str, item: Value) {
     object.set_at(&[list], Value::Array(items));
 }
 
-/// What an object sets, but for what nobody can own.
+/// The fields that an object sets, except those that no manager can own.
 fn fields_of(schema: &Schema, object: &Value) -> Set {
     let set = crate::typed::field_set(&without_managed_fields(object), crate::typed::Type::of(schema));
     set.difference(update::never_owned())
@@ -231,10 +231,10 @@ fn update_at_random(story: &mut Story, manager: &str, body: &Value) {
     });
     let after = story.live.as_ref().unwrap();
     if entries::entries_of(&before).is_empty() {
-        // What nobody tracks stays untracked until it is applied.
+        // An untracked object stays untracked until it is applied.
         return assert!(entries::entries_of(after).is_empty());
     }
-    // The last word is the updater's, and nobody else keeps what it changed.
+    // The updater owns what it changed, and no other manager does.
     let schema = story.kind.v1.clone();
     let [old, new] = [&before, after].map(without_managed_fields);
     let change = crate::typed::compare(&old, &new, crate::typed::Type::of(&schema));
@@ -249,7 +249,7 @@ fn update_at_random(story: &mut Story, manager: &str, body: &Value) {
     }
 }
 
-/// Whether it was applied.
+/// Returns whether it was applied.
 fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) -> bool {
     let text = text(body);
     let before = story.live.clone();
@@ -264,21 +264,21 @@ fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) 
         Ok(_) => {}
     }
     let after = story.live.clone().unwrap();
-    // An applier owns what it applies, and what it applies is so.
+    // An applier owns the fields that it applies, and they have the applied values.
     let schema = story.kind.v1.clone();
     let config = fields_of(&schema, &story.object("v1", &text));
     assert_eq!(owned_by(&after, manager, "Apply"), config, "{text}");
     let ty = crate::typed::Type::of(&schema);
     let live = without_managed_fields(&after);
     assert_eq!(crate::typed::merge(&live, &story.object("v1", &text), ty), live, "{text}");
-    // What it dropped is gone, unless someone else has it.
+    // Dropped fields are removed, unless another manager owns them.
     if let Some(before) = &before {
         let dropped = owned_by(before, manager, "Apply").difference(&config);
         let others = OWNERS.iter().flat_map(|m| ["Apply", "Update"].map(|op| owned_by(&after, m, op)));
         let kept = fields_of(&schema, &after).intersection(&dropped.leaves());
         assert_eq!(kept.difference(&others.fold(Set::new(), Set::union)), Set::new(), "{text}");
     }
-    // Twice is once, even for one who forces.
+    // Applying again changes nothing, even after force.
     assert_eq!(story.apply_in("v1", manager, &text, false), Ok(false), "{text}");
     assert_eq!(story.live.as_ref(), Some(&after), "{text}");
     applying_what_is_live_changes_nothing(story, &after);
@@ -295,7 +295,7 @@ fn applying_what_is_live_changes_nothing(story: &Story, live: &Value) {
     assert_eq!(without_managed_fields(other.live.as_ref().unwrap()), without_managed_fields(live));
 }
 
-/// Who said last what the members of `data` are: the model that managed fields are held against.
+/// The last writer of each member of `data`: the model that managed fields are compared with.
 #[derive(Default)]
 struct LastWords(std::collections::BTreeMap<Str, BTreeSet<String>>);
 
@@ -346,7 +346,7 @@ impl LastWords {
         let untracked = entries::entries_of(live).is_empty()
             || !owned_by(live, "before-first-apply", "Update").is_empty();
         if untracked {
-            // What nobody tracked belongs to whoever the server says: the model starts over.
+            // An untracked object has no known owners: the model starts again from the managed fields.
             self.0 = found;
             self.0.retain(|_, owners| !owners.is_empty());
         } else {

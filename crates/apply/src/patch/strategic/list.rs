@@ -1,7 +1,7 @@
-//! The lists of a strategic merge patch: merged by key or by value, and put in order.
+//! The lists of a strategic merge patch: merged by key or by value, then ordered.
 //!
-//! The order of the patch wins over the order of the live list; what only the live list has keeps its place
-//! relative to what it has in common with the patch.
+//! The order of the patch takes precedence over that of the live list; an item that only the live list has keeps its
+//! position relative to the shared items.
 
 use super::{
     DIRECTIVE, ELEMENT_ORDER, Merge, bad_directive, bad_element_order, list_name, unclassified,
@@ -153,7 +153,7 @@ fn no_merge_key(item: Map, key: &str) -> PatchError {
     unclassified(format!("map: {item} does not contain declared merge key: {key}"))
 }
 
-/// Whether the items of both lists are objects; all must be of one kind, and none a list.
+/// Whether the items of both lists are objects; all must be of the same kind, and none a list.
 fn items_are_objects(original: &[Value], patch: &[Value]) -> Merged<bool> {
     let mut items = original.iter().chain(patch);
     let Some(first) = items.next() else {
@@ -171,7 +171,7 @@ fn items_are_objects(original: &[Value], patch: &[Value]) -> Merged<bool> {
     Ok(matches!(first, Value::Object(_)))
 }
 
-/// Obeys the items that are directives. Returns the list to merge into and the items to merge.
+/// Executes the items that are directives. Returns the list to merge into and the items to merge.
 fn obey_directives(
     mut original: Vec<Value>,
     patch: Vec<Value>,
@@ -213,7 +213,7 @@ fn without(original: Vec<Value>, gone: &[Value]) -> Vec<Value> {
     original.into_iter().filter(|item| gone.place(item, "").is_none()).collect()
 }
 
-/// Drops repetitions. The last item fills the gap, as kube-apiserver has it.
+/// Removes duplicates. As in kube-apiserver, the last item fills the gap.
 fn deduplicated(mut items: Vec<Value>) -> Vec<Value> {
     let mut seen = HashMap::new();
     let mut at = 0;
@@ -227,7 +227,7 @@ fn deduplicated(mut items: Vec<Value>) -> Vec<Value> {
     items
 }
 
-/// The patch's items must come in the order of the directive and be named by it.
+/// Checks that the patch's items have the order of the directive, and that it lists them all.
 fn check_order(patch: &[Value], order: &[Value], key: &str) -> Merged<()> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -258,7 +258,7 @@ fn out_of_order(patch: &[Value], order: &[Value]) -> PatchError {
     ))
 }
 
-/// What an item is found by: its merge key, or itself where there is none.
+/// The merge key of an item, or the item itself if there is no key.
 fn key_of<'v>(item: &'v Value, key: &str) -> Merged<&'v Value> {
     if key.is_empty() {
         return Ok(item);
@@ -269,7 +269,7 @@ fn key_of<'v>(item: &'v Value, key: &str) -> Merged<&'v Value> {
     }
 }
 
-/// Where in a list an item is; of several with one key, the first.
+/// The positions of items in a list; of several with the same key, the first.
 struct Index(HashMap<Vec<u8>, usize>);
 
 impl Index {
@@ -288,8 +288,8 @@ impl Index {
     }
 }
 
-/// Sorts `items` that `wanted` names by it and the others by `live`, then weaves the two together: an item
-/// that only the live list has goes before the first wanted one that the live list has after it.
+/// Sorts the `items` that `wanted` lists by it and the others by `live`, then merges both: an item that only the live
+/// list has goes before the first wanted item that follows it in the live list.
 fn in_order(items: Vec<Value>, wanted: &[Value], live: &[Value], key: &str) -> Merged<Vec<Value>> {
     for item in items.iter().chain(wanted) {
         key_of(item, key)?;

@@ -1,8 +1,7 @@
-//! Compares what clients saw with the history in etcd. Pure.
+//! Compares what clients saw with the history in etcd. Pure functions.
 //!
-//! Every revision is known to the clients from a moment on: that of the first answer or event that shows it. A write or
-//! read that begins later must be about the same revision or a newer one; one that ended before a write began must be
-//! about an older one.
+//! Clients know a revision from the moment of the first answer or event that contains it. A write or read that begins
+//! later must be of the same revision or a newer one; one that ended before a write began must be of an older one.
 
 use super::record::{Action, GetOp, History, ListOp, Moment, Outcome, Seen, Session, WatchItem, WriteOp};
 use pintle_testkit::etcd::KeyChange;
@@ -41,7 +40,7 @@ impl Truth {
         self.by_key.get(key).into_iter().flatten().map(|index| &self.changes[*index])
     }
 
-    /// What is under a key at a revision.
+    /// The state of a key at a revision.
     fn state(&self, key: &str, revision: u64) -> Option<Seen> {
         let last = self.of_key(key).rev().find(|change| change.revision <= revision)?;
         Some(Seen { token: last.token.clone()?, revision: last.revision })
@@ -69,7 +68,7 @@ fn token_in(value: &[u8]) -> String {
     found.unwrap_or_default()
 }
 
-/// From which moment on which revisions are known to clients.
+/// The revisions that clients know, by moment.
 struct Known {
     /// By moment, the highest revision that was known then.
     seen: Vec<(Moment, u64)>,
@@ -109,7 +108,7 @@ impl Known {
         Known { seen, begun }
     }
 
-    /// The revisions that an operation may be about.
+    /// The revisions that an operation may have.
     fn range(&self, began: Moment, ended: Moment) -> (u64, u64) {
         let before = self.seen.partition_point(|(moment, _)| *moment < began);
         let after = self.begun.partition_point(|(moment, _)| *moment <= ended);
@@ -118,7 +117,7 @@ impl Known {
     }
 }
 
-/// What the clients saw that cannot be, one line each.
+/// What the clients saw and cannot have happened, one line each.
 pub(crate) fn violations(truth: &Truth, history: &History) -> Vec<String> {
     let known = Known::new(history);
     let mut out = Vec::new();
@@ -170,7 +169,7 @@ fn check_writes(truth: &Truth, history: &History, known: &Known, out: &mut Vec<S
     }
 }
 
-/// Whether the key was at some time as the refusal says.
+/// Whether the key was in the state that the rejection claims.
 fn is_refusal_true(truth: &Truth, write: &WriteOp, status: u16, range: (u64, u64)) -> bool {
     match (status, &write.action) {
         (409, Action::Create) => truth.any_state(&write.key, range, |state| state.is_some()),
@@ -184,7 +183,8 @@ fn is_refusal_true(truth: &Truth, write: &WriteOp, status: u16, range: (u64, u64
     }
 }
 
-/// Every change in etcd is of one write that may have been carried out, once, and on the state that it demanded.
+/// Checks that every change in etcd belongs to one write that may have been executed, once, and on the state that it
+/// required.
 fn check_changes(truth: &Truth, history: &History, out: &mut Vec<String>) {
     let by_token: BTreeMap<&str, &WriteOp> =
         history.writes.iter().map(|write| (write.token.as_str(), write)).collect();
@@ -375,7 +375,7 @@ mod tests {
         found("refused for a state", add(missing));
         let exists = write("b", "<2.4>", Action::Create, Outcome::Refused(409), (60, 61));
         found("refused for a state", |history| {
-            // From this list on the deletion is known.
+            // The deletion is known from this list on.
             let items = BTreeMap::from([("a".to_owned(), seen("<1.3>", 7))]);
             history.lists.push(ListOp { revision: 9, exact: false, items, began: 50, ended: 51 });
             history.writes.push(exists);

@@ -1,4 +1,4 @@
-//! The clients: each goes to all servers in turn, writes down what it sent and what it was answered.
+//! The clients: each uses all servers in turn, and records what it sent and received.
 
 use super::record::{Action, GetOp, ListOp, Outcome, Recorder, Seen, Session, WatchItem, WriteOp};
 use super::{NAMESPACE, Random};
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub(crate) const KEYS: u64 = 12;
 const WORKERS: usize = 6;
 const WATCHERS: usize = 4;
-/// After this a client gives up: the outcome is unknown to it.
+/// The time-out of a client: the outcome is then unknown.
 const ANSWER_MAX: Duration = Duration::from_secs(12);
 const PAUSE_MS: u64 = 20;
 
@@ -27,7 +27,7 @@ pub(crate) struct Fleet {
     workers: JoinSet<()>,
     watchers: JoinSet<()>,
     stop: watch::Sender<bool>,
-    /// How far each watcher has come.
+    /// The revision that each watcher has reached.
     reached: Vec<Arc<AtomicU64>>,
     target: watch::Sender<u64>,
 }
@@ -65,7 +65,7 @@ impl Fleet {
         Fleet { workers, watchers, stop, reached, target }
     }
 
-    /// Ends the workers and waits until they have written down what they were doing.
+    /// Ends the workers and waits until they have recorded their last operation.
     pub(crate) async fn stop_workers(&mut self) {
         self.stop.send_replace(true);
         while let Some(ended) = self.workers.join_next().await {
@@ -73,7 +73,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until every watch came to the revision `last`.
+    /// Waits until every watch reached the revision `last`.
     pub(crate) async fn finish(mut self, last: u64, limit: Duration) {
         self.target.send_replace(last);
         let end = Instant::now() + limit;
@@ -85,7 +85,7 @@ impl Fleet {
     }
 }
 
-/// Creates the object that ends the history, however long that takes, and says its revision.
+/// Creates the object that ends the history, with retries, and returns its revision.
 pub(crate) async fn create_last(client: &Client, name: &str, limit: Duration) -> u64 {
     let end = Instant::now() + limit;
     while Instant::now() < end {
@@ -94,7 +94,7 @@ pub(crate) async fn create_last(client: &Client, name: &str, limit: Duration) ->
             if status == 201 {
                 return version_of(&answer);
             }
-            // An earlier attempt was carried out after all.
+            // An earlier attempt was executed after all.
             if status == 409
                 && let Ok((200, found)) = client.get(&format!("{}/{name}", collection())).await
             {
@@ -113,7 +113,7 @@ struct Worker {
     random: Random,
     /// The last revision seen of each key, for compare-and-set.
     known: BTreeMap<String, u64>,
-    /// Revisions of lists, for lists of the past.
+    /// Revisions of earlier lists, to list again.
     lists: Vec<u64>,
     sent: u64,
 }
@@ -214,7 +214,7 @@ impl Worker {
         self.recorder.add(|history| history.lists.push(op));
     }
 
-    /// All pages show the moment of the first, whichever server answers.
+    /// Lists in pages from different servers. All pages must be of the revision of the first.
     async fn list_pages(&mut self, client: &Client) {
         let began = self.recorder.now();
         let mut items = BTreeMap::new();
@@ -246,7 +246,7 @@ struct Watching {
 }
 
 impl Watching {
-    /// Watches until the wanted revision, at the next server whenever a watch ends.
+    /// Watches until the wanted revision, on the next server whenever a watch ends.
     async fn run(self) {
         let mut from = 0;
         for turn in self.number.. {
@@ -288,7 +288,7 @@ impl Watching {
         }
         let mut buffer = Vec::new();
         let mut wanted = self.wanted.clone();
-        // A watch of a stopped server is silent: another server is tried now and then.
+        // A watch of a paused server is silent, so another server is tried now and then.
         let mut silent = 0;
         while silent < 5 {
             if self.reached.load(Ordering::Relaxed) >= *wanted.borrow_and_update() {
@@ -341,7 +341,7 @@ fn seen(object: &Value) -> Seen {
 }
 
 fn items_of(list: &Value) -> BTreeMap<String, Seen> {
-    // The configuration map that the controller manager would make is none of ours.
+    // Ignore the ConfigMap that the controller manager creates.
     let items = list["items"].as_array().into_iter().flatten();
     items.map(|item| (name_of(item), seen(item))).collect()
 }

@@ -1,5 +1,5 @@
-//! Three servers on one etcd, killed, stopped and restarted at random while clients write, compare-and-set, read, list
-//! and watch. What the clients saw is checked against the history of the keys in etcd itself.
+//! Three servers on one etcd, killed, paused and restarted at random while clients write, compare-and-set, read, list and
+//! watch. The observations of the clients are checked against the history of the keys in etcd.
 //!
 //! `PINTLE_HISTORY_FAULTS` sets the number of faults, `PINTLE_HISTORY_SEED` repeats their order, and
 //! `PINTLE_HISTORY_VERBOSE=1` prints each fault.
@@ -25,10 +25,10 @@ const NAMESPACE: &str = "history";
 const FAULTS: u64 = 8;
 /// The key whose creation ends the history.
 const LAST: &str = "zz-last";
-/// How long the healed cluster may take to bring everything to everybody.
+/// How long the healed cluster may take until all watchers have all events.
 const HEALED_MAX: Duration = Duration::from_secs(60);
 
-/// Small and good enough to choose by (xorshift).
+/// xorshift, a small random generator.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -77,7 +77,7 @@ async fn run(members: usize) {
     nemesis.run(faults).await;
     nemesis.heal().await;
 
-    // Everybody must be served again, and every watch must come to the end.
+    // All servers must serve again, and every watch must reach the end.
     fleet.stop_workers().await;
     let last = clients::create_last(&all[0], LAST, HEALED_MAX).await;
     fleet.finish(last, HEALED_MAX).await;
@@ -89,7 +89,8 @@ async fn run(members: usize) {
     eprintln!("{}, {} changes of {KEYS} keys, {faults} faults", history.summary(), changes.len());
     let violations = check::violations(&truth, &history);
     let lines = violations.iter().take(20).map(|line| format!("  {line}\n")).collect::<String>();
-    // What clients saw can only be judged by members that agree: etcd 3.5.0 to 3.5.2 lose that when members are killed.
+    // Observations can only be checked if the members agree: etcd 3.5.0 to 3.5.2 lose consistency when members are
+    // killed.
     let end = changes.last().map_or(0, |change| change.revision);
     let hashes = nemesis.etcd.hashes(end).await.unwrap();
     assert!(
@@ -109,7 +110,7 @@ async fn run(members: usize) {
 async fn start_server(etcd: &Etcd, index: usize) -> Server {
     let flags = vec![
         format!("--etcd-servers={}", etcd.endpoints()),
-        // The whole history is read in the end.
+        // The whole history is read at the end.
         "--etcd-compaction-interval=0".to_owned(),
         format!("--secure-port={}", free_port().unwrap()),
         format!("--advertise-address=192.0.2.{}", index + 1),

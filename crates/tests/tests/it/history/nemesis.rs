@@ -1,4 +1,4 @@
-//! Faults, one after the other and sometimes two at once: members of etcd and servers are killed, stopped and restarted.
+//! Faults, one after the other and sometimes two at once: members of etcd and servers are killed, paused and restarted.
 
 use super::Random;
 use pintle_testkit::{Etcd, Server};
@@ -14,7 +14,7 @@ pub(crate) struct Nemesis {
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     KillServer(usize),
-    /// SIGTERM: the server leaves in order.
+    /// SIGTERM: the server shuts down gracefully.
     EndServer(usize),
     StopServer(usize),
     KillMember(usize),
@@ -32,12 +32,12 @@ impl Fault {
 }
 
 impl Nemesis {
-    /// Causes `faults` faults, each of them healed before the next but one begins.
+    /// Causes `faults` faults; each is healed before the next but one begins.
     pub(crate) async fn run(&mut self, faults: u64) {
         for number in 0..faults {
             self.pause(300, 1200).await;
             let fault = self.choose();
-            // One in five comes together with another.
+            // One in five occurs together with another.
             let second = (self.random.below(5) == 0).then(|| self.choose());
             let second = second.filter(|second| second.victim() != fault.victim());
             let millis = self.duration();
@@ -68,7 +68,7 @@ impl Nemesis {
         }
     }
 
-    /// Mostly short; one in ten is longer than the sign of life that a connection waits for.
+    /// Mostly short; one in ten is longer than the keep-alive interval of connections.
     fn duration(&mut self) -> u64 {
         match self.random.below(10) {
             0 => 11_000 + self.random.below(5_000),
@@ -86,7 +86,7 @@ impl Nemesis {
         match fault {
             Fault::KillServer(index) => self.servers[index].kill().unwrap(),
             Fault::EndServer(index) => {
-                // A server that cannot reach etcd may need longer than is waited for; it is killed then.
+                // A server that cannot reach etcd may need too long; it is killed then.
                 let _ = self.servers[index].terminate().await;
             }
             Fault::StopServer(index) => self.servers[index].pause().unwrap(),

@@ -1,4 +1,4 @@
-//! What clients did and saw, with times.
+//! The operations of clients and their results, with times.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -11,21 +11,21 @@ pub(crate) type Moment = u64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Create,
-    /// Whatever is there.
+    /// Unconditionally.
     Replace,
-    /// Only what has this revision.
+    /// Only at this revision.
     CompareAndSet(u64),
     Delete,
 }
 
-/// What came of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Committed at this revision.
     Done(u64),
-    /// Certainly not carried out.
+    /// Certainly not executed.
     Refused(u16),
-    /// No answer, or one that leaves it open.
+    /// No answer, or an ambiguous one.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct WriteOp {
     pub(crate) ended: Moment,
 }
 
-/// What is under a key: the token of its last write, and the revision.
+/// The state of a key: the token of its last write, and the revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) token: String,
@@ -58,7 +58,7 @@ pub(crate) struct GetOp {
 #[derive(Debug, Clone)]
 pub(crate) struct ListOp {
     pub(crate) revision: u64,
-    /// Whether the client named that revision: the past may be shown then.
+    /// Whether the client requested that revision: then old state is correct.
     pub(crate) exact: bool,
     pub(crate) items: BTreeMap<String, Seen>,
     pub(crate) began: Moment,
@@ -67,12 +67,12 @@ pub(crate) struct ListOp {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WatchItem {
-    /// Type, key, and what the object says of itself; of deletions the revision is that of the deletion.
+    /// Type, key and state of the object; for a deletion, the revision of the deletion.
     Event(String, String, Seen),
     Bookmark(u64),
 }
 
-/// One watch request, from its beginning to its end.
+/// One watch request, from start to end.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub(crate) watcher: usize,
@@ -105,7 +105,7 @@ impl History {
         )
     }
 
-    /// A run in which next to nothing happened proves nothing.
+    /// A run with almost no operations proves nothing.
     pub(crate) fn assert_not_idle(&self) {
         let done = self.writes.iter().filter(|write| matches!(write.outcome, Outcome::Done(_))).count();
         assert!(done > 100 && self.gets.len() > 50 && self.lists.len() > 20, "{}", self.summary());

@@ -1,4 +1,4 @@
-//! What everybody does first: make, look at, change and delete a few objects.
+//! First steps: create, get, change and delete a few objects.
 
 use super::{All, Exactly, Fails, Row, check, start};
 

@@ -1,4 +1,4 @@
-//! Changing things: apply in both forms, patch, edit, set, rollout, scale, deletion with dependents.
+//! Changes: both kinds of apply, patch, edit, set, rollout, scale, deletion with dependents.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -17,7 +17,7 @@ const OWNED: &str = r#"{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"
 const COMMANDS: &[Row<'_>] = &[
     ("create ns c", "", 0, Exactly("namespace/c created\n")),
     ("config set-context --current --namespace=c", "", 0, All(&["modified"])),
-    // Client-side apply: the last configuration decides what goes.
+    // Client-side apply: the last configuration decides which fields are removed.
     ("apply -f -", MAP, 0, Exactly("configmap/m created\n")),
     ("apply -f -", MAP, 0, Exactly("configmap/m unchanged\n")),
     ("diff -f -", MAP, 0, Exactly("")),
@@ -64,7 +64,7 @@ const COMMANDS: &[Row<'_>] = &[
     ("create rolebinding rb --clusterrole=view --user=a", "", 0, All(&["created"])),
     ("set subject rolebinding rb --user=b --group=g --serviceaccount=c:default", "", 0, Exactly("rolebinding.rbac.authorization.k8s.io/rb subjects updated\n")),
     ("get rolebinding rb -o jsonpath={.subjects[*].name}", "", 0, Exactly("a b g default")),
-    // rollout; the revisions are those of a replica set that a controller would have made.
+    // rollout; the revisions are those of a replica set that a controller would have created.
     ("rollout pause deployment/d", "", 0, Exactly("deployment.apps/d paused\n")),
     ("rollout restart deployment/d", "", 0, Fails("can't restart paused deployment")),
     ("rollout resume deployment/d", "", 0, Exactly("deployment.apps/d resumed\n")),

@@ -65,7 +65,7 @@ const COMMANDS: &[Row<'_>] = &[
 async fn generators() {
     let (server, kubectl) = start(&[]).await;
     check(&kubectl, COMMANDS);
-    // Any pair will do for a secret: the administrator's own.
+    // Any key pair will do for a secret: the administrator's own.
     let folder = server.data_dir();
     let mut paths = Vec::new();
     for (file, field) in [("t.crt", "client-certificate-data"), ("t.key", "client-key-data")] {

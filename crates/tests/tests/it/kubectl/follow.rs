@@ -1,4 +1,4 @@
-//! `kubectl get --watch` and `kubectl wait` see what others do while they run.
+//! `kubectl get --watch` and `kubectl wait` see concurrent changes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -44,7 +44,7 @@ async fn waiting() {
             "patch configmap m --type=merge -p {\"data\":{\"a\":\"2\"}}",
             "configmap/m condition met\n",
         ),
-        // Says nothing where the object is gone before it looks.
+        // Prints nothing if the object is gone before it starts.
         ("wait --for=delete configmap/m --timeout=20s", "delete configmap m", ""),
     ] {
         let child = kubectl.command(wait).stdout(Stdio::piped()).spawn().unwrap();

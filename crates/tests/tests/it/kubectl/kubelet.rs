@@ -1,4 +1,4 @@
-//! Commands that reach past the server: to a kubelet that really runs commands, and to an extension server with metrics.
+//! Commands that are forwarded: to a kubelet that runs real commands, and to an extension server with metrics.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -46,7 +46,7 @@ async fn running_commands_and_copying() {
     assert_eq!(std::fs::read_to_string(back).unwrap(), "text of a file\n");
 }
 
-/// Says of a pod what a kubelet says when its container runs.
+/// Sets the status of a pod as a kubelet does when its container runs.
 async fn set_running(client: &Client, pod: &str, container: &str) {
     let running = json!({"startedAt": "2026-01-01T00:00:00Z"});
     let ready = json!({"type": "Ready", "status": "True"});
@@ -67,7 +67,7 @@ async fn running_a_pod_with_a_shell() {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"echo from the shell\n").unwrap();
-    // What a scheduler and a kubelet do.
+    // The work of a scheduler and a kubelet.
     until(&client, "/api/v1/namespaces/default/pods/shell", |code, _| code == 200).await;
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "shell"},
         "target": {"kind": "Node", "name": "n1"}});

@@ -1,4 +1,4 @@
-//! Real kubectl against a real server: tables of commands and what they must print, one server a table.
+//! Real kubectl against a real server: tables of commands and their expected output, one server per table.
 
 mod basics;
 mod change;
@@ -15,25 +15,25 @@ use pintle_testkit::Server;
 use pintle_testkit::server::Options;
 use serde_json::Value;
 
-/// What a command must print.
+/// The expected output of a command.
 pub(crate) enum Prints {
     /// Exactly this.
     Exactly(&'static str),
-    /// Every one of these, anywhere.
+    /// All of these, anywhere.
     All(&'static [&'static str]),
-    /// It fails, and says this.
+    /// It fails with this text.
     Fails(&'static str),
 }
 use Prints::{All, Exactly, Fails};
 
-/// Command (words in single quotes may have spaces), input on stdin, oldest minor version of kubectl that knows it,
-/// and what it prints.
+/// Command (words in single quotes may have spaces), input on stdin, oldest minor version of kubectl that supports it,
+/// and the expected output.
 pub(crate) type Row<'a> = (&'a str, &'a str, u32, Prints);
 
 pub(crate) struct Kubectl {
     kubeconfig: PathBuf,
     home: PathBuf,
-    /// What `edit` starts.
+    /// The editor of `edit`.
     editor: Option<PathBuf>,
 }
 
@@ -61,7 +61,7 @@ impl Kubectl {
     }
 }
 
-/// Splits at spaces, as a shell does, and takes what is between single quotes as it stands.
+/// Splits at spaces like a shell; text in single quotes is one word.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for c in line.chars() {
@@ -108,7 +108,7 @@ pub(crate) async fn start(flags: &[&str]) -> (Server, Kubectl) {
     (server, kubectl)
 }
 
-/// Runs a table from top to bottom and tells all that was wrong.
+/// Runs a table from top to bottom and reports all errors.
 pub(crate) fn check(kubectl: &Kubectl, rows: &[Row<'_>]) {
     let minor = minor_version(kubectl);
     let mut wrong = Vec::new();

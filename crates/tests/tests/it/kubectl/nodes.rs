@@ -1,4 +1,4 @@
-//! What administrators do to nodes and certificates, and events.
+//! Administration of nodes and certificates, and events.
 
 use super::{All, Exactly, Fails, Row, check, start};
 
@@ -28,7 +28,7 @@ const COMMANDS: &[Row<'_>] = &[
     ("create -f -", BUDGET, 0, Exactly("poddisruptionbudget.policy/b created\n")),
     ("drain n1 --timeout=1s", "", 0, Fails("declare no controller")),
     ("drain n1 --force --dry-run=server", "", 18, All(&["node/n1 drained (server dry run)"])),
-    // A pod that never ran cannot disturb a budget.
+    // A pod that never ran does not count for a disruption budget.
     ("drain n1 --force --timeout=20s", "", 0, All(&["evicting pod default/on", "node/n1 drained"])),
     ("get pods", "", 0, Exactly("")),
     ("create -f -", EVENT, 0, Exactly("event/e.1 created\n")),
@@ -54,7 +54,7 @@ async fn administering() {
     check(&kubectl, COMMANDS);
 }
 
-/// A kubelet, told apart by name and group, as its certificate would say.
+/// A kubelet, identified by the name and group that its certificate would have.
 macro_rules! kubelet {
     ($line:literal) => {
         concat!($line, " --as=system:node:n1 --as-group=system:nodes --as-group=system:authenticated")

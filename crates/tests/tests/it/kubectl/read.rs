@@ -1,4 +1,4 @@
-//! Looking at things: forms of output, chunks, selectors, discovery, documentation of fields.
+//! Reads: output formats, chunks, selectors, discovery, documentation of fields.
 
 use super::{All, Exactly, Fails, Row, check, start};
 
