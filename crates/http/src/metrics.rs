@@ -163,9 +163,6 @@ impl RequestSeries {
     }
 }
 
-/// A gauge that is read elsewhere: name, help text and the function that reads it.
-type Gauge = (&'static str, &'static str, Box<dyn Fn() -> f64 + Send + Sync>);
-
 /// Appends metrics that are rendered elsewhere.
 type Source = Box<dyn Fn(&mut String) + Send + Sync>;
 
@@ -173,21 +170,10 @@ type Source = Box<dyn Fn(&mut String) + Send + Sync>;
 #[derive(Default)]
 pub struct Metrics {
     requests: RwLock<HashMap<String, Arc<RequestSeries>>>,
-    gauges: Mutex<Vec<Gauge>>,
     sources: Mutex<Vec<Source>>,
 }
 
 impl Metrics {
-    /// Adds a gauge that is read on each scrape, such as the size of the store.
-    pub fn add_gauge(
-        &self,
-        name: &'static str,
-        help: &'static str,
-        read: impl Fn() -> f64 + Send + Sync + 'static,
-    ) {
-        self.gauges.lock().unwrap_or_else(PoisonError::into_inner).push((name, help, Box::new(read)));
-    }
-
     /// Adds a source of metrics that is rendered on each scrape.
     pub fn add_source(&self, write: impl Fn(&mut String) + Send + Sync + 'static) {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(write));
@@ -241,10 +227,6 @@ impl Metrics {
     /// The text of `/metrics`, rendered in chunks while it is sent.
     pub(crate) fn text(&self) -> Body {
         let mut added = String::new();
-        for (name, help, read) in self.gauges.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let value = pintle_metrics::go_float(read());
-            added.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n"));
-        }
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.iter().for_each(|write| write(&mut added));
         let pieces = Text::default().chain(Some(added).filter(|text| !text.is_empty()));

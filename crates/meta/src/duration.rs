@@ -165,20 +165,6 @@ pub fn human(duration: GoDuration) -> Str {
     .into()
 }
 
-/// A duration in one figure: `5m`, `3d`, `2y`.
-pub fn short_human(duration: GoDuration) -> Str {
-    let seconds = duration.seconds();
-    match seconds {
-        s if s < -1 => "<invalid>".into(),
-        s if s < 0 => "0s".into(),
-        s if s < 60 => format!("{s}s").into(),
-        s if s < 3600 => format!("{}m", s / 60).into(),
-        s if s < 86_400 => format!("{}h", s / 3600).into(),
-        s if s < 86_400 * 365 => format!("{}d", s / 86_400).into(),
-        s => format!("{}y", s / 86_400 / 365).into(),
-    }
-}
-
 /// The age in a table of an object created at `created` (a time as text); `<unknown>` if there is none.
 pub fn age(created: &str, now: &Timestamp) -> Str {
     match Timestamp::parse(created) {

@@ -29,12 +29,8 @@ pub enum ErrorKind {
     Forbidden,
     /// The text is too long.
     TooLong,
-    /// The text is too short.
-    TooShort,
     /// There are too many items.
     TooMany,
-    /// There are too few items.
-    TooFew,
     /// The value has the wrong type.
     TypeInvalid,
     /// The check itself failed.
@@ -52,9 +48,7 @@ impl ErrorKind {
             ErrorKind::NotSupported => "FieldValueNotSupported",
             ErrorKind::Forbidden => "FieldValueForbidden",
             ErrorKind::TooLong => "FieldValueTooLong",
-            ErrorKind::TooShort => "FieldValueTooShort",
             ErrorKind::TooMany => "FieldValueTooMany",
-            ErrorKind::TooFew => "FieldValueTooFew",
             ErrorKind::TypeInvalid => "FieldValueTypeInvalid",
             ErrorKind::Internal => "InternalError",
         }
@@ -69,9 +63,7 @@ impl ErrorKind {
             ErrorKind::NotSupported => "Unsupported value",
             ErrorKind::Forbidden => "Forbidden",
             ErrorKind::TooLong => "Too long",
-            ErrorKind::TooShort => "Too short",
             ErrorKind::TooMany => "Too many",
-            ErrorKind::TooFew => "Too few",
             ErrorKind::Internal => "Internal error",
         }
     }
@@ -154,39 +146,16 @@ impl FieldErrors {
         self.push(ErrorKind::NotSupported, path, Some(&value.error_text()), &detail);
     }
 
-    /// `Invalid value: <value>: detail` for a value of the wrong type.
-    pub fn type_invalid(&mut self, path: &Path<'_>, value: impl ErrorText, detail: &str) {
-        self.push(ErrorKind::TypeInvalid, path, Some(&value.error_text()), detail);
-    }
-
     /// `Too long: may not be more than N bytes`. kube-apiserver no longer prints the value itself.
     pub fn too_long(&mut self, path: &Path<'_>, max_bytes: usize) {
         let detail = format!("may not be more than {}", counted(max_bytes, "byte"));
         self.push(ErrorKind::TooLong, path, None, &detail);
     }
 
-    /// `Too long: may not be more than N characters`
-    pub fn too_long_characters(&mut self, path: &Path<'_>, max: usize) {
-        let detail = format!("may not be more than {}", counted(max, "character"));
-        self.push(ErrorKind::TooLong, path, None, &detail);
-    }
-
-    /// `Too short: must be at least N characters`
-    pub fn too_short(&mut self, path: &Path<'_>, min: usize) {
-        let detail = format!("must be at least {}", counted(min, "character"));
-        self.push(ErrorKind::TooShort, path, None, &detail);
-    }
-
     /// `Too many: N: must have at most M items`
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
         let detail = format!("must have at most {}", counted(max, "item"));
         self.push(ErrorKind::TooMany, path, Some(&actual.to_string()), &detail);
-    }
-
-    /// `Too few: N: must have at least M items`
-    pub fn too_few(&mut self, path: &Path<'_>, actual: usize, min: usize) {
-        let detail = format!("must have at least {}", counted(min, "item"));
-        self.push(ErrorKind::TooFew, path, Some(&actual.to_string()), &detail);
     }
 
     /// `Internal error: detail`
@@ -337,13 +306,11 @@ mod tests {
         let mut errors = FieldErrors::new();
         errors.too_long(&Path::of("a"), 1);
         errors.too_many(&Path::of("b"), 3, 2);
-        errors.too_few(&Path::of("c"), 0, 1);
-        errors.too_short(&Path::of("d"), 2);
         errors.not_supported(&Path::of("e"), Named("<"), &[]);
         errors.invalid(&Path::of("f"), None::<&Value>, "");
         assert_eq!(
             errors.sentence(),
-            r#"[a: Too long: may not be more than 1 byte, b: Too many: 3: must have at most 2 items, c: Too few: 0: must have at least 1 item, d: Too short: must be at least 2 characters, e: Unsupported value: "\u003c", f: Invalid value: null]"#
+            r#"[a: Too long: may not be more than 1 byte, b: Too many: 3: must have at most 2 items, e: Unsupported value: "\u003c", f: Invalid value: null]"#
         );
     }
 

@@ -44,14 +44,6 @@ pub fn name(base: &str, random: &mut dyn FnMut() -> u64) -> Str {
     out
 }
 
-/// Encodes a text with the letters of generated names, as hashes in names are.
-pub fn safe_encode(text: &str) -> Str {
-    let letter = |c: char| {
-        LETTERS.get((c as usize).checked_rem(LETTERS.len()).unwrap_or(0)).map_or('b', |l| char::from(*l))
-    };
-    text.chars().map(letter).collect()
-}
-
 /// A UID (UUID version 4) of 16 random bytes.
 pub fn uid(mut random: [u8; 16]) -> Str {
     random[6] = random[6] & 0x0f | 0x40;
@@ -91,6 +83,5 @@ mod tests {
     fn uids_are_uuids() {
         assert_eq!(uid([0; 16]), "00000000-0000-4000-8000-000000000000");
         assert_eq!(uid([255; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
-        assert_eq!(safe_encode("0123"), "4567");
     }
 }

@@ -35,9 +35,6 @@ const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const HTTP_PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
 
-/// A check of names. Its arguments are the name and whether that is only a prefix (`generateName`).
-pub type NameCheck = fn(&str, bool) -> Vec<String>;
-
 /// `must be no more than N characters`
 pub fn max_len_error(max: usize) -> String {
     format!("must be no more than {max} characters")
@@ -405,20 +402,6 @@ pub fn is_http_header_name(text: &str) -> Vec<String> {
     vec![regex_error(words, "[-A-Za-z0-9]+", &["X-Header-Name"])]
 }
 
-/// The name of an environment variable, strict.
-pub fn is_env_var_name(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    let first = |b: u8| b.is_ascii_alphabetic() || matches!(b, b'-' | b'.' | b'_');
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
-    if !framed(text, first, inner, inner) {
-        let words = "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit";
-        let examples = ["my.env-name", "MY_ENV.NAME", "MyEnvName1"];
-        errors.push(regex_error(words, "[-._a-zA-Z][-._a-zA-Z0-9]*", &examples));
-    }
-    errors.extend(change_dir_prefix(text));
-    errors
-}
-
 /// The name of an environment variable: any printable ASCII but `=`.
 pub fn is_relaxed_env_var_name(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -557,8 +540,6 @@ mod tests {
         assert!(is_valid_percent("10%").is_empty() && !is_valid_percent("%").is_empty());
         assert!(is_c_identifier("_a1").is_empty() && !is_c_identifier("1a").is_empty());
         assert!(is_http_header_name("X-A").is_empty() && !is_http_header_name("X_A").is_empty());
-        assert!(is_env_var_name("a.b-C").is_empty());
-        assert_eq!(is_env_var_name("..a"), ["must not start with '..'"]);
         assert_eq!(is_config_map_key("."), ["must not be '.'"]);
         assert_eq!(is_relaxed_env_var_name("a=").len(), 1);
         for (text, good) in [("0", true), ("-0", false), ("-12", true), ("012", false), ("-", false)] {

@@ -34,43 +34,15 @@ pub fn validate_create(
             errors.invalid(&path.field("generateName"), generate_name, &complaint);
         }
     }
-    let check = |path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
-        for complaint in name_errors(name, false) {
-            errors.invalid(path, name, &complaint);
-        }
-    };
-    validate_name(meta, &check, path, errors);
-    validate_common(meta, namespaced, path, errors);
-}
-
-/// Checks the metadata of a new object of a kind that validates only the final name, never `generateName`.
-pub fn validate_create_final_name(
-    meta: &Value,
-    namespaced: bool,
-    check_name: &dyn Fn(&Path<'_>, &str, &mut FieldErrors),
-    path: &Path<'_>,
-    errors: &mut FieldErrors,
-) {
-    let generate_name = meta.str_at(&["generateName"]);
-    if !generate_name.is_empty() && meta.str_at(&["name"]).is_empty() {
-        let detail =
-            format!("generateName was specified ({}), but no name was generated", quoted(generate_name));
-        errors.internal(&path.field("name"), &detail);
-    }
-    validate_name(meta, check_name, path, errors);
-    validate_common(meta, namespaced, path, errors);
-}
-
-fn validate_name(
-    meta: &Value,
-    check: &dyn Fn(&Path<'_>, &str, &mut FieldErrors),
-    path: &Path<'_>,
-    errors: &mut FieldErrors,
-) {
     match meta.str_at(&["name"]) {
         "" => errors.required(&path.field("name"), "name or generateName is required"),
-        name => check(&path.field("name"), name, errors),
+        name => {
+            for complaint in name_errors(name, false) {
+                errors.invalid(&path.field("name"), name, &complaint);
+            }
+        }
     }
+    validate_common(meta, namespaced, path, errors);
 }
 
 fn validate_common(meta: &Value, namespaced: bool, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -69,11 +69,6 @@ pub fn expired_list() -> Status {
     Status::expired("The resourceVersion for the provided list is too old.")
 }
 
-/// 410 for a watch at a version that was compacted.
-pub fn expired_watch() -> Status {
-    Status::expired("The resourceVersion for the provided watch is too old.")
-}
-
 /// 410 for a continued list whose version was compacted, with a token that continues at the newest state.
 pub fn expired_continue(start: &str) -> Status {
     let mut status = Status::expired(

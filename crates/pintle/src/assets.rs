@@ -38,7 +38,7 @@ pub(crate) enum AssetsError {
     OwnPath(io::Error),
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
-    #[error("{0} is there and is no link: choose another folder, or replace it with --force")]
+    #[error("{0} exists and is not a link: choose another folder, or replace it with --force")]
     Occupied(PathBuf),
 }
 

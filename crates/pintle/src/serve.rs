@@ -59,7 +59,7 @@ pub(crate) enum ServeError {
     Tls(#[from] rustls::Error),
     #[error("cannot start: {0}")]
     Runtime(std::io::Error),
-    #[error("the server broke: {0}")]
+    #[error("the server ended unexpectedly: {0}")]
     Ended(tokio::task::JoinError),
 }
 

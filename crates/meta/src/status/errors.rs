@@ -144,14 +144,6 @@ impl Status {
         Status::new(405, Reason::MethodNotAllowed, message).about(resource, "")
     }
 
-    /// 500 for an operation that may be retried.
-    pub fn server_timeout(resource: &GroupResource, operation: &str, retry_seconds: i32) -> Self {
-        let message = format!(
-            "The {operation} operation against {resource} could not be completed at this time, please try again."
-        );
-        Status::new(500, Reason::ServerTimeout, message).about(resource, operation).retry_after(retry_seconds)
-    }
-
     /// 504
     pub fn timeout(message: &str, retry_seconds: i32) -> Self {
         Status::new(504, Reason::Timeout, format!("Timeout: {message}")).retry_after(retry_seconds)
@@ -165,14 +157,6 @@ impl Status {
     /// 406 for an `Accept` that no encoding matches.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
-        Status::new(406, Reason::NotAcceptable, message)
-    }
-
-    /// 406 for an `Accept` that requests a conversion in an unsupported encoding.
-    pub fn not_acceptable_conversion(target: &str, accepted: &[&str]) -> Self {
-        let accepted = accepted.join(", ");
-        let message =
-            format!("only the following media types are accepted when converting to {target}: {accepted}");
         Status::new(406, Reason::NotAcceptable, message)
     }
 

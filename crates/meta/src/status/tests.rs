@@ -30,10 +30,6 @@ fn errors_are_written_as_kube_apiserver_writes_them() {
             r#"{"apiVersion":"v1","code":504,"details":{},"kind":"Status","message":"Timeout: request did not complete within the allotted timeout","metadata":{},"reason":"Timeout","status":"Failure"}"#,
         ),
         (
-            Status::server_timeout(&pods, "list", 2),
-            r#"{"apiVersion":"v1","code":500,"details":{"kind":"pods","name":"list","retryAfterSeconds":2},"kind":"Status","message":"The list operation against pods could not be completed at this time, please try again.","metadata":{},"reason":"ServerTimeout","status":"Failure"}"#,
-        ),
-        (
             Status::unclassified("oh"),
             r#"{"apiVersion":"v1","code":500,"kind":"Status","message":"oh","metadata":{},"status":"Failure"}"#,
         ),

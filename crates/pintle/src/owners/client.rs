@@ -38,7 +38,7 @@ impl Client {
         let (tls, default_port) = match uri.scheme_str() {
             Some("https") => (true, 443),
             Some("http") => (false, 80),
-            _ => return Err(ClientError::Config(format!("{:?} is no http(s) server", config.server))),
+            _ => return Err(ClientError::Config(format!("{:?} is not an http(s) URL", config.server))),
         };
         let options = if tls { Some(tls_options(&config).map_err(ClientError::Config)?) } else { None };
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();

@@ -52,7 +52,7 @@ pub(crate) enum OwnersError {
     Documents(String),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("to be expected: {0} conflicts or refusals")]
+    #[error("expected: {0} conflicts or rejections")]
     Conflicts(usize),
     #[error("cannot write: {0}")]
     Write(std::io::Error),

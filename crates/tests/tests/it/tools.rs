@@ -60,7 +60,7 @@ async fn owners_and_conflicts() {
         format!("{file}:8:3: .data.theirs: \"x\" on the server, \"b\" here (them: Update, v1, since 20"),
         format!("{file}:10:1: ConfigMap fresh: would be created\n"),
         "namespaces \"none\" not found".to_string(),
-        "to be expected: 2 conflicts or refusals\n".to_string(),
+        "expected: 2 conflicts or rejections\n".to_string(),
     ] {
         assert!(text.contains(&part), "{part}\n{text}");
     }
