@@ -46,6 +46,8 @@ pub(crate) struct Config<D> {
 
 struct Gauge {
     count: u32,
+    /// The highest count since it was last taken.
+    watermark: u32,
     ratio: TimingRatio,
 }
 
@@ -80,7 +82,7 @@ impl<D> Controller<D> {
     /// A server with this many seats for all levels together. Only the mandatory objects are in force.
     pub fn new(seats: u64, clock: Clock, signal: Box<dyn Fn() + Send + Sync>) -> Self {
         let now = clock();
-        let gauge = || Gauge { count: 0, ratio: TimingRatio::new(READ_WRITE_RATIOS, now) };
+        let gauge = || Gauge { count: 0, watermark: 0, ratio: TimingRatio::new(READ_WRITE_RATIOS, now) };
         let controller = Controller {
             seats,
             clock,
@@ -182,15 +184,23 @@ impl<D> Controller<D> {
         let mut gauges = self.read_write.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gauge) = gauges.get_mut(gauge) {
             gauge.count = gauge.count.saturating_add_signed(by);
+            gauge.watermark = gauge.watermark.max(gauge.count);
             gauge.ratio.set(now, f64::from(gauge.count));
         }
     }
 
-    /// Requests that execute (reads, writes) and that wait (reads, writes), now and over time.
-    pub fn read_write_report(&self) -> [(u32, TimingReport); 4] {
+    /// Requests that execute (reads, writes) and that wait (reads, writes), over time.
+    pub fn read_write_report(&self) -> [TimingReport; 4] {
         let now = self.now();
         let mut gauges = self.read_write.lock().unwrap_or_else(PoisonError::into_inner);
-        gauges.each_mut().map(|gauge| (gauge.count, gauge.ratio.take(now)))
+        gauges.each_mut().map(|gauge| gauge.ratio.take(now))
+    }
+
+    /// The highest numbers of requests that executed (reads, writes) and that waited (reads, writes) since the last call. As in
+    /// kube-apiserver only changes count: it is 0 if no request began or ended.
+    pub fn take_watermarks(&self) -> [u32; 4] {
+        let mut gauges = self.read_write.lock().unwrap_or_else(PoisonError::into_inner);
+        gauges.each_mut().map(|gauge| std::mem::take(&mut gauge.watermark))
     }
 
     /// What was counted of the levels.

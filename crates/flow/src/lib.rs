@@ -18,6 +18,7 @@ mod seat;
 mod seat_seconds;
 pub mod shares;
 pub mod shuffle;
+mod turns;
 mod watches;
 
 pub use controller::{Clock, Controller, Entry, Estimate, ReadWrite};
@@ -31,6 +32,7 @@ pub use level::{Level, LevelReport, LevelRow, QueueRow, RequestRow};
 pub use objects::{LevelObject, SchemaObject};
 pub use seat::{Seat, Waiting};
 pub use seat_seconds::SeatSeconds;
+pub use turns::Turns;
 pub use watches::{WatchCounts, WatchRegistration};
 
 /// The name of the level and of the schema that are never limited.

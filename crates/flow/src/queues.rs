@@ -196,7 +196,7 @@ impl<P> FairQueues<P> {
         if self.waiting == 1 && self.seats_in_use < self.seats && self.fits(work.max_seats()) {
             // Nobody else waits: no other queue needs to be looked at.
             let queue = self.pool.queue(place);
-            let start = queue.next_dispatch_r;
+            let start = queue.next_dispatch_r + queue.uncharged(now);
             let discounted = start - as_work(queue.seats_in_use, EXECUTION_GUESS);
             self.robin = queue.index;
             self.last = Some(LastDispatch {
@@ -226,14 +226,14 @@ impl<P> FairQueues<P> {
         self.advance(now);
         let request = self.pool.get_mut(ticket).filter(|request| request.phase == Phase::Executing)?;
         let (place, work) = (request.queue, request.work);
-        let took = now.saturating_sub(request.began);
         request.phase = Phase::Lingering;
         self.executing -= 1;
         if let Some(place) = place {
             let queue = self.pool.queue_mut(place);
             queue.executing -= 1;
-            // The guess is made good.
-            queue.next_dispatch_r += as_work(work.initial_seats, took);
+            queue.charge(now);
+            queue.executing_seats -= work.initial_seats;
+            // The queue has paid for the time that it took; the guess is refunded.
             queue.next_dispatch_r -= as_work(work.initial_seats, EXECUTION_GUESS);
             let became_idle = queue.is_idle();
             self.active_queues -= usize::from(became_idle);
@@ -438,7 +438,7 @@ impl<P> FairQueues<P> {
     /// Executes waiting requests while there are seats.
     fn dispatch(&mut self, now: Duration) {
         while self.waiting > 0 && self.seats_in_use < self.seats {
-            let Some((place, last)) = self.next_queue() else { return };
+            let Some((place, last)) = self.next_queue(now) else { return };
             let queue = self.pool.queue(place);
             let Some(slot) = queue.head else { return };
             let Some(first) = self.pool.at(slot) else { return };
@@ -453,7 +453,7 @@ impl<P> FairQueues<P> {
     }
 
     /// The queue whose first request would finish first in virtual time; from the one served last on, round robin.
-    fn next_queue(&self) -> Option<(usize, LastDispatch)> {
+    fn next_queue(&self, now: Duration) -> Option<(usize, LastDispatch)> {
         let count = self.order.len();
         let mut best: Option<(SeatSeconds, usize)> = None;
         let mut bounds: Option<LastDispatch> = None;
@@ -461,7 +461,7 @@ impl<P> FairQueues<P> {
             let place = *self.order.get((self.robin + step) % count)?;
             let queue = self.pool.queue(place);
             let Some(first) = queue.head.and_then(|slot| self.pool.at(slot)) else { continue };
-            let start = queue.next_dispatch_r;
+            let start = queue.next_dispatch_r + queue.uncharged(now);
             let discounted = start - as_work(queue.seats_in_use, EXECUTION_GUESS);
             let known = bounds.unwrap_or(LastDispatch {
                 r: self.r,
@@ -500,13 +500,16 @@ impl<P> FairQueues<P> {
             request.work.additional_latency = request.work.final_work().per_seat(seats);
             request.work.final_seats = seats;
         }
-        let (total, after) = (request.total, request.work.max_seats());
+        let (total, initial_seats, after) =
+            (request.total, request.work.initial_seats, request.work.max_seats());
         let ticket = request.ticket(slot);
         self.waiting -= 1;
         self.waiting_seats -= before;
         self.queued_seats = self.queued_seats - before + after;
         let queue = self.pool.queue_mut(place);
+        queue.charge(now);
         queue.executing += 1;
+        queue.executing_seats += initial_seats;
         queue.seats_in_use += after;
         queue.next_dispatch_r += total;
         self.pool.bound_next_dispatch(place);

@@ -9,7 +9,7 @@ use crate::debug::{self, Profiler};
 use crate::flow::{Asking, FlowControl, Held};
 use crate::health::{self, Health};
 use crate::lifecycle::{Lifecycle, Ordinary};
-use crate::metrics::{InFlight, Labels, Metrics};
+use crate::metrics::{Labels, LongRunning, Metrics};
 use crate::negotiate::{Accept, Encoding, Media};
 use crate::offload::{LARGE_BODY_BYTES, Offload};
 use crate::openid::OpenId;
@@ -19,6 +19,7 @@ use crate::requestinfo::RequestInfo;
 use crate::route;
 use crate::spans::{self, RequestLog};
 use crate::streams::{Streamed, Streams};
+use crate::turns::ProcessorTurns;
 use crate::{
     Body, auditing, compress, filter_metrics, headers, nonresource, passthrough, query, respond, target,
     websocket,
@@ -99,6 +100,8 @@ pub struct Context {
     pub goaway_chance: f64,
     /// Decides which requests run, wait or are rejected.
     pub flow: FlowControl,
+    /// Decides in which order clients are read from and requests run.
+    pub turns: Arc<ProcessorTurns>,
     /// The web console, where it is on.
     pub console: Option<Console>,
 }
@@ -179,7 +182,7 @@ where
         log,
         held: record.held,
         rejected: record.rejected,
-        _in_flight: record.in_flight,
+        _open: record.open,
         _ordinary: record.ordinary,
     };
     response.map(|body| completion.after(body))
@@ -189,7 +192,8 @@ where
 struct Record {
     labels: Labels,
     warnings: Vec<String>,
-    in_flight: InFlight,
+    /// Counts a long-running request.
+    open: Option<LongRunning>,
     /// Shutdown waits for it, unless the request is long-running.
     ordinary: Option<Ordinary>,
     long_running: bool,
@@ -203,11 +207,10 @@ struct Record {
 
 impl Record {
     fn new(method: &http::Method, lifecycle: &Arc<Lifecycle>) -> Self {
-        let mutating = !matches!(*method, http::Method::GET | http::Method::HEAD | http::Method::OPTIONS);
         Record {
             labels: Labels::other(method),
             warnings: Vec::new(),
-            in_flight: InFlight::begin(mutating),
+            open: None,
             ordinary: Some(lifecycle.begin()),
             long_running: false,
             verb: method.to_string(),
@@ -263,6 +266,7 @@ where
                 Body::Chunks(_) => None,
             };
             auditing::unauthenticated(context, peer, parts, &info, id, answer.code, body).await;
+            context.turns.of_refusal(context.turns.key_of_address(peer.address.ip())).next().await;
             return answer;
         }
     };
@@ -284,7 +288,7 @@ where
     };
     trace.open("priorityandfairness");
     let asking = Asking { info: &info, query: &query, user: &user, began, timeout };
-    if let Err(answer) = context.flow.admit(&*context.api, &asking, &mut record.held).await {
+    if let Err(answer) = context.flow.admit(&*context.api, &peer.turns, &asking, &mut record.held).await {
         record.rejected = true;
         record.labels = rejected_labels(context, parts, &info, &query, &accept);
         return answer;
@@ -366,7 +370,7 @@ where
     record.verb = record.labels.verb.to_string();
     let long_running = info.long_running();
     if long_running {
-        record.in_flight = InFlight::long_running(&record.labels);
+        record.open = Some(LongRunning::begin(&record.labels));
     }
     let is_log = info.subresource == "log" && routed.target.action == route::Action::Get;
     if routed.target.action == route::Action::Connect || is_log {

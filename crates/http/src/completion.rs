@@ -4,7 +4,7 @@
 use crate::body::{Aborted, Body, Chunks};
 use crate::flow::Held;
 use crate::lifecycle::Ordinary;
-use crate::metrics::{InFlight, Labels, Metrics};
+use crate::metrics::{Labels, LongRunning, Metrics};
 use crate::spans::{self, RequestLog};
 use bytes::Bytes;
 use pintle_trace::Trace;
@@ -31,8 +31,8 @@ pub(crate) struct Completion {
     pub(crate) held: Held,
     /// Whether flow control rejected the request: then only the rejection is counted.
     pub(crate) rejected: bool,
-    /// Falls with the completion.
-    pub(crate) _in_flight: InFlight,
+    /// Counts a long-running request until it completes.
+    pub(crate) _open: Option<LongRunning>,
     /// Keeps shutdown waiting for the request.
     pub(crate) _ordinary: Option<Ordinary>,
 }
@@ -84,6 +84,11 @@ struct Observed {
 
 impl Chunks for Observed {
     fn poll_chunk(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        if let Some(completion) = &mut self.completion
+            && completion.held.poll_turn(cx).is_pending()
+        {
+            return Poll::Pending;
+        }
         let polled = self.chunks.as_mut().poll_chunk(cx);
         if let Some(completion) = &mut self.completion {
             completion.held.progressed(polled.is_pending());

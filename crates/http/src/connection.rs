@@ -10,6 +10,7 @@ use crate::peer::Peer;
 use crate::request_line::HeadTarget;
 use crate::server::{answer, bad_request};
 use crate::stream::{ClientStream, UnreadLimit};
+use crate::turns::ClientTurns;
 use arc_swap::ArcSwap;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
@@ -94,9 +95,11 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
     }
     let Shared { tls, builder, context, head_budget, mut stop, alive: _alive } = shared;
     let unread_limit = Arc::new(UnreadLimit::new(UNREAD_MAX, UNREAD_UPGRADED_MAX));
+    let turns = Arc::new(ClientTurns::new(Arc::clone(&context.turns), address.ip()));
     let handshake = async {
         let stream = crate::tls::refuse_old_versions(stream).await?;
-        let stream = ClientStream::new(stream, Arc::clone(&unread_limit));
+        context.turns.of_refusal(context.turns.key_of_address(address.ip())).next().await;
+        let stream = ClientStream::new(stream, Arc::clone(&turns), Arc::clone(&unread_limit));
         TlsAcceptor::from(tls.load_full()).accept(stream).await
     };
     // The futures below are boxed so that each takes memory only while it runs: the handshake is over soon, and most
@@ -111,7 +114,7 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
         () = admitted.signalled() => return,
     };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let peer = Arc::new(Peer::new(address, chain, admitted));
+    let peer = Arc::new(Peer::new(address, chain, admitted, turns));
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = HeadStream::new(stream, is_http2, &head_budget);
     let targets = stream.targets();

@@ -8,6 +8,7 @@ mod report;
 
 use crate::api::{Api, ApiResponse};
 use crate::requestinfo::RequestInfo;
+use crate::turns::{ClientTurns, Turn};
 use crate::{query, respond};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -16,13 +17,17 @@ use pintle_auth::UserInfo;
 use pintle_flow::estimate::{self, ListParameters, Stored};
 use pintle_flow::{Controller, Digest, Entry, Estimate, Flow, ReadWrite, Seat, WatchRegistration, Work};
 use pintle_meta::selector::FieldSelector;
+use pintle_metrics::{Family, families};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) use dump::serve as serve_dump;
 
 /// The longest time that a request waits for a seat; otherwise a quarter of its own deadline.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// How often the gauges of requests that execute and that wait are updated.
+const WATERMARK_INTERVAL: Duration = Duration::from_secs(1);
 const SCHEMA_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
@@ -63,6 +68,8 @@ pub(crate) struct Held {
     /// When the seat is released at the latest, even if the client still reads.
     until: Option<Instant>,
     is_watch: bool,
+    /// Its turns on a processor, unless it is exempt or long-running.
+    turn: Option<Turn>,
 }
 
 /// The facts about a request that flow control uses.
@@ -91,14 +98,63 @@ impl FlowControl {
         FlowControl::InFlight(InFlightLimits::new(reads, writes))
     }
 
-    /// Admits a request at once or when a seat is free. `Err` is the answer to a rejected request; `held` records the
-    /// classification in either case.
+    /// Admits a request when a seat is free and it is its turn to run. `Err` is the answer to a rejected request; `held` records
+    /// the classification in either case.
     pub(crate) async fn admit(
         &self,
         api: &dyn Api,
+        turns: &ClientTurns,
         request: &Asking<'_>,
         held: &mut Held,
     ) -> Result<(), ApiResponse> {
+        let seated = self.seat(api, request, held).await;
+        let is_exempt = match self {
+            FlowControl::Fair(_) => {
+                held.flow.as_ref().is_some_and(|flow| &*flow.level == pintle_flow::EXEMPT)
+            }
+            FlowControl::InFlight(_) => request.user.in_group(UserInfo::MASTERS),
+        };
+        let key = turns.all().key_of_user(&request.user.name);
+        turns.set_user(key, is_exempt);
+        let has_turn = turns.take_unused();
+        if let Err(retry_after) = seated {
+            turns.all().of_refusal(key).next().await;
+            return Err(too_many_requests(retry_after));
+        }
+        if !is_exempt {
+            let mut turn = turns.all().of_work(key);
+            if !has_turn {
+                turn.next().await;
+            }
+            // Streams to pods and nodes produce their chunks elsewhere.
+            held.turn = Some(turn).filter(|_| held.is_watch || !request.info.long_running());
+        }
+        Ok(())
+    }
+
+    /// Updates the gauges of requests that execute and that wait: like those of kube-apiserver they are the maximum of the
+    /// last second. Runs until it is dropped.
+    pub(crate) async fn update_watermarks(&self) {
+        let mut ticks = tokio::time::interval(WATERMARK_INTERVAL);
+        loop {
+            ticks.tick().await;
+            match self {
+                FlowControl::Fair(fair) => {
+                    let [reads, writes, waiting_reads, waiting_writes] = fair.controller.take_watermarks();
+                    set_watermarks(&families::INFLIGHT, [reads, writes]);
+                    set_watermarks(&families::INQUEUE, [waiting_reads, waiting_writes]);
+                }
+                FlowControl::InFlight(limits) => {
+                    let counts =
+                        limits.take_watermarks().map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+                    set_watermarks(&families::INFLIGHT, counts);
+                }
+            }
+        }
+    }
+
+    /// Waits for a seat. `Err` is the `Retry-After` in seconds.
+    async fn seat(&self, api: &dyn Api, request: &Asking<'_>, held: &mut Held) -> Result<(), u64> {
         let is_watch = request.info.verb == "watch";
         match self {
             // Streams to pods and nodes do not occupy seats, and watches only while they start.
@@ -106,8 +162,7 @@ impl FlowControl {
             FlowControl::Fair(fair) => {
                 held.is_watch = is_watch;
                 held.until = request.began.checked_add(request.timeout);
-                let seat = fair.seat(api, request, held).await.map_err(too_many_requests)?;
-                held.seat = Some(seat);
+                held.seat = Some(fair.seat(api, request, held).await?);
                 held.seated = Some(Instant::now());
                 if is_watch {
                     held.watch = fair.register_watch(request);
@@ -117,16 +172,18 @@ impl FlowControl {
             FlowControl::InFlight(_) if request.info.long_running() => Ok(()),
             FlowControl::InFlight(limits) => {
                 let mutating = read_write(&request.info.verb) == ReadWrite::Write;
-                match limits.enter(mutating) {
-                    Some(guard) => held.in_flight = Some(guard),
-                    // Members of `system:masters` are always admitted.
-                    None if request.user.in_group(UserInfo::MASTERS) => {}
-                    None => return Err(too_many_requests(1)),
-                }
-                Ok(())
+                held.in_flight = limits.enter(mutating);
+                // Members of `system:masters` are always admitted.
+                let is_admitted = held.in_flight.is_some() || request.user.in_group(UserInfo::MASTERS);
+                is_admitted.then_some(()).ok_or(1)
             }
         }
     }
+}
+
+fn set_watermarks(family: &Family, [reads, writes]: [u32; 2]) {
+    family.set(&["readOnly"], f64::from(reads));
+    family.set(&["mutating"], f64::from(writes));
 }
 
 impl Fair {
@@ -239,6 +296,14 @@ impl Held {
         if self.seat.is_some() && ((self.is_watch && is_pending) || is_over()) {
             self.seat = None;
         }
+        if self.is_watch && is_pending {
+            self.turn = None;
+        }
+    }
+
+    /// Is ready when the next chunk of the answer may be produced.
+    pub(crate) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.turn.as_mut().map_or(Poll::Ready(()), |turn| turn.poll_next(cx))
     }
 }
 

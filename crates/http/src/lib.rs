@@ -46,6 +46,7 @@ mod stream;
 pub mod streams;
 mod target;
 pub mod tls;
+mod turns;
 pub mod version;
 mod websocket;
 
@@ -63,3 +64,4 @@ pub use pages::Pages;
 pub use requestinfo::RequestInfo;
 pub use route::{Action, Target};
 pub use server::{Server, ServerConfig};
+pub use turns::ProcessorTurns;

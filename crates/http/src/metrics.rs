@@ -6,7 +6,7 @@ use crate::route::{Action, Target};
 use bytes::Bytes;
 use pintle_metrics::{Handle, OTHER, Text, families, label_text};
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 /// The limit of label sets of requests; later ones count as `other`.
@@ -234,28 +234,18 @@ impl Metrics {
     }
 }
 
-/// Counts a request as in flight until it is dropped, however the request ends.
-pub(crate) struct InFlight(Handle);
+/// Counts a long-running request such as a watch until it is dropped, however the request ends.
+pub(crate) struct LongRunning(Handle);
 
-impl InFlight {
-    pub(crate) fn begin(mutating: bool) -> Self {
-        static HANDLES: LazyLock<[Handle; 2]> =
-            LazyLock::new(|| ["readOnly", "mutating"].map(|kind| families::INFLIGHT.with(&[kind])));
-        let [read_only, mutating_handle] = &*HANDLES;
-        let handle = if mutating { mutating_handle } else { read_only };
-        handle.shift(1.0);
-        InFlight(Arc::clone(handle))
-    }
-
-    /// Like `InFlight::new`, for a long-running request such as a watch.
-    pub(crate) fn long_running(labels: &Labels) -> Self {
+impl LongRunning {
+    pub(crate) fn begin(labels: &Labels) -> Self {
         let handle = families::LONG_RUNNING.with(&labels.plain_values());
         handle.shift(1.0);
-        InFlight(handle)
+        LongRunning(handle)
     }
 }
 
-impl Drop for InFlight {
+impl Drop for LongRunning {
     fn drop(&mut self) {
         self.0.shift(-1.0);
     }
@@ -286,12 +276,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_in_flight_is_counted_until_it_is_dropped() {
+    async fn a_long_running_request_is_counted_until_it_is_dropped() {
         let metrics = Metrics::default();
-        let guards = [InFlight::begin(true), InFlight::begin(true)];
-        assert!(text(&metrics).await.contains("requests{request_kind=\"mutating\"} 2\n"));
+        let labels = Labels { resource: "counted".into(), ..Labels::other(&http::Method::GET) };
+        let guards = [LongRunning::begin(&labels), LongRunning::begin(&labels)];
+        let series = "apiserver_longrunning_requests{component=\"apiserver\",group=\"\",resource=\"counted\"";
+        let count = async || {
+            let text = text(&metrics).await;
+            let line = text.lines().find(|line| line.starts_with(series)).unwrap_or_default();
+            line.rsplit(' ').next().map(str::to_owned)
+        };
+        assert_eq!(count().await.as_deref(), Some("2"));
         drop(guards);
-        assert!(text(&metrics).await.contains("requests{request_kind=\"mutating\"} 0\n"));
+        assert_eq!(count().await.as_deref(), Some("0"));
     }
 
     #[test]

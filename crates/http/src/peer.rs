@@ -1,9 +1,11 @@
 //! `Peer`: what is known about the client of a connection, independent of its requests.
 
 use crate::limits::Admitted;
+use crate::turns::ClientTurns;
 use pintle_auth::authn::x509::PeerCertificates;
 use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The client of a connection.
@@ -14,6 +16,8 @@ pub(crate) struct Peer {
     pub(crate) certificates: PeerCertificates,
     /// The connection's slot in the connection limits.
     pub(crate) admitted: Admitted,
+    /// When the connection is read from and its requests run.
+    pub(crate) turns: Arc<ClientTurns>,
     has_sent_requests: AtomicBool,
     is_known: AtomicBool,
     is_closing: AtomicBool,
@@ -21,12 +25,18 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// The client at `address` with the certificates of the handshake, its own first.
-    pub(crate) fn new(address: SocketAddr, chain: &[CertificateDer<'_>], admitted: Admitted) -> Self {
+    pub(crate) fn new(
+        address: SocketAddr,
+        chain: &[CertificateDer<'_>],
+        admitted: Admitted,
+        turns: Arc<ClientTurns>,
+    ) -> Self {
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
         Peer {
             address,
             certificates: PeerCertificates::new(chain),
             admitted,
+            turns,
             has_sent_requests: AtomicBool::new(false),
             is_known: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),

@@ -82,6 +82,9 @@ impl Server {
             },
             pause: ACCEPT_PAUSE,
         };
+        let passes = tokio::spawn(Arc::clone(&accepting.shared.context.turns).run());
+        let context = Arc::clone(&accepting.shared.context);
+        let watermarks = tokio::spawn(async move { context.flow.update_watermarks().await });
         accepting.until(&listener, stop).await;
         if config.sends_retry_after {
             lifecycle.send_away();
@@ -102,6 +105,8 @@ impl Server {
         if tokio::time::timeout(CLOSE_TIMEOUT, all_gone.recv()).await.is_err() {
             tracing::warn!("some connections did not end in time");
         }
+        passes.abort();
+        watermarks.abort();
     }
 }
 

@@ -1,12 +1,13 @@
-//! `ClientStream`: a TCP connection with a write time-out. A client that reads nothing for too long is disconnected, so
-//! that unread answers do not stay in memory.
+//! `ClientStream`: a TCP connection with a write time-out, which reads when it is its turn. A client that reads nothing for
+//! too long is disconnected, so that unread answers do not stay in memory.
 
+use crate::turns::{ClientTurns, Turn};
 use pintle_proxy::WriteTimeout;
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -37,14 +38,20 @@ impl UnreadLimit {
 /// A connection to a client.
 pub(crate) struct ClientStream {
     tcp: TcpStream,
+    turns: Arc<ClientTurns>,
+    /// The turn that the next read waits for.
+    turn: Option<Turn>,
+    /// Whether it is the connection's turn to read.
+    may_read: bool,
     unread_limit: Arc<UnreadLimit>,
     write_timeout: WriteTimeout,
 }
 
 impl ClientStream {
     /// Wraps a connection, which is closed when the client leaves a full buffer unread for longer than the limit.
-    pub(crate) fn new(tcp: TcpStream, unread_limit: Arc<UnreadLimit>) -> Self {
-        ClientStream { tcp, unread_limit, write_timeout: WriteTimeout::default() }
+    pub(crate) fn new(tcp: TcpStream, turns: Arc<ClientTurns>, unread_limit: Arc<UnreadLimit>) -> Self {
+        let write_timeout = WriteTimeout::default();
+        ClientStream { tcp, turns, turn: None, may_read: false, unread_limit, write_timeout }
     }
 
     fn checked(&mut self, written: Poll<Result<usize>>, cx: &mut Context<'_>) -> Poll<Result<usize>> {
@@ -54,7 +61,18 @@ impl ClientStream {
 
 impl AsyncRead for ClientStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.tcp).poll_read(cx, buf)
+        let this = &mut *self;
+        if !this.may_read {
+            // A turn is for those that can use it at once: a connection that waits for its client has none.
+            if this.turn.is_none() {
+                ready!(this.tcp.poll_read_ready(cx))?;
+            }
+            ready!(this.turns.poll_read_turn(&mut this.turn, cx));
+            this.may_read = true;
+        }
+        let read = Pin::new(&mut this.tcp).poll_read(cx, buf);
+        this.may_read = read.is_pending();
+        read
     }
 }
 
@@ -102,7 +120,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (tcp, _) = listener.accept().await.unwrap();
-        (ClientStream::new(tcp, Arc::new(limit)), client)
+        let turns = ClientTurns::new(Arc::default(), std::net::Ipv4Addr::LOCALHOST.into());
+        (ClientStream::new(tcp, Arc::new(turns), Arc::new(limit)), client)
     }
 
     async fn write_until_error(stream: &mut ClientStream) -> Error {

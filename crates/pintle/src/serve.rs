@@ -242,6 +242,7 @@ async fn serve(
         }),
         goaway_chance: operation.goaway_chance,
         flow,
+        turns: Arc::default(),
         console: config.console.then(Console::default),
     });
     let server_config = ServerConfig {

@@ -67,6 +67,23 @@ pub(super) struct Queue {
     pub(super) initial_seats: u64,
     pub(super) max_seats: u64,
     pub(super) work: SeatSeconds,
+    /// Seats of its requests that execute, and until when the queue has paid for them.
+    pub(super) executing_seats: u64,
+    charged: Duration,
+}
+
+impl Queue {
+    /// The work of executing requests that the queue has not paid for yet.
+    pub(super) fn uncharged(&self, now: Duration) -> SeatSeconds {
+        super::as_work(self.executing_seats, now.saturating_sub(self.charged))
+    }
+
+    /// Lets the queue pay for executing requests while they execute. kube-apiserver lets it pay when they end: a flood of
+    /// requests that take long seems cheap until then, and a flow that has nothing under way waits until all of it is paid.
+    pub(super) fn charge(&mut self, now: Duration) {
+        self.next_dispatch_r += self.uncharged(now);
+        self.charged = now;
+    }
 }
 
 pub(super) struct Pool<P> {

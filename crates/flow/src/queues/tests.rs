@@ -76,6 +76,43 @@ fn an_elephant_does_not_tread_on_a_mouse() {
 }
 
 #[test]
+fn a_mouse_does_not_wait_for_work_that_an_elephant_has_under_way() {
+    // Every request of the elephant takes much longer than is guessed, and it has many under way when the mouse comes.
+    for (seats, takes) in [(245, 500), (49, 100)] {
+        let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), seats);
+        let told = play(level, 10_000, |now| {
+            let mut all: Vec<_> =
+                (0..3).map(|n| (1, Work::ONE, takes / 2 + (now * 37 + n * 11) % takes)).collect();
+            if now > 2_000 && now % 50 == 0 {
+                all.push((2, Work::ONE, 1));
+            }
+            all
+        });
+        // Seats become free every few milliseconds, and the mouse gets the next one.
+        assert!(told[&2].0 > 150 && told[&2].2 <= 20, "{seats} seats: {told:?}");
+    }
+}
+
+#[test]
+fn a_mouse_does_not_wait_for_wide_and_long_requests_between_short_ones() {
+    // Most requests of the elephant are short, so what the last ones took says nothing about the next one.
+    let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 245);
+    let told = play(level, 20_000, |now| {
+        let mut all: Vec<_> = (0..3).map(|n| (1, Work::ONE, 5 + (now + n) % 7)).collect();
+        if now % 20 == 0 {
+            let takes = 500 + now * 7919 % 3_000;
+            all.push((1, Work { initial_seats: 10, final_seats: 10, ..Work::ONE }, takes));
+        }
+        if now > 5_000 && now % 50 == 0 {
+            all.push((2, Work::ONE, 1));
+        }
+        all
+    });
+    // Long requests fill the level, and one of them ends every 80 ms or so.
+    assert!(told[&2].0 > 250 && told[&2].2 <= 500, "{told:?}");
+}
+
+#[test]
 fn wide_requests_pay_for_their_width() {
     // Both flows always have work. The requests of one are ten times as wide: it executes a tenth as many.
     let wide = Work { initial_seats: 10, ..Work::ONE };

@@ -11,15 +11,22 @@ pub struct InFlightLimits {
 
 struct Limit {
     most: u64,
-    count: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    current: AtomicU64,
+    /// The highest value of `current` since it was last taken.
+    watermark: AtomicU64,
 }
 
 /// Counts a request as in flight until it is dropped.
-pub(crate) struct InFlightGuard(Arc<AtomicU64>);
+pub(crate) struct InFlightGuard(Arc<Counts>);
 
 impl InFlightLimits {
     pub(super) fn new(reads: u64, writes: u64) -> Self {
-        let limit = |most| Limit { most, count: Arc::default() };
+        let limit = |most| Limit { most, counts: Arc::default() };
         InFlightLimits { reads: limit(reads), writes: limit(writes) }
     }
 
@@ -27,14 +34,21 @@ impl InFlightLimits {
     pub(super) fn enter(&self, mutating: bool) -> Option<InFlightGuard> {
         let limit = if mutating { &self.writes } else { &self.reads };
         let add = |count: u64| (limit.most == 0 || count < limit.most).then_some(count.saturating_add(1));
-        limit.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
-        Some(InFlightGuard(Arc::clone(&limit.count)))
+        let before = limit.counts.current.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        limit.counts.watermark.fetch_max(before.saturating_add(1), Ordering::Relaxed);
+        Some(InFlightGuard(Arc::clone(&limit.counts)))
+    }
+
+    /// The highest numbers of reads and writes since the last call.
+    pub(super) fn take_watermarks(&self) -> [u64; 2] {
+        [&self.reads, &self.writes].map(|limit| limit.counts.watermark.swap(0, Ordering::Relaxed))
     }
 }
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let before = self.0.current.fetch_sub(1, Ordering::Relaxed);
+        self.0.watermark.fetch_max(before.saturating_sub(1), Ordering::Relaxed);
     }
 }
 
@@ -50,6 +64,11 @@ mod tests {
         assert!(first.is_some() && second.is_some() && limits.enter(false).is_none());
         assert!((0..100).map(|_| limits.enter(true)).collect::<Vec<_>>().iter().all(Option::is_some));
         drop(first);
-        assert!(limits.enter(false).is_some());
+        let third = limits.enter(false);
+        assert!(third.is_some());
+        assert_eq!(limits.take_watermarks(), [2, 100]);
+        assert_eq!(limits.take_watermarks(), [0, 0]);
+        drop((second, third));
+        assert_eq!(limits.take_watermarks(), [1, 0]);
     }
 }

@@ -43,11 +43,8 @@ impl Fair {
             ("waiting", "readOnly"),
             ("waiting", "mutating"),
         ];
-        for ((phase, kind), (count, times)) in kinds.into_iter().zip(self.controller.read_write_report()) {
+        for ((phase, kind), times) in kinds.into_iter().zip(self.controller.read_write_report()) {
             merge(&f::FLOW_READ_WRITE, &[phase, kind], &times);
-            if phase == "waiting" {
-                f::INQUEUE.set(&[kind], f64::from(count));
-            }
         }
     }
 }

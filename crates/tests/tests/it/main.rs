@@ -30,6 +30,7 @@ mod memory;
 mod metrics;
 mod migration;
 mod object_history;
+mod overload;
 mod overrides;
 mod process;
 mod proxy;
