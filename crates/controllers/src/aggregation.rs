@@ -4,10 +4,12 @@
 
 mod availability;
 mod discovery;
+mod failures;
 mod resolve;
 
 use arc_swap::ArcSwap;
 pub use discovery::{RemoteKind, RemoteResource, RemoteSpec, RemoteSubresource, RemoteVersion};
+use failures::Failures;
 use imbl::OrdMap;
 use pintle_cache::{CloseReason, Filter, Item};
 use pintle_engine::{Engine, Target};
@@ -123,6 +125,7 @@ pub struct Aggregation {
     /// Increases whenever the client certificate changes.
     certificate: AtomicU64,
     pem: ArcSwap<Option<(Vec<u8>, Vec<u8>)>>,
+    failures: Failures,
 }
 
 impl Aggregation {
@@ -134,6 +137,7 @@ impl Aggregation {
             services: ArcSwap::default(),
             certificate: AtomicU64::new(0),
             pem: ArcSwap::default(),
+            failures: Failures::default(),
         };
         aggregation.read_certificate();
         aggregation.read_all();
@@ -162,6 +166,13 @@ impl Aggregation {
             let down = service.remote.as_ref().is_some_and(|remote| !remote.is_available);
             _ = writeln!(out, "{name}{{name=\"{}\"}} {}", service.name, u8::from(down));
         }
+        self.failures.render(out);
+    }
+
+    fn is_available(&self, name: &str) -> bool {
+        let services = self.services();
+        let remote = services.by_name.get(name).and_then(|service| service.remote.as_ref());
+        remote.is_some_and(|remote| remote.is_available)
     }
 
     /// Follows APIServices, services and endpoints until the cache shuts down.

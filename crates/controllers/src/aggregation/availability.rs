@@ -147,6 +147,7 @@ pub(super) fn request(address: &Address, path: &str) -> Option<Request<pintle_pr
 async fn write(aggregation: &Aggregation, name: &str, condition: &Condition) -> bool {
     let Some(target) = aggregation.target(name) else { return false };
     let now = aggregation.engine.storage().now_text();
+    let was_available = aggregation.is_available(name);
     let written = aggregation
         .engine
         .writer()
@@ -154,6 +155,9 @@ async fn write(aggregation: &Aggregation, name: &str, condition: &Condition) -> 
         .await;
     if let Err(status) = &written {
         tracing::warn!(name, error = %status.message, "the availability of an APIService could not be written");
+    }
+    if written.is_ok() && was_available && condition.status == "False" {
+        aggregation.failures.count(name, condition.reason);
     }
     written.is_err()
 }
