@@ -1,48 +1,169 @@
 //! Read barriers: one linearizable read of etcd's revision for everyone who waits.
+//!
+//! There is no task of its own: the first caller reads, so that a lone caller needs no other task to wake up. Whoever comes
+//! while a read is under way waits for the next one, which begins after they came; one of them makes it for all.
 
 use crate::channel::{Channel, Method};
 use crate::grpc::CallError;
 use crate::message::{RangeRequest, RangeResponse};
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{Notify, oneshot};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
 
 type Answer = Result<u64, CallError>;
 
-/// Those who wait for the next read.
+/// What a caller who waits receives.
+enum Turn {
+    Answer(Answer),
+    /// The caller makes the next read.
+    Lead(Lead),
+}
+
 #[derive(Default)]
+struct State {
+    /// Whether a caller reads or is about to.
+    is_led: bool,
+    /// Those who wait for the next read.
+    waiting: Vec<oneshot::Sender<Turn>>,
+}
+
+/// Makes one read at a time for all callers.
 pub(crate) struct Barrier {
-    waiting: Mutex<Vec<oneshot::Sender<Answer>>>,
-    asked: Notify,
+    channel: Arc<Channel>,
+    request: Bytes,
+    state: Arc<Mutex<State>>,
 }
 
 impl Barrier {
-    /// A revision that etcd had reached after the call began.
-    pub(crate) async fn revision(&self) -> Answer {
-        let (sender, receiver) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
-        self.asked.notify_one();
-        receiver.await.unwrap_or_else(|_| Err(CallError::NotSent("the store is closed".into())))
+    /// Reads `key`, which need not exist.
+    pub(crate) fn new(channel: Arc<Channel>, key: &[u8]) -> Barrier {
+        let request = RangeRequest { key, limit: 1, ..RangeRequest::default() }.encode();
+        Barrier { channel, request, state: Arc::default() }
     }
 
-    /// Reads for those who wait, one read at a time: whoever comes while one is under way waits for the next, which
-    /// begins after they came.
-    pub(crate) async fn run(self: Arc<Barrier>, channel: Arc<Channel>, key: Bytes) {
-        let request = RangeRequest { key: &key, limit: 1, ..RangeRequest::default() }.encode();
-        loop {
-            self.asked.notified().await;
-            let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-            if waiting.is_empty() {
-                continue;
-            }
-            let answer = channel.read(Method::Range, &request).await.and_then(|message| {
-                RangeResponse::decode(message).map_err(|error| CallError::malformed(&error))
-            });
-            let answer = answer.map(|response| response.header.revision);
-            for waiter in waiting {
-                // Whoever gave up waiting does not hear of it.
-                let _ = waiter.send(answer.clone());
-            }
+    /// A revision that etcd had reached after the call began.
+    pub(crate) async fn revision(&self) -> Answer {
+        let lead = match self.enter() {
+            Ok(lead) => lead,
+            Err(turn) => match turn.await {
+                Ok(Turn::Answer(answer)) => return answer,
+                Ok(Turn::Lead(lead)) => lead,
+                Err(_) => return Err(CallError::NotSent("the store is closed".into())),
+            },
+        };
+        let mut lead = lead.begin();
+        let answer = self.read().await;
+        lead.finish(&answer);
+        answer
+    }
+
+    fn enter(&self) -> Result<Lead, oneshot::Receiver<Turn>> {
+        let mut state = lock(&self.state);
+        if !state.is_led {
+            state.is_led = true;
+            return Ok(Lead { state: self.state.clone(), served: Vec::new() });
         }
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.push(sender);
+        Err(receiver)
+    }
+
+    async fn read(&self) -> Answer {
+        let message = self.channel.read(Method::Range, &self.request).await?;
+        let response = RangeResponse::decode(message).map_err(|error| CallError::malformed(&error))?;
+        Ok(response.header.revision)
+    }
+}
+
+/// The duty to read for those who wait. Where its holder gives up, it goes to one of them.
+struct Lead {
+    state: Arc<Mutex<State>>,
+    /// Those for whom the read under way is.
+    served: Vec<oneshot::Sender<Turn>>,
+}
+
+impl Lead {
+    /// All who wait now came before the read begins.
+    fn begin(mut self) -> Lead {
+        self.served = std::mem::take(&mut lock(&self.state).waiting);
+        self
+    }
+
+    fn finish(&mut self, answer: &Answer) {
+        for waiter in self.served.drain(..) {
+            // Whoever gave up waiting does not hear of it.
+            let _ = waiter.send(Turn::Answer(answer.clone()));
+        }
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        let next = {
+            let mut state = lock(&self.state);
+            // A read that was given up served nobody.
+            state.waiting.append(&mut self.served);
+            state.waiting.retain(|waiter| !waiter.is_closed());
+            let next = state.waiting.pop();
+            state.is_led = next.is_some();
+            next
+        };
+        if let Some(next) = next {
+            // If that caller gives up just now, the duty comes back, is dropped, and goes to another.
+            let _ = next.send(Turn::Lead(Lead { state: self.state.clone(), served: Vec::new() }));
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `waiter` was given, if anything.
+    fn turn(waiter: &mut oneshot::Receiver<Turn>) -> Option<Turn> {
+        waiter.try_recv().ok()
+    }
+
+    fn barrier() -> Barrier {
+        let options = crate::Options::new(vec![]);
+        Barrier::new(Channel::new(&options).0, b"key")
+    }
+
+    #[test]
+    fn whoever_comes_during_a_read_waits_for_the_next() {
+        let barrier = barrier();
+        let Ok(first) = barrier.enter() else { panic!("nobody leads") };
+        let mut first = first.begin();
+        let Err(mut second) = barrier.enter() else { panic!("the first leads") };
+        let Err(mut third) = barrier.enter() else { panic!("the first leads") };
+        first.finish(&Ok(1));
+        assert!(turn(&mut second).is_none() && turn(&mut third).is_none(), "they came after the read began");
+        drop(first);
+        // One of the two leads and serves the other.
+        let Some(Turn::Lead(lead)) = turn(&mut third) else { panic!("the last one leads") };
+        let mut lead = lead.begin();
+        lead.finish(&Ok(2));
+        assert!(matches!(turn(&mut second), Some(Turn::Answer(Ok(2)))));
+        drop(lead);
+        assert!(barrier.enter().is_ok(), "nobody leads any more");
+    }
+
+    #[test]
+    fn a_reader_who_gives_up_is_replaced() {
+        let barrier = barrier();
+        let Ok(first) = barrier.enter() else { panic!("nobody leads") };
+        let waiting: Vec<_> = (0..3).filter_map(|_| barrier.enter().err()).collect();
+        let first = first.begin();
+        let [mut a, b, c] = <[_; 3]>::try_from(waiting).ok().unwrap();
+        drop(b);
+        drop(first);
+        // The duty went to `c`, which gives up before it looks.
+        drop(c);
+        assert!(matches!(turn(&mut a), Some(Turn::Lead(_))));
+        assert!(barrier.enter().is_ok(), "nobody leads any more");
     }
 }

@@ -39,6 +39,10 @@ pub(crate) enum Method {
 }
 
 impl Method {
+    /// In the order of their numbers.
+    const ALL: [Method; 6] =
+        [Method::Range, Method::Txn, Method::Compact, Method::LeaseGrant, Method::Status, Method::Watch];
+
     fn path(self) -> &'static str {
         match self {
             Method::Range => "/etcdserverpb.KV/Range",
@@ -54,7 +58,15 @@ impl Method {
 #[derive(Clone)]
 struct Live {
     sender: SendRequest<Bytes>,
-    endpoint: Endpoint,
+    /// The address of each [`Method`].
+    uris: Arc<[Uri]>,
+}
+
+impl Live {
+    fn uri(&self, method: Method) -> Result<Uri, CallError> {
+        let uri = self.uris.get(method as usize).cloned();
+        uri.ok_or_else(|| CallError::NotSent("the call has no address".into()))
+    }
 }
 
 /// A handle on whatever connection there is.
@@ -87,13 +99,15 @@ impl Channel {
             return Err(CallError::Status { code: code::RESOURCE_EXHAUSTED, message });
         }
         let live = self.live().await?;
-        grpc::unary(live.sender, uri(&live.endpoint, method)?, message, false).await
+        let uri = live.uri(method)?;
+        grpc::unary(live.sender, uri, message, false).await
     }
 
     /// Makes one call of a member that has a leader; another one answers with an error.
     pub(crate) async fn call_led(&self, method: Method, message: &Bytes) -> Result<Bytes, CallError> {
         let live = self.live().await?;
-        grpc::unary(live.sender, uri(&live.endpoint, method)?, message, true).await
+        let uri = live.uri(method)?;
+        grpc::unary(live.sender, uri, message, true).await
     }
 
     /// Makes a call that changes nothing, again and again until etcd answers.
@@ -119,7 +133,8 @@ impl Channel {
     /// Opens a watch.
     pub(crate) async fn watch(&self, message: &Bytes) -> Result<(SendStream<Bytes>, Messages), CallError> {
         let live = self.live().await?;
-        grpc::stream(live.sender, uri(&live.endpoint, Method::Watch)?, message).await
+        let uri = live.uri(Method::Watch)?;
+        grpc::stream(live.sender, uri, message).await
     }
 
     /// Says that the member behind the connection is of no use: the next one gets a try.
@@ -129,19 +144,24 @@ impl Channel {
 
     async fn live(&self) -> Result<Live, CallError> {
         let closed = || CallError::NotSent("the store is closed".into());
+        if let Some(live) = &*self.live.borrow() {
+            return Ok(live.clone());
+        }
         let mut live = self.live.clone();
         let live = live.wait_for(Option::is_some).await.map_err(|_| closed())?;
         live.clone().ok_or_else(closed)
     }
 }
 
-fn uri(endpoint: &Endpoint, method: Method) -> Result<Uri, CallError> {
-    Uri::builder()
-        .scheme(if endpoint.tls { "https" } else { "http" })
-        .authority(endpoint.authority())
-        .path_and_query(method.path())
-        .build()
-        .map_err(|error| CallError::NotSent(error.to_string()))
+/// The address of each method, made once for all calls on a connection.
+fn uris(endpoint: &Endpoint) -> Result<Arc<[Uri]>, String> {
+    let scheme = if endpoint.tls { "https" } else { "http" };
+    let authority = endpoint.authority();
+    let uri = |method: Method| {
+        let uri = Uri::builder().scheme(scheme).authority(authority.as_str());
+        uri.path_and_query(method.path()).build().map_err(|error| error.to_string())
+    };
+    Method::ALL.into_iter().map(uri).collect()
 }
 
 /// Owns the connection.
@@ -167,10 +187,10 @@ impl Keeper {
             let index = attempt % self.endpoints.len().max(1);
             let Some(endpoint) = self.endpoints.get(index) else { return };
             match timeout(CONNECT_MAX, self.connect(endpoint)).await {
-                Ok(Ok((sender, connection))) => {
+                Ok(Ok((live, connection))) => {
                     tracing::debug!(endpoint = endpoint.authority(), "connected to etcd");
                     let connected = Instant::now();
-                    self.publish.send_replace(Some(Live { sender, endpoint: endpoint.clone() }));
+                    self.publish.send_replace(Some(live));
                     self.serve(connection).await;
                     self.publish.send_replace(None);
                     // A member that does not accept the certificate ends the connection only after the handshake.
@@ -194,7 +214,8 @@ impl Keeper {
     async fn connect(
         &self,
         endpoint: &Endpoint,
-    ) -> Result<(SendRequest<Bytes>, Connection<Box<dyn Stream>, Bytes>), String> {
+    ) -> Result<(Live, Connection<Box<dyn Stream>, Bytes>), String> {
+        let uris = uris(endpoint)?;
         let socket = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
         let socket = socket.map_err(|error| error.to_string())?;
         // Small requests must not wait for one another.
@@ -211,7 +232,8 @@ impl Keeper {
         let mut builder = client::Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         builder.enable_push(false);
-        builder.handshake(stream).await.map_err(|error| error.to_string())
+        let (sender, connection) = builder.handshake(stream).await.map_err(|error| error.to_string())?;
+        Ok((Live { sender, uris }, connection))
     }
 
     /// Drives the connection until it breaks, shows no sign of life, or another endpoint is asked for.

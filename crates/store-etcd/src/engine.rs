@@ -36,7 +36,7 @@ const DEADLINE: &str = "context deadline exceeded";
 pub struct Etcd {
     channel: Arc<Channel>,
     follower: Arc<Follower>,
-    barrier: Arc<Barrier>,
+    barrier: Barrier,
     leases: Leases,
     options: Options,
     closed: AtomicBool,
@@ -51,11 +51,10 @@ impl Etcd {
         }
         let (channel, keep_connected) = Channel::new(&options);
         let follower = Arc::new(Follower::new(channel.clone(), &options));
-        let barrier = Arc::new(Barrier::default());
+        let barrier = Barrier::new(channel.clone(), &follower.health_key());
         let mut tasks = vec![tokio::spawn(keep_connected)];
         load(&follower, &options).await;
         tasks.push(tokio::spawn(follower.clone().run()));
-        tasks.push(tokio::spawn(barrier.clone().run(channel.clone(), follower.health_key().into())));
         if !options.compaction_interval.is_zero() {
             tasks.push(tokio::spawn(compaction::run(channel.clone(), options.compaction_interval)));
         }
@@ -236,6 +235,9 @@ fn refused(error: &CallError) -> WriteError {
 fn check_limits(writes: &[Write]) -> Result<(), WriteError> {
     if writes.len() > TRANSACTION_WRITES_MAX {
         return Err(WriteError::TooMany { limit: TRANSACTION_WRITES_MAX });
+    }
+    if writes.len() < 2 {
+        return Ok(());
     }
     let mut seen = HashSet::with_capacity(writes.len());
     match writes.iter().find(|write| !seen.insert(&write.key)) {
