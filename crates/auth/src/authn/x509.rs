@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -25,6 +25,8 @@ const VERIFIED_SECONDS_MAX: u64 = 60;
 #[derive(Debug, Default)]
 pub struct PeerCertificates {
     chain: Vec<CertificateDer<'static>>,
+    /// When the leaf expires, in seconds since 1970; set when it is first asked for.
+    expiry: OnceLock<Option<u64>>,
     verified: Mutex<Vec<Verified>>,
 }
 
@@ -46,7 +48,7 @@ struct Verified {
 impl PeerCertificates {
     /// The chain of a connection.
     pub fn new(chain: Vec<CertificateDer<'static>>) -> Self {
-        PeerCertificates { chain, verified: Mutex::default() }
+        PeerCertificates { chain, expiry: OnceLock::new(), verified: Mutex::default() }
     }
 
     /// Returns whether the client presented none.
@@ -56,7 +58,7 @@ impl PeerCertificates {
 
     /// The remaining validity of the client's certificate in seconds; `None` without one.
     pub fn seconds_left(&self) -> Option<f64> {
-        let (_, until) = validity(self.chain.first()?)?;
+        let until = (*self.expiry.get_or_init(|| validity(self.chain.first()?).map(|(_, until)| until)))?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Some(until as f64 - now.as_secs_f64())
     }
