@@ -347,6 +347,10 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
 
 /// Creates the service `kubernetes` with its address if it is missing.
 pub(crate) async fn ensure_service(engine: &Engine, config: &Config) -> Result<(), Status> {
+    let services = engine.storage().cache().resource("/registry/services/specs/");
+    if services.is_some_and(|services| services.get("default/kubernetes").is_some()) {
+        return Ok(());
+    }
     let address = config.service_network.first_host().to_string();
     let is_service = |object: &Value| object.str_at(&["kind"]) == "Service";
     for object in bootstrap::objects(&address, "").filter(is_service) {
