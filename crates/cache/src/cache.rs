@@ -160,7 +160,20 @@ impl Cache {
     pub fn watch_all(&self, filter: Filter) -> Watcher {
         // Between two batches, a change is either in the views already or will be delivered.
         let _applied = self.lock();
-        Watcher::wildcard(&self.shared, filter)
+        self.shared.wildcard.watchers.fetch_add(1, Ordering::SeqCst);
+        Watcher::of_many(&self.shared, self.shared.wildcard.clone(), filter)
+    }
+
+    /// As [`Cache::watch_all`], but only for the resources with these prefixes: changes of others do not wake the
+    /// watcher.
+    pub fn watch_resources(&self, prefixes: &'static [&'static str]) -> Watcher {
+        let _applied = self.lock();
+        Watcher::of_many(&self.shared, self.shared.join_selection(prefixes), Filter::default())
+    }
+
+    /// Waits until the cache is shut down, for at most `limit`. Returns whether it is.
+    pub async fn closed_within(&self, limit: Duration) -> bool {
+        self.shared.closed_within(limit).await
     }
 
     /// Forgets history of the main store up to `revision`: older views and watches are refused.
@@ -338,7 +351,7 @@ impl Cache {
         for resource in self.resources_of(store) {
             resource.end_watches();
         }
-        self.shared.wake_wildcard();
+        self.shared.wake_watchers_of_many();
     }
 
     /// As in kube-apiserver while etcd has no leader: watches end, and new ones are refused until there is one.
@@ -350,7 +363,7 @@ impl Cache {
             for resource in self.resources_of(store) {
                 resource.wake_all();
             }
-            shared.wake_wildcard();
+            shared.wake_watchers_of_many();
         }
     }
 

@@ -303,10 +303,7 @@ impl Resource {
             }
         };
         groups.push(event, &mut pushed);
-        if self.shared.wildcard.watchers.load(Ordering::Relaxed) > 0 {
-            self.shared.wildcard.push(event);
-            pushed(&self.shared.wildcard);
-        }
+        self.shared.push_to_many(self.prefix(), event, &mut pushed);
     }
 
     fn event(&self, index: &Index, change: &Change, place: Place, at_ms: u64) -> Option<Event> {

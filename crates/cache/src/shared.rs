@@ -2,10 +2,11 @@
 //! and the end).
 
 use crate::error::WaitTimeout;
+use crate::event::Event;
 use crate::group::Group;
 use crate::options::{Options, SEGMENT_EVENTS_ALL, WAKE_DIRECT_MAX};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
@@ -30,10 +31,18 @@ pub(crate) struct Shared {
     pub(crate) wildcard: Arc<Group>,
 }
 
+/// The watchers of several resources at once.
+struct Selection {
+    prefixes: &'static [&'static str],
+    group: Arc<Group>,
+}
+
 /// What concerns the resources of all stores.
 #[derive(Default)]
 struct Common {
     closed: AtomicBool,
+    ended: Notify,
+    selections: Mutex<Vec<Selection>>,
     /// Counts how often any store was loaded anew.
     resets: AtomicU64,
     queue: Mutex<Vec<Arc<Group>>>,
@@ -138,8 +147,60 @@ impl Shared {
         self.common.queued.notified().await;
     }
 
-    pub(crate) fn wake_wildcard(&self) {
+    /// Returns the group of the watchers that follow these resources, with one watcher more.
+    pub(crate) fn join_selection(&self, prefixes: &'static [&'static str]) -> Arc<Group> {
+        let mut selections = self.selections();
+        selections.retain(|selection| selection.group.watchers.load(Ordering::SeqCst) > 0);
+        let known = selections.iter().find(|selection| selection.prefixes == prefixes);
+        let group = known.map_or_else(
+            || Group::new(SEGMENT_EVENTS_ALL, self.options.wildcard_events_max),
+            |selection| selection.group.clone(),
+        );
+        group.watchers.fetch_add(1, Ordering::SeqCst);
+        if known.is_none() {
+            selections.push(Selection { prefixes, group: group.clone() });
+        }
+        group
+    }
+
+    /// Appends an event to the groups that follow several resources, and reports these groups.
+    pub(crate) fn push_to_many(&self, prefix: &str, event: &Arc<Event>, mut pushed: impl FnMut(&Arc<Group>)) {
+        let mut push = |group: &Arc<Group>| {
+            if group.watchers.load(Ordering::SeqCst) > 0 {
+                group.push(event);
+                pushed(group);
+            }
+        };
+        push(&self.wildcard);
+        for selection in &*self.selections() {
+            if selection.prefixes.contains(&prefix) {
+                push(&selection.group);
+            }
+        }
+    }
+
+    /// Wakes the watchers of several or of all resources.
+    pub(crate) fn wake_watchers_of_many(&self) {
         self.wildcard.wake.notify_waiters();
+        for selection in &*self.selections() {
+            selection.group.wake.notify_waiters();
+        }
+    }
+
+    fn selections(&self) -> MutexGuard<'_, Vec<Selection>> {
+        self.common.selections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the end of the cache, for at most `limit`. Unlike [`Shared::wait_for`] it does not wake up at every
+    /// change. Returns whether the cache is closed.
+    pub(crate) async fn closed_within(&self, limit: Duration) -> bool {
+        let mut ended = std::pin::pin!(self.common.ended.notified());
+        ended.as_mut().enable();
+        if !self.is_closed() {
+            // The flag says which of the two it was.
+            let _ = timeout(limit, ended).await;
+        }
+        self.is_closed()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -149,7 +210,8 @@ impl Shared {
     pub(crate) fn close(&self) {
         self.common.closed.store(true, Ordering::Release);
         self.announced.send_modify(|_| ());
-        self.wildcard.wake.notify_waiters();
+        self.common.ended.notify_waiters();
+        self.wake_watchers_of_many();
         self.common.queued.notify_one();
     }
 

@@ -32,13 +32,13 @@ pub enum WatchStart {
     WithInitialState(View),
 }
 
-/// Follows a resource (or all of them). It has no buffer that could fill up: it is a cursor, and is
+/// Follows a resource, several or all of them. It has no buffer that could fill up: it is a cursor, and is
 /// closed when what it would have to read next is no longer retained.
 pub struct Watcher {
     shared: Arc<Shared>,
-    /// `None` for all resources.
+    /// `None` for several or all resources.
     resource: Option<Arc<Resource>>,
-    /// The epoch of the resource when the watch began; 0 for all resources.
+    /// The epoch of the resource when the watch began; 0 for several resources.
     epoch: u64,
     /// How often everything had been loaded anew when the watch began.
     resets: u64,
@@ -120,11 +120,9 @@ impl Watcher {
         })
     }
 
-    pub(crate) fn wildcard(shared: &Arc<Shared>, filter: Filter) -> Watcher {
-        let group = shared.wildcard.clone();
+    /// A watcher of several resources. It must be counted in its group already, so that the sink appends for it.
+    pub(crate) fn of_many(shared: &Arc<Shared>, group: Arc<Group>, filter: Filter) -> Watcher {
         let resets = shared.resets_of_all();
-        // First counted, then placed: from here on the sink appends for us.
-        group.watchers.fetch_add(1, Ordering::SeqCst);
         let position = Place::end_of(shared.published());
         let phase = Phase::Live(group.end());
         let (shared, key) = (shared.clone(), GroupKey::All);
@@ -313,7 +311,7 @@ impl Watcher {
                 }
             },
             Phase::Live(cursor) => match cursor.next(self.group.released()) {
-                // A watcher of all resources never replays, and revisions of several stores do not compare.
+                // A watcher of several resources never replays, and revisions of several stores do not compare.
                 Next::Event(event) if self.resource.is_some() && event.place <= self.position => Step::Again,
                 Next::Event(event) => {
                     // As in `deliver`, without touching the count of an event that is not selected.

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 pub use discovery::{RemoteKind, RemoteResource, RemoteSpec, RemoteSubresource, RemoteVersion};
 use failures::Failures;
 use imbl::OrdMap;
-use pintle_cache::{CloseReason, Filter, Item};
+use pintle_cache::{CloseReason, Item};
 use pintle_engine::{Engine, Target};
 use pintle_proxy::{Address, Dialer, Identity, TlsOptions, Transport, Trust};
 use pintle_value::{Str, Value, base64, json};
@@ -177,7 +177,7 @@ impl Aggregation {
 
     /// Follows APIServices, services and endpoints until the cache shuts down.
     pub async fn run(self: Arc<Self>) {
-        let mut watcher = self.engine.storage().cache().watch_all(Filter::default());
+        let mut watcher = self.engine.storage().cache().watch_resources(&[PREFIX, SERVICES, ENDPOINT_SLICES]);
         self.read_all();
         let mut work = Work::default();
         work.add_all(&self.services());
@@ -192,7 +192,7 @@ impl Aggregation {
                         self.note(&mut work, event.resource(), delivery.object(), event.object().is_none());
                     }
                     Some(Item::Closed(CloseReason::Slow)) => {
-                        watcher = self.engine.storage().cache().watch_all(Filter::default());
+                        watcher = self.engine.storage().cache().watch_resources(&[PREFIX, SERVICES, ENDPOINT_SLICES]);
                         self.read_all();
                         work.add_all(&self.services());
                     }

@@ -21,7 +21,7 @@ const RESYNC: Duration = Duration::from_secs(60);
 pub(crate) async fn run(engine: Arc<Engine>, mut data: watch::Receiver<Vec<(&'static str, String)>>) {
     loop {
         let Some(resource) = engine.storage().cache().resource(PREFIX) else { return };
-        let Ok(mut watcher) = resource.watch(WatchStart::FromNow, Filter::default()) else { return };
+        let Ok(mut watcher) = resource.watch(WatchStart::FromNow, own_filter()) else { return };
         reconcile(&engine, &mut data).await;
         loop {
             let next = tokio::select! {
@@ -34,10 +34,8 @@ pub(crate) async fn run(engine: Arc<Engine>, mut data: watch::Receiver<Vec<(&'st
             match next {
                 Err(_) => reconcile(&engine, &mut data).await,
                 Ok(Some(Item::Event(delivery))) => {
-                    let object = delivery.object();
-                    let is_it = object.name() == NAME && object.namespace() == Some(NAMESPACE);
                     // As in kube-apiserver, an edit is only corrected by the next resync.
-                    if is_it && delivery.kind() != EventType::Modified {
+                    if delivery.kind() != EventType::Modified {
                         reconcile(&engine, &mut data).await;
                     }
                 }
@@ -47,6 +45,11 @@ pub(crate) async fn run(engine: Arc<Engine>, mut data: watch::Receiver<Vec<(&'st
             }
         }
     }
+}
+
+/// Selects the ConfigMap, so that others do not wake this controller.
+fn own_filter() -> Filter {
+    Filter { namespace: Some(NAMESPACE.into()), name: Some(NAME.into()), ..Filter::default() }
 }
 
 async fn reconcile(engine: &Engine, data: &mut watch::Receiver<Vec<(&'static str, String)>>) {

@@ -21,12 +21,13 @@ const EVERY: Duration = Duration::from_secs(60);
 
 /// Reconciles the objects now and every minute, until the cache shuts down. `objects` are the defaults.
 pub(crate) async fn run(engine: Arc<Engine>, objects: Vec<Value>) {
-    while !engine.storage().cache().is_closed() {
+    loop {
         if let Err(status) = ensure(&engine, &objects).await {
             tracing::warn!(error = %status.message, "the objects of priority and fairness could not be restored");
         }
-        // No revision reaches this value, so the wait ends with the time-out or with the cache.
-        let _ = engine.storage().cache().wait_for(u64::MAX, EVERY).await;
+        if engine.storage().cache().closed_within(EVERY).await {
+            return;
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Maintains the condition `Dangling` of FlowSchemas: whether their priority level exists. kube-apiserver does this in
 //! process as well.
 
-use pintle_cache::{CloseReason, Filter, Item};
+use pintle_cache::{CloseReason, Item};
 use pintle_engine::decode::Media;
 use pintle_engine::{Body, Change, Engine, WriteRequest};
 use pintle_meta::Status;
@@ -18,7 +18,7 @@ const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut watcher = engine.storage().cache().watch_all(Filter::default());
+    let mut watcher = engine.storage().cache().watch_resources(&[SCHEMAS, LEVELS]);
     update_all_statuses(&engine).await;
     while let Some(item) = watcher.next().await {
         match item {
@@ -28,7 +28,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 _ => {}
             },
             Item::Closed(CloseReason::Slow) => {
-                watcher = engine.storage().cache().watch_all(Filter::default());
+                watcher = engine.storage().cache().watch_resources(&[SCHEMAS, LEVELS]);
                 update_all_statuses(&engine).await;
             }
             Item::Closed(_) => return,

@@ -5,8 +5,9 @@
 
 mod graph;
 
+use crate::feed::Feed;
 use graph::{Graph, Node, Owner};
-use pintle_cache::{CloseReason, Delivery, Filter, Item, Watcher};
+use pintle_cache::{CloseReason, Delivery, Filter, Item};
 use pintle_engine::{Engine, Target};
 use pintle_meta::options::{DeleteOptions, Preconditions, Propagation};
 use pintle_meta::{GroupVersion, Status};
@@ -28,16 +29,11 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
     'from_all: loop {
-        let mut watcher = engine.storage().cache().watch_all(Filter::default());
+        let mut watcher = Feed::new(engine.storage().cache().watch_all(Filter::default()));
         let mut graph = read_all(&engine).await;
         loop {
             work(&engine, &mut graph).await;
-            let wait = match (graph.has_work(), graph.has_failed_work()) {
-                (true, _) => Some(Duration::ZERO),
-                (false, true) => Some(RETRY),
-                (false, false) => None,
-            };
-            let Some(mut item) = next_within(&mut watcher, wait).await else {
+            let Some(mut item) = next(&mut watcher, &graph).await else {
                 graph.retry();
                 continue;
             };
@@ -49,20 +45,24 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                     Some(Item::Closed(_)) | None => return,
                     Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
                 }
-                match next_within(&mut watcher, Some(Duration::ZERO)).await {
-                    Some(next) => item = next,
+                match watcher.try_next() {
                     None => break,
+                    next => item = next,
                 }
             }
         }
     }
 }
 
-/// The next item of a watch; `None` if none came in time.
-async fn next_within(watcher: &mut Watcher, wait: Option<Duration>) -> Option<Option<Item>> {
-    match wait {
-        Some(wait) => tokio::time::timeout(wait, watcher.next()).await.ok(),
-        None => Some(watcher.next().await),
+/// The next item of the watch; `None` if there is work to do first.
+async fn next(watcher: &mut Feed, graph: &Graph) -> Option<Option<Item>> {
+    if graph.has_work() {
+        tokio::task::yield_now().await;
+        return watcher.try_next().map(Some);
+    }
+    match graph.has_failed_work() {
+        true => tokio::time::timeout(RETRY, watcher.next()).await.ok(),
+        false => Some(watcher.next().await),
     }
 }
 

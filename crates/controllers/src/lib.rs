@@ -9,6 +9,7 @@ mod authentication_config;
 pub mod components;
 mod definition;
 mod event;
+mod feed;
 mod flow_objects;
 mod flow_schema;
 mod garbage;

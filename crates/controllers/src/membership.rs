@@ -67,9 +67,8 @@ impl Membership {
     pub async fn run(self: Arc<Membership>) {
         let mut renewed = Instant::now();
         loop {
-            // No revision reaches this value, so the wait ends with the time-out or with the cache.
-            let _ = self.engine.storage().cache().wait_for(u64::MAX, LOOK_EVERY).await;
-            if self.engine.storage().cache().is_closed() || self.ends.load(Ordering::Acquire) {
+            let is_closed = self.engine.storage().cache().closed_within(LOOK_EVERY).await;
+            if is_closed || self.ends.load(Ordering::Acquire) {
                 return;
             }
             if self.is_shared() && renewed.elapsed() >= RENEW_EVERY {

@@ -1,6 +1,7 @@
 //! Namespace deletion: deletes the content of a terminating namespace (pods first), reports in its conditions what
 //! remains, and removes the finalizer when it is empty.
 
+use crate::feed::Feed;
 use pintle_cache::{Delivery, Filter, Item};
 use pintle_engine::{Engine, ListRequest, Target};
 use pintle_kinds::Kind;
@@ -19,7 +20,8 @@ const FINALIZER: &str = "kubernetes";
 
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut watcher = engine.storage().cache().watch_all(Filter::default());
+    let watch = || Feed::new(engine.storage().cache().watch_all(Filter::default()));
+    let mut watcher = watch();
     let mut ending = all_ending(&engine);
     let mut due = ending.clone();
     loop {
@@ -41,16 +43,16 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             match item {
                 Some(Item::Event(delivery)) => note(&delivery, &mut ending, &mut due),
                 Some(Item::Closed(pintle_cache::CloseReason::Slow)) => {
-                    watcher = engine.storage().cache().watch_all(Filter::default());
+                    watcher = watch();
                     ending = all_ending(&engine);
                     due = ending.clone();
                 }
                 Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
                 Some(Item::Closed(_)) | None => return,
             }
-            match tokio::time::timeout(Duration::ZERO, watcher.next()).await {
-                Ok(next) => item = next,
-                Err(_) => break,
+            match watcher.try_next() {
+                None => break,
+                next => item = next,
             }
         }
     }

@@ -2,13 +2,16 @@
 //! ConfigMap `kube-root-ca.crt`, with which pods verify this server. Running beside a kube-controller-manager is
 //! harmless: whichever is second finds the object and leaves it unchanged.
 
-use pintle_cache::{CloseReason, Filter, Item};
+use crate::feed::Feed;
+use pintle_cache::{CloseReason, Item};
 use pintle_engine::Engine;
 use pintle_meta::Status;
 use pintle_value::{Str, Value};
 use std::sync::Arc;
 
 const NAMESPACES: &str = "/registry/namespaces/";
+const SERVICE_ACCOUNTS: &str = "/registry/serviceaccounts/";
+const CONFIG_MAPS: &str = "/registry/configmaps/";
 /// What kube-controller-manager says about the ConfigMap.
 const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
@@ -16,6 +19,8 @@ const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to veri
 pub(crate) struct PerNamespace {
     /// The store prefix of its resource.
     store_prefix: &'static str,
+    /// That, and where namespaces are.
+    watched: &'static [&'static str],
     resource: &'static str,
     name: &'static str,
     /// The object, without its namespace.
@@ -27,7 +32,13 @@ impl PerNamespace {
     pub(crate) fn service_account() -> Self {
         let (resource, name) = ("serviceaccounts", "default");
         let object = object("ServiceAccount", name);
-        PerNamespace { store_prefix: "/registry/serviceaccounts/", resource, name, object }
+        PerNamespace {
+            store_prefix: SERVICE_ACCOUNTS,
+            watched: &[NAMESPACES, SERVICE_ACCOUNTS],
+            resource,
+            name,
+            object,
+        }
     }
 
     /// The ConfigMap with the CA of this server's certificate, in PEM.
@@ -36,12 +47,18 @@ impl PerNamespace {
         let mut object = object("ConfigMap", name);
         object.set_at(&["metadata", "annotations", "kubernetes.io/description"], ROOT_CA_DESCRIPTION.into());
         object.set_at(&["data", "ca.crt"], authority.into());
-        PerNamespace { store_prefix: "/registry/configmaps/", resource, name, object }
+        PerNamespace {
+            store_prefix: CONFIG_MAPS,
+            watched: &[NAMESPACES, CONFIG_MAPS],
+            resource,
+            name,
+            object,
+        }
     }
 
     /// Runs until the cache shuts down.
     pub(crate) async fn run(self, engine: Arc<Engine>) {
-        let mut watcher = engine.storage().cache().watch_all(Filter::default());
+        let mut watcher = self.watch(&engine);
         self.ensure_all(&engine).await;
         while let Some(item) = watcher.next().await {
             match item {
@@ -61,13 +78,17 @@ impl PerNamespace {
                     }
                 }
                 Item::Closed(CloseReason::Slow) => {
-                    watcher = engine.storage().cache().watch_all(Filter::default());
+                    watcher = self.watch(&engine);
                     self.ensure_all(&engine).await;
                 }
                 Item::Closed(_) => return,
                 Item::InitialEventsEnd(_) | Item::Bookmark(_) => {}
             }
         }
+    }
+
+    fn watch(&self, engine: &Engine) -> Feed {
+        Feed::new(engine.storage().cache().watch_resources(self.watched))
     }
 
     async fn ensure_all(&self, engine: &Engine) {

@@ -9,10 +9,14 @@ use pintle_value::{Str, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
 
 const QUOTAS: &str = "/registry/resourcequotas/";
 /// How long changes are batched before a namespace is recounted.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How many times longer the pause is than the last recount took, if that took long, and how long it is at most.
+const REST: u32 = 10;
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often everything is recounted without an event.
 const RESYNC: Duration = Duration::from_secs(300);
 
@@ -21,21 +25,34 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     let mut watcher = engine.storage().cache().watch_all(Filter::default());
     let mut due = with_quotas(&engine);
     loop {
-        let wait = if due.is_empty() { RESYNC } else { PAUSE };
-        match tokio::time::timeout(wait, watcher.next()).await {
-            Err(_) if due.is_empty() => due = with_quotas(&engine),
+        let began = Instant::now();
+        for namespace in std::mem::take(&mut due) {
+            count(&engine, &namespace).await;
+        }
+        let pause = began.elapsed().saturating_mul(REST).clamp(PAUSE, PAUSE_MAX);
+        let mut item = match timeout(RESYNC, watcher.next()).await {
+            Ok(item) => item,
             Err(_) => {
-                for namespace in std::mem::take(&mut due) {
-                    count(&engine, &namespace).await;
-                }
-            }
-            Ok(Some(Item::Event(delivery))) => due.extend(delivery.object().namespace().map(Str::from)),
-            Ok(Some(Item::Closed(CloseReason::Slow))) => {
-                watcher = engine.storage().cache().watch_all(Filter::default());
                 due = with_quotas(&engine);
+                continue;
             }
-            Ok(Some(Item::Closed(_)) | None) => return,
-            Ok(Some(Item::InitialEventsEnd(_) | Item::Bookmark(_))) => {}
+        };
+        // One timer for all changes of the pause: each change would otherwise wake this task.
+        sleep(pause).await;
+        loop {
+            match item {
+                Some(Item::Event(delivery)) => due.extend(delivery.object().namespace().map(Str::from)),
+                Some(Item::Closed(CloseReason::Slow)) => {
+                    watcher = engine.storage().cache().watch_all(Filter::default());
+                    due = with_quotas(&engine);
+                }
+                Some(Item::Closed(_)) | None => return,
+                Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
+            }
+            match watcher.try_next() {
+                None => break,
+                next => item = next,
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::Writer;
 use pintle_auth::authz::node::{GraphKind, NodeAuthorizer};
 use pintle_auth::authz::rbac::{Policy, PolicyKind, Rbac};
-use pintle_cache::{CloseReason, Event, Filter, Item, Object, Resource};
+use pintle_cache::{CloseReason, Event, Item, Object, Resource};
 use pintle_value::{Value, json};
 use std::sync::Arc;
 
@@ -24,18 +24,41 @@ enum Use {
 
 fn use_of(prefix: &str) -> Option<Use> {
     Some(match prefix {
-        "/registry/roles/" => Use::Policy(PolicyKind::Role),
-        "/registry/clusterroles/" => Use::Policy(PolicyKind::ClusterRole),
-        "/registry/rolebindings/" => Use::Policy(PolicyKind::RoleBinding),
-        "/registry/clusterrolebindings/" => Use::Policy(PolicyKind::ClusterRoleBinding),
-        "/registry/pods/" => Use::Graph(GraphKind::Pod),
-        "/registry/persistentvolumes/" => Use::Graph(GraphKind::PersistentVolume),
-        "/registry/volumeattachments/" => Use::Graph(GraphKind::VolumeAttachment),
-        "/registry/resourceslices/" => Use::Graph(GraphKind::ResourceSlice),
-        "/registry/podcertificaterequests/" => Use::Graph(GraphKind::PodCertificateRequest),
+        ROLES => Use::Policy(PolicyKind::Role),
+        CLUSTER_ROLES => Use::Policy(PolicyKind::ClusterRole),
+        ROLE_BINDINGS => Use::Policy(PolicyKind::RoleBinding),
+        CLUSTER_ROLE_BINDINGS => Use::Policy(PolicyKind::ClusterRoleBinding),
+        PODS => Use::Graph(GraphKind::Pod),
+        PERSISTENT_VOLUMES => Use::Graph(GraphKind::PersistentVolume),
+        VOLUME_ATTACHMENTS => Use::Graph(GraphKind::VolumeAttachment),
+        RESOURCE_SLICES => Use::Graph(GraphKind::ResourceSlice),
+        POD_CERTIFICATE_REQUESTS => Use::Graph(GraphKind::PodCertificateRequest),
         _ => return None,
     })
 }
+
+const ROLES: &str = "/registry/roles/";
+const CLUSTER_ROLES: &str = "/registry/clusterroles/";
+const ROLE_BINDINGS: &str = "/registry/rolebindings/";
+const CLUSTER_ROLE_BINDINGS: &str = "/registry/clusterrolebindings/";
+const PODS: &str = "/registry/pods/";
+const PERSISTENT_VOLUMES: &str = "/registry/persistentvolumes/";
+const VOLUME_ATTACHMENTS: &str = "/registry/volumeattachments/";
+const RESOURCE_SLICES: &str = "/registry/resourceslices/";
+const POD_CERTIFICATE_REQUESTS: &str = "/registry/podcertificaterequests/";
+
+/// All resources that [`use_of`] knows.
+const WATCHED: &[&str] = &[
+    ROLES,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    CLUSTER_ROLE_BINDINGS,
+    PODS,
+    PERSISTENT_VOLUMES,
+    VOLUME_ATTACHMENTS,
+    RESOURCE_SLICES,
+    POD_CERTIFICATE_REQUESTS,
+];
 
 impl Writer {
     /// Updates the RBAC policy from one object, if it is a role or binding.
@@ -48,7 +71,7 @@ impl Writer {
     /// Follows the watched objects and updates the authorizers until the cache shuts down.
     pub async fn follow_access_objects(self: Arc<Self>) {
         loop {
-            let mut watcher = self.storage.cache.watch_all(Filter::default());
+            let mut watcher = self.storage.cache.watch_resources(WATCHED);
             self.load_access_objects();
             loop {
                 match watcher.next().await {

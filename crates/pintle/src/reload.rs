@@ -49,9 +49,7 @@ impl Reload {
         let mut seen = self.fingerprints();
         let mut read = SystemTime::now();
         loop {
-            // No revision ever gets there, so this ends with the time or the cache.
-            let _ = engine.storage().cache().wait_for(u64::MAX, LOOK_EVERY).await;
-            if engine.storage().cache().is_closed() {
+            if engine.storage().cache().closed_within(LOOK_EVERY).await {
                 return;
             }
             let now = self.fingerprints();

@@ -3,6 +3,8 @@
 use super::*;
 use crate::stores::StoreSink;
 use pintle_store::{Embedded, Entry, Expect, Loaded, Snapshot, Store, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 #[test]
@@ -215,6 +217,56 @@ fn changes_that_share_a_revision_are_all_delivered() {
     assert_eq!(fixture.cache.revision(), 12);
 }
 
+/// Counts wake-ups.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn watchers_of_some_resources_sleep_while_others_change() {
+    const SELECTED: &[&str] = &["/registry/secrets/", NODES];
+    let mut fixture = Fixture::new(Options::default());
+    fixture.cache.register(nodes());
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(wakes.clone());
+    let mut watcher = fixture.cache.watch_resources(SELECTED);
+    assert!(watcher.poll_next(&mut Context::from_waker(&waker)).is_pending());
+    fixture.set("a/x", Some("1"));
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+    fixture.set_full("/registry/nodes/n1", Some("web"));
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert_eq!(drain(&mut watcher), ["ADDED n1=web@3"]);
+    // A second watcher shares the group and outlives the first.
+    let mut second = fixture.cache.watch_resources(SELECTED);
+    drop(watcher);
+    fixture.set_full("/registry/nodes/n2", Some("web"));
+    fixture.set("a/x", None);
+    assert_eq!(drain(&mut second), ["ADDED n2=web@4"]);
+    fixture.cache.shutdown();
+    assert_eq!(drain(&mut second), ["Closed(Shutdown)"]);
+}
+
+#[tokio::test]
+async fn waiting_for_the_end_does_not_wake_up_for_changes() {
+    let mut fixture = Fixture::new(Options::default());
+    assert!(!fixture.cache.closed_within(Duration::ZERO).await);
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(wakes.clone());
+    let cache = fixture.cache.clone();
+    let mut end = Box::pin(cache.closed_within(Duration::from_secs(3600)));
+    assert!(end.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    fixture.set("a/x", Some("1"));
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+    fixture.cache.shutdown();
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert!(end.await && fixture.cache.closed_within(Duration::ZERO).await);
+}
+
 #[test]
 fn an_interruption_ends_the_watches_and_loses_nothing() {
     let mut fixture = Fixture::new(Options::default());
@@ -235,6 +287,7 @@ fn a_reset_replaces_everything_and_ends_the_watches() {
     fixture.set("a/old", Some("1"));
     let mut watcher = fixture.watch(2, Filter::default());
     let mut everything = fixture.cache.watch_all(Filter::default());
+    let mut selected = fixture.cache.watch_resources(&[PODS]);
     assert!(drain(&mut watcher).is_empty() && drain(&mut everything).is_empty());
     let entry = Entry { value: value("2"), created: Revision(7), modified: Revision(8) };
     let key = Key::from(format!("{PODS}a/new"));
@@ -247,7 +300,7 @@ fn a_reset_replaces_everything_and_ends_the_watches() {
     });
     // The changes between the two states are lost: nothing after them may be delivered to these watches.
     fixture.cache.advance(Revision(21));
-    for watcher in [&mut watcher, &mut everything] {
+    for watcher in [&mut watcher, &mut everything, &mut selected] {
         assert_eq!(drain(watcher), ["Closed(Slow)"]);
     }
     let keys: Vec<String> =

@@ -1,7 +1,7 @@
 //! Follows the FlowSchema and PriorityLevelConfiguration objects and reassigns seats every ten seconds.
 
 use super::Fair;
-use pintle_cache::{CloseReason, Filter, Item, Watcher};
+use pintle_cache::{CloseReason, Item, Watcher};
 use pintle_engine::Engine;
 use pintle_flow::{LevelObject, SchemaObject};
 use pintle_value::{Value, json};
@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 impl Fair {
     /// Follows the objects until the cache shuts down.
     pub async fn follow(self: Arc<Self>, engine: Arc<Engine>) {
-        let mut watcher = engine.storage().cache().watch_all(Filter::default());
+        let mut watcher = engine.storage().cache().watch_resources(&[SCHEMAS, LEVELS]);
         self.configure(&engine);
         let mut adjust = interval_at(after(ADJUST_EVERY), ADJUST_EVERY);
         adjust.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -34,7 +34,7 @@ impl Fair {
                         Drained::Nothing => {}
                         Drained::Changed => self.configure(&engine),
                         Drained::Slow => {
-                            watcher = engine.storage().cache().watch_all(Filter::default());
+                            watcher = engine.storage().cache().watch_resources(&[SCHEMAS, LEVELS]);
                             self.configure(&engine);
                         }
                         Drained::Closed => return,
@@ -85,11 +85,7 @@ fn drain(watcher: &mut Watcher, first: Item) -> Drained {
     let mut next = Some(first);
     for taken in 1..=EVENTS_MAX {
         match next {
-            Some(Item::Event(delivery)) => {
-                if delivery.source().is_some_and(|event| matches!(&**event.resource(), SCHEMAS | LEVELS)) {
-                    drained = Drained::Changed;
-                }
-            }
+            Some(Item::Event(_)) => drained = Drained::Changed,
             Some(Item::Closed(CloseReason::Slow)) => return Drained::Slow,
             Some(Item::Closed(_)) => return Drained::Closed,
             Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
