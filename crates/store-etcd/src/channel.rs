@@ -126,7 +126,7 @@ impl Channel {
                 outcome => return outcome,
             }
             sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            pause = pause.saturating_mul(2).min(PAUSE_MAX);
         }
     }
 
@@ -184,8 +184,8 @@ impl Keeper {
     async fn keep(&self) {
         let mut pause = PAUSE_MIN;
         for attempt in 0usize.. {
-            let index = attempt % self.endpoints.len().max(1);
-            let Some(endpoint) = self.endpoints.get(index) else { return };
+            let index = attempt.checked_rem(self.endpoints.len());
+            let Some(endpoint) = index.and_then(|index| self.endpoints.get(index)) else { return };
             match timeout(CONNECT_MAX, self.connect(endpoint)).await {
                 Ok(Ok((live, connection))) => {
                     tracing::debug!(endpoint = endpoint.authority(), "connected to etcd");
@@ -207,7 +207,7 @@ impl Keeper {
                 }
             }
             sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            pause = pause.saturating_mul(2).min(PAUSE_MAX);
         }
     }
 

@@ -46,5 +46,5 @@ async fn step(channel: &Channel, seen: &Seen) -> Result<Seen, CallError> {
         channel.call(Method::Compact, &message::compaction(seen.revision)).await?;
         tracing::debug!(revision = seen.revision, "compacted etcd");
     }
-    Ok(Seen { version: seen.version + 1, revision })
+    Ok(Seen { version: seen.version.saturating_add(1), revision })
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 /// etcd takes this many operations in one transaction, by default.
 const TRANSACTION_WRITES_MAX: usize = 128;
@@ -77,8 +77,7 @@ impl Etcd {
     async fn transact(&self, writes: &[Write]) -> Result<Revision, WriteError> {
         self.health()?;
         check_limits(writes)?;
-        let deadline = Instant::now() + self.options.write_timeout;
-        let outcome = timeout_at(deadline, self.send(writes)).await;
+        let outcome = timeout(self.options.write_timeout, self.send(writes)).await;
         outcome.unwrap_or_else(|_| Err(WriteError::Unknown { reason: DEADLINE.into() }))
     }
 

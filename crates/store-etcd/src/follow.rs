@@ -146,7 +146,7 @@ impl Follower {
         }
         drop(current);
         self.progress.set(revision.0);
-        self.loads.send_modify(|loads| *loads += 1);
+        self.loads.send_modify(|loads| *loads = loads.wrapping_add(1));
         Ok(())
     }
 
@@ -168,7 +168,8 @@ impl Follower {
         let mut from = stored_prefix;
         let mut end = from.clone();
         if let Some(last) = end.last_mut() {
-            *last += 1;
+            // Prefixes end in a slash.
+            *last = last.saturating_add(1);
         }
         let mut entries = Vec::new();
         let mut header = message::Header { revision, ..message::Header::default() };
@@ -223,7 +224,7 @@ impl Follower {
                 return Outcome::TryAgain;
             }
         }
-        let request = message::watch_everything(self.progress.applied() + 1);
+        let request = message::watch_everything(self.progress.applied().saturating_add(1));
         let (_open, mut messages) = match self.channel.watch(&request).await {
             Ok(opened) => opened,
             Err(error) => {
@@ -258,7 +259,7 @@ impl Follower {
             self.apply(response);
             // A long backlog must not keep a thread from others. Yielding wakes another thread, so not after each.
             taken = taken.wrapping_add(1);
-            if taken % RESPONSES_PER_TURN == 0 {
+            if taken.is_multiple_of(RESPONSES_PER_TURN) {
                 tokio::task::yield_now().await;
             }
         }

@@ -95,7 +95,7 @@ async fn start(
 }
 
 fn frame(message: &Bytes) -> Bytes {
-    let mut out = BytesMut::with_capacity(FRAME_HEADER_BYTES + message.len());
+    let mut out = BytesMut::with_capacity(FRAME_HEADER_BYTES.saturating_add(message.len()));
     out.put_u8(0);
     out.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
     out.put_slice(message);
@@ -152,8 +152,9 @@ impl Messages {
         if header.first() != Some(&0) || length > RESPONSE_BYTES_MAX {
             return Err(CallError::Lost("a message that is compressed or too large".into()));
         }
-        if self.buffer.len() < FRAME_HEADER_BYTES + length {
-            self.buffer.reserve(FRAME_HEADER_BYTES + length - self.buffer.len());
+        let missing = FRAME_HEADER_BYTES.saturating_add(length).saturating_sub(self.buffer.len());
+        if missing > 0 {
+            self.buffer.reserve(missing);
             return Ok(None);
         }
         self.buffer.advance(FRAME_HEADER_BYTES);

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A lease lives this part longer than asked for (or for [`Options::lease_reuse`], if that is less).
-const REUSE_PERCENT: u32 = 5;
+const REUSE_PERCENT: u64 = 5;
 
 struct Lease {
     id: i64,
@@ -32,22 +32,25 @@ impl Leases {
         if let Some(id) = self.reuse(options, ttl) {
             return Ok(id);
         }
-        let longer = (ttl * REUSE_PERCENT / 100).min(options.lease_reuse);
-        let seconds = ttl.as_secs() + longer.as_secs();
-        let granted = Instant::now() + Duration::from_secs(seconds);
+        let longer = ttl.as_secs().saturating_mul(REUSE_PERCENT).wrapping_div(100);
+        let seconds = ttl.as_secs().saturating_add(longer.min(options.lease_reuse.as_secs()));
+        let ends = Instant::now().checked_add(Duration::from_secs(seconds));
         let request = message::lease_grant(i64::try_from(seconds).unwrap_or(i64::MAX));
         let answer = channel.call(Method::LeaseGrant, &request).await?;
         let id = message::granted_lease(answer).map_err(|error| CallError::malformed(&error))?;
-        self.lock().insert(ttl.as_secs(), Lease { id, ends: granted, writes: 1 });
+        if let Some(ends) = ends {
+            self.lock().insert(ttl.as_secs(), Lease { id, ends, writes: 1 });
+        }
         Ok(id)
     }
 
     fn reuse(&self, options: &Options, ttl: Duration) -> Option<i64> {
         let mut leases = self.lock();
         let lease = leases.get_mut(&ttl.as_secs())?;
-        let usable = Instant::now() + ttl <= lease.ends && lease.writes < options.lease_writes_max;
+        let lives = lease.ends.saturating_duration_since(Instant::now()) >= ttl;
+        let usable = lives && lease.writes < options.lease_writes_max;
         usable.then(|| {
-            lease.writes += 1;
+            lease.writes = lease.writes.saturating_add(1);
             lease.id
         })
     }

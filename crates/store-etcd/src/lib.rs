@@ -5,6 +5,8 @@
 //! one linearizable read for everyone who waits, and then a wait for the watch to get there. Values are opaque: what
 //! they mean is decided above.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod barrier;
 mod channel;
 mod compaction;

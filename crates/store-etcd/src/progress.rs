@@ -22,7 +22,7 @@ impl Progress {
         let reached = {
             let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
             self.applied.store(revision, Ordering::Release);
-            let later = waiters.split_off(&(revision + 1));
+            let later = waiters.split_off(&revision.saturating_add(1));
             std::mem::replace(&mut *waiters, later)
         };
         for waiter in reached.into_values().flatten() {

@@ -26,7 +26,7 @@ pub(crate) async fn raise(
     }
     let mut writes = JoinSet::new();
     while reached < wanted || !writes.is_empty() {
-        while writes.len() < IN_FLIGHT && reached + (writes.len() as u64) < wanted {
+        while writes.len() < IN_FLIGHT && reached.saturating_add(writes.len() as u64) < wanted {
             let (channel, put) = (channel.clone(), put.clone());
             writes.spawn(async move { revision(&channel, &put).await });
         }

@@ -106,6 +106,10 @@ impl Reader {
         Ok(self.0.split_to(length))
     }
 
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "ten groups of seven bits, the last of which may overflow"
+    )]
     fn varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for index in 0..10 {
