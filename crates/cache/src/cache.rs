@@ -73,12 +73,14 @@ impl Cache {
         let (shared, revision) = (self.shared_of(store), loaded.revision.0);
         // Count it first, so that no watch takes the new state for a continuation of the old one.
         shared.count_reset();
-        orphans.load(loaded, shared.options.clock.now_ms());
+        let resources: Vec<Arc<Resource>> = self.resources_of(store).collect();
+        let prefixes: Vec<&str> = resources.iter().map(|resource| &**resource.prefix()).collect();
+        let taken = orphans.load(loaded, shared.options.clock.now_ms(), &prefixes);
         if !self.further.is_empty() {
             orphans.retain(|key| self.store_of(key) == store);
         }
-        for resource in self.resources_of(store) {
-            resource.fill(orphans.take(resource.prefix()));
+        for (resource, orphaned) in resources.iter().zip(taken) {
+            resource.fill(orphaned);
             resource.forget_snapshots();
         }
         self.trim_history(store);

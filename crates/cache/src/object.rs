@@ -152,8 +152,14 @@ enum Uid {
 
 impl Uid {
     fn new(uid: &str, value: &[u8]) -> Uid {
-        let found =
-            memchr::memmem::find(value, uid.as_bytes()).map(|at| (at.try_into(), uid.len().try_into()));
+        // In the JSON of most kinds the uid is right before the resourceVersion, which saves a search.
+        let end = HEADER_BYTES.saturating_add(rv_offset(value)).saturating_sub(1);
+        let start = end.saturating_sub(uid.len());
+        let at = match value.get(start..end) == Some(uid.as_bytes()) {
+            true => Some(start),
+            false => memchr::memmem::find(value, uid.as_bytes()),
+        };
+        let found = at.map(|at| (at.try_into(), uid.len().try_into()));
         match found {
             Some((Ok(at), Ok(length))) => Uid::At(at, length),
             _ => Uid::Own(uid.into()),

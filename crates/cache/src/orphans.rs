@@ -26,15 +26,25 @@ pub(crate) struct Orphaned {
 }
 
 impl Orphans {
-    pub(crate) fn load(&mut self, loaded: Loaded, now_ms: u64) {
-        self.entries = loaded.entries.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect();
-        self.history = loaded
-            .history
-            .into_iter()
-            .map(|change| ((change.key.clone(), change.revision.0), change))
-            .collect();
+    /// Takes over a state. Returns what belongs to the resources with these prefixes, which are in ascending order; the
+    /// rest is retained here.
+    pub(crate) fn load(&mut self, loaded: Loaded, now_ms: u64, prefixes: &[&str]) -> Vec<Orphaned> {
+        let history = loaded.history.into_iter();
+        self.history = history.map(|change| ((change.key.clone(), change.revision.0), change)).collect();
         self.compacted = loaded.compacted.0;
         self.since_ms = now_ms;
+        let mut taken: Vec<Orphaned> = prefixes.iter().map(|prefix| self.take_history(prefix)).collect();
+        let mut owners = prefixes.iter().zip(&mut taken).peekable();
+        let mut rest = Vec::new();
+        for (key, entry) in &loaded.entries {
+            // Both are in ascending order, so a prefix that is before this key owns none of the later ones.
+            while owners.next_if(|(prefix, _)| **prefix < &**key && !key.starts_with(**prefix)).is_some() {}
+            let owner = owners.peek_mut().filter(|(prefix, _)| key.starts_with(**prefix));
+            let entries = owner.map_or(&mut rest, |(_, owner)| &mut owner.entries);
+            entries.push((key.clone(), entry.clone()));
+        }
+        self.entries = rest.into_iter().collect();
+        taken
     }
 
     /// Drops what belongs to another store.
@@ -84,11 +94,15 @@ impl Orphans {
     /// Removes and returns everything under `prefix`.
     pub(crate) fn take(&mut self, prefix: &str) -> Orphaned {
         let entries = take_range(&mut self.entries, Key::from(prefix), |key| key.starts_with(prefix));
+        Orphaned { entries, ..self.take_history(prefix) }
+    }
+
+    fn take_history(&mut self, prefix: &str) -> Orphaned {
         let history =
             take_range(&mut self.history, (Key::from(prefix), 0), |(key, _)| key.starts_with(prefix));
         let mut history: Vec<Change> = history.into_iter().map(|(_, change)| change).collect();
         history.sort_unstable_by_key(|change| change.revision);
-        Orphaned { entries, history, compacted: self.compacted }
+        Orphaned { entries: Vec::new(), history, compacted: self.compacted }
     }
 }
 

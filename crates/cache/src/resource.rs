@@ -16,9 +16,14 @@ use bytes::Bytes;
 use pintle_store::{Change, Entry, Key, Snapshot};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
+
+/// Fewer objects than these are decoded on one thread.
+const PARALLEL_OBJECTS_MIN: usize = 10_000;
 
 /// The registration of a resource.
 #[derive(Clone)]
@@ -388,14 +393,10 @@ impl Resource {
                 live.window.push(Arc::new(event));
             }
         }
-        let objects: Vec<Indexed> = orphaned
-            .entries
-            .iter()
-            .filter_map(|(key, entry)| {
-                let seen = known.get(key).filter(|object| object.revision() == entry.modified.0).cloned();
-                seen.or_else(|| self.entry_object(key, entry)).map(Indexed)
-            })
-            .collect();
+        let objects = decode_all(&orphaned.entries, |(key, entry)| {
+            let seen = known.get(key).filter(|object| object.revision() == entry.modified.0).cloned();
+            seen.or_else(|| self.entry_object(key, entry)).map(Indexed)
+        });
         let newest = objects.iter().map(|indexed| indexed.0.revision()).max();
         live.revision = live.revision.max(newest.unwrap_or(0));
         live.index = Index::from_items(objects);
@@ -516,6 +517,35 @@ impl Live {
             None => drop(self.index.remove(event.key.as_str())),
         }
     }
+}
+
+/// Decodes entries in order, on all cores if there are many of them.
+fn decode_all(
+    entries: &[(Key, Entry)],
+    decode: impl Fn(&(Key, Entry)) -> Option<Indexed> + Sync,
+) -> Vec<Indexed> {
+    let threads = match entries.len() < PARALLEL_OBJECTS_MIN {
+        true => 1,
+        false => thread::available_parallelism().map_or(1, NonZero::get),
+    };
+    let part = entries.len().div_ceil(threads).max(1);
+    let decode_part = |part: &[(Key, Entry)]| part.iter().filter_map(&decode).collect::<Vec<Indexed>>();
+    thread::scope(|scope| {
+        let mut parts = entries.chunks(part);
+        let own = parts.next().unwrap_or_default();
+        let others: Vec<_> = parts
+            .map(|part| (part, thread::Builder::new().spawn_scoped(scope, || decode_part(part))))
+            .collect();
+        let mut objects = decode_part(own);
+        for (part, thread) in others {
+            objects.extend(match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // If no thread can be spawned, decode on this one.
+                Err(_) => decode_part(part),
+            });
+        }
+        objects
+    })
 }
 
 /// Reverts events, given oldest first: the state before an object's first event counts.

@@ -12,7 +12,10 @@ use crate::state::Snapshot;
 use crate::store::{Entry, Key, Revision};
 use bytes::Bytes;
 use std::io::{self, BufReader, Read, Write};
+use std::num::NonZero;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 const MAGIC: [u8; 8] = *b"PINTLSNP";
 const VERSION: u32 = 1;
@@ -22,6 +25,10 @@ const BLOCK_HEADER: usize = 8;
 const ENTRY_HEADER: usize = 24;
 /// A block is closed once it has this many bytes.
 const BLOCK_BYTES: usize = 256 << 10;
+/// Snapshots with fewer entries than these are decoded by one thread.
+const PARALLEL_ENTRIES_MIN: u64 = 10_000;
+/// Blocks that may wait for a thread that decodes them.
+const QUEUED_BLOCKS_MAX: usize = 4;
 
 /// Writes a snapshot as a backup that [`restore`] can read.
 pub fn write_backup(snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> {
@@ -164,21 +171,101 @@ fn decode(input: &mut dyn Read, name: &str) -> Result<Snapshot, OpenError> {
         return Err(OpenError::Version { file: name.to_owned(), found, known: VERSION });
     }
     let (revision, count) = (Revision(le_u64(&header, 16)), le_u64(&header, 24));
-    let mut entries = Vec::new();
-    let mut crc = le_u32(&header, HEADER_CRC_AT);
-    let mut offset = HEADER as u64;
-    let mut block = Vec::new();
-    while (entries.len() as u64) < count {
-        crc = read_block(input, &mut block, crc, name, offset)?;
-        decode_block(&block, revision, &mut entries)
-            .ok_or_else(|| OpenError::corrupt(name, offset, "snapshot block is unreadable"))?;
-        offset += (BLOCK_HEADER + block.len()) as u64;
-    }
-    let more = input.read(&mut [0]).map_err(OpenError::io("read", name))?;
-    if more != 0 || entries.len() as u64 != count {
-        return Err(OpenError::corrupt(name, offset, "snapshot has more data than its header says"));
+    let mut blocks =
+        Blocks { input, name, crc: le_u32(&header, HEADER_CRC_AT), offset: HEADER as u64, left: count };
+    let entries = decode_blocks(&mut blocks, revision, decoders(count))?;
+    let more = blocks.input.read(&mut [0]).map_err(OpenError::io("read", name))?;
+    if more != 0 {
+        return Err(OpenError::corrupt(name, blocks.offset, "snapshot has more data than its header says"));
     }
     Ok(Snapshot::from_entries(revision, entries))
+}
+
+/// How many threads decode a snapshot of that many entries.
+fn decoders(count: u64) -> usize {
+    let is_small = count < PARALLEL_ENTRIES_MIN;
+    if is_small { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) }
+}
+
+/// The blocks that are still to be read.
+struct Blocks<'a> {
+    input: &'a mut dyn Read,
+    name: &'a str,
+    crc: u32,
+    offset: u64,
+    /// Entries.
+    left: u64,
+}
+
+/// A block that was read without an error, and where it was.
+struct Block {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Blocks<'_> {
+    fn next(&mut self) -> Result<Option<Block>, OpenError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        self.crc = read_block(self.input, &mut bytes, self.crc, self.name, self.offset)?;
+        let block = Block { offset: self.offset, bytes };
+        let found = count_entries(&block.bytes).filter(|found| (1..=self.left).contains(found));
+        self.left -= found.ok_or_else(|| self.unreadable(block.offset))?;
+        self.offset += (BLOCK_HEADER + block.bytes.len()) as u64;
+        Ok(Some(block))
+    }
+
+    fn unreadable(&self, offset: u64) -> OpenError {
+        OpenError::corrupt(self.name, offset, "snapshot block is unreadable")
+    }
+}
+
+type Decoded = Vec<(Key, Entry)>;
+
+/// Reads blocks on this thread and decodes them on others, each of which gets every n-th block.
+fn decode_blocks(blocks: &mut Blocks<'_>, revision: Revision, threads: usize) -> Result<Decoded, OpenError> {
+    let decode = |block: Block| decode_block(&block.bytes, revision).ok_or(block.offset);
+    let decoded = thread::scope(|scope| {
+        let mut decoders = Vec::new();
+        for _ in 0..threads {
+            let (sender, receiver) = mpsc::sync_channel::<Block>(QUEUED_BLOCKS_MAX);
+            let decode_all = move || receiver.into_iter().map(decode).collect::<Result<Vec<Decoded>, u64>>();
+            let thread = thread::Builder::new().name("store-load".into()).spawn_scoped(scope, decode_all);
+            decoders.push((sender, thread.map_err(OpenError::io("start", "decoder"))?));
+        }
+        let mut turn = decoders.iter().cycle();
+        while let (Some(block), Some((sender, _))) = (blocks.next()?, turn.next()) {
+            // A decoder ends early because of an error, which it returns below.
+            if sender.send(block).is_err() {
+                break;
+            }
+        }
+        let decoded = decoders.into_iter().map(|(sender, thread)| {
+            drop(sender);
+            let decoded = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            decoded.map_err(|offset| blocks.unreadable(offset))
+        });
+        decoded.collect::<Result<Vec<Vec<Decoded>>, OpenError>>()
+    })?;
+    join(decoded).ok_or_else(|| OpenError::corrupt(blocks.name, blocks.offset, "snapshot is not in order"))
+}
+
+/// Puts the blocks of all threads together; `None` if they are not in ascending order.
+fn join(decoded: Vec<Vec<Decoded>>) -> Option<Decoded> {
+    let mut all = Vec::with_capacity(decoded.iter().flatten().map(Vec::len).sum());
+    let mut threads: Vec<_> = decoded.into_iter().map(Vec::into_iter).collect();
+    let mut turn = 0;
+    while let Some(block) = threads.get_mut(turn).and_then(Iterator::next) {
+        let before: Option<&(Key, Entry)> = all.last();
+        if before.zip(block.first()).is_some_and(|((before, _), (first, _))| before >= first) {
+            return None;
+        }
+        all.extend(block);
+        turn = (turn + 1) % threads.len();
+    }
+    Some(all)
 }
 
 fn read_block(
@@ -202,15 +289,36 @@ fn read_block(
     Ok(le_u32(&header, 4))
 }
 
-fn decode_block(mut block: &[u8], revision: Revision, entries: &mut Vec<(Key, Entry)>) -> Option<()> {
-    if block.is_empty() {
-        return None;
-    }
+/// An entry of a block as bytes.
+struct RawEntry<'a> {
+    header: &'a [u8; ENTRY_HEADER],
+    key: &'a [u8],
+    value: &'a [u8],
+}
+
+/// The first entry of a block, and what comes after it.
+fn split_entry(block: &[u8]) -> Option<(RawEntry<'_>, &[u8])> {
+    let (header, rest) = block.split_first_chunk::<ENTRY_HEADER>()?;
+    let key_len = usize::from(u16::from_le_bytes([header[0], header[1]]));
+    let (key, rest) = rest.split_at_checked(key_len).filter(|_| key_len <= KEY_BYTES_MAX)?;
+    let (value, rest) = rest.split_at_checked(le_u32(header, 4) as usize)?;
+    Some((RawEntry { header, key, value }, rest))
+}
+
+/// How many entries a block has; `None` if it does not end with one.
+fn count_entries(mut block: &[u8]) -> Option<u64> {
+    let mut count = 0;
     while !block.is_empty() {
-        let (header, rest) = block.split_first_chunk::<ENTRY_HEADER>()?;
-        let key_len = usize::from(u16::from_le_bytes([header[0], header[1]]));
-        let (key, rest) = rest.split_at_checked(key_len).filter(|_| key_len <= KEY_BYTES_MAX)?;
-        let (value, rest) = rest.split_at_checked(le_u32(header, 4) as usize)?;
+        (_, block) = split_entry(block)?;
+        count += 1;
+    }
+    Some(count)
+}
+
+fn decode_block(mut block: &[u8], revision: Revision) -> Option<Decoded> {
+    let mut entries: Decoded = Vec::new();
+    while !block.is_empty() {
+        let (RawEntry { header, key, value }, rest) = split_entry(block)?;
         let key = std::str::from_utf8(key).ok()?;
         let (created, modified) = (Revision(le_u64(header, 8)), Revision(le_u64(header, 16)));
         let in_order = entries.last().is_none_or(|(before, _)| &**before < key);
@@ -222,7 +330,7 @@ fn decode_block(mut block: &[u8], revision: Revision, entries: &mut Vec<(Key, En
         entries.push((Key::from(key), entry));
         block = rest;
     }
-    Some(())
+    Some(entries)
 }
 
 fn cut_short(name: &str, offset: u64) -> impl FnOnce(io::Error) -> OpenError {
