@@ -56,7 +56,7 @@ pub use webhook_config::WebhookConfig;
 use pintle_auth::UserInfo;
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::{GroupVersion, GroupVersionKind, Status};
-use pintle_value::Value;
+use pintle_value::{Str, Value};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -119,6 +119,11 @@ impl Attributes<'_> {
 pub trait ClusterState: Send + Sync {
     /// Returns one object.
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
+
+    /// The `status.phase` of a namespace; `None` if it does not exist. Most writes ask for it.
+    fn namespace_phase(&self, name: &str) -> Option<Str> {
+        self.object("", "namespaces", "", name).map(|namespace| namespace.str_at(&["status", "phase"]).into())
+    }
 
     /// All objects of a kind, in one namespace or in all ("").
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;

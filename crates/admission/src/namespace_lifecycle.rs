@@ -26,10 +26,10 @@ impl Plugin for NamespaceLifecycle {
         if request.namespace.is_empty() || exempt {
             return Ok(());
         }
-        let Some(namespace) = cluster.object("", "namespaces", "", request.namespace) else {
+        let Some(phase) = cluster.namespace_phase(request.namespace) else {
             return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
         };
-        if request.operation == Operation::Create && namespace.str_at(&["status", "phase"]) == "Terminating" {
+        if request.operation == Operation::Create && phase == "Terminating" {
             return Err(terminating(request, object));
         }
         Ok(())

@@ -10,7 +10,7 @@ use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Timestamp};
 use pintle_schema::{Arena, NodeId, Schema};
 use pintle_store::{Expect, Op, Store, StoreFault, Write, WriteError};
-use pintle_value::Value;
+use pintle_value::{Str, Value};
 use std::sync::{Arc, OnceLock};
 
 /// The objects of a server, in the store and in memory, and their kinds.
@@ -151,6 +151,16 @@ impl ClusterState for Storage {
         let kind = kinds.by_plural(group, plural)?;
         let object = self.cached(kind, &object_key(kind.namespaced, namespace, name))?;
         object::tree(kind, &object).ok()
+    }
+
+    fn namespace_phase(&self, name: &str) -> Option<Str> {
+        let kinds = self.registry.kinds();
+        let kind = kinds.by_plural("", "namespaces")?;
+        let object = self.cached(kind, name).filter(|object| object.unreadable().is_none())?;
+        // It is a selectable field, so the cache has extracted it.
+        let fields = &kind.storage_version().selectable;
+        let index = fields.iter().position(|field| field.label == "status.phase")?;
+        Some(object.field(index).into())
     }
 
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value> {
