@@ -14,12 +14,13 @@ use crate::turns::ClientTurns;
 use arc_swap::ArcSwap;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use pintle_metrics::families;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -52,7 +53,7 @@ const UNREAD_UPGRADED_MAX: Duration = Duration::from_secs(5 * 60);
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) tls: Arc<ArcSwap<rustls::ServerConfig>>,
-    pub(crate) builder: Arc<Builder<TokioExecutor>>,
+    pub(crate) builders: Arc<Builders>,
     pub(crate) context: Arc<Context>,
     pub(crate) head_budget: HeadBudget,
     /// True once the server ends.
@@ -61,25 +62,32 @@ pub(crate) struct Shared {
     pub(crate) alive: mpsc::Sender<Infallible>,
 }
 
-/// How connections are served.
-pub(crate) fn builder(streams_max: u32) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(IDLE_TIMEOUT)
-        .max_headers(HEADERS_MAX)
-        .max_buf_size(HEAD_BYTES_MAX);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(streams_max)
-        .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
-        .max_local_error_reset_streams(LOCAL_RESETS_MAX)
-        .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_TIMEOUT);
-    builder
+/// How connections are served. The TLS handshake decides about the protocol, as in Go's server: finding it out from the
+/// first bytes would leave each HTTP/1.1 connection with a read buffer of twice the size.
+pub(crate) struct Builders {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+impl Builders {
+    pub(crate) fn new(streams_max: u32) -> Builders {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(IDLE_TIMEOUT)
+            .max_headers(HEADERS_MAX)
+            .max_buf_size(HEAD_BYTES_MAX);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(streams_max)
+            .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
+            .max_local_error_reset_streams(LOCAL_RESETS_MAX)
+            .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT);
+        Builders { http1, http2 }
+    }
 }
 
 fn handshake_failed(address: SocketAddr, why: &dyn std::fmt::Display) {
@@ -93,7 +101,7 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("no TCP_NODELAY: {e}");
     }
-    let Shared { tls, builder, context, head_budget, mut stop, alive: _alive } = shared;
+    let Shared { tls, builders, context, head_budget, stop, alive: _alive } = shared;
     let unread_limit = Arc::new(UnreadLimit::new(UNREAD_MAX, UNREAD_UPGRADED_MAX));
     let turns = Arc::new(ClientTurns::new(Arc::clone(&context.turns), address.ip()));
     let handshake = async {
@@ -143,7 +151,23 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
             Ok::<_, Infallible>(response)
         })
     });
-    let mut connection = Box::pin(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let stream = TokioIo::new(stream);
+    if is_http2 {
+        let connection = Box::pin(builders.http2.serve_connection(stream, service));
+        drive(connection, http2::Connection::graceful_shutdown, &peer, stop).await;
+    } else {
+        let connection = Box::pin(builders.http1.serve_connection(stream, service).with_upgrades());
+        drive(connection, http1::UpgradeableConnection::graceful_shutdown, &peer, stop).await;
+    }
+}
+
+/// Runs a connection until it ends, the server ends, or it must give way to others.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
+    mut connection: Pin<Box<C>>,
+    shut_down: impl Fn(Pin<&mut C>),
+    peer: &Peer,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut first_request = std::pin::pin!(tokio::time::sleep(FIRST_REQUEST_TIMEOUT));
     let (mut awaits_first, mut ending) = (true, false);
     loop {
@@ -154,19 +178,19 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
             }
             () = peer.admitted.signalled() => {
                 if !peer.is_closing() {
-                    return tracing::debug!(client = %address, "connection gave way to others");
+                    return tracing::debug!(client = %peer.address, "connection gave way to others");
                 }
                 ending = true;
-                connection.as_mut().graceful_shutdown();
+                shut_down(connection.as_mut());
             }
             _ = stop.wait_for(|stopped| *stopped), if !ending => {
                 ending = true;
-                connection.as_mut().graceful_shutdown();
+                shut_down(connection.as_mut());
             }
             () = first_request.as_mut(), if awaits_first => {
                 awaits_first = false;
                 if !peer.has_sent_requests() {
-                    return tracing::debug!(client = %address, "no request came");
+                    return tracing::debug!(client = %peer.address, "no request came");
                 }
             }
         }

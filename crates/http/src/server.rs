@@ -2,7 +2,7 @@
 
 use crate::Body;
 use crate::chain::{self, Context};
-use crate::connection::{self, Shared};
+use crate::connection::{self, Builders, Shared};
 use crate::drain::RequestBody;
 use crate::limits::ConnectionLimits;
 use crate::peer::Peer;
@@ -74,7 +74,7 @@ impl Server {
             limits: Arc::new(ConnectionLimits::new(config.connections_max)),
             shared: Shared {
                 tls: config.tls,
-                builder: Arc::new(connection::builder(config.streams_max)),
+                builders: Arc::new(Builders::new(config.streams_max)),
                 context,
                 head_budget: Default::default(),
                 stop: stopped,
