@@ -35,8 +35,8 @@ const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(95);
 /// Most bytes of the head of a request as hyper sees it: URLs that need it are percent-encoded by then.
 const HEAD_BYTES_MAX: usize = crate::request_line::HEAD_BYTES_MAX + 128 * 1024;
-/// Most headers of a request.
-const HEADERS_MAX: usize = 1000;
+/// Most headers of a request. `field_count` enforces the same limit in HTTP/2.
+const HEADERS_MAX: usize = crate::field_count::FIELDS_MAX;
 /// How many streams a client may reset before they are handled, and how many we reset because of its errors, before the
 /// connection is closed (CVE-2023-44487 and similar).
 const RESETS_PENDING_MAX: usize = 20;

@@ -1,14 +1,15 @@
-//! `HeadStream`: a connection whose HTTP/1.1 heads pass through `request_line` before hyper reads them. Bodies, upgraded
-//! connections and HTTP/2 pass unchanged.
+//! `HeadStream`: a connection whose HTTP/1.1 heads pass through `request_line` before hyper reads them. Bodies and upgraded
+//! connections pass unchanged; HTTP/2 does, too, but its header fields are counted.
 //!
 //! hyper alone decides what a request is. This holds back a head until it is complete and hands hyper one head at a time; it
 //! touches bytes only where it knows that a head begins: at the start of the connection, and behind a body whose length one plain
 //! `Content-Length` says. From anything else on (chunks, upgrades) nothing is touched any more.
 
+use crate::field_count::{FieldCount, PREFACE};
 use crate::head_budget::{HeadBudget, HeadShare};
 use crate::request_line::{HEAD_BYTES_MAX, Head, HeadTarget, Next, head_end};
 use std::collections::VecDeque;
-use std::io::{IoSlice, Result};
+use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -16,6 +17,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
 /// Bytes that are read at once while a head is awaited: also the most that is held back behind a head.
 const READ_BYTES: usize = 4096;
+/// What a connection of HTTP/2 may read before other tasks get their turn. The HTTP/2 library handles all frames that it can
+/// read: a flood of small ones (PING, SETTINGS) would occupy the thread for tenths of a second.
+const TURN_BYTES: usize = 32 * 1024;
+/// The part of the preface of HTTP/2 that looks like a head of HTTP/1.1.
+const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// Line ends before a request line that are skipped, as Go's server does after a body that a client ended with one too many.
 const LEADING_LINE_ENDS_MAX: usize = 4;
 /// A buffer that had to grow beyond this is given back once its head is handed over.
@@ -45,6 +51,8 @@ enum State {
     Body(u64),
     /// Nothing is touched any more.
     Unchanged,
+    /// Nothing is touched, and header fields are counted.
+    Http2(FieldCount),
     /// A head was refused: what follows is thrown away.
     Refused,
 }
@@ -59,6 +67,8 @@ pub(crate) struct HeadStream<S> {
     received: Vec<u8>,
     searched: usize,
     share: HeadShare,
+    /// Bytes of HTTP/2 that were read since other tasks got their turn.
+    turn: usize,
     /// A head for hyper, and how much of it hyper has got.
     head: Vec<u8>,
     head_read: usize,
@@ -69,11 +79,12 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
     pub(crate) fn new(inner: S, is_http2: bool, budget: &HeadBudget) -> Self {
         HeadStream {
             inner: inner.take(u64::MAX),
-            state: if is_http2 { State::Unchanged } else { State::Head },
+            state: if is_http2 { State::Http2(FieldCount::new(PREFACE.len())) } else { State::Head },
             targets: Targets::default(),
             received: Vec::new(),
             searched: 0,
             share: budget.share(),
+            turn: 0,
             head: Vec::new(),
             head_read: 0,
         }
@@ -128,6 +139,10 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         self.state = match (&head.target, head.next) {
             (Some(HeadTarget::Refused(_)), _) => State::Refused,
             (_, Next::Body(length)) => State::Body(length),
+            // hyper takes this for HTTP/2 whatever client and server agreed on.
+            _ if head.bytes == PREFACE_HEAD => {
+                State::Http2(FieldCount::new(PREFACE.len().saturating_sub(PREFACE_HEAD.len())))
+            }
             (_, Next::Unknown) => State::Unchanged,
         };
         if let Some(target) = head.target {
@@ -145,6 +160,33 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
             self.state = State::Unchanged;
         }
         self.received.extend_from_slice(piece.filled());
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads frames of HTTP/2. A block with too many fields ends the connection before it is decoded.
+    fn poll_http2(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        if self.turn >= TURN_BYTES {
+            self.turn = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buf.filled().len();
+        if self.give_received(buf, usize::MAX) == 0 {
+            self.received = Vec::new();
+            let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+            if read.is_pending() {
+                self.turn = 0;
+            }
+            ready!(read)?;
+        }
+        let bytes = buf.filled().get(before..).unwrap_or_default();
+        self.turn = self.turn.saturating_add(bytes.len());
+        let State::Http2(count) = &mut self.state else { return Poll::Ready(Ok(())) };
+        if let Err(error) = count.observe(bytes) {
+            // A failed read returns no bytes.
+            buf.set_filled(before);
+            return Poll::Ready(Err(Error::new(ErrorKind::InvalidData, error)));
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -175,7 +217,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
                 this.give_head(buf);
                 return Poll::Ready(Ok(()));
             }
-            match this.state {
+            match &mut this.state {
                 State::Head => {
                     // A head that is complete is handed over before anything else is read.
                     if this.received.len() > this.searched {
@@ -189,7 +231,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
                     this.inner.set_limit(u64::MAX);
                     this.state = State::Head;
                 }
-                State::Body(left) => {
+                &mut State::Body(left) => {
                     let limit = usize::try_from(left).unwrap_or(usize::MAX);
                     let mut count = this.give_received(buf, limit);
                     if count == 0 {
@@ -210,6 +252,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
                     this.inner.set_limit(u64::MAX);
                     return Pin::new(&mut this.inner).poll_read(cx, buf);
                 }
+                State::Http2(_) => return this.poll_http2(cx, buf),
                 State::Refused => return this.poll_discard(cx),
             }
         }
@@ -302,6 +345,41 @@ mod tests {
         check(http2, http2, 0).await;
         // A head that never ends.
         check("GET /b< HTTP/1.1\r\na: b\r\n", "GET /b< HTTP/1.1\r\na: b\r\n", 0).await;
+    }
+
+    #[tokio::test]
+    async fn fields_of_http2_are_limited_however_it_begins() {
+        let mut block = vec![0xbe; 1001];
+        block.splice(0..0, [0, 3, 0xe9, 1, 4, 0, 0, 0, 1]);
+        for is_http2 in [true, false] {
+            let (mut client, server) = tokio::io::duplex(1 << 16);
+            let mut stream = HeadStream::new(server, is_http2, &HeadBudget::default());
+            client.write_all(PREFACE).await.unwrap();
+            client.write_all(&block).await.unwrap();
+            drop(client);
+            let error = stream.read_to_end(&mut Vec::new()).await.unwrap_err();
+            assert_eq!(error.to_string(), "a request has more than 1000 header fields", "{is_http2}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_frames_gives_others_their_turn() {
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        let mut stream = HeadStream::new(server, true, &HeadBudget::default());
+        let ping = [&[0, 0, 8, 6, 0, 0, 0, 0, 0][..], &[7; 8]].concat();
+        let flood = [PREFACE, &ping.repeat(10_000)].concat();
+        client.write_all(&flood).await.unwrap();
+        drop(client);
+        let (mut polls, mut got) = (0, Vec::new());
+        let mut reading = std::pin::pin!(stream.read_to_end(&mut got));
+        std::future::poll_fn(|cx| {
+            polls += 1;
+            reading.as_mut().poll(cx)
+        })
+        .await
+        .unwrap();
+        assert!(polls >= flood.len() / TURN_BYTES / 2, "read in {polls} turns");
+        assert_eq!(got, flood);
     }
 
     #[tokio::test]

@@ -16,6 +16,7 @@ mod cors;
 pub mod debug;
 pub mod discovery;
 mod drain;
+mod field_count;
 mod filter_metrics;
 pub mod flow;
 mod head_budget;

@@ -163,14 +163,20 @@ pub(crate) async fn answer(
     writing.await.unwrap_or_else(|_| failed("the server is going away"))
 }
 
-/// Answers that HTTP itself requires before the API: an HTTP/1.1 request must have one Host, and `OPTIONS *` is about
-/// the server as a whole. The texts are those of Go's server.
+/// Answers that HTTP itself requires before the API: an HTTP/1.1 request must have one Host and no transfer encoding but
+/// `chunked`, and `OPTIONS *` is about the server as a whole. The texts are those of Go's server.
 fn answer_by_protocol<B>(request: &Request<B>) -> Option<Response<Body>> {
     if request.method() == Method::OPTIONS && request.uri().path() == "*" {
         return Some(Response::new(Body::empty()));
     }
     if request.version() != http::Version::HTTP_11 {
         return None;
+    }
+    let mut encodings = request.headers().get_all(http::header::TRANSFER_ENCODING).iter();
+    if let Some(first) = encodings.next()
+        && (encodings.next().is_some() || !first.as_bytes().eq_ignore_ascii_case(b"chunked"))
+    {
+        return Some(refuse(http::StatusCode::NOT_IMPLEMENTED, "Unsupported transfer encoding".into()));
     }
     let mut hosts = request.headers().get_all(http::header::HOST).iter();
     let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(byte);

@@ -58,6 +58,14 @@ async fn http_itself_is_read_as_go_reads_it() {
         ("GET /livez HTTP/1.1\r\nHost:\r\n\r\n", "200 ok"),
         ("GET /livez HTTP/1.0\r\n\r\n", "200 ok"),
         ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "200 "),
+        (
+            "POST /livez HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            "501 Unsupported transfer encoding",
+        ),
+        (
+            "POST /livez HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "501 Unsupported transfer encoding",
+        ),
         ("GET /livez\u{1} HTTP/1.1\r\nHost: a\r\n\r\n", "400 400 Bad Request"),
         ("GET /livez? b HTTP/1.1\r\nHost: a\r\n\r\n", "400 400 Bad Request"),
         ("GET /livez%zz HTTP/1.1\r\nHost: a\r\n\r\n", "400 400 Bad Request"),
