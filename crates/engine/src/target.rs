@@ -74,17 +74,24 @@ impl Target {
         }
     }
 
-    /// Refuses a name that cannot be part of a store key.
+    /// Refuses a name and a namespace that cannot be parts of a store key.
     pub(crate) fn check_path_name(&self) -> Result<(), Status> {
+        if self.kind.namespaced && self.namespace.is_empty() {
+            return Err(Status::bad_request("Namespace parameter required."));
+        }
         if self.name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
         let faults = names::path_segment_name(&self.name, false);
-        if faults.is_empty() {
-            return Ok(());
+        if !faults.is_empty() {
+            let why = format!("Name parameter invalid: {}: {}", quoted(&self.name), faults.join(";"));
+            return Err(Status::bad_request(why));
         }
-        let why = format!("Name parameter invalid: {}: {}", quoted(&self.name), faults.join(";"));
-        Err(Status::bad_request(why))
+        // kube-apiserver checks names, but leaves namespaces to its storage layer.
+        if self.kind.namespaced && matches!(self.namespace.as_str(), "." | "..") {
+            return Err(Status::unclassified(format!("invalid key: {}", quoted(&self.error_key(true)))));
+        }
+        Ok(())
     }
 
     /// The object's key within its resource: `namespace/name`, or `name` for cluster-scoped kinds.
