@@ -48,6 +48,12 @@ pub(super) async fn check(aggregation: &Aggregation, name: &str) -> Outcome {
             (condition, again)
         }
     };
+    // The spec may have changed during the check, which then says nothing about it. The change has caused another check.
+    let now = aggregation.services().by_name.get(name).cloned();
+    let is_current = |now: &Remote| now.service == remote.service && now.trust == remote.trust;
+    if !now.and_then(|now| now.remote.as_ref().map(is_current)).unwrap_or(false) {
+        return Outcome::default();
+    }
     failed |= write(aggregation, name, &condition).await;
     let mut outcome = Outcome { failed, ..Outcome::default() };
     if condition.status == "True" {

@@ -294,3 +294,43 @@ async fn what_must_not_be_reached_is_not() {
     connection.send(&alice.bytes_of(&Request::new("GET", "/api/v1/nodes"))).await.expect("sent");
     assert_eq!(connection.read_head(false).await.expect("an answer").status, 403);
 }
+
+/// A check of an APIService that is overtaken by a change of its spec says nothing about the new spec.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_of_an_earlier_spec_does_not_count() {
+    // The time-out of a check, and some more.
+    const CHECK: Duration = Duration::from_secs(7);
+    let server = server(&[]).await;
+    let client = admin(&server);
+    let backend = extension(&client).await;
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let (_, list) = client.get(path).await.expect("an answer");
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let query = format!("watch=1&resourceVersion={version}&fieldSelector=metadata.name%3Dv1.ext.example.com");
+    let mut watch = client.open(&Request::new("GET", &format!("{path}?{query}"))).await.expect("a watch");
+
+    // This one accepts connections and never says a word.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+    let silent_port = silent.local_addr().expect("an address").port();
+    let point_at = async |port: u16| {
+        let patch = json!({"spec": {"service": {"port": port}}});
+        let service = format!("{path}/v1.ext.example.com");
+        let (code, answer) =
+            client.patch(&service, "application/merge-patch+json", &patch).await.expect("an answer");
+        assert_eq!(code, 200, "{answer}");
+    };
+    point_at(silent_port).await;
+    let (_asked, _) = silent.accept().await.expect("a check");
+    point_at(backend.port()).await;
+    tokio::time::sleep(CHECK).await;
+    let done = json!({"metadata": {"annotations": {"done": ""}}});
+    let service = format!("{path}/v1.ext.example.com");
+    client.patch(&service, "application/merge-patch+json", &done).await.expect("an answer");
+
+    let mut events = String::new();
+    while !events.contains("\"done\"") {
+        let part = watch.next_part().await.expect("an event").expect("an event");
+        events.push_str(&String::from_utf8_lossy(&part));
+    }
+    assert!(!events.contains("FailedDiscoveryCheck"), "{events}");
+}
