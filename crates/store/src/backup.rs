@@ -24,7 +24,7 @@ pub fn read_state(folder: &Path) -> Result<Snapshot, OpenError> {
     loop {
         match read_once(&disk) {
             Err(error) if attempt < ATTEMPTS_MAX && may_be_a_race(&error) => {
-                attempt += 1;
+                attempt = attempt.saturating_add(1);
                 thread::sleep(ATTEMPT_DELAY);
             }
             outcome => return outcome,

@@ -108,7 +108,7 @@ impl Compactor {
     pub(crate) fn observe(&mut self, state: impl FnOnce() -> Snapshot, time_ms: u64, log_bytes: u64) {
         let (last_time, last_bytes) = self.marks.back().map_or((0, 0), |mark| (mark.time_ms, mark.log_bytes));
         let old = time_ms.saturating_sub(last_time) >= self.retention_ms / MARKS_PER_RETENTION;
-        let far = log_bytes - last_bytes >= self.log_bytes_max() / MARKS_PER_HISTORY;
+        let far = log_bytes.saturating_sub(last_bytes) >= self.log_bytes_max() / MARKS_PER_HISTORY;
         if (old || far) && self.marks.len() < MARKS_MAX {
             self.marks.push_back(Mark { state: state(), time_ms, log_bytes });
         }
@@ -127,11 +127,11 @@ impl Compactor {
             return Some(oldest.clone());
         }
         let history_max = self.log_bytes_max();
-        if log_bytes - self.done.log_bytes <= history_max {
+        if log_bytes.saturating_sub(self.done.log_bytes) <= history_max {
             return None;
         }
         let keep = history_max / 2;
-        let fits = self.marks.iter().find(|mark| log_bytes - mark.log_bytes <= keep);
+        let fits = self.marks.iter().find(|mark| log_bytes.saturating_sub(mark.log_bytes) <= keep);
         fits.or(self.marks.back()).filter(|mark| mark.log_bytes > self.done.log_bytes).cloned()
     }
 
@@ -160,7 +160,7 @@ impl Compactor {
         let (files, shared) = (self.files.clone(), self.shared.clone());
         let pace = Pace::new(self.inline);
         self.pace = pace.clone();
-        let retry_at_bytes = mark.log_bytes + self.compact_bytes_min;
+        let retry_at_bytes = mark.log_bytes.saturating_add(self.compact_bytes_min);
         let job = move || {
             let outcome = run(files, &shared, &mark, first_segment, &pace);
             if let Some(reply) = reply {
@@ -203,7 +203,7 @@ impl Compactor {
                 // The log still has everything, so this only costs disk space.
                 tracing::warn!(reason, "cannot compact the store's history");
                 let newest = self.marks.back().map_or(0, |mark| mark.log_bytes);
-                self.retry_at_bytes = newest + self.compact_bytes_min;
+                self.retry_at_bytes = newest.saturating_add(self.compact_bytes_min);
                 None
             }
         }

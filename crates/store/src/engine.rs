@@ -93,7 +93,7 @@ impl Embedded {
         if writes.len() > TRANSACTION_WRITES_MAX {
             return Err(WriteError::TooMany { limit: TRANSACTION_WRITES_MAX });
         }
-        let mut total = 0;
+        let mut total = 0_usize;
         for write in writes {
             let value = match &write.op {
                 Op::Put(value) => value.len(),
@@ -101,7 +101,7 @@ impl Embedded {
             };
             at_most(write.key.len(), KEY_BYTES_MAX)?;
             at_most(value, self.value_bytes_max)?;
-            total += RECORD_HEADER + write.key.len() + value;
+            total = total.saturating_add(RECORD_HEADER).saturating_add(write.key.len()).saturating_add(value);
         }
         at_most(total, TRANSACTION_BYTES_MAX)?;
         check_distinct(writes)
@@ -141,7 +141,7 @@ impl Store for Embedded {
                 return Ok(Vec::new());
             }
             let first = self.submit(Writes::Many(writes)).await?;
-            Ok((first.0..first.0 + count).map(Revision).collect())
+            Ok((first.0..first.0.saturating_add(count)).map(Revision).collect())
         })
     }
 

@@ -45,7 +45,8 @@ pub(crate) struct Record {
 impl Record {
     /// How many bytes the record takes in a frame.
     pub(crate) fn encoded_len(&self) -> usize {
-        RECORD_HEADER + self.key.len() + self.value.as_ref().map_or(0, Bytes::len)
+        let value = self.value.as_ref().map_or(0, Bytes::len);
+        RECORD_HEADER.saturating_add(self.key.len()).saturating_add(value)
     }
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn encode(
     }
     out.resize(out.len().next_multiple_of(FRAME_ALIGN), 0);
     let payload_crc = crc32c::crc32c_append(seed(salt, offset), &out[FRAME_HEADER..]);
-    let payload = (out.len() - FRAME_HEADER) as u32;
+    let payload = out.len().saturating_sub(FRAME_HEADER) as u32;
     out[0..4].copy_from_slice(&MAGIC);
     out[4..8].copy_from_slice(&payload.to_le_bytes());
     out[8..16].copy_from_slice(&first.0.to_le_bytes());
@@ -117,8 +118,8 @@ pub(crate) fn payload<'a>(
     offset: usize,
     header: &FrameHeader,
 ) -> Option<&'a [u8]> {
-    let start = offset + FRAME_HEADER;
-    let payload = segment.get(start..start + header.payload)?;
+    let start = offset.checked_add(FRAME_HEADER)?;
+    let payload = segment.get(start..start.checked_add(header.payload)?)?;
     (crc32c::crc32c_append(seed(salt, offset as u64), payload) == header.payload_crc).then_some(payload)
 }
 

@@ -134,12 +134,13 @@ impl Retention {
         let cutoff_ms = self.cutoff_ms();
         for (number, name) in retained {
             // All of a segment is at least as old as the first frame of the next one.
-            let is_old = first_time_ms(disk, number + 1).is_some_and(|time_ms| time_ms <= cutoff_ms);
+            let is_old =
+                first_time_ms(disk, number.saturating_add(1)).is_some_and(|time_ms| time_ms <= cutoff_ms);
             if self.is_on() && total <= limits.bytes && !is_old {
                 break;
             }
             disk.remove(name)?;
-            total -= sizes.get(&number).copied().unwrap_or(0);
+            total = total.saturating_sub(sizes.get(&number).copied().unwrap_or(0));
         }
         Ok(())
     }
@@ -340,13 +341,13 @@ impl Found {
         if query.before.is_some_and(|before| revision >= before) {
             return;
         }
-        self.bytes += value.as_ref().map_or(0, Bytes::len);
+        self.bytes = self.bytes.saturating_add(value.as_ref().map_or(0, Bytes::len));
         self.versions.push_back(KeyVersion { revision, time_ms: Some(time_ms), value, is_new });
         while self.versions.len() > query.versions_max.max(1)
             || (self.bytes > query.bytes_max && self.versions.len() > 1)
         {
             let Some(dropped) = self.versions.pop_front() else { return };
-            self.bytes -= dropped.value.as_ref().map_or(0, Bytes::len);
+            self.bytes = self.bytes.saturating_sub(dropped.value.as_ref().map_or(0, Bytes::len));
             self.has_older = true;
         }
     }

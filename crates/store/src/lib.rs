@@ -3,6 +3,7 @@
 //! The store never looks into a value. It promises one global order of changes, compare-and-swap
 //! writes, durability before acknowledgement, and a history that outlives a restart. What the bytes
 //! mean, who may see them and how they are watched is decided above.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod backup;
 mod clock;

@@ -88,19 +88,20 @@ impl Log {
     ) -> Result<u64, StoreFault> {
         debug_assert!(self.unknown_until.is_none());
         let payload: usize = records.iter().map(Record::encoded_len).sum();
-        let length = (FRAME_HEADER + payload).next_multiple_of(FRAME_ALIGN) as u64;
+        let length = FRAME_HEADER.saturating_add(payload).next_multiple_of(FRAME_ALIGN) as u64;
         debug_assert!(payload <= FRAME_BYTES_MAX);
-        if self.offset + length > self.capacity {
+        if self.offset.saturating_add(length) > self.capacity {
             self.rotate(first, length)?;
         }
+        let end = self.offset.saturating_add(length);
         self.buffer.clear();
         frame::encode(&mut self.buffer, self.header.salt, self.offset, first, time_ms, records);
         debug_assert_eq!(self.buffer.len() as u64, length);
         if let Err(fault) = self.write_frame() {
-            self.unknown_until = Some(self.offset + length);
+            self.unknown_until = Some(end);
             return Err(fault);
         }
-        self.offset += length;
+        self.offset = end;
         self.prepare_spare();
         Ok(length)
     }
@@ -138,9 +139,9 @@ impl Log {
     /// Continues in a new segment. Everything in the old one is durable already. After an error the log is unchanged.
     fn rotate(&mut self, base: Revision, room: u64) -> Result<(), StoreFault> {
         self.room_wanted = Some(room);
-        let number = self.header.number + 1;
+        let number = self.header.number.saturating_add(1);
         let salt = next_salt(self.header.salt, number);
-        let needed = SEGMENT_HEADER as u64 + room;
+        let needed = (SEGMENT_HEADER as u64).saturating_add(room);
         let wanted = self.next_capacity().max(needed);
         let file = match self.next_file(wanted) {
             // A smaller segment is better than none.

@@ -59,7 +59,7 @@ impl<'a> PacedFile<'a> {
     /// Writes all of `bytes` at `offset`; now and then returns only after a sync and a pause.
     pub(crate) fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_at(offset, bytes)?;
-        self.unsynced += bytes.len() as u64;
+        self.unsynced = self.unsynced.saturating_add(bytes.len() as u64);
         let Pace::Paced(hurried) = &self.pace else { return Ok(()) };
         if self.unsynced < PIECE_BYTES {
             return Ok(());
@@ -79,9 +79,9 @@ impl<'a> PacedFile<'a> {
         let zeros = [0; CHUNK];
         let mut at = from;
         while at < to {
-            let length = usize::try_from(to - at).map_or(CHUNK, |left| left.min(CHUNK));
+            let length = usize::try_from(to.saturating_sub(at)).map_or(CHUNK, |left| left.min(CHUNK));
             self.write_at(at, zeros.get(..length).unwrap_or(&zeros))?;
-            at += length as u64;
+            at = at.saturating_add(length as u64);
         }
         Ok(())
     }

@@ -127,7 +127,7 @@ impl Replay {
         let numbers = segment_numbers(disk, manifest)?;
         let mut buffer = Vec::new();
         for (index, number) in numbers.iter().enumerate() {
-            replay.read_segment(disk, *number, index + 1 == numbers.len(), &mut buffer)?;
+            replay.read_segment(disk, *number, index.saturating_add(1) == numbers.len(), &mut buffer)?;
         }
         Ok(replay)
     }
@@ -205,7 +205,7 @@ impl Replay {
 
     fn apply(&mut self, name: &str, frame: segment::Frame) -> Result<(), OpenError> {
         self.last_time_ms = self.last_time_ms.max(frame.time_ms);
-        let last = Revision(frame.first.0 + frame.records.len() as u64 - 1);
+        let last = Revision(frame.first.0.saturating_add(frame.records.len() as u64).saturating_sub(1));
         if last <= self.compacted {
             return Ok(());
         }
@@ -214,7 +214,7 @@ impl Replay {
                 format!("frame at revision {} does not follow {}", frame.first, self.state.revision());
             return Err(OpenError::corrupt(name, frame.offset as u64, reason));
         }
-        self.history_bytes += (frame.end - frame.offset) as u64;
+        self.history_bytes = self.history_bytes.saturating_add(frame.end.saturating_sub(frame.offset) as u64);
         for record in frame.records {
             let revision = self.state.revision().next();
             self.history.push(self.state.apply(revision, record.key, record.value));
@@ -265,7 +265,7 @@ fn segment_numbers(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<u64>, Ope
 }
 
 fn nonzero_end(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at.saturating_add(1))
 }
 
 /// Overwrites a torn frame, and writes the last frame again: after a failed sync the page cache shows pages that were

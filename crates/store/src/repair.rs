@@ -100,7 +100,7 @@ pub(crate) fn recover_on(
     recovery.revision = state.revision();
     snapshot_file::write(disk, &state, &Pace::Unpaced)
         .map_err(OpenError::io("write", &snapshot_file::file_name(state.revision())))?;
-    let first_segment = newest + 1;
+    let first_segment = newest.saturating_add(1);
     create_first_segment(disk, options, first_segment, state.revision().next())?;
     let manifest =
         Manifest { snapshot: Some(state.revision()), first_segment, newest_segment: first_segment };
@@ -136,7 +136,7 @@ fn read_all(
             Err(error) => return Err(error),
         }
     }
-    Ok(newest + 1)
+    Ok(newest.saturating_add(1))
 }
 
 /// Without a manifest the newest snapshot and all segments are read.

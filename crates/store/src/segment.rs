@@ -148,8 +148,8 @@ impl<'a> Reader<'a> {
         };
         let records = self.check_frame(&header, payload)?;
         let offset = self.offset;
-        self.offset = offset + FRAME_HEADER + header.payload;
-        self.next = Revision(header.first.0 + u64::from(header.count));
+        self.offset = offset.saturating_add(FRAME_HEADER).saturating_add(header.payload);
+        self.next = Revision(header.first.0.saturating_add(u64::from(header.count)));
         Ok(Some(Frame { offset, end: self.offset, first: header.first, time_ms: header.time_ms, records }))
     }
 
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
         // A frame is only written after the previous one was synced, so any trace of a later frame proves that this one
         // was complete.
         let extent = match header {
-            Some(header) => FRAME_HEADER + header.payload,
+            Some(header) => FRAME_HEADER.saturating_add(header.payload),
             None => FRAME_HEADER + FRAME_BYTES_MAX,
         };
         if rest.get(extent..).is_some_and(|beyond| !all_zero(beyond)) {

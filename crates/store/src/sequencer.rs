@@ -107,11 +107,11 @@ impl Sequencer {
     /// Carries out commands in order, in as few batches as possible. `false` means to stop.
     pub(crate) fn run(&mut self, commands: impl IntoIterator<Item = Command>) -> bool {
         let mut batch = Vec::new();
-        let mut bytes = 0;
+        let mut bytes = 0_usize;
         for command in commands {
             match command {
                 Command::Write(request) => {
-                    bytes += request_bytes(&request);
+                    bytes = bytes.saturating_add(request_bytes(&request));
                     batch.push(request);
                 }
                 Command::Compact(now_ms, reply) => {
@@ -185,7 +185,7 @@ impl Sequencer {
                 self.shared.clear_fault();
             }
             Err(fault) => {
-                self.retry_delay = (self.retry_delay * 2).min(RETRY_DELAY_MAX);
+                self.retry_delay = self.retry_delay.saturating_mul(2).min(RETRY_DELAY_MAX);
                 self.note_fault(fault);
             }
         }
@@ -203,10 +203,11 @@ impl Sequencer {
         if staged.records.is_empty() {
             return Ok(());
         }
-        self.log_bytes += match &mut self.log {
+        let appended = match &mut self.log {
             Some(log) => log.append(staged.first, now_ms, &staged.records)?,
             None => staged.records.iter().map(|record| record.encoded_len() as u64).sum(),
         };
+        self.log_bytes = self.log_bytes.saturating_add(appended);
         Ok(())
     }
 
@@ -260,7 +261,7 @@ fn refuse(replies: impl Iterator<Item = Reply>, fault: &StoreFault) {
 
 fn request_bytes(request: &Request) -> usize {
     let size = |write: &Write| match &write.op {
-        Op::Put(value) => write.key.len() + value.len(),
+        Op::Put(value) => write.key.len().saturating_add(value.len()),
         Op::Delete => write.key.len(),
     };
     request.writes.as_slice().iter().map(size).sum()

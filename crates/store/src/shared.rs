@@ -36,18 +36,18 @@ struct History {
 
 impl History {
     fn extend(&mut self, changes: Vec<Change>) {
-        self.bytes += changes.iter().map(change_bytes).sum::<u64>();
+        self.bytes = self.bytes.saturating_add(changes.iter().map(change_bytes).sum());
         self.changes.extend(changes);
         while self.bytes > self.bytes_max {
             let Some(dropped) = self.changes.pop_front() else { return };
-            self.bytes -= change_bytes(&dropped);
+            self.bytes = self.bytes.saturating_sub(change_bytes(&dropped));
             self.floor = dropped.revision;
         }
     }
 }
 
 fn change_bytes(change: &Change) -> u64 {
-    (change.key.len() + change.value.as_ref().map_or(0, bytes::Bytes::len)) as u64
+    change.key.len().saturating_add(change.value.as_ref().map_or(0, bytes::Bytes::len)) as u64
 }
 
 impl Shared {

@@ -146,7 +146,7 @@ fn encode_entry(block: &mut Vec<u8>, key: &Key, entry: &Entry) {
 
 #[expect(clippy::indexing_slicing, reason = "the header was put at the start of the block")]
 fn write_block(out: &mut dyn Write, block: &mut Vec<u8>, crc: u32) -> io::Result<u32> {
-    let payload = (block.len() - BLOCK_HEADER) as u32;
+    let payload = block.len().saturating_sub(BLOCK_HEADER) as u32;
     block[0..4].copy_from_slice(&payload.to_le_bytes());
     let crc = block_crc(crc, payload, &block[BLOCK_HEADER..]);
     block[4..8].copy_from_slice(&crc.to_le_bytes());
@@ -350,7 +350,7 @@ struct FileEnd<'a> {
 impl Write for FileEnd<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write_at(self.offset, bytes)?;
-        self.offset += bytes.len() as u64;
+        self.offset = self.offset.saturating_add(bytes.len() as u64);
         Ok(bytes.len())
     }
 
@@ -368,10 +368,10 @@ struct FileStart<'a> {
 
 impl Read for FileStart<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.length - self.offset).unwrap_or(usize::MAX);
+        let left = usize::try_from(self.length.saturating_sub(self.offset)).unwrap_or(usize::MAX);
         let count = into.len().min(left);
         self.file.read_at(self.offset, into.get_mut(..count).unwrap_or_default())?;
-        self.offset += count as u64;
+        self.offset = self.offset.saturating_add(count as u64);
         Ok(count)
     }
 }

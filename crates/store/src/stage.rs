@@ -71,7 +71,7 @@ pub(crate) fn stage(state: &Snapshot, batch: Vec<Request>) -> Staged {
     let mut records = Vec::with_capacity(batch.len());
     let mut notes = Vec::with_capacity(batch.len());
     let mut answers = Vec::with_capacity(batch.len());
-    let last = batch.len() - 1;
+    let last = batch.len().saturating_sub(1);
     for (index, Request { writes, reply }) in batch.into_iter().enumerate() {
         let answer = match overlay.check(writes.as_slice()) {
             Err(conflict) => Err(conflict),
@@ -138,6 +138,6 @@ impl Overlay<'_> {
 
     /// The last request's changes need not be tracked.
     fn skip(&mut self, writes: &[Write]) {
-        self.next = Revision(self.next.0 + writes.len() as u64);
+        self.next = Revision(self.next.0.saturating_add(writes.len() as u64));
     }
 }

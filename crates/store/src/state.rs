@@ -46,10 +46,10 @@ impl Snapshot {
     pub fn renumbered(&self, base: Revision) -> Snapshot {
         let mut order: Vec<(&Key, &Entry)> = self.iter().collect();
         order.sort_by_key(|(_, entry)| entry.modified);
-        let numbered = order.into_iter().zip(base.0 + 1..).map(|((key, entry), revision)| {
+        let numbered = order.into_iter().zip(base.0.saturating_add(1)..).map(|((key, entry), revision)| {
             (key.clone(), Entry { modified: Revision(revision), ..entry.clone() })
         });
-        Snapshot::from_entries(Revision(base.0 + self.len() as u64), numbered)
+        Snapshot::from_entries(Revision(base.0.saturating_add(self.len() as u64)), numbered)
     }
 
     /// The revision this is the state of.

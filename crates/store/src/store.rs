@@ -27,7 +27,7 @@ impl Revision {
 
     /// The revision after this one.
     pub fn next(self) -> Revision {
-        Revision(self.0 + 1)
+        Revision(self.0.saturating_add(1))
     }
 }
 

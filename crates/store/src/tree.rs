@@ -99,12 +99,12 @@ impl<T: Keyed> Tree<T> {
     pub fn insert(&mut self, item: T) -> Option<T> {
         let (replaced, split) = insert(&mut self.root, item);
         if let Some(right) = split {
-            let len = self.len + 1 - right.len;
+            let len = self.len.saturating_add(1).saturating_sub(right.len);
             let left = Child { from: Arc::from(""), len, node: self.root.clone() };
             self.root = Arc::new(Node::Branch(vec![left, right]));
         }
         if replaced.is_none() {
-            self.len += 1;
+            self.len = self.len.saturating_add(1);
         }
         replaced
     }
@@ -114,7 +114,7 @@ impl<T: Keyed> Tree<T> {
         // Looking first keeps shared nodes shared if there is nothing to remove.
         self.get(key)?;
         let removed = remove(&mut self.root, key)?;
-        self.len -= 1;
+        self.len = self.len.saturating_sub(1);
         while let Node::Branch(children) = &*self.root
             && children.len() < 2
         {
@@ -152,15 +152,17 @@ impl<T: Keyed> Tree<T> {
     /// How many items come before all others in the order and satisfy `is_before`, which must hold for no string after
     /// one that it does not hold for.
     pub fn position(&self, is_before: impl Fn(&str) -> bool) -> usize {
-        let mut passed = 0;
+        let mut passed = 0_usize;
         let mut node = &*self.root;
         loop {
             match node {
-                Node::Leaf(items) => return passed + items.partition_point(|item| is_before(item.key())),
+                Node::Leaf(items) => {
+                    return passed.saturating_add(items.partition_point(|item| is_before(item.key())));
+                }
                 Node::Branch(children) => {
                     let later = children.get(1..).unwrap_or_default();
                     let at = later.partition_point(|child| is_before(&child.from));
-                    passed += children.iter().take(at).map(|child| child.len).sum::<usize>();
+                    passed = passed.saturating_add(children.iter().take(at).map(|child| child.len).sum());
                     let Some(child) = children.get(at) else { return passed };
                     node = &*child.node;
                 }
@@ -247,7 +249,8 @@ fn child_of<T>(children: &[Child<T>], key: &str) -> usize {
 /// A short string after every key up to `left` and not after `right`, the next key.
 fn separator(left: &str, right: &str) -> Arc<str> {
     let same = left.bytes().zip(right.bytes()).take_while(|(a, b)| a == b).count();
-    let end = (same + 1..right.len()).find(|end| right.is_char_boundary(*end)).unwrap_or(right.len());
+    let end =
+        (same.saturating_add(1)..right.len()).find(|end| right.is_char_boundary(*end)).unwrap_or(right.len());
     Arc::from(right.get(..end).unwrap_or(right))
 }
 
@@ -263,11 +266,11 @@ fn insert<T: Keyed>(node: &mut Arc<Node<T>>, item: T) -> (Option<T>, Option<Chil
             let Some(child) = children.get_mut(at) else { return (None, None) };
             let (replaced, split) = insert(&mut child.node, item);
             if replaced.is_none() {
-                child.len += 1;
+                child.len = child.len.saturating_add(1);
             }
             let Some(right) = split else { return (replaced, None) };
-            child.len -= right.len;
-            children.insert(at + 1, right);
+            child.len = child.len.saturating_sub(right.len);
+            children.insert(at.saturating_add(1), right);
             (replaced, split_branch(children))
         }
     }
@@ -276,14 +279,14 @@ fn insert<T: Keyed>(node: &mut Arc<Node<T>>, item: T) -> (Option<T>, Option<Chil
 fn insert_into_leaf<T: Keyed>(items: &mut Vec<T>, at: usize, item: T) -> Option<Child<T>> {
     if items.len() < LEAF_MAX {
         if items.len() == items.capacity() {
-            items.reserve_exact(LEAF_GROWTH.min(LEAF_MAX - items.len()));
+            items.reserve_exact(LEAF_GROWTH.min(LEAF_MAX.saturating_sub(items.len())));
         }
         items.insert(at, item);
         return None;
     }
     // Keys often come in ascending order; then the leaf stays full instead of half empty for ever.
     let middle = if at == items.len() { at } else { items.len() / 2 };
-    let mut right = Vec::with_capacity(items.len() - middle + 1);
+    let mut right = Vec::with_capacity(items.len().saturating_sub(middle).saturating_add(1));
     right.extend(items.drain(middle..));
     match at.checked_sub(middle) {
         Some(at) => right.insert(at, item),
@@ -315,7 +318,7 @@ fn remove<T: Keyed>(node: &mut Arc<Node<T>>, key: &str) -> Option<T> {
             let at = child_of(children, key);
             let child = children.get_mut(at)?;
             let removed = remove(&mut child.node, key)?;
-            child.len -= 1;
+            child.len = child.len.saturating_sub(1);
             if child.node.slots() < NODE_MIN {
                 merge(children, at);
             }
@@ -331,17 +334,19 @@ fn merge<T: Keyed>(children: &mut Vec<Child<T>>, at: usize) {
         return;
     }
     let fits = |left: usize| {
-        let pair = children.get(left).zip(children.get(left + 1));
-        pair.is_some_and(|(left, right)| left.node.slots() + right.node.slots() <= LEAF_MAX.min(BRANCH_MAX))
+        let pair = children.get(left).zip(children.get(left.saturating_add(1)));
+        pair.is_some_and(|(left, right)| {
+            left.node.slots().saturating_add(right.node.slots()) <= LEAF_MAX.min(BRANCH_MAX)
+        })
     };
     let left = match at.checked_sub(1) {
         Some(before) if fits(before) => before,
         _ if fits(at) => at,
         _ => return,
     };
-    let right = children.remove(left + 1);
+    let right = children.remove(left.saturating_add(1));
     let Some(child) = children.get_mut(left) else { return };
-    child.len += right.len;
+    child.len = child.len.saturating_add(right.len);
     match (Arc::make_mut(&mut child.node), &*right.node) {
         (Node::Leaf(items), Node::Leaf(more)) => items.extend_from_slice(more),
         (Node::Branch(items), Node::Branch(more)) => items.extend_from_slice(more),
