@@ -278,3 +278,55 @@ async fn webhooks_can_be_turned_off_and_are_not_asked_about_themselves() {
     assert_eq!(admin.post(CONFIGMAPS, &config_map("a")).await.unwrap().0, 201);
     assert_eq!(hook.calls(), 0);
 }
+
+/// A deletion with grace period 0 marks the pod and then removes it, and admission runs before both. A request that removes
+/// the pod between the two does not fail the deletion: kube-apiserver ignores that the object is gone then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_deletion_that_another_one_overtakes_succeeds() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let admin = server.admin().unwrap();
+    let path = "/api/v1/namespaces/default/pods/raced";
+    let at_once = format!("{path}?gracePeriodSeconds=0");
+    let (reviews, overtaking) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(None)));
+    let (counted, overtaken, other) = (reviews.clone(), overtaking.clone(), server.admin().unwrap());
+    let hook = Webhook::start(move |review| {
+        let is_second = {
+            let mut count = counted.lock().unwrap();
+            *count += 1;
+            *count == 2
+        };
+        if is_second {
+            let (other, at_once) = (other.clone(), at_once.clone());
+            // The answer is awaited here, on a thread of its own, so that the deletion overtakes the one under review.
+            let deleting = std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                let deletion = Request::new("DELETE", &at_once)
+                    .header("Impersonate-User", "other")
+                    .header("Impersonate-Group", "system:masters");
+                runtime.block_on(other.send(&deletion)).unwrap().status()
+            });
+            *overtaken.lock().unwrap() = Some(deleting.join().unwrap());
+        }
+        (200, answer(&review, &Value::Null))
+    });
+    let hook = hook.await.unwrap();
+    let pods =
+        json!({"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]});
+    // The other deletion is not reviewed: the webhook is still busy with the first one.
+    let of_admin =
+        json!({"matchConditions": [{"name": "admin", "expression": "request.userInfo.username == 'admin'"}]});
+    configure(&admin, VALIDATING, &configuration(&hook, "slow", &pods, &of_admin)).await;
+    // A controller makes it, perhaps later.
+    let account = json!({"metadata": {"name": "default"}});
+    admin.post("/api/v1/namespaces/default/serviceaccounts", &account).await.unwrap();
+    let pod = json!({"metadata": {"name": "raced"}, "spec": {"nodeName": "n", "automountServiceAccountToken": false,
+        "containers": [{"name": "c", "image": "i"}]}});
+    let (code, made) = admin.post("/api/v1/namespaces/default/pods", &pod).await.unwrap();
+    assert_eq!(code, 201, "{made}");
+
+    let (code, answered) = admin.delete(&format!("{path}?gracePeriodSeconds=0")).await.unwrap();
+    assert_eq!(*overtaking.lock().unwrap(), Some(200), "the other deletion did not come in between");
+    assert_eq!((code, &answered["metadata"]["name"]), (200, &json!("raced")), "{answered}");
+    assert_eq!(*reviews.lock().unwrap(), 2);
+    assert_eq!(admin.get(path).await.unwrap().0, 404);
+}

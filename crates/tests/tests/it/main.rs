@@ -21,6 +21,7 @@ mod encryption;
 mod envtest;
 mod examples;
 mod external_signer;
+mod fight;
 mod following;
 mod history;
 mod informers;

@@ -1,0 +1,75 @@
+//! The server of a fight, on a disk that can be filled.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+use pintle_testkit::Server;
+
+/// The size of the disk. Retained history must fit in beside the objects: it is only given up when there is no space.
+const DISK_MIB: u64 = 256;
+const FILL_CHUNK_BYTES: usize = 64 << 10;
+
+/// A server whose data folder is a file system of its own if the test may mount one.
+pub(super) struct Arena {
+    pub(super) server: Server,
+    disk: Option<PathBuf>,
+}
+
+impl Arena {
+    pub(super) async fn start() -> Arena {
+        let mut server = Server::start().await.unwrap();
+        server.kill().unwrap();
+        let folder = server.data_dir();
+        let size = format!("size={DISK_MIB}m");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&folder).output();
+        let disk = mounted.is_ok_and(|output| output.status.success()).then_some(folder);
+        if disk.is_none() {
+            pintle_testkit::skip("no file system can be mounted, so no disk is filled");
+        }
+        let mut arena = Arena { server, disk };
+        arena.server.restart().await.unwrap();
+        arena
+    }
+
+    pub(super) fn can_fill(&self) -> bool {
+        self.disk.is_some()
+    }
+
+    /// Writes a file until nothing more fits.
+    pub(super) fn fill(&self) {
+        let Some(path) = self.filler() else { return };
+        let mut file = File::create(path).unwrap();
+        let chunk = vec![0; FILL_CHUNK_BYTES];
+        while file.write_all(&chunk).is_ok() {}
+    }
+
+    /// Removes what [`Arena::fill`] wrote.
+    pub(super) fn free(&self) {
+        if let Some(path) = self.filler() {
+            fs::remove_file(path).unwrap();
+        }
+    }
+
+    fn filler(&self) -> Option<PathBuf> {
+        self.disk.as_ref().map(|folder| folder.join("filler"))
+    }
+
+    /// The largest resident set of the process so far.
+    pub(super) fn rss_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.server.pid().unwrap())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // The server must be gone before its disk is; what fails here has nowhere to go.
+        let _ = self.server.kill();
+        if let Some(folder) = &self.disk {
+            let _ = Command::new("umount").arg(folder).status();
+        }
+    }
+}
