@@ -1,5 +1,6 @@
 //! The certificate plugins: who may approve and sign certificate requests, and what they must not request.
 
+use crate::escalation::only_for_gc;
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
@@ -93,6 +94,34 @@ impl Plugin for CertificateSigning {
             return Ok(());
         }
         require(&*self.0, request, object, "sign", old)
+    }
+}
+
+/// Requires the right to attest for the signer of a trust bundle.
+pub(crate) struct ClusterTrustBundleAttest(pub(crate) Arc<dyn Authorizer>);
+
+impl Plugin for ClusterTrustBundleAttest {
+    fn name(&self) -> &'static str {
+        "ClusterTrustBundleAttest"
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        _cluster: &dyn ClusterState,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let writes = matches!(request.operation, Operation::Create | Operation::Update);
+        let is_ours = writes && request.is("certificates.k8s.io", "clustertrustbundles");
+        let Some(bundle) = object.filter(|_| is_ours) else { return Ok(()) };
+        let signer = bundle.str_at(&["spec", "signerName"]);
+        let is_collected = request.old.is_some_and(|old| only_for_gc(bundle, old));
+        if signer.is_empty() || is_collected || may(&*self.0, request.user, "attest", signer) {
+            return Ok(());
+        }
+        let why = format!("user not permitted to attest for signerName {}", quoted(signer));
+        Err(request.forbidden(object, &why))
     }
 }
 

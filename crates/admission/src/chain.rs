@@ -365,6 +365,10 @@ fn plugin(
             Box::new(crate::extended_resource_toleration::ExtendedResourceToleration)
         }
         "DefaultStorageClass" => Box::new(crate::default_classes::DefaultStorageClass),
+        "PodGroupProtection" => Box::new(crate::pod_groups::PodGroupProtection),
+        "PodGroupWorkloadExists" => Box::new(crate::pod_groups::PodGroupWorkloadExists),
+        "JobValidation" => Box::new(crate::pod_groups::JobValidation),
+        "ClusterTrustBundleAttest" => Box::new(crate::certificates::ClusterTrustBundleAttest(authorizer())),
         "StorageObjectInUseProtection" => Box::new(crate::storage::StorageObjectInUseProtection),
         "OwnerReferencesPermissionEnforcement" => {
             Box::new(crate::owner_references::OwnerReferencesPermissionEnforcement(authorizer()))

@@ -258,7 +258,7 @@ fn list(items: &[String]) -> String {
 }
 
 /// Returns whether an update only changes fields that garbage collection changes.
-fn only_for_gc(object: &Value, old: &Value) -> bool {
+pub(crate) fn only_for_gc(object: &Value, old: &Value) -> bool {
     let stripped = |value: &Value| {
         let mut value = value.clone();
         for key in ["ownerReferences", "finalizers", "selfLink", "managedFields"] {

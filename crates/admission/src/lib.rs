@@ -28,6 +28,7 @@ mod namespace_lifecycle;
 mod node_declared_features;
 mod node_restriction;
 mod owner_references;
+mod pod_groups;
 mod pod_node_selector;
 mod pod_resize;
 mod pod_security;

@@ -1,5 +1,6 @@
 //! NodeRestriction: restricts kubelets to their own node and to its pods and leases, whatever their roles allow.
 
+mod pod_certificate;
 mod references;
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
@@ -101,6 +102,7 @@ impl NodeRestriction {
             }
             ("resource.k8s.io", "resourceslices", _) => case.slice(),
             ("certificates.k8s.io", "certificatesigningrequests", _) => case.certificate_request(),
+            ("certificates.k8s.io", "podcertificaterequests", _) => case.pod_certificate_request(),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Priority: resolves the priority class of pods to a number, and allows only one default class.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
+use pintle_kinds::features;
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -17,7 +18,13 @@ impl Plugin for Priority {
         pod: &mut Value,
         cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
-        if !request.is("", "pods") || !request.subresource.is_empty() {
+        if !request.subresource.is_empty() {
+            return Ok(());
+        }
+        if request.is("scheduling.k8s.io", "podgroups") && request.operation == Operation::Create {
+            return resolve_of_group(request, pod, cluster);
+        }
+        if !request.is("", "pods") {
             return Ok(());
         }
         match (request.operation, request.old) {
@@ -60,17 +67,54 @@ impl Plugin for Priority {
     }
 }
 
+/// The class that an object names, or the default class.
+fn class_of(
+    request: &Attributes<'_>,
+    object: &Value,
+    cluster: &dyn ClusterState,
+) -> Result<Option<Value>, Status> {
+    let name = object.str_at(&["spec", "priorityClassName"]);
+    if name.is_empty() {
+        return Ok(default_class(cluster));
+    }
+    let found = cluster.object("scheduling.k8s.io", "priorityclasses", "", name);
+    let why = format!("no PriorityClass with name {name} was found");
+    found.map(Some).ok_or_else(|| request.forbidden(Some(object), &why))
+}
+
+fn priority_of(class: Option<&Value>) -> i64 {
+    class.and_then(|c| c.get("value")).and_then(Value::as_int).unwrap_or(0)
+}
+
+/// Sets the priority of a pod group.
+fn resolve_of_group(
+    request: &Attributes<'_>,
+    group: &mut Value,
+    cluster: &dyn ClusterState,
+) -> Result<(), Status> {
+    if !features::is_enabled("WorkloadAwarePreemption") {
+        return Ok(());
+    }
+    let class = class_of(request, group, cluster)?;
+    let priority = priority_of(class.as_ref());
+    if let Some(given) = group.at(&["spec", "priority"]).and_then(Value::as_int).filter(|p| *p != priority) {
+        let why = format!(
+            "priority set in the pod group ({given}) must match the priority computed ({priority}) based on the \
+             priority class set in the spec"
+        );
+        return Err(request.forbidden(Some(group), &why));
+    }
+    group.set_at(&["spec", "priority"], Value::Int(priority));
+    if let Some(class) = class {
+        group.set_at(&["spec", "priorityClassName"], class.str_at(&["metadata", "name"]).into());
+    }
+    Ok(())
+}
+
 fn resolve(request: &Attributes<'_>, pod: &mut Value, cluster: &dyn ClusterState) -> Result<(), Status> {
     let name = pod.str_at(&["spec", "priorityClassName"]).to_string();
-    let class = match name.as_str() {
-        "" => default_class(cluster),
-        name => {
-            let found = cluster.object("scheduling.k8s.io", "priorityclasses", "", name);
-            let why = format!("no PriorityClass with name {name} was found");
-            Some(found.ok_or_else(|| request.forbidden(Some(pod), &why))?)
-        }
-    };
-    let priority = class.as_ref().and_then(|c| c.get("value")).and_then(Value::as_int).unwrap_or(0);
+    let class = class_of(request, pod, cluster)?;
+    let priority = priority_of(class.as_ref());
     let policy = match &class {
         Some(class) => class.get("preemptionPolicy").and_then(Value::as_str).unwrap_or("").to_string(),
         None => "PreemptLowerPriority".to_string(),

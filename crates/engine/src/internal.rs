@@ -6,7 +6,7 @@ use crate::write::Live;
 use crate::{Reader, Storage, Target, Writer, metadata, object, ownership};
 use pintle_auth::UserInfo;
 use pintle_cache::{Extract, Object, Registration, Standing};
-use pintle_kinds::{Generation, Kind, KindVersion};
+use pintle_kinds::{Generation, Kind, KindVersion, features};
 use pintle_meta::Status;
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
@@ -190,6 +190,7 @@ impl Writer {
         // As in any other write, fields that the kind's defaulting sets have no owner.
         ownership::record(&target, owner, None, &mut tree);
         kind.hooks.prepare_create(&mut tree);
+        features::drop_disabled(&mut tree, kind, None);
         kind.hooks.canonicalize(&mut tree);
         if matches!(kind.rules.generation, Generation::Counted | Generation::Fixed) {
             metadata::set_generation(&mut tree, 1);

@@ -31,6 +31,7 @@ mod read;
 mod registry;
 mod retry;
 mod select;
+mod signer_rights;
 mod status;
 mod storage;
 mod stored;

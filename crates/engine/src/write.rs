@@ -12,13 +12,13 @@ use crate::propose::Change;
 use crate::retry::{ATTEMPTS_MAX, Attempts};
 use crate::{
     AccessObjects, Admission, Reader, Storage, Target, claim_rights, metadata, object, ownership,
-    subresource, validation,
+    signer_rights, subresource, validation,
 };
 use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::service_allocation::Ranges;
-use pintle_kinds::{Generation, Requester, Scope};
+use pintle_kinds::{Generation, Requester, Scope, features};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status};
 use pintle_schema::typed::{self, Empties};
@@ -330,6 +330,9 @@ impl Writer {
                     self.check_claim_rights(request, candidate, old, &mut refused).await;
                 }
                 validation::update(target, candidate, old, refused, warnings)?;
+                if signer_rights::applies_to(target) {
+                    self.check_signer_rights(request, candidate, old).await?;
+                }
             }
         }
         if matches!(request.change, Change::Apply { .. }) {
@@ -355,10 +358,10 @@ impl Writer {
         }
         metadata::default_namespace(object, target)?;
         target.working_version().hooks.prepare_create(object);
+        features::drop_disabled(object, &target.kind, None);
         match target.kind.rules.generation {
             Generation::Counted | Generation::Fixed => metadata::set_generation(object, 1),
-            Generation::CountedFromZero => metadata::set_generation(object, 0),
-            Generation::Unset => {}
+            Generation::CountedFromZero | Generation::Unset => {}
         }
         Ok(())
     }
@@ -431,6 +434,7 @@ fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<()
     metadata::set_generation(object, metadata::generation(old));
     let hooks = target.working_version().hooks;
     hooks.prepare_update(target.scope(), object, old);
+    features::drop_disabled(object, &target.kind, Some(old));
     metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
     let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));

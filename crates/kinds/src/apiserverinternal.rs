@@ -5,6 +5,8 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::BTreeSet;
 
+const API_VERSION_WORDS: &str = "a DNS-1035 label, which must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyVersion')";
+
 pub(crate) struct StorageVersion;
 
 impl Hooks for StorageVersion {
@@ -48,13 +50,7 @@ fn validate_status(status: &Value, errors: &mut FieldErrors) {
         if !ids.insert(id) {
             errors.duplicate(&at.field("apiServerID"), id);
         }
-        check::dns_subdomain(&at.field("apiServerID"), id, errors);
-        let decodable = fields::list(server, "decodableVersions");
-        let encoding = fields::text(server, "encodingVersion");
-        if !decodable.iter().any(|version| version.as_str() == Some(encoding)) {
-            let why = format!("decodableVersions must include encodingVersion {encoding}");
-            errors.invalid(&at.field("decodableVersions"), server.get("decodableVersions"), &why);
-        }
+        validate_server(server, &at, errors);
     }
     let mut encodings = servers.iter().map(|server| fields::text(server, "encodingVersion"));
     let first = encodings.next();
@@ -73,5 +69,78 @@ fn validate_status(status: &Value, errors: &mut FieldErrors) {
             errors.invalid(&at, given, &format!("the actual common encoding version is {common}"));
         }
         _ => {}
+    }
+    validate_conditions(fields::list(status, "conditions"), &path, errors);
+}
+
+fn validate_server(server: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::dns_subdomain(&path.field("apiServerID"), fields::text(server, "apiServerID"), errors);
+    let is_version = |path: &Path<'_>, version: &str, errors: &mut FieldErrors| {
+        let complaints = api_version_errors(version);
+        if !complaints.is_empty() {
+            errors.invalid(path, version, &complaints.join(","));
+        }
+    };
+    let encoding = fields::text(server, "encodingVersion");
+    is_version(&path.field("encodingVersion"), encoding, errors);
+    let decodable = fields::texts(server, "decodableVersions");
+    let at = path.field("decodableVersions");
+    for (index, version) in decodable.iter().enumerate() {
+        is_version(&at.index(index), version, errors);
+    }
+    if !decodable.contains(&encoding) {
+        let why = format!("decodableVersions must include encodingVersion {encoding}");
+        errors.invalid(&at, server.get("decodableVersions"), &why);
+    }
+    let at = path.field("servedVersions");
+    for (index, version) in fields::texts(server, "servedVersions").iter().enumerate() {
+        is_version(&at.index(index), version, errors);
+        if !decodable.contains(version) {
+            let all = decodable.join(" ");
+            let why = format!(
+                "individual served version : {version} must be included in decodableVersions : [{all}]"
+            );
+            errors.invalid(&at.index(index), *version, &why);
+        }
+    }
+}
+
+/// `v1` or `apps/v1`
+fn api_version_errors(text: &str) -> Vec<String> {
+    let within = |part: &str, complaints: Vec<String>| -> Vec<String> {
+        complaints.into_iter().map(|why| format!("{part} part: {why}")).collect()
+    };
+    let of = |part: &str, text: &str, rule: fn(&str) -> Vec<String>| match text.is_empty() {
+        true => within(part, vec!["must be non-empty".to_string()]),
+        false => within(part, rule(text)),
+    };
+    match text.split('/').collect::<Vec<_>>().as_slice() {
+        [version] => of("version", version, names::is_dns1035_label),
+        [group, version] => {
+            let mut out = of("group", group, names::is_dns1123_subdomain);
+            out.extend(of("version", version, names::is_dns1035_label));
+            out
+        }
+        _ => vec![format!("an apiVersion is {API_VERSION_WORDS}")],
+    }
+}
+
+/// Validates conditions; in errors their index follows the status, as in kube-apiserver.
+fn validate_conditions(conditions: &[Value], status: &Path<'_>, errors: &mut FieldErrors) {
+    for (index, condition) in conditions.iter().enumerate() {
+        let path = status.index(index);
+        let kind = fields::text(condition, "type");
+        let earlier = conditions.iter().take(index).rposition(|c| fields::text(c, "type") == kind);
+        if let Some(earlier) = earlier {
+            let why =
+                format!("the type of the condition is not unique, it also appears in conditions[{earlier}]");
+            errors.invalid(&path.field("type"), kind, &why);
+        }
+        for field in ["type", "status"] {
+            check::qualified_name(&path.field(field), fields::text(condition, field), errors);
+        }
+        for field in ["reason", "message"] {
+            check::required(condition, field, &path, errors);
+        }
     }
 }

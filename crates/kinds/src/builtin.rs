@@ -78,6 +78,8 @@ pub struct Selectable<'a> {
     pub plural: &'a str,
     /// Whether it is served by default.
     pub by_default: bool,
+    /// The feature gate without which it is not served, or "".
+    pub gate: &'a str,
 }
 
 /// Loads the tables with the versions that `selected` accepts. Each served kind also has its other versions, in which

@@ -3,7 +3,7 @@
 use crate::{
     Hooks, NoHooks, admissionregistration, apiextensions, apiregistration, apiserverinternal, apps,
     autoscaling, batch, certificates, coordination, core, discovery, events, flowcontrol, networking, node,
-    policy, rbac, resource, scheduling, storage,
+    policy, rbac, resource, scheduling, storage, storagemigration,
 };
 
 /// The hooks of a built-in kind.
@@ -57,6 +57,12 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             &certificates::certificatesigningrequest::CertificateSigningRequest
         }
+        ("certificates.k8s.io", "ClusterTrustBundle") => {
+            &certificates::clustertrustbundle::ClusterTrustBundle
+        }
+        ("certificates.k8s.io", "PodCertificateRequest") => {
+            &certificates::podcertificaterequest::PodCertificateRequest
+        }
         ("coordination.k8s.io", "LeaseCandidate") => &coordination::leasecandidate::LeaseCandidate,
         ("internal.apiserver.k8s.io", "StorageVersion") => &apiserverinternal::StorageVersion,
         ("coordination.k8s.io", "Lease") => &coordination::lease::Lease,
@@ -82,6 +88,9 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("resource.k8s.io", "ResourceClaim") => &resource::ResourceClaim,
         ("resource.k8s.io", "ResourceClaimTemplate") => &resource::ResourceClaimTemplate,
         ("resource.k8s.io", "ResourceSlice") => &resource::resourceslice::ResourceSlice,
+        ("scheduling.k8s.io", "PodGroup") => &scheduling::podgroup::PodGroup,
+        ("scheduling.k8s.io", "Workload") => &scheduling::workload::Workload,
+        ("storagemigration.k8s.io", "StorageVersionMigration") => &storagemigration::StorageVersionMigration,
         ("scheduling.k8s.io", "PriorityClass") => &scheduling::priorityclass::PriorityClass,
         ("storage.k8s.io", "CSIDriver") => &storage::csidriver::CsiDriver,
         ("storage.k8s.io", "CSINode") => &storage::csinode::CsiNode,

@@ -32,7 +32,13 @@ pub(crate) fn load(
     selected: &dyn Fn(Selectable<'_>) -> bool,
 ) -> (Vec<Kind>, Vec<Group>) {
     let rules = read_rules(rules);
-    let served = served_resources(resources, selected);
+    let gate = |plural: &str, gv: &GroupVersion| {
+        rules.get(resource_name(plural, &gv.group).as_str()).map_or("", |row| row.gate)
+    };
+    let selected = |version: &GroupVersion, plural: &str, by_default| {
+        selected(Selectable { version, plural, by_default, gate: gate(plural, version) })
+    };
+    let served = served_resources(resources, &selected);
     let mut kinds: Vec<Kind> = Vec::new();
     let mut groups: Vec<Group> = Vec::new();
     let (mut gv, mut by_default) = (GroupVersion::default(), true);
@@ -55,7 +61,7 @@ pub(crate) fn load(
             }
             let at = add_resource(&mut kinds, line.trim_start(), &gv, types, &rules);
             current = Some(at);
-            let is_served = selected(Selectable { version: &gv, plural, by_default });
+            let is_served = selected(&gv, plural, by_default);
             if let Some(version) = kinds.get_mut(at).and_then(|kind| kind.versions.last_mut()) {
                 version.served = is_served;
             }
@@ -77,14 +83,14 @@ fn plural_of(line: &str) -> &str {
 /// The resources that are served in any version, as `pods` or `deployments.apps`.
 fn served_resources(
     resources: &'static str,
-    selected: &dyn Fn(Selectable<'_>) -> bool,
+    selected: &dyn Fn(&GroupVersion, &str, bool) -> bool,
 ) -> std::collections::HashSet<String> {
     let (mut gv, mut by_default) = (GroupVersion::default(), true);
     let mut out = std::collections::HashSet::new();
     for line in resources.lines().filter(|l| !l.starts_with(['#']) && !l.starts_with("  ")) {
         if let Some(name) = line.strip_prefix("version ") {
             (gv, by_default) = version_line(name);
-        } else if selected(Selectable { version: &gv, plural: plural_of(line), by_default }) {
+        } else if selected(&gv, plural_of(line), by_default) {
             out.insert(resource_name(plural_of(line), &gv.group));
         }
     }
@@ -174,9 +180,16 @@ fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>)
             row.map(|r| r.unsupported).unwrap_or(UNSUPPORTED_LABEL).replace("{gv}", &gv.to_string()),
         ),
         columns: Vec::new(),
-        deprecation: row.and_then(|r| r.deprecated).map(Str::from),
+        deprecation: row.and_then(|r| deprecation(r, gv, kind)),
         hooks: hooks_for(&gv.group, kind),
     }
+}
+
+/// The warning for requests in a version: `v1 Endpoints is deprecated in v1.33+`.
+fn deprecation(row: &Row, gv: &GroupVersion, kind: &str) -> Option<Str> {
+    let of_version = |line: &&'static str| line.strip_prefix(gv.version.as_str())?.strip_prefix(' ');
+    let why = row.deprecated.iter().find_map(of_version)?;
+    Some(Str::from(format!("{gv} {kind} is deprecated in {why}")))
 }
 
 fn subresource(line: &str) -> Subresource {
@@ -210,7 +223,8 @@ struct Row {
     select: Vec<SelectableField>,
     namespace: bool,
     unsupported: &'static str,
-    deprecated: Option<&'static str>,
+    deprecated: Vec<&'static str>,
+    gate: &'static str,
 }
 
 fn read_rules(table: &'static str) -> HashMap<&'static str, Row> {
@@ -242,7 +256,8 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
         select: Vec::new(),
         namespace: true,
         unsupported: UNSUPPORTED_LABEL,
-        deprecated: None,
+        deprecated: Vec::new(),
+        gate: "",
     };
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
@@ -255,6 +270,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
             ("gen", "fixed") => row.rules.generation = Generation::Fixed,
             ("gen", "zero") => row.rules.generation = Generation::CountedFromZero,
             ("prefix", path) => row.prefix = path,
+            ("gate", name) => row.gate = name,
             _ => {}
         }
     }
@@ -272,7 +288,7 @@ fn add_selection(row: &mut Row, line: &'static str) {
         }
         ("nonamespace", _) => row.namespace = false,
         ("unsupported", text) => row.unsupported = text,
-        ("deprecated", text) => row.deprecated = Some(text),
+        ("deprecated", text) => row.deprecated.push(text),
         _ => {}
     }
 }

@@ -272,10 +272,13 @@ fn reflected(expr: &str) -> Str {
         rest = after.get(1..).unwrap_or_default();
     }
     out.push_str(rest);
-    if out.contains("byte") || out.contains("interface") {
-        out = Str::from(out.replace("byte", "uint8").replace("interface", "interface {}"));
+    let name = out.rfind([']', '*']).map_or(0, |at| at + 1);
+    let (prefix, name) = out.split_at(name);
+    match name {
+        "byte" => Str::from(format!("{prefix}uint8")),
+        "interface" => Str::from(format!("{prefix}interface {{}}")),
+        _ => out,
     }
-    out
 }
 
 #[cfg(test)]

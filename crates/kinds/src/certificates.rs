@@ -1,6 +1,10 @@
 //! Group certificates.k8s.io.
 
 pub(crate) mod certificatesigningrequest;
+pub(crate) mod clustertrustbundle;
+mod issued;
 mod pem;
+pub(crate) mod podcertificaterequest;
+mod public_key;
 
 pub use pem::certificate_request_common_name;

@@ -101,7 +101,9 @@ pub(crate) fn port_number_or_name(path: &Path<'_>, port: Option<&Value>, errors:
 /// Requires a number or percentage that is not negative.
 pub(crate) fn nonnegative_int_or_percent(path: &Path<'_>, value: &Value, errors: &mut FieldErrors) {
     match value {
-        Value::String(text) => each(names::is_valid_percent(text), path, text, errors),
+        Value::String(text) => {
+            names::is_valid_percent(text).iter().for_each(|why| errors.invalid(path, Named(text), why));
+        }
         other => nonnegative(path, other.as_int().unwrap_or(0), errors),
     }
 }
@@ -123,7 +125,7 @@ fn percent(value: &Value) -> Option<i64> {
 pub(crate) fn int_or_percent(value: Option<&Value>) -> i64 {
     match value {
         Some(Value::Int(number)) => *number,
-        Some(other) => percent(other).unwrap_or(0),
+        Some(other) => percent(other).or_else(|| other.as_str()?.parse().ok()).unwrap_or(0),
         None => 0,
     }
 }

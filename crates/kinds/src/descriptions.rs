@@ -35,6 +35,7 @@ const FILES: &[(&str, &str)] = files![
     "resource",
     "scheduling",
     "storage",
+    "storagemigration",
 ];
 
 /// API groups by name and what they are for.

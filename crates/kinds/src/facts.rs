@@ -10,7 +10,7 @@ use pintle_value::{Path, Value};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     include_str!("../data/facts/apps.txt"),
     include_str!("../data/facts/autoscaling.txt"),
     include_str!("../data/facts/batch.txt"),
@@ -20,6 +20,7 @@ const FILES: [&str; 10] = [
     include_str!("../data/facts/networking.txt"),
     include_str!("../data/facts/policy.txt"),
     include_str!("../data/facts/resource.txt"),
+    include_str!("../data/facts/scheduling.txt"),
     include_str!("../data/facts/storage.txt"),
 ];
 
@@ -267,6 +268,32 @@ macro_rules! reporting_format {
     };
 }
 
+/// Declarative validation counts bytes where other validation speaks of characters.
+fn in_bytes(complaints: Vec<String>) -> Vec<String> {
+    let reworded = |why: String| match why.starts_with("must be no more than") {
+        true => why.replace("characters", "bytes"),
+        false => why,
+    };
+    complaints.into_iter().map(reworded).collect()
+}
+
+/// The name of a resource pool: subdomains, separated by slashes.
+fn pool_name(path: &Path<'_>, name: &str, errors: &mut FieldErrors) {
+    const BYTES_MAX: usize = 253;
+    if name.len() > BYTES_MAX {
+        errors.too_long(path, BYTES_MAX);
+    }
+    for (at, part) in name.split('/').enumerate() {
+        if part.is_empty() {
+            errors.invalid(path, name, &format!("segment {at}: must not be empty"));
+            continue;
+        }
+        for why in in_bytes(names::is_dns1123_subdomain(part)) {
+            errors.invalid(path, part, &format!("segment {at}: {why}"));
+        }
+    }
+}
+
 /// The formats that files name.
 fn format_named(name: &str) -> Option<Format> {
     Some(match name {
@@ -287,6 +314,10 @@ fn format_named(name: &str) -> Option<Format> {
         "iscsi-name" => reporting_format!(|path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
             volume_sources::iscsi_name(name, path, errors)
         }),
+        "long-name" => text_format!(|text| in_bytes(names::is_dns1123_subdomain(text))),
+        "long-name-caseless" => text_format!(names::is_dns1123_subdomain_caseless),
+        "pool-name" => reporting_format!(pool_name),
+        "short-name" => text_format!(|text| in_bytes(names::is_dns1123_label(text))),
         "local-path" => reporting_format!(paths::local_descending),
         "nonreserved-path" => reporting_format!(paths::local_non_reserved),
         "nonnegative-quantity" => {

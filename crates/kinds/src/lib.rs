@@ -24,6 +24,7 @@ pub mod endpoint;
 mod error_text;
 mod events;
 mod facts;
+pub mod features;
 mod fields;
 mod fill;
 mod flowcontrol;
@@ -38,6 +39,7 @@ mod rbac;
 mod resource;
 mod scheduling;
 mod storage;
+mod storagemigration;
 pub mod table;
 #[cfg(test)]
 mod testing;

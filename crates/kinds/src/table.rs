@@ -23,8 +23,10 @@ mod pick;
 mod pod;
 mod rbac;
 mod resource;
+mod scheduling;
 mod service;
 mod storage;
+mod storageversion;
 
 use crate::{Column, Kind, KindVersion};
 use cell::{name, text};

@@ -128,10 +128,9 @@ fn validate_path(url_path: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if !url_path.starts_with('/') {
         errors.invalid(path, url_path, "must start with a '/'");
     }
-    let mut chars = url_path.chars();
-    chars.next();
-    let rest = chars.as_str();
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    // kube-apiserver skips the first byte, whatever it is.
+    let rest = String::from_utf8_lossy(url_path.as_bytes().get(1..).unwrap_or_default());
+    let rest = rest.strip_suffix('/').unwrap_or(&rest);
     for (at, segment) in rest.split('/').enumerate() {
         if segment.is_empty() {
             errors.invalid(path, url_path, &format!("segment[{at}] may not be empty"));

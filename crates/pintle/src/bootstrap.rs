@@ -5,8 +5,72 @@ use pintle_value::{Value, json};
 
 const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
 
-/// The objects, in the order of their creation. `address` is that of the `kubernetes` service, `today` the date.
-pub(crate) fn objects(address: &str, today: &str) -> impl Iterator<Item = Value> {
+const GATED_ROLES: &str = include_str!("../data/gated_roles.txt");
+/// The prefix of the roles of controllers, which are bound to the service account of this name.
+const CONTROLLER: &str = "system:controller:";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// The objects, in the order of their creation, with the rules of enabled features. `address` is that of the `kubernetes`
+/// service, `today` the date.
+pub(crate) fn objects(address: &str, today: &str, is_enabled: impl Fn(&str) -> bool) -> Vec<Value> {
+    let mut objects: Vec<Value> = default_objects(address, today).collect();
+    for line in GATED_ROLES.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split(' ');
+        let mut word = || words.next().unwrap_or_default();
+        let (gate, role, following) = (word(), word(), word().parse().unwrap_or(0));
+        if !is_enabled(gate) {
+            continue;
+        }
+        let mut rule = Value::object();
+        for key in ["verbs", "apiGroups", "resources", "resourceNames"] {
+            let texts = word().split(',').filter(|text| !text.is_empty());
+            let texts: Vec<Value> = texts.map(|text| if text == "core" { "" } else { text }.into()).collect();
+            if !texts.is_empty() {
+                rule.set_at(&[key], Value::Array(texts));
+            }
+        }
+        add_rule(&mut objects, role, following, rule);
+    }
+    objects
+}
+
+/// Adds a rule to a cluster role, before its last `following` ones. A role that does not exist is made, with its binding.
+fn add_rule(objects: &mut Vec<Value>, role: &str, following: usize, rule: Value) {
+    let is_role =
+        |o: &&mut Value| o.str_at(&["kind"]) == "ClusterRole" && o.str_at(&["metadata", "name"]) == role;
+    if let Some(rules) = objects.iter_mut().find(is_role).and_then(|role| role.get_mut("rules")) {
+        let Some(rules) = rules.as_array_mut() else { return };
+        rules.insert(rules.len().saturating_sub(following), rule);
+        return;
+    }
+    let named = |kind: &str| {
+        let mut object = Value::object();
+        object.set_at(&["apiVersion"], format!("{RBAC}/v1").as_str().into());
+        object.set_at(&["kind"], kind.into());
+        object.set_at(&["metadata", "name"], role.into());
+        object.set_at(
+            &["metadata", "annotations", "rbac.authorization.kubernetes.io/autoupdate"],
+            "true".into(),
+        );
+        object.set_at(&["metadata", "labels", "kubernetes.io/bootstrapping"], "rbac-defaults".into());
+        object
+    };
+    let (mut cluster_role, mut binding) = (named("ClusterRole"), named("ClusterRoleBinding"));
+    cluster_role.set_at(&["rules"], Value::Array(vec![rule]));
+    for (key, value) in [("apiGroup", RBAC), ("kind", "ClusterRole"), ("name", role)] {
+        binding.set_at(&["roleRef", key], value.into());
+    }
+    let members = match role.strip_prefix(CONTROLLER) {
+        Some(account) => [("kind", "ServiceAccount"), ("name", account), ("namespace", "kube-system")],
+        None => [("kind", "Group"), ("name", "system:serviceaccounts"), ("apiGroup", RBAC)],
+    };
+    let mut subject = Value::object();
+    members.into_iter().for_each(|(key, value)| subject.set_at(&[key], value.into()));
+    binding.set_at(&["subjects"], Value::Array(vec![subject]));
+    objects.extend([cluster_role, binding]);
+}
+
+fn default_objects(address: &str, today: &str) -> impl Iterator<Item = Value> {
     let text = OBJECTS.replace("$SERVICE_ADDRESS", address).replace("$TODAY", today);
     let objects: Vec<Value> = text
         .lines()
@@ -20,8 +84,9 @@ const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
 /// The default FlowSchemas and PriorityLevelConfigurations, mandatory ones last.
 pub(crate) fn flow_objects() -> Vec<Value> {
-    let mut objects: Vec<Value> =
-        objects("", "").filter(|object| object.str_at(&["apiVersion"]).starts_with(FLOW_CONTROL)).collect();
+    let mut objects: Vec<Value> = default_objects("", "")
+        .filter(|object| object.str_at(&["apiVersion"]).starts_with(FLOW_CONTROL))
+        .collect();
     objects.sort_by_key(|object| matches!(object.str_at(&["metadata", "name"]), "exempt" | "catch-all"));
     objects
 }
@@ -40,7 +105,35 @@ mod tests {
 
     #[test]
     fn every_line_is_an_object() {
-        assert_eq!(objects("10.0.0.1", "2026-01-02").count(), OBJECTS.lines().count());
-        assert!(objects("10.0.0.1", "2026-01-02").all(|o| !o.str_at(&["metadata", "name"]).is_empty()));
+        assert_eq!(default_objects("10.0.0.1", "2026-01-02").count(), OBJECTS.lines().count());
+        let all = objects("10.0.0.1", "2026-01-02", |_| false);
+        assert_eq!(all.len(), OBJECTS.lines().count());
+        assert!(all.iter().all(|o| !o.str_at(&["metadata", "name"]).is_empty()));
+    }
+
+    #[test]
+    fn rules_of_enabled_features_are_added_in_their_place() {
+        let all = objects("10.0.0.1", "2026-01-02", |_| true);
+        let named = |kind: &str, name: &str| {
+            let is_it = |o: &&Value| o.str_at(&["kind"]) == kind && o.str_at(&["metadata", "name"]) == name;
+            all.iter().find(is_it).unwrap().clone()
+        };
+        let node = named("ClusterRole", "system:node");
+        let last: Vec<&str> = node
+            .items_at(&["rules"])
+            .iter()
+            .rev()
+            .take(3)
+            .map(|rule| rule.items_at(&["resources"])[0].as_str().unwrap())
+            .collect();
+        assert_eq!(last, ["podcertificaterequests", "serviceaccounts", "clustertrustbundles"]);
+        let migrator = "system:controller:storage-version-migrator-controller";
+        assert_eq!(named("ClusterRole", migrator).items_at(&["rules"]).len(), 4);
+        let subject = &named("ClusterRoleBinding", migrator).items_at(&["subjects"])[0].clone();
+        assert_eq!(subject.str_at(&["name"]), "storage-version-migrator-controller");
+        for line in GATED_ROLES.lines().filter(|line| !line.starts_with('#')) {
+            let gate = line.split(' ').next().unwrap();
+            assert!(crate::flags::gate_stages().any(|(name, _)| name == gate), "{gate}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use pintle_engine::{
     AccessObjects, Body, Change, Clock, Codec, Engine, FormStore, Random, StoredForm, WriteRequest,
 };
 use pintle_kinds::service_allocation::Ranges;
-use pintle_kinds::{Kind, Types, builtin, builtin_selected};
+use pintle_kinds::{Kind, Types, builtin, builtin_selected, features};
 use pintle_meta::{GroupVersion, Status, net};
 use pintle_store::{Embedded, OpenError, Options, Partition, Partitioned, Store};
 use pintle_store_etcd::OptionsError;
@@ -64,6 +64,7 @@ pub(crate) async fn open(
     authorizer: Arc<dyn Authorizer>,
     access_objects: AccessObjects,
 ) -> Result<Objects, ObjectsError> {
+    features::configure(|gate| config.gate(gate));
     let admission = Chain::new(Settings {
         enabled: config.enabled_plugins.clone(),
         disabled: config.disabled_plugins.clone(),
@@ -278,8 +279,9 @@ async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     let address = config.service_network.first_host().to_string();
     let today = engine.storage().now_text();
     let today = today.split('T').next().unwrap_or_default();
-    let (cluster, namespaced): (Vec<Value>, Vec<Value>) = bootstrap::objects(&address, today)
-        .partition(|object| object.str_at(&["metadata", "namespace"]).is_empty());
+    let objects = bootstrap::objects(&address, today, |gate| config.gate(gate));
+    let (cluster, namespaced): (Vec<Value>, Vec<Value>) =
+        objects.into_iter().partition(|object| object.str_at(&["metadata", "namespace"]).is_empty());
     for wave in [cluster, namespaced] {
         let mut tasks = tokio::task::JoinSet::new();
         for object in wave {
@@ -353,7 +355,7 @@ pub(crate) async fn ensure_service(engine: &Engine, config: &Config) -> Result<(
     }
     let address = config.service_network.first_host().to_string();
     let is_service = |object: &Value| object.str_at(&["kind"]) == "Service";
-    for object in bootstrap::objects(&address, "").filter(is_service) {
+    for object in bootstrap::objects(&address, "", |_| false).into_iter().filter(is_service) {
         let Some(target) = target_of(engine, &object) else { continue };
         if engine.reader().object_tree(&target)?.is_none() {
             engine.writer().ensure(&target, bootstrap::manager(&target.kind.group), object).await?;

@@ -1,6 +1,6 @@
 //! `--runtime-config`: enables and disables versions of the API.
 
-use pintle_kinds::{Selectable, builtin_versions};
+use pintle_kinds::{Selectable, builtin_versions, features};
 use std::collections::BTreeMap;
 
 /// The parsed flag.
@@ -29,9 +29,8 @@ const STAGES: [(&str, Stage); 4] = [
     ("api/alpha", Stage::Alpha),
 ];
 
-/// Versions that kube-apiserver knows and never serves, or serves only behind a feature gate that is not built here. The flag takes them
-/// without effect, as there.
-const NOT_SERVED: [(&str, &str); 26] = [
+/// Versions that kube-apiserver knows and never serves. The flag takes them without effect, as there.
+const NOT_SERVED: [(&str, &str); 22] = [
     ("admission.k8s.io", "v1"),
     ("admission.k8s.io", "v1beta1"),
     ("apps", "v1beta1"),
@@ -40,8 +39,6 @@ const NOT_SERVED: [(&str, &str); 26] = [
     ("authentication.k8s.io", "v1beta1"),
     ("authorization.k8s.io", "v1beta1"),
     ("batch", "v1beta1"),
-    ("certificates.k8s.io", "v1alpha1"),
-    ("certificates.k8s.io", "v1beta1"),
     ("discovery.k8s.io", "v1beta1"),
     ("events.k8s.io", "v1beta1"),
     ("extensions", "v1beta1"),
@@ -54,10 +51,8 @@ const NOT_SERVED: [(&str, &str); 26] = [
     ("policy", "v1beta1"),
     ("rbac.authorization.k8s.io", "v1alpha1"),
     ("rbac.authorization.k8s.io", "v1beta1"),
-    ("scheduling.k8s.io", "v1alpha2"),
     ("scheduling.k8s.io", "v1beta1"),
     ("storage.k8s.io", "v1alpha1"),
-    ("storagemigration.k8s.io", "v1beta1"),
 ];
 
 impl RuntimeConfig {
@@ -113,8 +108,11 @@ impl RuntimeConfig {
         Ok(())
     }
 
-    /// Whether a resource is served in a version.
+    /// Whether a resource is served in a version. A resource whose feature gate is off is never served.
     pub(crate) fn selects(&self, resource: Selectable<'_>) -> bool {
+        if !resource.gate.is_empty() && !features::is_enabled(resource.gate) {
+            return false;
+        }
         let (group, version) = (&resource.version.group, &resource.version.version);
         let named = self.resources.get(&format!("{group}/{version}/{}", resource.plural));
         let versioned = || self.versions.get(&format!("{group}/{version}"));
@@ -136,20 +134,24 @@ impl Stage {
 
 /// The priorities of a group-version that is not served by default: the group's, and the version's within it.
 pub(crate) fn priorities(group: &str, version: &str) -> (i64, i64) {
-    const GROUPS: [(&str, i64); 6] = [
+    const GROUPS: [(&str, i64); 9] = [
+        ("certificates.k8s.io", 17_300),
         ("networking.k8s.io", 17_200),
         ("storage.k8s.io", 16_800),
         ("admissionregistration.k8s.io", 16_700),
         ("coordination.k8s.io", 16_500),
         ("resource.k8s.io", 16_200),
         ("internal.apiserver.k8s.io", 16_000),
+        ("scheduling.k8s.io", 16_600),
+        ("storagemigration.k8s.io", 15_800),
     ];
-    const VERSIONS: [(&str, &str, i64); 6] = [
+    const VERSIONS: [(&str, &str, i64); 7] = [
         ("admissionregistration.k8s.io", "v1alpha1", 9),
         ("admissionregistration.k8s.io", "v1beta1", 12),
         ("coordination.k8s.io", "v1alpha2", 12),
         ("coordination.k8s.io", "v1beta1", 13),
         ("resource.k8s.io", "v1beta2", 15),
+        ("scheduling.k8s.io", "v1alpha2", 2),
         ("internal.apiserver.k8s.io", "v1alpha1", 9),
     ];
     let of_group = GROUPS.iter().find(|(name, _)| *name == group).map_or(16_000, |(_, priority)| *priority);

@@ -14,7 +14,8 @@ const HEADER: &str = "\
 ";
 
 /// What is stored in another group-version than the one it is served in: (resource, group, version).
-const STORED_ELSEWHERE: [(&str, &str, &str); 6] = [
+const STORED_ELSEWHERE: [(&str, &str, &str); 7] = [
+    ("clustertrustbundles", "certificates.k8s.io", "v1beta1"),
     ("devicetaintrules", "resource.k8s.io", "v1alpha3"),
     ("events", "", "v1"),
     ("horizontalpodautoscalers", "autoscaling", "v2"),

@@ -48,6 +48,17 @@ const PROJECTIONS: [(&str, &str); 5] = [
     ("podCertificate", "podcertificates"),
 ];
 
+/// In-tree volume types that are served by a CSI driver.
+const MIGRATED_VOLUMES: [(&str, &str); 7] = [
+    ("awsElasticBlockStore", "ebs.csi.aws.com"),
+    ("azureDisk", "disk.csi.azure.com"),
+    ("azureFile", "file.csi.azure.com"),
+    ("cinder", "cinder.csi.openstack.org"),
+    ("gcePersistentDisk", "pd.csi.storage.gke.io"),
+    ("portworxVolume", "pxd.portworx.com"),
+    ("vsphereVolume", "csi.vsphere.vmware.com"),
+];
+
 /// The first API object that a pod refers to.
 pub(super) fn api_reference(pod: &Value) -> Option<String> {
     if !pod.str_at(&["spec", "serviceAccountName"]).is_empty() {
@@ -137,7 +148,7 @@ fn driver(
     } else if let Some(claim) = volume.get("persistentVolumeClaim") {
         claim.str_at(&["claimName"]).to_string()
     } else {
-        return Ok(volume.str_at(&["csi", "driver"]).to_string());
+        return Ok(driver_of_source(volume));
     };
     let missing = |what: &str, name: &str| format!("{what} {} not found", quoted(name));
     let found = cluster.object("", "persistentvolumeclaims", namespace, &claim);
@@ -146,7 +157,14 @@ fn driver(
     let bound = cluster
         .object("", "persistentvolumes", "", bound)
         .ok_or_else(|| missing("persistentvolume", bound))?;
-    Ok(bound.str_at(&["spec", "csi", "driver"]).to_string())
+    Ok(bound.get("spec").map(driver_of_source).unwrap_or_default())
+}
+
+/// The CSI driver of a volume source, also of an in-tree one that a driver serves; "" if there is none.
+fn driver_of_source(source: &Value) -> String {
+    let own = source.get("csi").map(|csi| csi.str_at(&["driver"]));
+    let migrated = || MIGRATED_VOLUMES.into_iter().find(|(kind, _)| source.get(kind).is_some());
+    own.or_else(|| migrated().map(|(_, driver)| driver)).unwrap_or_default().to_string()
 }
 
 fn asks(driver: &str, audience: &str, cluster: &dyn ClusterState) -> Result<bool, String> {

@@ -17,6 +17,10 @@ const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
 pub(crate) struct Policy(pub(crate) Role);
 
 impl Hooks for Policy {
+    fn knows_finalizers(&self) -> bool {
+        false
+    }
+
     fn default(&self, _version: &str, object: &mut Value) {
         let Some(spec) = object.get_mut("spec").filter(|spec| spec.as_object().is_some()) else {
             return object.set_at(&["spec", "failurePolicy"], "Fail".into());

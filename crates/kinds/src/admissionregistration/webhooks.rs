@@ -26,6 +26,10 @@ struct Options {
 }
 
 impl Hooks for WebhookConfiguration {
+    fn knows_finalizers(&self) -> bool {
+        false
+    }
+
     fn default(&self, _version: &str, object: &mut Value) {
         for hook in fill::items(object, "webhooks") {
             fill::absent(hook, "failurePolicy", "Fail");

@@ -5,6 +5,7 @@ use crate::core::claim::validate_spec as validate_claim;
 use crate::core::podspec::{self, annotations, options::Options, warnings};
 use crate::error_text::Internal;
 use crate::facts;
+use crate::features;
 use crate::fields::{int, list, member, text};
 use crate::fill::{absent, items, round_resource_list, zero};
 use crate::hooks::take;
@@ -52,14 +53,10 @@ impl Hooks for StatefulSet {
 
     fn prepare_create(&self, object: &mut Value) {
         super::first_state(object, &["availableReplicas", "replicas"]);
-        drop_max_unavailable(object, None);
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         super::keep(scope, object, old);
-        if scope == Scope::Main {
-            drop_max_unavailable(object, Some(old));
-        }
     }
 
     fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
@@ -118,6 +115,9 @@ fn update_strategy(strategy: &mut Value) {
         && let Some(rolling) = strategy.get_mut("rollingUpdate")
     {
         absent(rolling, "partition", 0);
+        if features::is_enabled("MaxUnavailableStatefulSet") {
+            absent(rolling, "maxUnavailable", 1);
+        }
     }
 }
 
@@ -134,14 +134,6 @@ fn claim(claim: &mut Value) {
     }
     if let Some(spec) = claim.get_mut("spec") {
         podspec::defaults::claim_spec(spec);
-    }
-}
-
-/// Drops `maxUnavailable`, whose feature gate is off.
-fn drop_max_unavailable(object: &mut Value, old: Option<&Value>) {
-    let path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
-    if old.is_none_or(|old| old.at(&path).is_none()) {
-        object.remove_at(&path);
     }
 }
 

@@ -5,14 +5,68 @@ use aws_lc_rs::signature::{
     ECDSA_P521_SHA512_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
     RSA_PKCS1_2048_8192_SHA512, UnparsedPublicKey, VerificationAlgorithm,
 };
+use pintle_value::base64;
 use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::pem::Pem;
-use x509_parser::prelude::FromDer;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// A PEM block.
+pub(super) struct Block {
+    /// `CERTIFICATE`, for instance.
+    pub(super) label: String,
+    /// Whether there are headers before the contents.
+    pub(super) has_headers: bool,
+    /// The bytes.
+    pub(super) contents: Vec<u8>,
+}
+
+/// The PEM blocks in a text, as Go finds them: whatever is not a well-formed block is skipped.
+pub(super) fn blocks(bytes: &[u8]) -> impl Iterator<Item = Block> {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let lines: Vec<String> = text.split('\n').map(|line| line.trim_end().to_string()).collect();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while let Some(line) = lines.get(at) {
+            at += 1;
+            let label = line.strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----"));
+            if let Some((block, length)) = label.and_then(|label| block(label, lines.get(at..)?)) {
+                at += length;
+                return Some(block);
+            }
+        }
+        None
+    })
+}
+
+/// The block whose first line names `label`, and the number of its other lines.
+fn block(label: &str, lines: &[String]) -> Option<(Block, usize)> {
+    let headers = lines.iter().take_while(|line| line.contains(':')).count();
+    let end = format!("-----END {label}-----");
+    let length = lines.iter().position(|line| line.starts_with("-----"))?;
+    let body: String = lines.get(headers..length)?.iter().flat_map(|line| line.chars()).collect();
+    let is_space = |c: char| matches!(c, ' ' | '\t' | '\r');
+    let contents = base64::decode(&body.replace(is_space, "")).ok()?;
+    (lines.get(length)? == &end)
+        .then(|| (Block { label: label.to_string(), has_headers: headers > 0, contents }, length + 1))
+}
+
+/// What is wrong with a trust anchor.
+pub(super) fn anchor_error(block: &Block) -> Option<String> {
+    if block.label != "CERTIFICATE" {
+        return Some(format!("has bad block type: {}", block.label));
+    }
+    if block.has_headers {
+        return Some("has PEM block headers".to_string());
+    }
+    let parsed = X509Certificate::from_der(&block.contents).ok().filter(|(rest, _)| rest.is_empty());
+    let Some((_, certificate)) = parsed else {
+        return Some("does not parse as X.509".to_string());
+    };
+    (!certificate.is_ca()).then(|| "does not have the CA bit set".to_string())
+}
 
 /// The error of an invalid certificate request; it must be signed by its own key.
 pub(super) fn request_error(bytes: &[u8]) -> Option<String> {
-    let block = Pem::iter_from_buffer(bytes).next().and_then(Result::ok);
-    let Some(block) = block.filter(|block| block.label == "CERTIFICATE REQUEST") else {
+    let Some(block) = blocks(bytes).next().filter(|block| block.label == "CERTIFICATE REQUEST") else {
         return Some("PEM block type must be CERTIFICATE REQUEST".to_string());
     };
     let Ok((rest, request)) = X509CertificationRequest::from_der(&block.contents) else {
@@ -26,7 +80,7 @@ pub(super) fn request_error(bytes: &[u8]) -> Option<String> {
 
 /// The common name in a PEM certificate request: the last one, or "" if there is none.
 pub fn certificate_request_common_name(bytes: &[u8]) -> Option<String> {
-    let block = Pem::iter_from_buffer(bytes).next().and_then(Result::ok)?;
+    let block = blocks(bytes).next()?;
     let (_, request) = X509CertificationRequest::from_der(&block.contents).ok()?;
     let subject = &request.certification_request_info.subject;
     let last = subject.iter_common_name().last().and_then(|name| name.as_str().ok());
@@ -38,21 +92,22 @@ pub(super) fn certificate_error(bytes: &[u8]) -> Option<String> {
     if bytes.is_empty() {
         return None;
     }
-    let mut blocks = 0;
-    for block in Pem::iter_from_buffer(bytes).map_while(Result::ok) {
+    let mut count = 0;
+    for block in blocks(bytes) {
         if block.label != "CERTIFICATE" {
             let found = pintle_meta::field::quoted(&block.label);
             return Some(format!("only CERTIFICATE PEM blocks are allowed, found {found}"));
         }
-        blocks += 1;
-        if block.parse_x509().is_err() {
+        count += 1;
+        if X509Certificate::from_der(&block.contents).is_err() {
             return Some("x509: malformed certificate".to_string());
         }
     }
-    (blocks == 0).then(|| "must contain at least one CERTIFICATE PEM block".to_string())
+    (count == 0).then(|| "must contain at least one CERTIFICATE PEM block".to_string())
 }
 
-fn is_self_signed(request: &X509CertificationRequest<'_>) -> bool {
+/// Returns whether a request is signed with its own key.
+pub(super) fn is_self_signed(request: &X509CertificationRequest<'_>) -> bool {
     let key = &request.certification_request_info.subject_pki;
     let curve = key.algorithm.parameters.as_ref().and_then(|p| p.as_oid().ok()).map(|oid| oid.to_id_string());
     let algorithm = request.signature_algorithm.algorithm.to_id_string();

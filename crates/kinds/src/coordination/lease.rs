@@ -1,15 +1,12 @@
-//! Lease: validates durations and transitions, and drops the fields of coordinated leader election, whose feature gate
-//! is off.
+//! Lease: validates durations, transitions and the fields of coordinated leader election.
 
+use crate::Hooks;
 use crate::facts;
-use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_meta::names;
 use pintle_value::{Path, Value};
 
-/// Fields of a disabled feature: dropped unless the old object has them.
-const ELECTION: [&str; 2] = ["strategy", "preferredHolder"];
 const STRATEGY: &str = "OldestEmulationVersion";
 
 pub(crate) struct Lease;
@@ -17,20 +14,6 @@ pub(crate) struct Lease;
 impl Hooks for Lease {
     fn knows_finalizers(&self) -> bool {
         false
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        for field in ELECTION {
-            object.remove_at(&["spec", field]);
-        }
-    }
-
-    fn prepare_update(&self, _scope: Scope<'_>, object: &mut Value, old: &Value) {
-        for field in ELECTION {
-            if old.at(&["spec", field]).is_none() {
-                object.remove_at(&["spec", field]);
-            }
-        }
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {

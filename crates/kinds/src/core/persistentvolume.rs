@@ -9,7 +9,7 @@ use crate::error_text::Internal;
 use crate::fields::{list, member, text};
 use crate::hooks::take;
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, features, fill, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::ErrorText;
 use pintle_value::{Path, Value};
@@ -205,7 +205,9 @@ fn validate_source_stays(object: &Value, old: &Value, errors: &mut FieldErrors) 
 
 fn validate_affinity_stays(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let keys = ["spec", "nodeAffinity"];
-    let Some(before) = old.at(&keys) else { return };
+    let Some(before) = old.at(&keys).filter(|_| !features::is_enabled("MutablePVNodeAffinity")) else {
+        return;
+    };
     let after = object.at(&keys);
     if after.is_some_and(|after| *after == with_new_labels(before, after)) {
         return;

@@ -9,7 +9,7 @@ use crate::diff;
 use crate::error_text::Internal;
 use crate::fields::{entries, member, quantity, text};
 use crate::hooks::take;
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, features, fill, metadata};
 use pintle_meta::field::{ErrorText, Named};
 use pintle_meta::{FieldErrors, Quantity, names, objectmeta};
 use pintle_value::{Path, Value};
@@ -103,7 +103,7 @@ fn source<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
 fn default_data_sources(object: &mut Value, old: Option<&Value>) {
     let used = |field: &str| old.is_some_and(|old| source(old, field).is_some());
     let foreign = source(object, "dataSourceRef").is_some_and(|r| !text(r, "namespace").is_empty());
-    if foreign && !used("dataSourceRef") {
+    if foreign && !features::is_enabled("CrossNamespaceVolumeDataSource") && !used("dataSourceRef") {
         object.remove_at(&["spec", "dataSourceRef"]);
     }
     let known = source(object, "dataSource").is_some_and(is_claim_or_snapshot);

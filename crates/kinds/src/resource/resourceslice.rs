@@ -4,7 +4,7 @@ use super::names::{self, bounded, repeated};
 use super::slice_device;
 use super::v1beta1::{self, Direction};
 use crate::core::podspec::affinity;
-use crate::error_text::InternalList;
+use crate::error_text::Internal;
 use crate::facts;
 use crate::{Hooks, KindVersion, Scope, check, fields, fill, metadata};
 use pintle_meta::field::quoted;
@@ -25,13 +25,7 @@ impl Hooks for ResourceSlice {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value) {
-        drop_disabled(object);
-    }
-
-    fn prepare_update(&self, _scope: Scope<'_>, object: &mut Value, _old: &Value) {
-        drop_disabled(object);
-    }
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
 
     fn stamp(&self, _scope: Scope<'_>, object: &mut Value, _old: Option<&Value>, now: &str) {
         let Some(spec) = object.get_mut("spec") else { return };
@@ -60,20 +54,6 @@ impl Hooks for ResourceSlice {
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         validate_spec(object, Some(old), errors);
-    }
-}
-
-/// Drops fields of features that are off by default.
-fn drop_disabled(object: &mut Value) {
-    let Some(spec) = object.get_mut("spec") else { return };
-    for device in fill::items(spec, "devices") {
-        device.remove_at(&["nodeAllocatableResourceMappings"]);
-        let Some(attributes) = device.get_mut("attributes").and_then(Value::as_object_mut) else { continue };
-        for (_, attribute) in attributes.iter_mut() {
-            for key in ["ints", "bools", "strings", "versions"] {
-                attribute.remove_at(&[key]);
-            }
-        }
     }
 }
 
@@ -132,8 +112,7 @@ fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         let at = path.field("nodeSelector");
         affinity::node_selector(selector, false, &at, errors);
         if fields::list(selector, "nodeSelectorTerms").len() != 1 {
-            let error_text =
-                InternalList(fields::list(selector, "nodeSelectorTerms"), "core/v1.NodeSelectorTerm");
+            let error_text = Internal(selector.get("nodeSelectorTerms"), "[]core/v1.NodeSelectorTerm");
             errors.invalid(
                 &at.field("nodeSelectorTerms"),
                 error_text,

@@ -4,6 +4,7 @@ use super::names;
 use super::slice_device;
 use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
 use pintle_meta::FieldErrors;
+use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
 
 const CONDITIONS_MAX: usize = 8;
@@ -39,9 +40,12 @@ impl Hooks for DeviceTaintRule {
         if scope == Scope::Main {
             return validate_spec(object, errors);
         }
-        let count = object.items_at(&["status", "conditions"]).len();
-        if count > CONDITIONS_MAX {
-            errors.too_many(&Path::of("status").field("conditions"), count, CONDITIONS_MAX);
+        let status = Path::of("status");
+        let path = status.field("conditions");
+        let conditions = object.items_at(&["status", "conditions"]);
+        validate_conditions(conditions, &path, errors);
+        if conditions.len() > CONDITIONS_MAX {
+            errors.too_many(&path, conditions.len(), CONDITIONS_MAX);
         }
     }
 }
@@ -57,7 +61,7 @@ fn validate_spec(object: &Value, errors: &mut FieldErrors) {
             names::pool(pool, &at.field("pool"), errors);
         }
         if let Some(device) = fields::opt_text(selector, "device") {
-            check::required_dns_label(&at.field("device"), device, errors);
+            check::dns_label(&at.field("device"), device, errors);
         }
     }
     let taint = object.at(&TAINT).unwrap_or(&Value::Null);

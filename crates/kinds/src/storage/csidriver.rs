@@ -3,14 +3,12 @@
 use crate::check;
 use crate::facts;
 use crate::fields::{list, member, text};
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, features, fill, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
 const TYPE: &str = "storage/v1.CSIDriverSpec";
-/// A field of a disabled feature.
-const LIMIT_SCALING: &str = "preventPodSchedulingIfMissing";
 const TOKEN_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 
 pub(crate) struct CsiDriver;
@@ -25,19 +23,12 @@ impl Hooks for CsiDriver {
         for field in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
             fill::absent(spec, field, false);
         }
+        if features::is_enabled("VolumeLimitScaling") {
+            fill::absent(spec, "preventPodSchedulingIfMissing", false);
+        }
         fill::absent(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
         if list(spec, "volumeLifecycleModes").is_empty() {
             spec.set_at(&["volumeLifecycleModes"], Value::Array(vec!["Persistent".into()]));
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.remove_at(&["spec", LIMIT_SCALING]);
-    }
-
-    fn prepare_update(&self, _scope: Scope<'_>, object: &mut Value, old: &Value) {
-        if old.at(&["spec", LIMIT_SCALING]).is_none() {
-            object.remove_at(&["spec", LIMIT_SCALING]);
         }
     }
 

@@ -4,7 +4,7 @@ use super::cell::{self, text};
 use super::pick::Need;
 use super::{
     admissionregistration, apiregistration, apps, autoscaling, batch, certificates, core, core_storage,
-    discovery, flowcontrol, networking, pod, rbac, resource, service, storage,
+    discovery, flowcontrol, networking, pod, rbac, resource, scheduling, service, storage, storageversion,
 };
 use crate::error_text::blocks;
 use pintle_meta::Timestamp;
@@ -94,9 +94,11 @@ fn computed(name: &str) -> Option<Cell> {
         "*event" => Row(core::event),
         "*level_numbers" => Row(flowcontrol::level_numbers),
         "*pod_state" => Row(pod::pod_state),
+        "*pool_status" => Row(resource::pool_status),
         "*resource_quota" => Row(core::resource_quota),
         "cron_job_last" => Row(|object, now| vec![batch::last_schedule(object, now)]),
         "job_duration" => Row(|object, now| vec![batch::job_duration(object, now)]),
+        "taint_time" => Row(|object, now| vec![resource::taint_time(object, now)]),
         "api_availability" => Computed(apiregistration::availability),
         "api_service" => Computed(apiregistration::service),
         "bound_role" => Computed(rbac::bound_role),
@@ -107,6 +109,8 @@ fn computed(name: &str) -> Option<Cell> {
         "deployment_selector" => Computed(apps::deployment_selector),
         "distinguisher" => Computed(flowcontrol::distinguisher),
         "endpoints" => Computed(|object| text(service::addresses(object.items_at(&["subsets"])))),
+        "group_policy" => Computed(scheduling::group_policy),
+        "group_state" => Computed(scheduling::group_state),
         "ingress_address" => Computed(networking::ingress_address),
         "ingress_class_name" => Computed(networking::ingress_class_name),
         "ingress_class_parameters" => Computed(networking::ingress_class_parameters),
@@ -115,6 +119,8 @@ fn computed(name: &str) -> Option<Cell> {
         "job_completions" => Computed(|object| text(batch::completions(object))),
         "job_status" => Computed(|object| text(batch::job_status(object))),
         "lifecycle_modes" => Computed(storage::lifecycle_modes),
+        "migrated_resource" => Computed(storageversion::migrated),
+        "migration_state" => Computed(storageversion::migration_state),
         "missing_level" => Computed(flowcontrol::missing_level),
         "node_external_ip" => Computed(|object| core::node_address(object, "ExternalIP")),
         "node_internal_ip" => Computed(|object| core::node_address(object, "InternalIP")),
@@ -124,6 +130,7 @@ fn computed(name: &str) -> Option<Cell> {
         "param_kind" => Computed(admissionregistration::param_kind),
         "param_ref" => Computed(admissionregistration::param_ref),
         "parent_reference" => Computed(networking::parent_reference),
+        "pod_certificate_state" => Computed(certificates::pod_certificate_state),
         "pod_ip" => Computed(pod::pod_ip),
         "readiness_gates" => Computed(pod::readiness_gates),
         "ready_of_desired" => Computed(apps::ready_of_desired),
@@ -137,6 +144,7 @@ fn computed(name: &str) -> Option<Cell> {
         "slice_addresses" => Computed(discovery::addresses),
         "slice_ports" => Computed(discovery::ports),
         "storage_class_name" => Computed(storage::storage_class_name),
+        "storage_encodings" => Computed(storageversion::encodings),
         "token_requests" => Computed(storage::token_requests),
         "volume_claim" => Computed(core_storage::claim_reference),
         "volume_class" => Computed(core_storage::class),

@@ -25,3 +25,10 @@ pub(super) fn requested_duration(object: &Value) -> Value {
         seconds.map(|s| duration::human(duration::GoDuration(s.saturating_mul(NANOS_PER_SECOND))));
     text(requested.unwrap_or_else(|| "<none>".into()))
 }
+
+/// The last of the known conditions; they exclude each other.
+pub(super) fn pod_certificate_state(object: &Value) -> Value {
+    let conditions = object.items_at(&["status", "conditions"]).iter().rev().map(|c| c.str_at(&["type"]));
+    let known = |kind: &&str| matches!(*kind, "Issued" | "Denied" | "Failed");
+    text(conditions.into_iter().find(known).unwrap_or("Pending"))
+}

@@ -3,6 +3,7 @@
 use crate::check;
 use crate::core::podspec::resources::container_resource_name;
 use crate::facts;
+use crate::features;
 use crate::fields::{int, list, member, opt_int, text};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, GroupVersion};
@@ -32,7 +33,7 @@ struct Reference {
 pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let had_zero = old.is_some_and(|old| opt_int(old, "minReplicas") == Some(0));
     let (min, max) = (opt_int(spec, "minReplicas"), int(spec, "maxReplicas"));
-    let lowest = if had_zero { 0 } else { 1 };
+    let lowest = if had_zero || features::is_enabled("HPAScaleToZero") { 0 } else { 1 };
     if let Some(min) = min.filter(|min| *min < lowest) {
         errors.invalid(
             &SPEC.field("minReplicas"),

@@ -1,6 +1,7 @@
 //! Validation options: rules that are relaxed on updates because the old object already violates them.
 
 use super::{affinity, defaults::CONTAINER_LISTS, paths, resources, security, spread};
+use crate::features;
 use crate::fields::{flag, int, list, opt_flag, opt_text, quantity, text};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names};
@@ -42,8 +43,9 @@ pub(crate) struct Options {
 impl Options {
     /// The options for a pod spec, given the old one and its metadata.
     pub(crate) fn new(is_pod: bool, old: Option<(&Value, Option<&Value>)>) -> Self {
-        let Some((spec, meta)) = old else { return Options { is_pod, ..Options::default() } };
+        let Some((spec, meta)) = old else { return Options { is_pod, ..Options::of_features() } };
         let annotations = meta.and_then(|m| m.get("annotations"));
+        let features = Options::of_features();
         Options {
             is_pod,
             invalid_selector_values: affinity::has_invalid_selector(spec),
@@ -54,11 +56,21 @@ impl Options {
             host_sysctls: security::has_host_sysctl(spec),
             invalid_node_affinity_values: has_invalid_node_affinity_value(spec),
             devices_with_user_namespaces: user_namespaces(spec) && has_devices(spec),
-            toleration_comparisons: has_toleration_comparison(spec),
-            host_network_with_user_namespaces: user_namespaces(spec) && flag(spec, "hostNetwork"),
+            toleration_comparisons: features.toleration_comparisons || has_toleration_comparison(spec),
+            host_network_with_user_namespaces: features.host_network_with_user_namespaces
+                || user_namespaces(spec) && flag(spec, "hostNetwork"),
             invalid_deletion_cost: !super::annotations::is_deletion_cost_valid(annotations),
             restart_container_for_init: has_restart_container_for_init(spec),
             any_selinux_change_policy: spec.at(&["securityContext", "seLinuxChangePolicy"]).is_some(),
+        }
+    }
+
+    /// What enabled features accept of every object.
+    pub(crate) fn of_features() -> Self {
+        Options {
+            toleration_comparisons: features::is_enabled("TaintTolerationComparisonOperators"),
+            host_network_with_user_namespaces: features::is_enabled("UserNamespacesHostNetworkSupport"),
+            ..Options::default()
         }
     }
 

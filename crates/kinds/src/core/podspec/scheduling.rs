@@ -13,7 +13,7 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// Validates tolerations outside of a pod.
 pub fn validate_tolerations(all: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    tolerations(all, path, &Options::default(), errors);
+    tolerations(all, path, &Options::of_features(), errors);
 }
 
 /// Checks tolerations.

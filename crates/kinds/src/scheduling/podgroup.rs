@@ -1,0 +1,179 @@
+//! PodGroup: pods that are scheduled together. Its spec does not change.
+
+use crate::hooks::keep_named_metadata;
+use crate::{Hooks, Scope, check, facts, features, fields, fill, metadata};
+use pintle_meta::FieldErrors;
+use pintle_meta::conditions::validate_conditions;
+use pintle_value::{Path, Value};
+
+const CLAIMS_MAX: usize = 4;
+const PRIORITY_MAX: i64 = 1_000_000_000;
+const SPEC: Path<'static> = Path::of("spec");
+const REFERENCE: &str = "scheduling/v1alpha2.WorkloadPodGroupTemplateReference";
+/// The fields of the spec, and the gates without which they must not be set.
+const FIELDS: [(&str, &str); 7] = [
+    ("podGroupTemplateRef", ""),
+    ("schedulingPolicy", ""),
+    ("schedulingConstraints", "TopologyAwareWorkloadScheduling"),
+    ("resourceClaims", ""),
+    ("disruptionMode", "WorkloadAwarePreemption"),
+    ("priorityClassName", "WorkloadAwarePreemption"),
+    ("priority", "WorkloadAwarePreemption"),
+];
+
+pub(crate) struct PodGroup;
+
+impl Hooks for PodGroup {
+    fn default(&self, _version: &str, object: &mut Value) {
+        fill::absent(object, "spec", Value::object());
+        if let Some(spec) = object.get_mut("spec") {
+            fill::absent(spec, "disruptionMode", "Pod");
+        }
+    }
+
+    /// A disabled feature drops the disruption mode of a new object, but not its default.
+    fn is_defaulted_when_read(&self) -> bool {
+        true
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object.set_at(&["status"], Value::object());
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        keep_named_metadata(scope, object, old);
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        if let Some(reference) = fields::member(spec, "podGroupTemplateRef") {
+            let at = SPEC.field("podGroupTemplateRef");
+            match fields::member(reference, "workload") {
+                None => errors.invalid(&at, "", "must specify one of: `workload`"),
+                Some(workload) => facts::check(workload, REFERENCE, &at.field("workload"), errors),
+            }
+        }
+        validate_policy(spec, &SPEC, errors);
+        validate_resources(spec, &SPEC, errors);
+    }
+
+    /// All fields of the spec are immutable. kube-apiserver does not validate unchanged ones again.
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        if scope != Scope::Main {
+            return validate_status(object, errors);
+        }
+        for (field, gate) in FIELDS {
+            let (new, before) = (object.at(&["spec", field]), old.at(&["spec", field]));
+            if new == before {
+                continue;
+            }
+            match gate.is_empty() || features::is_enabled(gate) {
+                true => errors.invalid(&SPEC.field(field), None::<&Value>, check::IMMUTABLE),
+                false if new.is_some() => errors.forbidden(&SPEC.field(field), ""),
+                false => {}
+            }
+        }
+    }
+
+    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        match scope {
+            Scope::Main => &[],
+            Scope::Sub(_) => &[&["metadata"], &["spec"]],
+        }
+    }
+}
+
+/// Refuses items with the name of an earlier one.
+pub(super) fn validate_unique(items: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    for (at, item) in items.iter().enumerate() {
+        let name = fields::text(item, "name");
+        if items.iter().take(at).any(|earlier| fields::text(earlier, "name") == name) {
+            errors.duplicate(&path.index(at), item);
+        }
+    }
+}
+
+/// Requires exactly one of these fields.
+fn validate_union(object: &Value, members: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
+    let given: Vec<&str> =
+        members.iter().filter(|member| fields::member(object, member).is_some()).copied().collect();
+    let all = members.iter().map(|member| format!("`{member}`")).collect::<Vec<_>>().join(", ");
+    match given.as_slice() {
+        [] => errors.invalid(path, "", &format!("must specify one of: {all}")),
+        [_] => {}
+        _ => {
+            let given = format!("{{{}}}", given.join(", "));
+            errors.invalid(path, given.as_str(), &format!("must specify exactly one of: {all}"));
+        }
+    }
+}
+
+/// Validates the scheduling policy of a group or template.
+pub(super) fn validate_policy(group: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let path = path.field("schedulingPolicy");
+    let policy = group.get("schedulingPolicy").unwrap_or(&Value::Null);
+    validate_union(policy, &["basic", "gang"], &path, errors);
+    let Some(gang) = fields::member(policy, "gang") else { return };
+    let gang_path = path.field("gang");
+    let at = gang_path.field("minCount");
+    match fields::int(gang, "minCount") {
+        0 => errors.required(&at, ""),
+        count if count < 1 => errors.invalid(&at, count, "must be greater than or equal to 1"),
+        _ => {}
+    }
+}
+
+/// Validates the fields that groups and templates have behind feature gates; without these they are dropped.
+pub(super) fn validate_resources(group: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    if let Some(constraints) = fields::member(group, "schedulingConstraints") {
+        let block = "scheduling/v1alpha2.PodGroupSchedulingConstraints";
+        facts::check(constraints, block, &path.field("schedulingConstraints"), errors);
+    }
+    validate_claims(fields::list(group, "resourceClaims"), &path.field("resourceClaims"), errors);
+    if let Some(mode) = fields::opt_text(group, "disruptionMode") {
+        check::supported(&path.field("disruptionMode"), Some(mode), &["Pod", "PodGroup"], errors);
+    }
+    let class = fields::text(group, "priorityClassName");
+    if !class.is_empty() {
+        check::dns_subdomain(&path.field("priorityClassName"), class, errors);
+    }
+    if let Some(priority) = fields::opt_int(group, "priority").filter(|p| *p > PRIORITY_MAX) {
+        let why = format!("must be less than or equal to {PRIORITY_MAX}");
+        errors.invalid(&path.field("priority"), priority, &why);
+    }
+}
+
+fn validate_claims(claims: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    if claims.len() > CLAIMS_MAX {
+        return errors.too_many(path, claims.len(), CLAIMS_MAX);
+    }
+    validate_unique(claims, path, errors);
+    for (at, claim) in claims.iter().enumerate() {
+        let path = path.index(at);
+        validate_union(claim, &["resourceClaimName", "resourceClaimTemplateName"], &path, errors);
+        facts::check(claim, "scheduling/v1alpha2.PodGroupResourceClaim", &path, errors);
+    }
+}
+
+fn validate_status(object: &Value, errors: &mut FieldErrors) {
+    let path = Path::of("status");
+    validate_conditions(object.items_at(&["status", "conditions"]), &path.field("conditions"), errors);
+    let statuses = object.items_at(&["status", "resourceClaimStatuses"]);
+    let path = path.field("resourceClaimStatuses");
+    let claims = object.items_at(&["spec", "resourceClaims"]);
+    for (at, status) in statuses.iter().enumerate() {
+        let name = fields::text(status, "name");
+        if !claims.iter().any(|claim| fields::text(claim, "name") == name) {
+            let why = "must match the name of an entry in `spec.resourceClaims`";
+            errors.invalid(&path.index(at).field("name"), name, why);
+        }
+    }
+    if statuses.len() > CLAIMS_MAX {
+        return errors.too_many(&path, statuses.len(), CLAIMS_MAX);
+    }
+    validate_unique(statuses, &path, errors);
+    for (at, status) in statuses.iter().enumerate() {
+        facts::check(status, "scheduling/v1alpha2.PodGroupResourceClaimStatus", &path.index(at), errors);
+    }
+}
