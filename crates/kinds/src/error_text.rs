@@ -165,7 +165,8 @@ impl Table {
     /// The fields of a type of the API.
     fn api_members(&self, name: &str, lines: &'static str) -> Vec<Member> {
         let mut out = Vec::new();
-        let from_meta = name.starts_with("meta/");
+        // Errors of declarative validation print the types of the API.
+        let from_meta = name.starts_with("meta/") || name.starts_with("scheduling/v1alpha2.");
         for line in lines.lines() {
             let mut words = line.trim_start().split(' ');
             let (Some(key), Some(expr)) = (words.next(), words.next()) else { continue };

@@ -88,8 +88,8 @@ pub trait Hooks: Sync + Send {
         pintle_meta::names::dns_subdomain(name, prefix)
     }
 
-    /// Returns whether finalizers without a domain must be standard ones. Leases, and kinds of kube-apiserver's other
-    /// internal servers, do not have this rule.
+    /// Returns whether finalizers without a domain must be standard ones. Leases, RuntimeClasses, admission policies and
+    /// webhooks, and kinds of kube-apiserver's other internal servers, do not have this rule.
     fn knows_finalizers(&self) -> bool {
         true
     }

@@ -72,7 +72,7 @@ fn validate_status(object: &Value, old: &Value, errors: &mut FieldErrors) {
         errors.invalid(&at_version, version, &why);
     }
     let at_conditions = status.field("conditions");
-    let conditions = object.at(&["status", "conditions"]);
+    let conditions = || Internal(object.at(&["status", "conditions"]), "[]meta/v1.Condition");
     validate_conditions(object.items_at(&["status", "conditions"]), &at_conditions, errors);
     let before = old.str_at(&["status", "resourceVersion"]);
     if !before.is_empty() && before != version {
@@ -85,12 +85,12 @@ fn validate_status(object: &Value, old: &Value, errors: &mut FieldErrors) {
     };
     if has(object, "Succeeded") && has(object, "Failed") {
         let why = "Both success and failed conditions cannot be true at the same time";
-        errors.invalid(&at_conditions, conditions, why);
+        errors.invalid(&at_conditions, conditions(), why);
     }
     for (kind, word) in [("Succeeded", "Success"), ("Failed", "Failed")] {
         if has(old, kind) && !has(object, kind) {
             let why = format!("{word} condition cannot be set to false once it is true");
-            errors.invalid(&at_conditions, conditions, &why);
+            errors.invalid(&at_conditions, conditions(), &why);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! PodGroup: pods that are scheduled together. Its spec does not change.
 
+use crate::error_text::Internal;
 use crate::hooks::keep_named_metadata;
 use crate::{Hooks, Scope, check, facts, features, fields, fill, metadata};
 use pintle_meta::FieldErrors;
@@ -10,6 +11,8 @@ const CLAIMS_MAX: usize = 4;
 const PRIORITY_MAX: i64 = 1_000_000_000;
 const SPEC: Path<'static> = Path::of("spec");
 const REFERENCE: &str = "scheduling/v1alpha2.WorkloadPodGroupTemplateReference";
+const CLAIM: &str = "scheduling/v1alpha2.PodGroupResourceClaim";
+const CLAIM_STATUS: &str = "scheduling/v1alpha2.PodGroupResourceClaimStatus";
 /// The fields of the spec, and the gates without which they must not be set.
 const FIELDS: [(&str, &str); 7] = [
     ("podGroupTemplateRef", ""),
@@ -85,11 +88,11 @@ impl Hooks for PodGroup {
 }
 
 /// Refuses items with the name of an earlier one.
-pub(super) fn validate_unique(items: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_unique(items: &[Value], ty: &'static str, path: &Path<'_>, errors: &mut FieldErrors) {
     for (at, item) in items.iter().enumerate() {
         let name = fields::text(item, "name");
         if items.iter().take(at).any(|earlier| fields::text(earlier, "name") == name) {
-            errors.duplicate(&path.index(at), item);
+            errors.duplicate(&path.index(at), Internal(Some(item), ty));
         }
     }
 }
@@ -148,11 +151,11 @@ fn validate_claims(claims: &[Value], path: &Path<'_>, errors: &mut FieldErrors) 
     if claims.len() > CLAIMS_MAX {
         return errors.too_many(path, claims.len(), CLAIMS_MAX);
     }
-    validate_unique(claims, path, errors);
+    validate_unique(claims, CLAIM, path, errors);
     for (at, claim) in claims.iter().enumerate() {
         let path = path.index(at);
         validate_union(claim, &["resourceClaimName", "resourceClaimTemplateName"], &path, errors);
-        facts::check(claim, "scheduling/v1alpha2.PodGroupResourceClaim", &path, errors);
+        facts::check(claim, CLAIM, &path, errors);
     }
 }
 
@@ -172,8 +175,8 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
     if statuses.len() > CLAIMS_MAX {
         return errors.too_many(&path, statuses.len(), CLAIMS_MAX);
     }
-    validate_unique(statuses, &path, errors);
+    validate_unique(statuses, CLAIM_STATUS, &path, errors);
     for (at, status) in statuses.iter().enumerate() {
-        facts::check(status, "scheduling/v1alpha2.PodGroupResourceClaimStatus", &path.index(at), errors);
+        facts::check(status, CLAIM_STATUS, &path.index(at), errors);
     }
 }

@@ -6,6 +6,7 @@ use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
 const TEMPLATES_MAX: usize = 8;
+const TEMPLATE: &str = "scheduling/v1alpha2.PodGroupTemplate";
 const SPEC: Path<'static> = Path::of("spec");
 
 pub(crate) struct Workload;
@@ -69,10 +70,10 @@ fn validate_templates(object: &Value, errors: &mut FieldErrors) {
     }
     let templates = object.items_at(&["spec", "podGroupTemplates"]);
     let path = SPEC.field("podGroupTemplates");
-    validate_unique(templates, &path, errors);
+    validate_unique(templates, TEMPLATE, &path, errors);
     for (at, template) in templates.iter().enumerate() {
         let path = path.index(at);
-        facts::check(template, "scheduling/v1alpha2.PodGroupTemplate", &path, errors);
+        facts::check(template, TEMPLATE, &path, errors);
         validate_policy(template, &path, errors);
         validate_resources(template, &path, errors);
     }

@@ -262,3 +262,29 @@ pub(crate) const GATES: &[Gate] = &[
     ("WorkloadAwarePreemption", Alpha, false, false),
     ("WorkloadWithJob", Alpha, false, false),
 ];
+
+/// The gates that a gate needs, without those that are always on.
+#[rustfmt::skip]
+pub(crate) const DEPENDENCIES: &[(&str, &[&str])] = &[
+    ("ClusterTrustBundleProjection", &["ClusterTrustBundle"]),
+    ("DRADeviceBindingConditions", &["DRAResourceClaimDeviceStatus"]),
+    ("DRADeviceTaintRules", &["DRADeviceTaints"]),
+    ("DRAResourceClaimGranularStatusAuthorization", &["DRAResourceClaimDeviceStatus"]),
+    ("DRAWorkloadResourceClaims", &["GenericWorkload"]),
+    ("ExtendWebSocketsToKubelet", &["NodeDeclaredFeatures"]),
+    ("GangScheduling", &["GenericWorkload"]),
+    ("GracefulNodeShutdownBasedOnPodPriority", &["GracefulNodeShutdown"]),
+    ("InPlacePodLevelResourcesVerticalScaling", &["PodLevelResources", "NodeDeclaredFeatures"]),
+    ("InPlacePodVerticalScalingInitContainers", &["NodeDeclaredFeatures"]),
+    ("MatchLabelKeysInPodTopologySpreadSelectorMerge", &["MatchLabelKeysInPodTopologySpread"]),
+    ("PodLevelResourceManagers", &["PodLevelResources"]),
+    ("ResourceHealthStatusMessage", &["ResourceHealthStatus"]),
+    ("RestartAllContainersOnContainerExits", &["ContainerRestartRules", "NodeDeclaredFeatures"]),
+    ("StorageVersionAPI", &["APIServerIdentity"]),
+    ("TopologyAwareWorkloadScheduling", &["GenericWorkload"]),
+    ("UnknownVersionInteroperabilityProxy", &["APIServerIdentity"]),
+    ("UserNamespacesHostNetworkSupport", &["NodeDeclaredFeatures"]),
+    ("WindowsGracefulNodeShutdown", &["GracefulNodeShutdown"]),
+    ("WorkloadAwarePreemption", &["GangScheduling"]),
+    ("WorkloadWithJob", &["GenericWorkload"]),
+];

@@ -210,13 +210,27 @@ impl Flags {
             gates::Stage::Beta => boolean("AllBeta").flatten(),
             _ => None,
         };
-        Ok(gates::GATES
-            .iter()
-            .map(|(name, stage, default, _)| {
-                (*name, boolean(name).flatten().or_else(|| all(*stage)).unwrap_or(*default))
-            })
-            .collect())
+        let gates = gates::GATES.iter().map(|(name, stage, default, _)| {
+            (*name, boolean(name).flatten().or_else(|| all(*stage)).unwrap_or(*default))
+        });
+        let gates = gates.collect();
+        check_dependencies(&gates)?;
+        Ok(gates)
     }
+}
+
+/// Refuses gates without those that they need.
+fn check_dependencies(gates: &BTreeMap<&'static str, bool>) -> Result<(), FlagError> {
+    let is_off = |name: &&&str| gates.get(**name) == Some(&false);
+    let mut faults = Vec::new();
+    for (name, needed) in gates::DEPENDENCIES.iter().filter(|(name, _)| !is_off(&name)) {
+        let missing: Vec<&str> = needed.iter().filter(is_off).copied().collect();
+        if !missing.is_empty() {
+            let missing = missing.join(" ");
+            faults.push(format!("{name} is enabled, but depends on features that are disabled: [{missing}]"));
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(FlagError::new(&pintle_auth::aggregate(faults))) }
 }
 
 fn command() -> Command {
@@ -396,6 +410,13 @@ mod tests {
             let error = flags(line).err().unwrap_or_default();
             assert!(!error.is_empty() && !error.contains('\n'), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn gates_need_the_gates_that_they_depend_on() {
+        assert!(flags("--feature-gates=GenericWorkload=true,GangScheduling=true").is_ok());
+        let why = "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]";
+        assert!(flags("--feature-gates=GangScheduling=true").err().unwrap().contains(why));
     }
 
     #[test]

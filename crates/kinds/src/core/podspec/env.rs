@@ -2,6 +2,7 @@
 
 use crate::check;
 use crate::facts;
+use crate::features;
 use crate::fields::{list, member, quantity, text};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -72,7 +73,14 @@ fn value_from(from: &Value, value: &str, path: &Path<'_>, errors: &mut FieldErro
         }
     }
     if count == 0 {
-        let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+        let detail = match features::is_enabled("EnvFiles") {
+            true => {
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+            }
+            false => {
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+            }
+        };
         errors.invalid(path, "", detail);
     } else if !value.is_empty() {
         errors.invalid(path, "", "may not be specified when `value` is not empty");
