@@ -30,8 +30,10 @@ mod store;
 mod tree;
 
 #[cfg(any(test, feature = "conformance"))]
+#[allow(clippy::arithmetic_side_effects, reason = "code for tests")]
 pub mod conformance;
 #[cfg(any(test, feature = "conformance"))]
+#[allow(clippy::arithmetic_side_effects, reason = "code for tests")]
 pub mod sim;
 #[cfg(test)]
 mod tests;

@@ -212,8 +212,8 @@ impl Blocks<'_> {
         self.crc = read_block(self.input, &mut bytes, self.crc, self.name, self.offset)?;
         let block = Block { offset: self.offset, bytes };
         let found = count_entries(&block.bytes).filter(|found| (1..=self.left).contains(found));
-        self.left -= found.ok_or_else(|| self.unreadable(block.offset))?;
-        self.offset += (BLOCK_HEADER + block.bytes.len()) as u64;
+        self.left = self.left.saturating_sub(found.ok_or_else(|| self.unreadable(block.offset))?);
+        self.offset = self.offset.saturating_add(BLOCK_HEADER.saturating_add(block.bytes.len()) as u64);
         Ok(Some(block))
     }
 
@@ -263,7 +263,7 @@ fn join(decoded: Vec<Vec<Decoded>>) -> Option<Decoded> {
             return None;
         }
         all.extend(block);
-        turn = (turn + 1) % threads.len();
+        turn = turn.saturating_add(1).checked_rem(threads.len())?;
     }
     Some(all)
 }
@@ -307,10 +307,10 @@ fn split_entry(block: &[u8]) -> Option<(RawEntry<'_>, &[u8])> {
 
 /// How many entries a block has; `None` if it does not end with one.
 fn count_entries(mut block: &[u8]) -> Option<u64> {
-    let mut count = 0;
+    let mut count = 0_u64;
     while !block.is_empty() {
         (_, block) = split_entry(block)?;
-        count += 1;
+        count = count.saturating_add(1);
     }
     Some(count)
 }
