@@ -347,22 +347,27 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
     Ok(())
 }
 
-/// Creates the service `kubernetes` with its address if it is missing.
-pub(crate) async fn ensure_service(engine: &Engine, config: &Config) -> Result<(), Status> {
-    let services = engine.storage().cache().resource("/registry/services/specs/");
-    if services.is_some_and(|services| services.get("default/kubernetes").is_some()) {
+/// The namespaces that every server has.
+const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Recreates the system namespaces and the service `kubernetes` if they were deleted, or if etcd came back without them.
+pub(crate) async fn ensure_system_objects(engine: &Engine, config: &Config) -> Result<(), Status> {
+    let cache = engine.storage().cache();
+    let has = |prefix: &str, key: &str| cache.resource(prefix).is_some_and(|all| all.get(key).is_some());
+    if has("/registry/services/specs/", "default/kubernetes")
+        && SYSTEM_NAMESPACES.iter().all(|name| has("/registry/namespaces/", name))
+    {
         return Ok(());
     }
     let address = config.service_network.first_host().to_string();
-    let is_service = |object: &Value| object.str_at(&["kind"]) == "Service";
-    for object in bootstrap::objects(&address, "", |_| false).into_iter().filter(is_service) {
+    let is_system = |object: &Value| matches!(object.str_at(&["kind"]), "Namespace" | "Service");
+    for object in bootstrap::objects(&address, "", |_| false).into_iter().filter(is_system) {
         let Some(target) = target_of(engine, &object) else { continue };
         if engine.reader().object_tree(&target)?.is_none() {
             engine.writer().ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
-            engine.writer().repair_allocations().await?;
         }
     }
-    Ok(())
+    engine.writer().repair_allocations().await
 }
 
 /// Creates the ServiceCIDR of the networks in the flags.

@@ -1,4 +1,4 @@
-//! The periodic tasks of a running server: maintains the service `kubernetes` and its own leases, runs controllers, and
+//! The periodic tasks of a running server: maintains system objects and its own leases, runs controllers, and
 //! compacts old revisions.
 
 use crate::config::Config;
@@ -12,9 +12,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the service `kubernetes` is checked. kube-apiserver does so every 10 s; checking costs nothing here, and
-/// clients in the cluster should not wait.
-const SERVICE_EVERY: Duration = Duration::from_secs(1);
+/// How often the service `kubernetes` and the system namespaces are checked. kube-apiserver does so every 10 s and every
+/// minute; checking costs nothing here, and clients in the cluster should not wait.
+const SYSTEM_OBJECTS_EVERY: Duration = Duration::from_secs(1);
 
 /// How often an idle store drops history that is past retention.
 const STORE_AGING_EVERY: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ impl Upkeep {
         let identity = own_identity(engine, peer);
         let candidate = run_controllers(engine, config, &identity, root_ca);
         let shared = engine.storage().store().is_shared();
-        tokio::spawn(maintain_service(engine.clone(), config.clone()));
+        tokio::spawn(maintain_system_objects(engine.clone(), config.clone()));
         tokio::spawn(drop_expired_history(engine.clone()));
         let settings = Settings {
             advertised: config.advertise.filter(|_| config.publishes_endpoint),
@@ -97,11 +97,11 @@ fn run_controllers(
     None
 }
 
-/// Recreates the service if it was deleted.
-async fn maintain_service(engine: Arc<Engine>, config: Arc<Config>) {
-    while !wait(&engine, SERVICE_EVERY).await {
-        if let Err(status) = objects::ensure_service(&engine, &config).await {
-            tracing::warn!(error = %status.message, "the service kubernetes could not be made");
+/// Recreates the system namespaces and the service `kubernetes` if they were deleted.
+async fn maintain_system_objects(engine: Arc<Engine>, config: Arc<Config>) {
+    while !wait(&engine, SYSTEM_OBJECTS_EVERY).await {
+        if let Err(status) = objects::ensure_system_objects(&engine, &config).await {
+            tracing::warn!(error = %status.message, "system objects could not be created");
         }
     }
 }

@@ -117,20 +117,21 @@ async fn an_old_continue_token_expires_though_nothing_changes() {
 }
 
 #[tokio::test]
-async fn the_service_kubernetes_comes_back() {
+async fn system_objects_come_back() {
     let server = Server::start().await.unwrap();
     let client = server.admin().unwrap();
-    let path = "/api/v1/namespaces/default/services/kubernetes";
-    let (_, before) = client.get(path).await.unwrap();
-    assert_eq!(client.delete(path).await.unwrap().0, 200);
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        let (status, service) = client.get(path).await.unwrap();
-        if status == 200 && service["metadata"]["uid"] != before["metadata"]["uid"] {
-            assert_eq!(service["spec"]["clusterIP"], before["spec"]["clusterIP"]);
-            return;
+    for path in ["/api/v1/namespaces/default/services/kubernetes", "/api/v1/namespaces/kube-node-lease"] {
+        let (_, before) = client.get(path).await.unwrap();
+        assert_eq!(client.delete(path).await.unwrap().0, 200);
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let (status, object) = client.get(path).await.unwrap();
+            if status == 200 && object["metadata"]["uid"] != before["metadata"]["uid"] {
+                assert_eq!(object["spec"]["clusterIP"], before["spec"]["clusterIP"]);
+                break;
+            }
+            assert!(Instant::now() < end, "{object}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        assert!(Instant::now() < end, "{service}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
