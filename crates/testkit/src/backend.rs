@@ -1,13 +1,13 @@
 //! Backends of a server under test: an HTTPS server whose answers a function computes (an extension API server, a pod)
 //! and a small kubelet that has logs and runs the commands of `exec`, over SPDY/3.1.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use base64::Engine as _;
-use flate2::{Decompress, FlushDecompress};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
@@ -69,12 +69,15 @@ pub struct Reply {
     pub headers: Vec<(&'static str, String)>,
     /// Body.
     pub body: Vec<u8>,
+    /// How many times the body is sent, each time as a chunk; `None` sends it once, with its length.
+    pub chunks: Option<usize>,
 }
 
 impl Reply {
     /// An answer of this type.
     pub fn new(code: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Reply {
-        Reply { code, headers: vec![("Content-Type", content_type.to_owned())], body: body.into() }
+        let headers = vec![("Content-Type", content_type.to_owned())];
+        Reply { code, headers, body: body.into(), chunks: None }
     }
 }
 
@@ -128,6 +131,8 @@ impl Backend {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, answers) = (acceptor.clone(), answers.clone());
                 connections.spawn(async move {
+                    // Without it the answer is slower, not wrong.
+                    _ = stream.set_nodelay(true);
                     if let Ok(stream) = acceptor.accept(stream).await {
                         // A client that disconnects does not fail the test.
                         _ = serve(stream, &*answers).await;
@@ -138,7 +143,8 @@ impl Backend {
         Ok(Backend { port, authority, task })
     }
 
-    /// Starts a kubelet: `exec` runs commands, `attach` runs a shell, anything else is answered with the text of the request.
+    /// Starts a kubelet: `exec` runs commands, `attach` runs a shell, forwarded ports echo, anything else is answered with the text of the request.
+    /// The command `pause` starts no process: its streams are idle until the client leaves.
     pub async fn kubelet() -> io::Result<Backend> {
         Backend::start(&["127.0.0.1"], |received| match received.target.split(['/', '?']).nth(1) {
             Some("containerLogs") if received.target.contains("/moved") => Reply {
@@ -166,16 +172,34 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, answers: &Answers) -
     loop {
         let Some(received) = read_request(&mut stream).await? else { return Ok(()) };
         if received.header("upgrade").first().is_some_and(|word| word.eq_ignore_ascii_case("spdy/3.1")) {
-            return exec(stream, &received).await;
+            return match received.target.starts_with("/portForward/") {
+                true => forward_ports(stream).await,
+                false => exec(stream, &received).await,
+            };
         }
         let reply = answers(&received);
-        let mut head = format!("HTTP/1.1 {} x\r\nContent-Length: {}\r\n", reply.code, reply.body.len());
+        let length = match reply.chunks {
+            Some(_) => "Transfer-Encoding: chunked".to_owned(),
+            None => format!("Content-Length: {}", reply.body.len()),
+        };
+        let mut head = format!("HTTP/1.1 {} x\r\n{length}\r\n", reply.code);
         for (name, value) in &reply.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         head.push_str("\r\n");
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(&reply.body).await?;
+        match reply.chunks {
+            // In one piece: a second one would wait for the acknowledgement of the first.
+            None => stream.write_all(&[head.as_bytes(), &reply.body].concat()).await?,
+            Some(times) => {
+                stream.write_all(head.as_bytes()).await?;
+                let size = format!("{:x}\r\n", reply.body.len());
+                let chunk = [size.as_bytes(), &reply.body, b"\r\n"].concat();
+                for _ in 0..times {
+                    stream.write_all(&chunk).await?;
+                }
+                stream.write_all(b"0\r\n\r\n").await?;
+            }
+        }
         stream.flush().await?;
     }
 }
@@ -210,6 +234,32 @@ enum Said {
     Exit(i32),
 }
 
+/// Accepts every forwarded connection and sends back what it receives.
+async fn forward_ports(mut stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>) -> io::Result<()> {
+    let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n";
+    stream.write_all(head.as_bytes()).await?;
+    stream.flush().await?;
+    let mut unpacker = Decompress::new(true);
+    let mut packer = Compress::new(Compression::none(), true);
+    let mut data = BTreeSet::new();
+    while let Some(frame) = read_frame(&mut stream, &mut unpacker).await? {
+        match frame {
+            Frame::Open(number, name) => {
+                stream.write_all(&syn_reply(number, &mut packer)?).await?;
+                if name == "data" {
+                    data.insert(number);
+                }
+            }
+            Frame::Data(number, bytes, is_last) if data.contains(&number) => {
+                stream.write_all(&data_frame(number, &bytes, is_last)).await?;
+            }
+            Frame::Data(..) | Frame::Other => {}
+        }
+        stream.flush().await?;
+    }
+    Ok(())
+}
+
 /// Runs a command over the streams that the client opens.
 async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: &Received) -> io::Result<()> {
     let chosen = received.header("x-stream-protocol-version");
@@ -223,6 +273,7 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
     let asks = |name: &str| received.parameter(name).first().is_some_and(|value| value == "1");
     let wanted = 1 + usize::from(asks("input")) + usize::from(asks("output")) + usize::from(asks("error"));
     let mut unpacker = Decompress::new(true);
+    let mut packer = Compress::new(Compression::none(), true);
     let mut streams: BTreeMap<String, u32> = BTreeMap::new();
     let (to_input, input) = std::sync::mpsc::channel::<Vec<u8>>();
     let (said, mut saying) = mpsc::channel(16);
@@ -232,12 +283,18 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
             return Ok(());
         };
         streams.insert(name, number);
+        writer.write_all(&syn_reply(number, &mut packer)?).await?;
+        writer.flush().await?;
     }
     // This kubelet runs nothing in a container until a client attaches to it.
     let command = match received.target.starts_with("/attach/") {
         true => vec!["sh".to_owned()],
         false => received.parameter("command"),
     };
+    if command.first().is_some_and(|word| word == "pause") {
+        while read_frame(&mut reader, &mut unpacker).await?.is_some() {}
+        return Ok(());
+    }
     start(command, input, said);
     let stdin = streams.get("stdin").copied();
     let reading = async move {
@@ -269,10 +326,7 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
                 }
             };
             let Some(number) = streams.get(name) else { continue };
-            let length = u32::try_from(bytes.len()).unwrap_or(0) | u32::from(is_last) << 24;
-            writer.write_all(&number.to_be_bytes()).await?;
-            writer.write_all(&length.to_be_bytes()).await?;
-            writer.write_all(&bytes).await?;
+            writer.write_all(&data_frame(*number, &bytes, is_last)).await?;
             writer.flush().await?;
         }
         writer.shutdown().await
@@ -335,6 +389,20 @@ fn copy(
     })
 }
 
+fn data_frame(stream: u32, bytes: &[u8], is_last: bool) -> Vec<u8> {
+    let length = u32::try_from(bytes.len()).unwrap_or(0) | u32::from(is_last) << 24;
+    [&stream.to_be_bytes()[..], &length.to_be_bytes(), bytes].concat()
+}
+
+/// The frame that accepts a stream, without headers.
+fn syn_reply(stream: u32, packer: &mut Compress) -> io::Result<Vec<u8>> {
+    let mut headers = Vec::with_capacity(64);
+    packer.compress_vec(&[0; 4], &mut headers, FlushCompress::Sync).map_err(io::Error::other)?;
+    let length = u32::try_from(headers.len()).unwrap_or(0).saturating_add(4);
+    let words = [0x8003_0002, length, stream].map(u32::to_be_bytes);
+    Ok([&words.concat()[..], &headers].concat())
+}
+
 /// A frame as far as a kubelet needs it.
 enum Frame {
     Open(u32, String),
@@ -362,7 +430,9 @@ async fn read_frame(
         .decompress_vec(body.get(10..).unwrap_or_default(), &mut headers, FlushDecompress::Sync)
         .map_err(io::Error::other)?;
     let text = String::from_utf8_lossy(&headers).into_owned();
-    let names = ["error", "stdin", "stdout", "stderr", "resize"];
-    let name = names.into_iter().find(|name| text.ends_with(name)).unwrap_or("");
+    // The type of the stream is the value of a header: its length, then its text.
+    let names = ["error", "stdin", "stdout", "stderr", "resize", "data"];
+    let is_type = |name: &&str| text.contains(&format!("\0\0\0{}{name}", char::from(name.len() as u8)));
+    let name = names.into_iter().find(is_type).unwrap_or("");
     Ok(Some(Frame::Open(number, name.to_owned())))
 }

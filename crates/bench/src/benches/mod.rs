@@ -5,6 +5,7 @@ mod custom;
 mod definitions;
 mod large;
 mod overload;
+mod proxied;
 mod read;
 mod resources;
 mod watch;
@@ -100,6 +101,13 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("overload-create", "the same beside a tenant that creates ConfigMaps", overload::create),
     bench!("overload-list", "the same beside a tenant that lists 10,000 ConfigMaps", overload::list),
     bench!("overload-mixed", "the same beside a tenant that does all of that", overload::mixed),
+    bench!(
+        "aggregated",
+        "GET of a 1 KB object of an extension server, 1 and 32 clients",
+        proxied::aggregated
+    ),
+    bench!("log", "a log of 1 GiB from a kubelet", proxied::log),
+    bench!("idle-streams", "memory of 1,000 idle exec and portforward streams", proxied::idle_streams),
     bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
 ];
 
@@ -152,6 +160,16 @@ impl Context {
                 body: answer.text(),
             }),
         }
+    }
+
+    /// Creates an object and returns it.
+    pub(crate) async fn make(&self, path: &str, body: Value) -> Result<Value, BenchError> {
+        let (status, answer) = self.client.post(path, &body).await?;
+        if status == 201 {
+            return Ok(answer);
+        }
+        let (method, path) = ("POST".to_owned(), path.to_owned());
+        Err(BenchError::Status { method, path, status, body: answer.to_string() })
     }
 
     /// Removes a namespace; how long the server takes for its content is its own business.

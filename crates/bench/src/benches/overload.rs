@@ -146,8 +146,8 @@ async fn tenant(
 ) -> Result<(Client, String), BenchError> {
     let own = context.namespace(name).await?;
     let api = format!("/api/v1/namespaces/{own}");
-    made(context, &format!("{api}/serviceaccounts"), json!({"metadata": {"name": name}})).await?;
-    made(context, &format!("{api}/configmaps"), config_map("one", 0)).await?;
+    context.make(&format!("{api}/serviceaccounts"), json!({"metadata": {"name": name}})).await?;
+    context.make(&format!("{api}/configmaps"), config_map("one", 0)).await?;
     for namespace in [Some(own.as_str()), also_in].into_iter().flatten() {
         let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings");
         let binding = json!({
@@ -155,18 +155,9 @@ async fn tenant(
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"kind": "ServiceAccount", "namespace": own, "name": name}],
         });
-        made(context, &path, binding).await?;
+        context.make(&path, binding).await?;
     }
-    let token = made(context, &format!("{api}/serviceaccounts/{name}/token"), json!({"spec": {}})).await?;
+    let token = context.make(&format!("{api}/serviceaccounts/{name}/token"), json!({"spec": {}})).await?;
     let token = token.pointer("/status/token").and_then(Value::as_str).unwrap_or_default();
     Ok((context.client.as_token(Some(token)), config_maps(&own)))
-}
-
-async fn made(context: &Context, path: &str, body: Value) -> Result<Value, BenchError> {
-    let (status, answer) = context.client.post(path, &body).await?;
-    if status == 201 {
-        return Ok(answer);
-    }
-    let (method, path) = ("POST".to_owned(), path.to_owned());
-    Err(BenchError::Status { method, path, status, body: answer.to_string() })
 }
