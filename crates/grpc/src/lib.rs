@@ -1,9 +1,11 @@
-//! Unary gRPC calls to a plugin on a unix socket, and the protobuf wire format of their messages. Knows no service: callers name
-//! the method and encode the messages.
+//! Unary gRPC calls to a plugin on a unix socket, calls with messages both ways ([`duplex`]), and the protobuf wire format of their
+//! messages. Knows no service: callers name the method and encode the messages.
 //!
 //! Each call opens a connection: plugins are called a few times a minute.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+pub mod duplex;
 
 pub use pintle_protobuf as protobuf;
 
@@ -128,18 +130,7 @@ async fn unary(stream: UnixStream, method: &str, message: &[u8]) -> Result<Vec<u
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| unavailable(&error))?;
     let _connection = EndOnDrop(tokio::spawn(connection).abort_handle());
-    let mut body = Vec::with_capacity(FRAME_HEAD.saturating_add(message.len()));
-    body.put_u8(0);
-    let length = u32::try_from(message.len());
-    body.put_u32(length.map_err(|_| RpcError::new("ResourceExhausted", "the request is too large"))?);
-    body.put_slice(message);
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(format!("http://localhost{method}"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(Full::new(Bytes::from(body)))
-        .map_err(|error| RpcError::new("Internal", error.to_string()))?;
+    let request = request(method, Full::new(frame(message)?))?;
     let response = sender.send_request(request).await.map_err(|error| unavailable(&error))?;
     let (head, body) = response.into_parts();
     let collected =
@@ -148,6 +139,27 @@ async fn unary(stream: UnixStream, method: &str, message: &[u8]) -> Result<Vec<u
     let answer = collected.to_bytes();
     check_status(&head.headers, &trailers)?;
     unframe(&answer)
+}
+
+fn request<B>(method: &str, body: B) -> Result<Request<B>, RpcError> {
+    Request::builder()
+        .method(Method::POST)
+        .uri(format!("http://localhost{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(body)
+        .map_err(|error| RpcError::new("Internal", error.to_string()))
+}
+
+/// A message as it is sent: a flag, its length, its bytes.
+fn frame(message: &[u8]) -> Result<Bytes, RpcError> {
+    let length = u32::try_from(message.len());
+    let length = length.map_err(|_| RpcError::new("ResourceExhausted", "the request is too large"))?;
+    let mut out = Vec::with_capacity(FRAME_HEAD.saturating_add(message.len()));
+    out.put_u8(0);
+    out.put_u32(length);
+    out.put_slice(message);
+    Ok(Bytes::from(out))
 }
 
 /// Returns the error of a call from the trailers, or from the headers of a response without a message.

@@ -2,8 +2,8 @@
 
 mod webhook;
 
+use crate::egress;
 use crate::flags::{FlagError, Flags};
-use crate::proxying;
 use pintle_audit::sink::{BatchOptions, Batched, Blocking, Format, Log, LogOptions, Sink, Truncation};
 use pintle_audit::{Auditor, Policy};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl AuditConfig {
             file => {
                 let delivery = Delivery::new(flags, "webhook")?;
                 let backoff = flags.duration("audit-webhook-initial-backoff");
-                let dialer = proxying::egress(flags)?.unwrap_or_default().to_control_plane();
+                let dialer = egress::read(flags)?.unwrap_or_default().to_control_plane();
                 let webhook = Webhook::load(Path::new(file), backoff, dialer);
                 Some((webhook.map_err(|e| FlagError::new(&e))?, delivery))
             }

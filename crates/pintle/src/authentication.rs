@@ -1,7 +1,7 @@
 //! JWT issuers from `--authentication-config` or the `--oidc-*` flags, reloaded when the file changes.
 
+use crate::egress;
 use crate::flags::{FlagError, Flags};
-use crate::proxying;
 use pintle_auth::Authenticator;
 use pintle_auth::authn::config::{AuthenticationConfig, ClaimRule, ClaimSource, JwtConfig};
 use pintle_auth::authn::oidc::{ALGORITHMS, Issuers};
@@ -44,7 +44,7 @@ impl Authentication {
     pub(crate) fn new(flags: &Flags, account_issuers: &[String]) -> Result<Self, FlagError> {
         let mut out = Authentication {
             disallowed: account_issuers.to_vec(),
-            egress: proxying::egress(flags)?,
+            egress: egress::read(flags)?,
             ..Authentication::default()
         };
         let uses_flags = OIDC_FLAGS.iter().any(|name| flags.given(name));

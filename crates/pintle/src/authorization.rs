@@ -2,8 +2,8 @@
 
 use crate::authentication::read;
 use crate::config::Config;
+use crate::egress;
 use crate::flags::{FlagError, Flags};
-use crate::proxying;
 use aws_lc_rs::digest;
 use pintle_auth::authz::abac::Abac;
 use pintle_auth::authz::conditions::Conditions;
@@ -66,7 +66,7 @@ impl Authorization {
     /// Reads the flags, and the file that they name.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
         let policy_file = PathBuf::from(flags.text("authorization-policy-file"));
-        let dialer = proxying::egress(flags)?.unwrap_or_default().to_control_plane();
+        let dialer = egress::read(flags)?.unwrap_or_default().to_control_plane();
         let path = flags.text("authorization-config");
         if path.is_empty() {
             let config = from_flags(flags)?;

@@ -1,11 +1,13 @@
 //! The etcd store: its flags, and opening it.
 
+use crate::egress;
 use crate::flags::{FlagError, Flags};
 use pintle_engine::{KubernetesForm, StorageMediaType};
 use pintle_http::health::{Health, Scope};
 use pintle_kinds::Kind;
+use pintle_proxy::Dialer;
 use pintle_store::{BoxFuture, Store};
-use pintle_store_etcd::{Endpoint, Etcd, Options, OptionsError, Tls};
+use pintle_store_etcd::{Dial, Endpoint, Etcd, Options, OptionsError, Tls};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +34,17 @@ pub(crate) struct EtcdSettings {
     ready_timeout: Duration,
 }
 
+/// Connections to etcd as `--egress-selector-config-file` says.
+fn dial_through(dialer: Dialer) -> Dial {
+    Arc::new(move |host, port| {
+        let dialer = dialer.clone();
+        Box::pin(async move {
+            let stream = dialer.dial(&host, port, &[]).await?;
+            Ok(Box::new(stream) as Box<dyn pintle_store_etcd::Stream>)
+        })
+    })
+}
+
 impl EtcdSettings {
     /// Parses the flags; `None` if they name no etcd.
     pub(crate) fn new(flags: &Flags) -> Result<Option<EtcdSettings>, FlagError> {
@@ -52,6 +65,7 @@ impl EtcdSettings {
         if authority.is_some() || client.is_some() {
             options.tls = Some(Tls::new(authority, client).map_err(bad)?);
         }
+        options.dial = egress::read(flags)?.unwrap_or_default().etcd.map(dial_through);
         let prefix = flags.text("etcd-prefix").trim_end_matches('/');
         options.prefix = if prefix.starts_with('/') { prefix.to_owned() } else { format!("/{prefix}") };
         options.compaction_interval = flags.duration("etcd-compaction-interval");

@@ -16,6 +16,7 @@ mod config;
 mod console;
 mod data_dir;
 mod descriptors;
+mod egress;
 mod encryption;
 mod endpoint;
 mod etcd;

@@ -1,10 +1,11 @@
-//! Opens connections: directly, or through an HTTP CONNECT proxy (`--egress-selector-config-file`). Errors are in the
-//! words of Go's dialer, which clients of kube-apiserver see.
+//! Opens connections: directly, through an HTTP CONNECT proxy or through a konnectivity server
+//! (`--egress-selector-config-file`). Errors are in the words of Go's dialer, which clients of kube-apiserver see.
 
+use crate::konnectivity;
 use crate::tls::{self, TlsOptions};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -31,6 +32,8 @@ pub enum Dialer {
     Direct,
     /// Through an HTTP CONNECT proxy.
     HttpConnect(Arc<ConnectProxy>),
+    /// Through the konnectivity server on this unix socket.
+    Konnectivity(Arc<Path>),
 }
 
 /// The dialers of `--egress-selector-config-file`: one for each selection that it has.
@@ -40,6 +43,8 @@ pub struct Egress {
     pub cluster: Option<Dialer>,
     /// Towards other servers of the control plane, such as webhooks at a URL.
     pub control_plane: Option<Dialer>,
+    /// Towards etcd.
+    pub etcd: Option<Dialer>,
 }
 
 impl Egress {
@@ -79,8 +84,15 @@ impl Dialer {
                     dial_tcp(host, port, checked).await.map(|stream| Box::new(stream) as BoxStream)
                 }
                 Dialer::HttpConnect(proxy) => proxy.dial(&host_port(host, port)).await,
+                Dialer::Konnectivity(socket) => {
+                    konnectivity::dial(socket, &host_port(host, port), random_number()?).await
+                }
             }
         };
+        // A konnectivity server has time limits of its own, with errors of their own.
+        if let Dialer::Konnectivity(_) = self {
+            return opened.await;
+        }
         let late = || Err(format!("dial tcp {}: i/o timeout", host_port(host, port)));
         tokio::time::timeout(DIAL_TIMEOUT, opened).await.unwrap_or_else(|_| late())
     }
@@ -154,7 +166,15 @@ async fn dial_tcp(host: &str, port: u16, checked: &[IpAddr]) -> Result<TcpStream
     Err(why)
 }
 
-fn cause(error: &std::io::Error) -> String {
+/// A positive random number.
+fn random_number() -> Result<i64, String> {
+    let mut bytes = [0; 8];
+    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| "no random numbers")?;
+    Ok(i64::from_be_bytes(bytes) & i64::MAX)
+}
+
+pub(crate) fn cause(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => "connection refused".to_string(),
         ErrorKind::NetworkUnreachable => "network is unreachable".to_string(),

@@ -6,6 +6,7 @@
 pub mod dial;
 pub mod forward;
 pub mod header;
+mod konnectivity;
 pub mod rewrite;
 mod spdy;
 mod stall;

@@ -1,7 +1,7 @@
 //! The connection to etcd: one at a time, to any of the endpoints, made anew whenever it breaks.
 
 use crate::grpc::{self, CallError, Messages, code};
-use crate::options::{Endpoint, Options};
+use crate::options::{Dial, Endpoint, Options, Stream};
 use crate::tls::Tls;
 use bytes::Bytes;
 use h2::SendStream;
@@ -10,7 +10,6 @@ use http::Uri;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -84,6 +83,7 @@ impl Channel {
         let keeper = Keeper {
             endpoints: options.endpoints.clone(),
             tls: options.tls.clone(),
+            dial: options.dial.clone(),
             publish,
             rotate: rotate.clone(),
         };
@@ -168,6 +168,7 @@ fn uris(endpoint: &Endpoint) -> Result<Arc<[Uri]>, String> {
 struct Keeper {
     endpoints: Vec<Endpoint>,
     tls: Option<Tls>,
+    dial: Option<Dial>,
     publish: watch::Sender<Option<Live>>,
     rotate: Arc<Notify>,
 }
@@ -216,10 +217,7 @@ impl Keeper {
         endpoint: &Endpoint,
     ) -> Result<(Live, Connection<Box<dyn Stream>, Bytes>), String> {
         let uris = uris(endpoint)?;
-        let socket = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
-        let socket = socket.map_err(|error| error.to_string())?;
-        // Small requests must not wait for one another.
-        socket.set_nodelay(true).map_err(|error| error.to_string())?;
+        let socket = self.dial(endpoint).await?;
         let stream: Box<dyn Stream> = match (&self.tls, endpoint.tls) {
             (Some(tls), true) => {
                 let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| error.to_string())?;
@@ -227,13 +225,24 @@ impl Keeper {
                 Box::new(tls.connect(name, socket).await.map_err(|error| error.to_string())?)
             }
             (None, true) => return Err("an https endpoint needs --etcd-cafile".to_owned()),
-            (_, false) => Box::new(socket),
+            (_, false) => socket,
         };
         let mut builder = client::Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         builder.enable_push(false);
         let (sender, connection) = builder.handshake(stream).await.map_err(|error| error.to_string())?;
         Ok((Live { sender, uris }, connection))
+    }
+
+    async fn dial(&self, endpoint: &Endpoint) -> Result<Box<dyn Stream>, String> {
+        if let Some(dial) = &self.dial {
+            return dial(endpoint.host.clone(), endpoint.port).await;
+        }
+        let socket = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
+        let socket = socket.map_err(|error| error.to_string())?;
+        // Small requests must not wait for one another.
+        socket.set_nodelay(true).map_err(|error| error.to_string())?;
+        Ok(Box::new(socket))
     }
 
     /// Drives the connection until it breaks, shows no sign of life, or another endpoint is asked for.
@@ -263,7 +272,3 @@ impl Keeper {
         }
     }
 }
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}

@@ -23,5 +23,5 @@ mod tls;
 mod wire;
 
 pub use engine::Etcd;
-pub use options::{Endpoint, Options, OptionsError};
+pub use options::{Dial, Endpoint, Options, OptionsError, Stream};
 pub use tls::Tls;

@@ -1,8 +1,11 @@
 //! What the engine must know to begin: endpoints, TLS, the prefix, intervals.
 
 use crate::tls::Tls;
+use pintle_store::BoxFuture;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Where an etcd member listens for clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +68,14 @@ impl Endpoint {
     }
 }
 
+/// A byte stream to a member.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// Opens a connection to host and port.
+pub type Dial = Arc<dyn Fn(String, u16) -> BoxFuture<'static, Result<Box<dyn Stream>, String>> + Send + Sync>;
+
 /// How the engine behaves.
 #[derive(Clone)]
 pub struct Options {
@@ -72,6 +83,8 @@ pub struct Options {
     pub endpoints: Vec<Endpoint>,
     /// For endpoints that speak TLS.
     pub tls: Option<Tls>,
+    /// How connections are opened; `None` dials the endpoints themselves.
+    pub dial: Option<Dial>,
     /// What stands in etcd in the place of `own_prefix`.
     pub prefix: String,
     /// What all keys above the store begin with.
@@ -97,6 +110,7 @@ impl Options {
         Options {
             endpoints,
             tls: None,
+            dial: None,
             prefix: "/registry".into(),
             own_prefix: "/registry",
             compaction_interval: Duration::from_secs(5 * 60),

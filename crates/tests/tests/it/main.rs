@@ -16,6 +16,7 @@ mod crash;
 mod definitions;
 mod dry_run;
 mod edge;
+mod egress;
 mod encodings;
 mod encryption;
 mod envtest;

@@ -163,7 +163,7 @@ pub(crate) async fn kubelet(client: &Client) -> Backend {
 }
 
 /// Runs a command over a WebSocket and returns what came over each channel.
-async fn run(client: &Client, command: &[&str], input: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) async fn run(client: &Client, command: &[&str], input: &[u8]) -> Vec<Vec<u8>> {
     let words: Vec<String> = command.iter().map(|word| format!("command={}", encoded(word))).collect();
     let path = format!(
         "/api/v1/namespaces/default/pods/web/exec?stdin=true&stdout=true&stderr=true&{}",
