@@ -2,7 +2,7 @@
 
 use super::TokenUser;
 use super::cache::{self, Cache};
-use super::jwt::Token;
+use super::jwt::{self, Token};
 use super::token_keys::{IssueError, TokenKeys};
 use crate::UserInfo;
 use pintle_meta::Timestamp;
@@ -108,6 +108,8 @@ pub enum TokenError {
     Audience { token: Vec<String>, asked: Vec<String> },
     #[error("go-jose/go-jose/jwt: expected number value to unmarshal NumericDate")]
     NotATime,
+    #[error("go-jose/go-jose/jwt: expected string or array value to unmarshal to Audience")]
+    NotAnAudience,
     #[error("service account token has expired")]
     Expired,
     #[error("service account token is not valid yet")]
@@ -181,7 +183,7 @@ impl ServiceAccountTokens {
         {
             return Ok(Some(claims));
         }
-        let Some(mut token) = Token::parse(text) else { return Ok(None) };
+        let Ok(mut token) = Token::parse(text) else { return Ok(None) };
         let issuer = token.claims.str_at(&["iss"]);
         if issuer != LEGACY_ISSUER && !self.issuers.iter().any(|i| i == issuer) {
             return Ok(None);
@@ -214,11 +216,7 @@ impl ServiceAccountTokens {
     }
 
     fn check_audience(&self, claims: &Value, asked: Option<&[String]>) -> Result<Vec<String>, TokenError> {
-        let mut token: Vec<String> = match claims.get("aud") {
-            Some(Value::String(one)) => vec![one.to_string()],
-            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(str::to_string).collect(),
-            _ => Vec::new(),
-        };
+        let mut token = jwt::audiences(claims).ok_or(TokenError::NotAnAudience)?;
         if token.is_empty() {
             token = self.audiences.clone();
         }

@@ -28,32 +28,58 @@ enum Material {
     Ec(String, Vec<u8>),
 }
 
-/// The keys of a key set; unsupported types are dropped.
-pub(super) fn keys(set: &Value) -> Vec<Key> {
-    set.items_at(&["keys"]).iter().filter_map(key).take(KEYS_MAX).collect()
+/// The keys of a key set, without those that cannot verify. One that go-jose, which kube-apiserver uses, cannot read makes the
+/// whole set unusable.
+pub(super) fn keys(set: &Value) -> Result<Vec<Key>, String> {
+    let all = set.items_at(&["keys"]).iter().take(KEYS_MAX).map(key);
+    all.filter_map(Result::transpose).collect()
 }
 
-fn key(jwk: &Value) -> Option<Key> {
-    let number = |name: &str| URL_SAFE_NO_PAD.decode(jwk.str_at(&[name]).trim_end_matches('=')).ok();
-    let material = match jwk.str_at(&["kty"]) {
-        "RSA" => Material::Rsa { n: number("n")?, e: number("e")? },
-        "EC" => {
-            let curve = jwk.str_at(&["crv"]);
-            let bytes = match curve {
-                "P-256" => 32,
-                "P-384" => 48,
-                "P-521" => 66,
-                _ => return None,
-            };
-            let (x, y) = (number("x")?, number("y")?);
-            if x.len() != bytes || y.len() != bytes {
-                return None;
-            }
-            Material::Ec(curve.to_string(), [&[4][..], &x, &y].concat())
-        }
-        _ => return None,
+fn key(jwk: &Value) -> Result<Option<Key>, String> {
+    let text = |name: &str| match jwk.get(name) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.to_string()),
+        Some(_) => Err(format!("json: cannot unmarshal {name} of a key")),
     };
-    Some(Key { kid: jwk.str_at(&["kid"]).to_string(), material })
+    let number = |name: &str| match jwk.get(name).filter(|value| !value.is_null()) {
+        None => Ok(None),
+        Some(_) => match URL_SAFE_NO_PAD.decode(text(name)?) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(_) => Err("illegal base64 data".to_string()),
+        },
+    };
+    for name in ["use", "alg"] {
+        text(name)?;
+    }
+    let material = match text("kty")?.as_str() {
+        "RSA" => {
+            let missing = "go-jose/go-jose: invalid RSA key, missing n/e values";
+            Material::Rsa { n: number("n")?.ok_or(missing)?, e: number("e")?.ok_or(missing)? }
+        }
+        "EC" => elliptic(&text("crv")?, number("x")?, number("y")?)?,
+        "oct" | "OKP" => return Ok(None),
+        other => return Err(format!("go-jose/go-jose: unknown json web key type '{other}'")),
+    };
+    // A private key does not verify there.
+    let is_public = number("d")?.is_none();
+    Ok(is_public.then_some(Key { kid: text("kid")?, material }))
+}
+
+fn elliptic(curve: &str, x: Option<Vec<u8>>, y: Option<Vec<u8>>) -> Result<Material, String> {
+    let bytes = match curve {
+        "P-256" => 32,
+        "P-384" => 48,
+        "P-521" => 66,
+        other => return Err(format!("go-jose/go-jose: unsupported elliptic curve '{other}'")),
+    };
+    let missing = "go-jose/go-jose: invalid EC key, missing x/y values";
+    let (x, y) = (x.ok_or(missing)?, y.ok_or(missing)?);
+    for (name, coordinate) in [("x", &x), ("y", &y)] {
+        if coordinate.len() != bytes {
+            return Err(format!("go-jose/go-jose: invalid EC public key, wrong length for {name}"));
+        }
+    }
+    Ok(Material::Ec(curve.to_string(), [&[4][..], &x, &y].concat()))
 }
 
 impl Key {
@@ -99,7 +125,7 @@ mod tests {
     fn published_keys_verify() {
         let pair = rcgen::KeyPair::generate().unwrap();
         let signer = SigningKey::from_der(&pair.serialize_der()).unwrap();
-        let all = keys(&key_set(std::slice::from_ref(&signer.verifying)));
+        let all = keys(&key_set(std::slice::from_ref(&signer.verifying))).unwrap();
         let [key] = all.as_slice() else { panic!("one key") };
         let signature = signer.sign(b"text").unwrap();
         assert!(key.fits("") && key.fits(&signer.verifying.kid) && !key.fits("other"));
@@ -107,5 +133,26 @@ mod tests {
         assert!(!key.verifies("ES256", b"other", &signature));
         assert!(!key.verifies("RS256", b"text", &signature));
         assert!(!key.verifies("none", b"text", &signature));
+    }
+
+    #[test]
+    fn one_bad_key_spoils_the_set() {
+        let read = |key: &str| {
+            let set = format!(r#"{{"keys":[{{"kty":"RSA","n":"AQAB","e":"AQAB"}},{key}]}}"#);
+            keys(&pintle_value::json::parse(set.as_bytes()).unwrap().value).map(|keys| keys.len()).ok()
+        };
+        for (key, expected) in [
+            (r#"{"kty":"RSA","n":"AQAB","e":"AQAB","kid":"a"}"#, Some(2)),
+            (r#"{"kty":"RSA","n":"AQAB","e":"AQAB","d":"AQAB"}"#, Some(1)),
+            (r#"{"kty":"oct","k":"AQAB"}"#, Some(1)),
+            (r#"{"kty":"RSA","n":"AQAB=","e":"AQAB"}"#, None),
+            (r#"{"kty":"RSA","n":"AQAB"}"#, None),
+            (r#"{"kty":"RSA","n":"AQAB","e":"AQAB","kid":5}"#, None),
+            (r#"{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}"#, None),
+            (r#"{"kty":"LOCK"}"#, None),
+            ("null", None),
+        ] {
+            assert_eq!(read(key), expected, "{key}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Maps claims to a user, by claim names or CEL expressions.
 
 use crate::UserInfo;
+use crate::authn::jwt::json_kind;
 use pintle_cel::program::Program;
 use pintle_cel::value::Value as CelValue;
 use pintle_value::{Map, Value};
@@ -150,7 +151,7 @@ impl Mapping {
     }
 
     fn extra(&self, claims: &Value, user: &mut UserInfo) -> Result<(), String> {
-        if let Some(Value::String(id)) = claims.get("jti") {
+        if let Some(Value::String(id)) = claims.get("jti").filter(|id| id.as_str() != Some("")) {
             user.extra.insert(UserInfo::CREDENTIAL_ID.to_string(), vec![format!("JTI={id}")]);
         }
         // All are evaluated before the first result is used.
@@ -227,17 +228,5 @@ fn text(value: &Value) -> Result<String, String> {
         Value::String(text) => Ok(text.to_string()),
         Value::Null => Ok(String::new()),
         other => Err(format!("json: cannot unmarshal {} into Go value of type string", json_kind(other))),
-    }
-}
-
-/// The type of a value in Go's JSON errors.
-pub(super) fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) | Value::Raw(_) => "object",
-        _ => "number",
     }
 }

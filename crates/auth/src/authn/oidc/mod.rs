@@ -1,5 +1,6 @@
 //! Tokens of OpenID providers: one authenticator for each issuer of the authentication configuration.
 
+mod claims;
 mod distributed;
 mod jwks;
 mod mapping;
@@ -18,7 +19,7 @@ use distributed::Distributed;
 use mapping::Mapping;
 use pintle_value::{Value, json};
 use pintle_webhook::{Dialer, Egress, HttpsClient, Identity};
-use provider::{Expected, Provider};
+use provider::{Expected, GOOGLE, GOOGLE_WITHOUT_SCHEME, Provider};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::task::JoinHandle;
@@ -163,10 +164,10 @@ fn untrusted_issuer(token: &str) -> Option<String> {
     let (_, payload, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
         return None;
     };
+    // Go's decoder skips line breaks.
+    let payload: String = payload.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let claims = json::parse(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?.value;
-    match claims.str_at(&["iss"]) {
-        // The only provider whose tokens omit the scheme.
-        "accounts.google.com" => Some("https://accounts.google.com".to_string()),
-        issuer => Some(issuer.to_string()),
-    }
+    let claims = claims.as_object()?;
+    let issuer = claims.iter().find(|(key, _)| key.eq_ignore_ascii_case("iss"))?.1.as_str()?;
+    Some(if issuer == GOOGLE_WITHOUT_SCHEME { GOOGLE } else { issuer }.to_string())
 }

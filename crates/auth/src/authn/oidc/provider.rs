@@ -1,11 +1,11 @@
 //! An OpenID provider: discovery, keys and token verification. An unreachable provider is retried with back-off and
 //! does not affect others.
 
+use super::claims::{self, Registered, go_list};
 use super::jwks::{self, Key};
 use crate::authn::jwt::Token;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use pintle_meta::Timestamp;
 use pintle_meta::field::quoted;
 use pintle_value::{Value, json};
 use pintle_webhook::{HttpsClient, HttpsRequest};
@@ -22,8 +22,10 @@ const DISCOVERY_PAUSE: Duration = Duration::from_secs(10);
 /// requests to the provider.
 const KEYS_PAUSE_MIN: Duration = Duration::from_millis(200);
 const KEYS_PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How far in the future a token's `nbf` may be.
-const NOT_BEFORE_LEEWAY_SECONDS: i64 = 300;
+
+/// The only provider whose tokens omit the scheme.
+pub(super) const GOOGLE: &str = "https://accounts.google.com";
+pub(super) const GOOGLE_WITHOUT_SCHEME: &str = "accounts.google.com";
 
 /// The expected properties of a provider.
 pub(super) struct Expected {
@@ -110,25 +112,7 @@ impl Provider {
 
     /// The claims of a valid token of this provider.
     pub(super) async fn verify(&self, text: &str, now: i64) -> Result<Value, String> {
-        let token = Token::parse(text).ok_or("oidc: malformed jwt")?;
-        let claims = &token.claims;
-        if let Some(other) = claims.get("sub").filter(|sub| !matches!(sub, Value::String(_) | Value::Null)) {
-            let kind = super::mapping::json_kind(other);
-            return Err(format!(
-                "oidc: failed to unmarshal claims: json: cannot unmarshal {kind} into Go struct field idToken.sub of type string"
-            ));
-        }
-        check_sources(claims)?;
-        let issuer = claims.str_at(&["iss"]);
-        if issuer != self.expected.issuer {
-            return Err(format!(
-                "oidc: id token issued by a different provider, expected {} got {}",
-                quoted(&self.expected.issuer),
-                quoted(issuer)
-            ));
-        }
-        self.check_audience(claims)?;
-        check_times(claims, now)?;
+        let token = Token::parse(text).map_err(|why| format!("oidc: malformed jwt: {why}"))?;
         if !self.expected.algorithms.contains(&token.algorithm) {
             return Err(format!(
                 "oidc: id token signed with unsupported algorithm, expected {} got {}",
@@ -137,34 +121,33 @@ impl Provider {
             ));
         }
         self.check_signature(&token).await.map_err(|why| format!("failed to verify signature: {why}"))?;
+        let decoded = Registered::decode(&token.claims, &token.repeated);
+        let claims = decoded.map_err(|why| format!("oidc: failed to unmarshal claims: {why}"))?;
+        claims::check_distributed(&token.claims)?;
+        let Expected { issuer, audiences, .. } = &self.expected;
+        let is_google = issuer == GOOGLE && claims.issuer == GOOGLE_WITHOUT_SCHEME;
+        if claims.issuer != *issuer && !is_google {
+            return Err(format!(
+                "oidc: id token issued by a different provider, expected {} got {}",
+                quoted(issuer),
+                quoted(&claims.issuer)
+            ));
+        }
+        // kube-apiserver checks one audience before the times, and several after them.
+        if audiences.len() == 1 {
+            claims.check_audience(audiences)?;
+        }
+        claims.check_times(now)?;
+        claims.check_audience(audiences)?;
         Ok(token.claims)
-    }
-
-    fn check_audience(&self, claims: &Value) -> Result<(), String> {
-        let got: Vec<String> = match claims.get("aud") {
-            Some(Value::String(one)) => vec![one.to_string()],
-            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(str::to_string).collect(),
-            _ => Vec::new(),
-        };
-        let wanted = &self.expected.audiences;
-        if wanted.iter().any(|audience| got.contains(audience)) {
-            return Ok(());
-        }
-        match wanted.as_slice() {
-            [one] => Err(format!("oidc: expected audience {} got {}", quoted(one), go_list(&got))),
-            many => {
-                let mut sorted = many.to_vec();
-                sorted.sort();
-                Err(format!("oidc: expected audience in {} got {}", go_list(&sorted), go_list(&got)))
-            }
-        }
     }
 
     async fn check_signature(&self, token: &Token<'_>) -> Result<(), String> {
         let verified = |keys: &[Key]| {
-            let (message, signature) = token.signed_parts();
             let mut fitting = keys.iter().filter(|key| key.fits(&token.kid));
-            fitting.any(|key| key.verifies(&token.algorithm, message, signature))
+            fitting.any(|key| {
+                token.is_signed(|algorithm, message, signature| key.verifies(algorithm, message, signature))
+            })
         };
         let known = self.keys.lock().map(|keys| keys.clone()).unwrap_or_default();
         if verified(&known) {
@@ -181,9 +164,12 @@ impl Provider {
         let is_fresh = before != Some(fetch.count) || fetch.next.is_some_and(|next| Instant::now() < next);
         if !is_fresh || fetch.count == 0 {
             let url = self.keys_url.lock().ok().and_then(|url| url.clone()).unwrap_or_default();
-            fetch.outcome = self.document(&url).await.map(|set| {
+            let fetched = self.document(&url).await.and_then(|set| {
+                jwks::keys(&set).map_err(|why| format!("oidc: failed to decode keys: {why}"))
+            });
+            fetch.outcome = fetched.map(|fetched| {
                 if let Ok(mut keys) = self.keys.lock() {
-                    *keys = Arc::new(jwks::keys(&set));
+                    *keys = Arc::new(fetched);
                 }
             });
             fetch.count = fetch.count.saturating_add(1);
@@ -222,53 +208,4 @@ pub(super) async fn get(client: &HttpsClient, url: &str, token: &str) -> Result<
 pub(super) fn status_text(code: u16) -> String {
     let words = StatusCode::from_u16(code).ok().and_then(|code| code.canonical_reason()).unwrap_or("");
     format!("{code} {words}")
-}
-
-/// Validates the sources of distributed claims.
-fn check_sources(claims: &Value) -> Result<(), String> {
-    let Some(names) = claims.get("_claim_names").and_then(Value::as_object) else { return Ok(()) };
-    for (_, source) in names.iter() {
-        let source = source.as_str().unwrap_or("");
-        if source.is_empty() {
-            return Err("oidc: failed to obtain source from claim name".to_string());
-        }
-        if claims.at(&["_claim_sources", source]).is_none() {
-            return Err("oidc: source does not exist".to_string());
-        }
-    }
-    Ok(())
-}
-
-fn check_times(claims: &Value, now: i64) -> Result<(), String> {
-    let time = |key: &str| match claims.get(key) {
-        Some(Value::Int(at)) => Some(*at),
-        #[expect(clippy::cast_possible_truncation, reason = "whole seconds are enough; floats saturate")]
-        Some(Value::Float(at)) => Some(*at as i64),
-        _ => None,
-    };
-    let expiry = time("exp");
-    if expiry.is_none_or(|at| at < now) {
-        let at = expiry.map_or("0001-01-01 00:00:00 +0000 UTC".to_string(), go_time);
-        return Err(format!("oidc: token is expired (Token Expiry: {at})"));
-    }
-    match time("nbf") {
-        Some(at) if now.saturating_add(NOT_BEFORE_LEEWAY_SECONDS) < at => Err(format!(
-            "oidc: current time {} before the nbf (not before) time: {}",
-            go_time(now),
-            go_time(at)
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// A time as Go prints it.
-fn go_time(seconds: i64) -> String {
-    let text = Timestamp { seconds, nanos: 0 }.rfc3339().to_string();
-    format!("{} +0000 UTC", text.trim_end_matches('Z').replace('T', " "))
-}
-
-/// Strings in Go's `%q` list format.
-fn go_list(texts: &[String]) -> String {
-    let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
-    format!("[{}]", texts.join(" "))
 }
