@@ -239,21 +239,28 @@ async fn forward_ports(mut stream: BufReader<impl AsyncRead + AsyncWrite + Unpin
     let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
     stream.flush().await?;
-    let mut unpacker = Decompress::new(true);
     let mut packer = Compress::new(Compression::none(), true);
     let mut data = BTreeSet::new();
-    while let Some(frame) = read_frame(&mut stream, &mut unpacker).await? {
-        match frame {
-            Frame::Open(number, name) => {
-                stream.write_all(&syn_reply(number, &mut packer)?).await?;
-                if name == "data" {
-                    data.insert(number);
-                }
+    // client-go opens two streams for a connection: one for errors, then one for data.
+    let mut opened = 0_usize;
+    while let Ok(first) = stream.read_u32().await {
+        let second = stream.read_u32().await?;
+        let mut body = vec![0; usize::try_from(second & 0x00ff_ffff).unwrap_or(0)];
+        stream.read_exact(&mut body).await?;
+        if first == SYN_STREAM {
+            let number = body.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+            stream.write_all(&syn_reply(number, &mut packer)?).await?;
+            opened += 1;
+            if opened.is_multiple_of(2) {
+                data.insert(number);
             }
-            Frame::Data(number, bytes, is_last) if data.contains(&number) => {
-                stream.write_all(&data_frame(number, &bytes, is_last)).await?;
+        } else if data.contains(&first) {
+            let is_last = second >> 24 & 1 == 1;
+            stream.write_all(&data_frame(first, &body, is_last)).await?;
+            if is_last {
+                // There was no error.
+                stream.write_all(&data_frame(first.saturating_sub(2), &[], true)).await?;
             }
-            Frame::Data(..) | Frame::Other => {}
         }
         stream.flush().await?;
     }
@@ -403,6 +410,9 @@ fn syn_reply(stream: u32, packer: &mut Compress) -> io::Result<Vec<u8>> {
     Ok([&words.concat()[..], &headers].concat())
 }
 
+/// The first word of a frame that opens a stream.
+const SYN_STREAM: u32 = 0x8003_0001;
+
 /// A frame as far as a kubelet needs it.
 enum Frame {
     Open(u32, String),
@@ -430,9 +440,7 @@ async fn read_frame(
         .decompress_vec(body.get(10..).unwrap_or_default(), &mut headers, FlushDecompress::Sync)
         .map_err(io::Error::other)?;
     let text = String::from_utf8_lossy(&headers).into_owned();
-    // The type of the stream is the value of a header: its length, then its text.
-    let names = ["error", "stdin", "stdout", "stderr", "resize", "data"];
-    let is_type = |name: &&str| text.contains(&format!("\0\0\0{}{name}", char::from(name.len() as u8)));
-    let name = names.into_iter().find(is_type).unwrap_or("");
+    let names = ["error", "stdin", "stdout", "stderr", "resize"];
+    let name = names.into_iter().find(|name| text.ends_with(name)).unwrap_or("");
     Ok(Some(Frame::Open(number, name.to_owned())))
 }

@@ -63,13 +63,16 @@ async fn create(admin: &Client, path: &str, body: &Value) -> Value {
     answer
 }
 
-/// All bytes of all files of the store.
+/// All bytes of all files below a folder.
 fn stored(folder: &Path) -> Vec<u8> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_file() {
+        let kind = entry.file_type().unwrap();
+        if kind.is_file() {
             all.extend(std::fs::read(entry.path()).unwrap());
+        } else if kind.is_dir() {
+            all.extend(stored(&entry.path()));
         }
     }
     all
@@ -102,6 +105,46 @@ async fn nothing_that_is_encrypted_lies_in_the_folder_as_it_is() {
             assert!(count(&bytes, "in-the-open") > 0, "{provider}");
             server.restart().await.unwrap();
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_and_backups_hold_no_plain_text() {
+    let rules = json!([{"resources": ["secrets"], "providers": [keys("aesgcm", &[("k1", KEY_1)])]}]);
+    let file = File::new("history", &rules);
+    let flags = file.flags(&["--history-retention=24h,256Mi"]);
+    let mut server = Server::start_with(Options { flags, ..Options::default() }).await.unwrap();
+    let admin = server.admin().unwrap();
+    let shown = create(&admin, SECRETS, &secret("a")).await["data"]["password"].as_str().unwrap().to_string();
+    for round in 0..3 {
+        let labels = json!({"metadata": {"labels": {"round": round.to_string()}}});
+        let path = format!("{SECRETS}/a");
+        let (code, answer) = admin.patch(&path, "application/merge-patch+json", &labels).await.unwrap();
+        assert_eq!(code, 200, "{answer}");
+    }
+    create(&admin, SECRETS, &secret("b")).await;
+    assert_eq!(admin.delete(&format!("{SECRETS}/b")).await.unwrap().0, 200);
+    // What is old is still there, for those who may read it.
+    server.restart().await.unwrap();
+    let admin = server.admin().unwrap();
+    let (code, past) = admin.get(&format!("{SECRETS}/a?history=true")).await.unwrap();
+    let versions = past["items"].as_array().unwrap();
+    assert_eq!((code, versions.len()), (200, 4), "{past}");
+    assert!(versions.iter().all(|version| version["object"]["data"]["password"] == shown.as_str()));
+    let (code, past) = admin.get(&format!("{SECRETS}/b?history=true")).await.unwrap();
+    assert_eq!((code, past["items"][0]["object"]["data"]["password"].as_str()), (200, Some(shown.as_str())));
+
+    let backup = file.folder.join("backup");
+    let made = std::process::Command::new(pintle_testkit::server::binary().unwrap())
+        .args(["backup", "--data-dir"])
+        .arg(server.data_dir())
+        .arg(&backup)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    for bytes in [stored(&server.data_dir()), std::fs::read(&backup).unwrap()] {
+        assert!(count(&bytes, "k8s:enc:aesgcm:v1:k1:") > 0);
+        assert_eq!(count(&bytes, WORD) + count(&bytes, &shown), 0);
     }
 }
 

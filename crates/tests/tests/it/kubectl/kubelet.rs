@@ -124,6 +124,34 @@ async fn until_discovered(client: &Client, group: &str) {
 }
 
 #[test]
+fn forwarding_a_port() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (_server, _kubelet, kubectl) = runtime.block_on(async {
+        let (server, kubectl) = start(FLAGS).await;
+        let client = admin(&server);
+        let kubelet = kubelet(&client).await;
+        set_running(&client, "web", "main").await;
+        (server, kubelet, kubectl)
+    });
+    let mut child = kubectl.command("port-forward pod/web :80").stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    // kubectl prints a line for each connection, and ends if nobody can read it.
+    let mut printed = BufReader::new(child.stdout.take().unwrap());
+    printed.read_line(&mut line).unwrap();
+    let address = line.split(' ').nth(2).unwrap_or_default().to_owned();
+    for text in ["first", "second, while the tunnel is open"] {
+        let mut connection = TcpStream::connect(&address).unwrap();
+        connection.write_all(text.as_bytes()).unwrap();
+        connection.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut echo = String::new();
+        connection.read_to_string(&mut echo).unwrap();
+        assert_eq!(echo, text, "{line}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_proxy_for_browsers() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (_server, kubectl) = runtime.block_on(start(&[]));
