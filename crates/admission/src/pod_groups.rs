@@ -1,5 +1,6 @@
 //! The plugins of pod groups: PodGroupProtection, PodGroupWorkloadExists and JobValidation.
 
+use crate::storage::add_finalizer;
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_kinds::features;
 use pintle_meta::Status;
@@ -30,10 +31,8 @@ impl Plugin for PodGroupProtection {
         object: &mut Value,
         _cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
-        let mut finalizers = object.items_at(&["metadata", "finalizers"]).to_vec();
-        if creates_group(request) && !finalizers.iter().any(|f| f.as_str() == Some(FINALIZER)) {
-            finalizers.push(FINALIZER.into());
-            object.set_at(&["metadata", "finalizers"], Value::Array(finalizers));
+        if creates_group(request) {
+            add_finalizer(object, FINALIZER);
         }
         Ok(())
     }

@@ -29,12 +29,17 @@ impl Plugin for StorageObjectInUseProtection {
             ("storage.k8s.io", "volumeattributesclasses") => "kubernetes.io/vac-protection",
             _ => return Ok(()),
         };
-        let mut finalizers = object.items_at(&["metadata", "finalizers"]).to_vec();
-        if !finalizers.iter().any(|f| f.as_str() == Some(finalizer)) {
-            finalizers.push(finalizer.into());
-            object.set_at(&["metadata", "finalizers"], Value::Array(finalizers));
-        }
+        add_finalizer(object, finalizer);
         Ok(())
+    }
+}
+
+/// Adds a finalizer to an object that does not have it.
+pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) {
+    let mut finalizers = object.items_at(&["metadata", "finalizers"]).to_vec();
+    if !finalizers.iter().any(|present| present.as_str() == Some(finalizer)) {
+        finalizers.push(finalizer.into());
+        object.set_at(&["metadata", "finalizers"], Value::Array(finalizers));
     }
 }
 

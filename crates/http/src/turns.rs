@@ -28,7 +28,7 @@ const REFUSALS_WAITING_MAX: usize = 10_000;
 /// The key of connections that need no turns.
 const EXEMPT: u64 = 0;
 
-/// Hands out turns. Users and addresses are told apart by a 64-bit key, a hash with a secret seed.
+/// Hands out turns. The key of a user or an address is its 64-bit hash with a secret seed.
 pub struct ProcessorTurns {
     /// Turns that are left in this pass. None are left while anyone waits.
     left: AtomicUsize,

@@ -1,7 +1,7 @@
 //! Read barriers: one linearizable read of etcd's revision for everyone who waits.
 //!
-//! There is no task of its own: the first caller reads, so that a lone caller needs no other task to wake up. Whoever comes
-//! while a read is under way waits for the next one, which begins after they came; one of them makes it for all.
+//! The barrier has no task of its own: the first caller makes the read, so that a single caller wakes up no other task. Callers
+//! that arrive while a read is in flight wait for the next one, which one of them makes for all.
 
 use crate::channel::{Channel, Method};
 use crate::grpc::CallError;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 type Answer = Result<u64, CallError>;
 
-/// What a caller who waits receives.
+/// What a waiting caller receives.
 enum Turn {
     Answer(Answer),
     /// The caller makes the next read.
@@ -23,7 +23,7 @@ enum Turn {
 struct State {
     /// Whether a caller reads or is about to.
     is_led: bool,
-    /// Those who wait for the next read.
+    /// Callers that wait for the next read.
     waiting: Vec<oneshot::Sender<Turn>>,
 }
 
@@ -75,15 +75,15 @@ impl Barrier {
     }
 }
 
-/// The duty to read for those who wait. Where its holder gives up, it goes to one of them.
+/// The duty to read for all waiting callers. If its holder gives up, another caller gets it.
 struct Lead {
     state: Arc<Mutex<State>>,
-    /// Those for whom the read under way is.
+    /// The callers that the read in flight is for.
     served: Vec<oneshot::Sender<Turn>>,
 }
 
 impl Lead {
-    /// All who wait now came before the read begins.
+    /// Takes all waiting callers: they arrived before the read begins.
     fn begin(mut self) -> Lead {
         self.served = std::mem::take(&mut lock(&self.state).waiting);
         self
@@ -91,7 +91,7 @@ impl Lead {
 
     fn finish(&mut self, answer: &Answer) {
         for waiter in self.served.drain(..) {
-            // Whoever gave up waiting does not hear of it.
+            // A caller that gave up has dropped its receiver.
             let _ = waiter.send(Turn::Answer(answer.clone()));
         }
     }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_during_a_read_waits_for_the_next() {
+    fn callers_that_arrive_during_a_read_wait_for_the_next() {
         let barrier = barrier();
         let Ok(first) = barrier.enter() else { panic!("nobody leads") };
         let mut first = first.begin();
