@@ -307,6 +307,11 @@ pub struct Checks {
     pub min_items: Option<usize>,
     pub max_items: Option<usize>,
     pub unique_items: bool,
+    /// `items` of a schema whose type is not `array`. kube-apiserver validates the items of a list with it, in addition to
+    /// the error about the type.
+    pub items: Option<NodeId>,
+    /// A node with the `properties` of a schema whose type is not `object`, which are validated in the same way.
+    pub fields: Option<NodeId>,
     pub min_properties: Option<usize>,
     pub max_properties: Option<usize>,
     pub required: Vec<Str>,
@@ -337,6 +342,20 @@ pub enum Other {
 }
 
 impl Node {
+    /// The schema of list items. A definition may declare one whatever the type is.
+    pub fn items(&self) -> Option<NodeId> {
+        match self.shape {
+            Shape::List { item, .. } => Some(item),
+            _ => self.checks.as_ref()?.items,
+        }
+    }
+
+    /// The shape with the schemas of an object's fields. A definition may declare them whatever the type is.
+    pub fn fields<'a>(&'a self, arena: &'a Arena) -> &'a Shape {
+        let fields = self.checks.as_ref().and_then(|checks| checks.fields);
+        fields.map_or(&self.shape, |fields| &arena.node(fields).shape)
+    }
+
     /// Whether Go stores the raw bytes of the request here.
     pub fn is_raw_extension(&self) -> bool {
         matches!(self.shape, Shape::Any) && self.go.ends_with("RawExtension")

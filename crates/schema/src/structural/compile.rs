@@ -44,6 +44,7 @@ fn node(schema: &Value, arena: &mut Arena, depth: usize) -> NodeId {
         return arena.push(Node::of(Shape::Any));
     };
     let shape = shape(map, arena, depth);
+    let checks = checks(map, &shape, arena, depth);
     let mut out = Node::of(shape);
     out.default = map.get("default").cloned();
     out.type_name = match is_true(map, "x-kubernetes-int-or-string") {
@@ -53,7 +54,7 @@ fn node(schema: &Value, arena: &mut Arena, depth: usize) -> NodeId {
     out.nullable = is_true(map, "nullable");
     out.preserve_unknown = is_true(map, "x-kubernetes-preserve-unknown-fields");
     out.embedded = is_true(map, "x-kubernetes-embedded-resource");
-    out.checks = checks(map, arena, depth).map(Box::new);
+    out.checks = checks.map(Box::new);
     arena.push(out)
 }
 
@@ -162,13 +163,22 @@ fn structure(mut fields: Vec<Field>, kind: MapKind) -> Struct {
     }
 }
 
-fn checks(map: &Map, arena: &mut Arena, depth: usize) -> Option<Checks> {
+fn checks(map: &Map, shape: &Shape, arena: &mut Arena, depth: usize) -> Option<Checks> {
     let mut branches = |key: &str| -> Vec<NodeId> {
         let schemas = map.get(key).and_then(Value::as_array).unwrap_or(&[]);
         schemas.iter().map(|schema| node(schema, arena, depth.saturating_add(1))).collect()
     };
     let (all_of, any_of, one_of) = (branches("allOf"), branches("anyOf"), branches("oneOf"));
     let not = map.get("not").map(|schema| node(schema, arena, depth.saturating_add(1)));
+    let is_list = matches!(shape, Shape::List { .. });
+    let items = map.get("items").filter(|items| !is_list && items.as_object().is_some());
+    let items = items.map(|schema| node(schema, arena, depth.saturating_add(1)));
+    let is_object = matches!(shape, Shape::Struct(_) | Shape::Map { .. });
+    let has_fields = map.contains_key("properties") || map.contains_key("additionalProperties");
+    let fields = (has_fields && !is_object).then(|| {
+        let fields = Node::of(object_shape(map, arena, depth));
+        arena.push(fields)
+    });
     let count = |key: &str| map.get(key).and_then(Value::as_int).and_then(|n| usize::try_from(n).ok());
     let checks = Checks {
         format: text(map, "format").into(),
@@ -184,6 +194,8 @@ fn checks(map: &Map, arena: &mut Arena, depth: usize) -> Option<Checks> {
         min_items: count("minItems"),
         max_items: count("maxItems"),
         unique_items: is_true(map, "uniqueItems"),
+        items,
+        fields,
         min_properties: count("minProperties"),
         max_properties: count("maxProperties"),
         required: map

@@ -1,6 +1,6 @@
 //! Pruning: removes fields that the schema does not have, and reports their paths.
 
-use crate::{Arena, NodeId, Shape};
+use crate::{Arena, Node, NodeId, Shape};
 use pintle_value::{Path, Str, Value};
 
 /// Fields of an embedded object that its schema need not declare.
@@ -29,7 +29,7 @@ fn node(
                 if embedded && EMBEDDED_FIELDS.contains(&key) {
                     return true;
                 }
-                let below = schema.and_then(|schema| match &schema.shape {
+                let below = schema.and_then(|schema| match schema.fields(arena) {
                     Shape::Struct(known) => known.field(key).map(|field| field.node),
                     Shape::Map { value, .. } => Some(*value),
                     _ => None,
@@ -44,10 +44,7 @@ fn node(
             });
         }
         Value::Array(items) => {
-            let below = match schema.map(|schema| &schema.shape) {
-                Some(Shape::List { item, .. }) => Some(*item),
-                _ => None,
-            };
+            let below = schema.and_then(Node::items);
             let preserve = preserve || below.is_some_and(|below| arena.node(below).preserve_unknown);
             for (at, member) in items.iter_mut().enumerate() {
                 node(arena, below, preserve, member, &path.index(at), unknown);
@@ -60,8 +57,8 @@ fn node(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Schema;
     use crate::structural::compile;
-    use crate::{Node, Schema};
     use pintle_value::json;
     use std::sync::Arc;
 

@@ -221,11 +221,11 @@ impl Walk<'_> {
         path: &Path<'_>,
     ) -> Outcome {
         let mut out = Outcome::default();
-        if let Shape::List { item, .. } = &node.shape {
+        if let Some(item) = node.items() {
             let before = Before::of(self.arena, past);
             for (at, member) in items.iter().enumerate() {
                 let past = before.as_ref().and_then(|before| before.counterpart(at, member));
-                out.merge(self.node(*item, member, past, &path.index(at)));
+                out.merge(self.node(item, member, past, &path.index(at)));
             }
         }
         let size = Plain(&items.len().to_string()).error_text();
@@ -266,7 +266,7 @@ impl Walk<'_> {
         // Both objects were converted to one version, so the version of the old one is unknown.
         let is_known = |key: &str| !(path.is_root() && matches!(key, "apiVersion" | "kind"));
         let before = |key: &str| past.filter(|_| is_known(key)).and_then(|past| past.key(self.arena, key));
-        match &node.shape {
+        match node.fields(self.arena) {
             Shape::Map { value: each, .. } => {
                 for (key, member) in map.iter() {
                     // At the root, kube-apiserver prints these fields with a leading dot.
