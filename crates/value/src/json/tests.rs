@@ -54,6 +54,8 @@ fn integers_stay_integers() {
     let floats = parse(b"[1.0, 1e0, 9223372036854775808]").unwrap().value;
     let expected = vec![Value::Float(1.0), Value::Float(1.0), Value::Float(9_223_372_036_854_775_808.0)];
     assert_eq!(floats, Value::Array(expected));
+    // Go writes the shortest digits that stand for a float, here for 92337203685477584.
+    assert_eq!(compact(b"92337203685477580.7"), "92337203685477580");
 }
 
 #[test]
