@@ -19,20 +19,8 @@ fn is_ours(request: &Attributes<'_>, operation: Operation, subresource: &str) ->
 
 /// Returns whether a user may use a verb on a signer, by its name or by its domain.
 fn may(authorizer: &dyn Authorizer, user: &UserInfo, verb: &str, signer: &str) -> bool {
-    let domain = signer.split('/').next().unwrap_or("");
-    [signer.to_string(), format!("{domain}/*")].into_iter().any(|name| {
-        let question = Question {
-            user: user.clone(),
-            verb: verb.to_string(),
-            name,
-            group: "certificates.k8s.io".into(),
-            version: "*".into(),
-            resource: "signers".into(),
-            resource_request: true,
-            ..Question::default()
-        };
-        authorizer.authorize(&question).wait().is_allowed()
-    })
+    let ways = Question::for_signer(user, verb, signer);
+    ways.iter().any(|question| authorizer.authorize(question).wait().is_allowed())
 }
 
 /// Rejects the request unless its user may use the verb on the signer of the old object.

@@ -54,18 +54,7 @@ impl Writer {
 
     /// Returns whether the user may sign for a signer, by its name or by its domain.
     async fn may_sign(&self, request: &WriteRequest, signer: &str) -> bool {
-        let domain = signer.split('/').next().unwrap_or_default();
-        for name in [signer.to_string(), format!("{domain}/*")] {
-            let question = Attributes {
-                user: request.user.clone(),
-                verb: "sign".into(),
-                name,
-                group: "certificates.k8s.io".into(),
-                version: "*".into(),
-                resource: "signers".into(),
-                resource_request: true,
-                ..Attributes::default()
-            };
+        for question in Attributes::for_signer(&request.user, "sign", signer) {
             if self.admission.authorizer.authorize(&question).await.is_allowed() {
                 return true;
             }

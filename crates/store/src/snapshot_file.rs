@@ -375,3 +375,45 @@ impl Read for FileStart<'_> {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes a snapshot of several blocks with a number of threads.
+    fn decoded(threads: usize, bytes: &[u8], count: u64) -> Result<Decoded, OpenError> {
+        let (header, mut input) = bytes.split_at(HEADER);
+        let crc = le_u32(header, HEADER_CRC_AT);
+        let mut blocks =
+            Blocks { input: &mut input, name: "snapshot", crc, offset: HEADER as u64, left: count };
+        decode_blocks(&mut blocks, Revision(40), threads)
+    }
+
+    #[test]
+    fn any_number_of_threads_decodes_the_same_entries() {
+        let entry = |n: u64| Entry {
+            value: vec![0; 100_000].into(),
+            created: Revision(n + 1),
+            modified: Revision(40),
+        };
+        let entries: Decoded = (0..30).map(|n| (format!("/key-{n:02}").into(), entry(n))).collect();
+        let mut bytes = Vec::new();
+        write_backup(&Snapshot::from_entries(Revision(40), entries.clone()), &mut bytes).unwrap();
+        assert!(bytes.len() > 5 * BLOCK_BYTES, "several blocks");
+        for threads in [1, 2, 3, 16] {
+            assert!(decoded(threads, &bytes, 30).unwrap() == entries, "{threads} threads");
+            // The header promises fewer entries than the blocks have, or more.
+            assert!(decoded(threads, &bytes, 29).is_err() && decoded(threads, &bytes, 31).is_err());
+        }
+    }
+
+    #[test]
+    fn blocks_that_are_not_in_order_are_refused() {
+        let entry = Entry { value: Bytes::new(), created: Revision(2), modified: Revision(2) };
+        let block = |key: &str| vec![(Key::from(key), entry.clone())];
+        let (first, second, third) = (block("a"), block("b"), block("c"));
+        let in_order = join(vec![vec![first.clone(), third.clone()], vec![second.clone()]]).unwrap();
+        assert_eq!(in_order.iter().map(|(key, _)| &**key).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert!(join(vec![vec![first, second], vec![third]]).is_none());
+    }
+}

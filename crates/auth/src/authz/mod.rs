@@ -45,6 +45,23 @@ pub struct Attributes {
     pub label_selector: Vec<Requirement>,
 }
 
+impl Attributes {
+    /// The two ways to allow a user a verb on a certificate signer: by its name, and by its domain.
+    pub fn for_signer(user: &UserInfo, verb: &str, signer: &str) -> [Attributes; 2] {
+        let domain = signer.split('/').next().unwrap_or_default();
+        [signer.to_string(), format!("{domain}/*")].map(|name| Attributes {
+            user: user.clone(),
+            verb: verb.to_string(),
+            name,
+            group: "certificates.k8s.io".into(),
+            version: "*".into(),
+            resource: "signers".into(),
+            resource_request: true,
+            ..Attributes::default()
+        })
+    }
+}
+
 /// The decision of an authorizer, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
