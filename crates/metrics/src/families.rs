@@ -85,6 +85,9 @@ families! {
     AUDIT_LEVELS = "apiserver_audit_level_total", Counter, &["level"], "Policy levels of requests that are audited.";
     AUDIT_REJECTED = "apiserver_audit_requests_rejected_total", Counter, &[], "Requests that were rejected because an audit backend failed.";
     AUDIT_ERRORS = "apiserver_audit_error_total", Counter, &["plugin"], "Audit events that a backend lost.";
+    AUTHENTICATION_RELOADED_AT = "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "status"], "When the authentication configuration was last reloaded, by status.";
+    AUTHENTICATION_RELOADS = "apiserver_authentication_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "status"], "Reloads of the authentication configuration by status.";
+    AUTHENTICATION_CONFIG_INFO = "apiserver_authentication_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash"], "The hash of the authentication configuration in effect.";
     AUTHORIZATION_RELOADED_AT = "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "status"], "When the authorization configuration was last reloaded, by status.";
     AUTHORIZATION_RELOADS = "apiserver_authorization_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "status"], "Reloads of the authorization configuration by status.";
     AUTHORIZATION_CONFIG_INFO = "apiserver_authorization_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash"], "The hash of the authorization configuration that counts.";

@@ -1,10 +1,12 @@
 //! JWT issuers from `--authentication-config` or the `--oidc-*` flags, reloaded when the file changes.
 
+use crate::config_file::{ConfigFile, Handled, ReloadMetrics, read};
 use crate::egress;
 use crate::flags::{FlagError, Flags};
 use pintle_auth::Authenticator;
 use pintle_auth::authn::config::{AuthenticationConfig, ClaimRule, ClaimSource, JwtConfig};
 use pintle_auth::authn::oidc::{ALGORITHMS, Issuers};
+use pintle_metrics::families;
 use pintle_proxy::Egress;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,23 +84,39 @@ impl Authentication {
     }
 
     /// Replaces the providers when the file changes. Anonymous access is fixed at start, so a file that changes it is
-    /// ignored, as is an invalid one.
-    pub(crate) async fn follow(mut self, authenticator: Arc<Authenticator>) {
-        let Some(file) = self.file.clone() else { return };
+    /// ignored, as is an invalid one. A file whose providers cannot be reached is tried again later.
+    pub(crate) async fn follow(mut self, authenticator: Arc<Authenticator>, server_id: String) {
+        let Some(path) = self.file.take() else { return };
+        let metrics = [
+            &families::AUTHENTICATION_CONFIG_INFO,
+            &families::AUTHENTICATION_RELOADS,
+            &families::AUTHENTICATION_RELOADED_AT,
+        ];
+        let mut metrics = ReloadMetrics::new(&server_id, &self.text, metrics);
+        let mut file = ConfigFile::new(path, std::mem::take(&mut self.text), POLL_INTERVAL);
+        let failed = |why: &str| tracing::error!("the authentication configuration stays as it was: {why}");
         loop {
-            tokio::time::sleep(POLL_INTERVAL).await;
-            let path = file.clone();
-            let Ok(Ok(text)) = tokio::task::spawn_blocking(move || std::fs::read(path)).await else {
-                continue;
+            let text = match file.changed().await {
+                Ok(text) => text,
+                Err(why) => {
+                    failed(&why);
+                    metrics.failed();
+                    continue;
+                }
             };
-            if text == self.text || text.len() > FILE_BYTES_MAX {
-                continue;
-            }
-            self.text = text;
-            match self.reload().await {
-                Ok(issuers) => authenticator.issuers.store(Arc::new(issuers)),
-                Err(why) => tracing::error!("the authentication configuration stays as it was: {why}"),
-            }
+            let handled = match self.reload(&text).await {
+                Ok(issuers) => {
+                    authenticator.issuers.store(Arc::new(issuers));
+                    metrics.succeeded(&text);
+                    Handled::Finally
+                }
+                Err((why, handled)) => {
+                    failed(&why);
+                    metrics.failed();
+                    handled
+                }
+            };
+            file.record(text, handled);
         }
     }
 
@@ -107,40 +125,23 @@ impl Authentication {
         Issuers::start(&self.config.jwt, &self.algorithms, self.egress.as_ref())
     }
 
-    async fn reload(&mut self) -> Result<Issuers, String> {
-        let config = AuthenticationConfig::parse(&self.text)?;
-        config.validate(&self.disallowed)?;
+    /// Returns the providers of a changed file. The error says whether the same file may succeed later.
+    async fn reload(&mut self, text: &[u8]) -> Result<Issuers, (String, Handled)> {
+        let invalid = |why| (why, Handled::Finally);
+        let config = AuthenticationConfig::parse(text).map_err(invalid)?;
+        config.validate(&self.disallowed).map_err(invalid)?;
         if config.anonymous != self.config.anonymous {
-            return Err("anonymous cannot be changed while the server runs".to_string());
+            return Err(invalid("anonymous cannot be changed while the server runs".to_string()));
         }
-        let issuers = Issuers::start(&config.jwt, &self.algorithms, self.egress.as_ref())?;
+        let unreachable = |why| (why, Handled::NotYet);
+        let issuers = Issuers::start(&config.jwt, &self.algorithms, self.egress.as_ref());
+        let issuers = issuers.map_err(unreachable)?;
         if !issuers.wait_until_ready(READY_TIMEOUT).await {
-            return Err("a provider was not found in time".to_string());
+            return Err(unreachable("a provider was not found in time".to_string()));
         }
         self.config = config;
         Ok(issuers)
     }
-}
-
-/// Largest configuration file.
-const FILE_BYTES_MAX: usize = 16 << 20;
-
-/// The text of a file; the error has Go's text.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| go_text(path, &error))
-}
-
-/// The reason why a file cannot be read, with Go's message.
-pub(crate) fn go_text(path: &Path, error: &std::io::Error) -> String {
-    let (action, why) = match error.kind() {
-        std::io::ErrorKind::NotFound => ("open", "no such file or directory".to_string()),
-        std::io::ErrorKind::PermissionDenied => ("open", "permission denied".to_string()),
-        std::io::ErrorKind::NotADirectory => ("open", "not a directory".to_string()),
-        // Opening a folder succeeds; reading it fails.
-        std::io::ErrorKind::IsADirectory => ("read", "is a directory".to_string()),
-        _ => ("open", error.to_string()),
-    };
-    format!("{action} {}: {why}", path.display())
 }
 
 fn from_flags(flags: &Flags) -> Result<JwtConfig, FlagError> {

@@ -1,10 +1,9 @@
 //! Authorizers from `--authorization-config` or the authorization flags, reloaded when the file changes.
 
-use crate::authentication::read;
 use crate::config::Config;
+use crate::config_file::{ConfigFile, Handled, ReloadMetrics, read};
 use crate::egress;
 use crate::flags::{FlagError, Flags};
-use aws_lc_rs::digest;
 use pintle_auth::authz::abac::Abac;
 use pintle_auth::authz::conditions::Conditions;
 use pintle_auth::authz::config::{AuthorizationConfig, AuthorizerConfig, WEBHOOK, WebhookConfig};
@@ -21,12 +20,10 @@ use pintle_webhook::{Dialer, Kubeconfig, ReviewClient};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// How often the file is checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Largest configuration file.
-const FILE_BYTES_MAX: usize = 16 << 20;
 /// The time-out of the webhook that is configured by flags, in nanoseconds.
 const FLAG_WEBHOOK_TIMEOUT: i64 = 30_000_000_000;
 
@@ -122,55 +119,45 @@ impl Authorization {
         current: Arc<Reloadable>,
         server_id: String,
     ) {
-        let Some(file) = self.file.clone() else { return };
-        let server = hash(server_id.as_bytes());
-        families::AUTHORIZATION_CONFIG_INFO.set(&[&server, &hash(&self.text)], 1.0);
+        let Some(path) = self.file.take() else { return };
+        let metrics = [
+            &families::AUTHORIZATION_CONFIG_INFO,
+            &families::AUTHORIZATION_RELOADS,
+            &families::AUTHORIZATION_RELOADED_AT,
+        ];
+        let mut metrics = ReloadMetrics::new(&server_id, &self.text, metrics);
+        let mut file = ConfigFile::new(path, std::mem::take(&mut self.text), POLL_INTERVAL);
         // Authorizers other than webhooks must not change, so that no file opens a server that RBAC protects.
         let types = self.config.authorizers.iter().map(|a| a.type_.clone());
         let required: BTreeSet<String> = types.filter(|type_| type_ != WEBHOOK).collect();
         loop {
-            tokio::time::sleep(POLL_INTERVAL).await;
-            let path = file.clone();
-            let Ok(Ok(text)) = tokio::task::spawn_blocking(move || std::fs::read(path)).await else {
-                continue;
-            };
-            if text == self.text || text.len() > FILE_BYTES_MAX {
-                continue;
-            }
-            let before = std::mem::replace(&mut self.text, text);
-            let reloaded = AuthorizationConfig::load(&self.text, &required).and_then(|config| {
+            let changed = file.changed().await;
+            let reloaded = changed.as_ref().map_err(Clone::clone).and_then(|text| {
+                let config = AuthorizationConfig::load(text, &required)?;
                 if config == self.config {
                     return Ok(None);
                 }
                 let union = build(&config, &lasting, &self.dialer)?;
                 self.config = config;
-                Ok(Some(union))
+                Ok(Some((union, text)))
             });
-            let status = match reloaded {
-                Ok(None) => continue,
-                Ok(Some(union)) => {
+            match reloaded {
+                Ok(None) => {}
+                Ok(Some((union, text))) => {
                     current.set(union);
-                    families::AUTHORIZATION_CONFIG_INFO.remove(&[&server, &hash(&before)]);
-                    families::AUTHORIZATION_CONFIG_INFO.set(&[&server, &hash(&self.text)], 1.0);
-                    "success"
+                    metrics.succeeded(text);
                 }
                 Err(why) => {
                     tracing::error!("the authorization configuration stays as it was: {why}");
-                    "failure"
+                    metrics.failed();
                 }
-            };
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            families::AUTHORIZATION_RELOADS.inc(&[&server, status]);
-            families::AUTHORIZATION_RELOADED_AT.set(&[&server, status], now.as_secs_f64());
+            }
+            // Trying the same content again would fail again, unless a kubeconfig that it names has changed.
+            if let Ok(text) = changed {
+                file.record(text, Handled::Finally);
+            }
         }
     }
-}
-
-/// `sha256:` and the digest, as metrics name configurations and servers.
-pub(crate) fn hash(data: &[u8]) -> String {
-    let digest = digest::digest(&digest::SHA256, data);
-    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
 }
 
 /// Allows `system:masters` everything; then asks the configured authorizers in order.

@@ -25,7 +25,7 @@ pub(crate) fn read(flags: &Flags) -> Result<Option<Egress>, FlagError> {
         let why = format!("egress-selector-config-file {} does not exist", file.display());
         return Err(FlagError::new(&why));
     }
-    let text = crate::authentication::read(file).map_err(|why| FlagError::new(&why))?;
+    let text = crate::config_file::read(file).map_err(|why| FlagError::new(&why))?;
     parse(&text).map(Some).map_err(|why| FlagError::new(&why))
 }
 

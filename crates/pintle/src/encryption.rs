@@ -1,5 +1,6 @@
 //! Encryption at rest: loads the file of `--encryption-provider-config` and reloads it.
 
+use crate::config_file::{self, ConfigFile, Handled};
 use pintle_encrypt::{
     ConfigError, Configuration, Encryption, configuration_loaded, configuration_reloaded, connect, parse,
 };
@@ -12,8 +13,6 @@ use std::time::Duration;
 const RELOAD_EVERY: Duration = Duration::from_secs(60);
 /// The longest delay until objects that could not be decrypted are read again after encryption changed.
 const READABILITY_INTERVAL: Duration = Duration::from_secs(1);
-/// The largest file that is read.
-const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The encryption flags.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +24,8 @@ pub(crate) struct EncryptionFlags {
 /// Loads the encryption of the file; without a file nothing is encrypted.
 pub(crate) async fn load(flags: &EncryptionFlags) -> Result<Arc<Encryption>, ConfigError> {
     let Some(path) = flags.file.clone() else { return Ok(Arc::default()) };
-    let (bytes, configuration) = read_elsewhere(path.clone()).await?;
+    let bytes = read(&path)?;
+    let configuration = parse_elsewhere(&path, bytes.clone()).await?;
     configuration_loaded(&bytes);
     let encryption = Arc::new(Encryption::new(configuration));
     if flags.reload {
@@ -35,31 +35,35 @@ pub(crate) async fn load(flags: &EncryptionFlags) -> Result<Arc<Encryption>, Con
 }
 
 /// Applies each valid change of the file. An invalid one is ignored, and the last configuration remains.
-async fn follow(path: PathBuf, mut last: Vec<u8>, encryption: std::sync::Weak<Encryption>) {
+async fn follow(path: PathBuf, bytes: Vec<u8>, encryption: std::sync::Weak<Encryption>) {
+    let mut file = ConfigFile::new(path.clone(), bytes, RELOAD_EVERY);
     loop {
-        tokio::time::sleep(RELOAD_EVERY).await;
+        let changed = file.changed().await;
         let Some(encryption) = encryption.upgrade() else { return };
-        match read_elsewhere(path.clone()).await {
-            Ok((bytes, _)) if bytes == last => {}
-            Ok((_, configuration)) if !configuration.is_healthy() => {
-                configuration_reloaded(false);
-                tracing::error!(
-                    "a KMS plugin of the new encryption configuration is not healthy; the last one stays"
-                );
-            }
-            Ok((bytes, configuration)) => {
-                encryption.replace(configuration);
-                last = bytes;
-                configuration_reloaded(true);
-                configuration_loaded(&last);
-                tracing::info!("the encryption configuration was reloaded");
-            }
-            Err(error) => {
-                configuration_reloaded(false);
-                tracing::error!(%error, "the encryption configuration is not valid; the last one stays")
-            }
+        let reloaded = match &changed {
+            Ok(bytes) => reload(&path, bytes, &encryption).await,
+            Err(why) => Err(why.clone()),
+        };
+        configuration_reloaded(reloaded.is_ok());
+        match &reloaded {
+            Ok(()) => tracing::info!("the encryption configuration was reloaded"),
+            Err(why) => tracing::error!("the encryption configuration stays as it was: {why}"),
+        }
+        if let Ok(bytes) = changed {
+            // A file with errors is tried again, because the error can be that of a plugin.
+            file.record(bytes, if reloaded.is_ok() { Handled::Finally } else { Handled::NotYet });
         }
     }
+}
+
+async fn reload(path: &Path, bytes: &[u8], encryption: &Encryption) -> Result<(), String> {
+    let configuration = parse_elsewhere(path, bytes.to_vec()).await.map_err(|error| error.to_string())?;
+    if !configuration.is_healthy() {
+        return Err("a KMS plugin of the new configuration is not healthy".to_string());
+    }
+    encryption.replace(configuration);
+    configuration_loaded(bytes);
+    Ok(())
 }
 
 /// Reads objects that could not be decrypted again whenever encryption has changed. Runs until it is dropped.
@@ -75,25 +79,16 @@ pub(crate) async fn follow_readability(encryption: Arc<Encryption>, engine: Arc<
     }
 }
 
-/// Loads on a blocking thread, because it calls plugins.
-async fn read_elsewhere(path: PathBuf) -> Result<(Vec<u8>, Configuration), ConfigError> {
-    let read = tokio::task::spawn_blocking(move || read(&path)).await;
-    read.unwrap_or_else(|error| Err(ConfigError::Build(error.to_string())))
+/// Parses on a blocking thread, because that calls plugins.
+async fn parse_elsewhere(path: &Path, bytes: Vec<u8>) -> Result<Configuration, ConfigError> {
+    let name = path.display().to_string();
+    let parsed = tokio::task::spawn_blocking(move || parse(&name, &bytes, &connect)).await;
+    parsed.unwrap_or_else(|error| Err(ConfigError::Build(error.to_string())))
 }
 
-fn read(path: &Path) -> Result<(Vec<u8>, Configuration), ConfigError> {
-    let shown = path.display().to_string();
-    let opened = std::fs::metadata(path).and_then(|meta| match meta.len() <= FILE_BYTES_MAX {
-        true => std::fs::read(path),
-        false => Err(std::io::Error::other("file too large")),
-    });
-    let bytes = opened.map_err(|error| {
-        let why = match error.kind() {
-            std::io::ErrorKind::NotFound => format!("open {shown}: no such file or directory"),
-            _ => format!("open {shown}: {error}"),
-        };
-        ConfigError::Parse(format!("error opening encryption provider configuration file {shown:?}: {why}"))
-    })?;
-    let configuration = parse(&shown, &bytes, &connect)?;
-    Ok((bytes, configuration))
+fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    config_file::read_limited(path).map_err(|why| {
+        let name = path.display().to_string();
+        ConfigError::Parse(format!("error opening encryption provider configuration file {name:?}: {why}"))
+    })
 }

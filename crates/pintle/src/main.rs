@@ -13,6 +13,7 @@ mod check;
 mod commands;
 mod completion;
 mod config;
+mod config_file;
 mod console;
 mod data_dir;
 mod descriptors;

@@ -1,6 +1,6 @@
 //! Webhooks and policies from manifest files (`staticManifestsDir`): loaded at start and reloaded when files change.
 
-use crate::authorization::hash;
+use crate::config_file::hash;
 use crate::upkeep;
 use pintle_admission::SettingsError;
 use pintle_admission::manifest::ManifestFolder;

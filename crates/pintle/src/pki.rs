@@ -33,7 +33,7 @@ pub(crate) enum PkiError {
     DataDir(#[from] DataDirError),
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
-    #[error("{}", crate::authentication::go_text(.0, .1))]
+    #[error("{}", crate::config_file::go_text(.0, .1))]
     File(PathBuf, std::io::Error),
     #[error("{0}")]
     Text(String),

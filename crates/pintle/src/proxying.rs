@@ -102,5 +102,5 @@ fn pair(flags: &Flags, certificate: &str, key: &str) -> Result<Option<(PathBuf, 
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, FlagError> {
-    crate::authentication::read(file).map_err(|why| FlagError::new(&why))
+    crate::config_file::read(file).map_err(|why| FlagError::new(&why))
 }

@@ -176,12 +176,9 @@ async fn serve(
     tokio::spawn(crate::encryption::follow_readability(encryption, engine.clone()));
     engine.writer().load_access_objects();
     // Ends with the runtime.
-    tokio::spawn(config.authentication.clone().follow(authenticator.clone()));
-    tokio::spawn(config.authorization.clone().follow(
-        lasting,
-        authorizers,
-        upkeep::own_identity(&engine, None).name,
-    ));
+    let server_id = upkeep::own_identity(&engine, None).name;
+    tokio::spawn(config.authentication.clone().follow(authenticator.clone(), server_id.clone()));
+    tokio::spawn(config.authorization.clone().follow(lasting, authorizers, server_id));
     tokio::spawn(engine.writer().clone().follow_access_objects());
     tokio::spawn(crate::manifests::follow(engine.clone()));
     pintle_controllers::start_flow_objects(&engine, bootstrap::flow_objects());
