@@ -46,6 +46,8 @@ pub struct AggregationSettings {
     pub client_certificate: Option<(PathBuf, PathBuf)>,
     /// Whether requests go to the endpoints of services rather than to their cluster IPs.
     pub routes_to_endpoints: bool,
+    /// Whether redirects of extension servers are passed on to clients instead of being rejected.
+    pub forwards_redirects: bool,
 }
 
 /// The service of an extension server.
@@ -152,6 +154,11 @@ impl Aggregation {
     /// Resolves the current address of an extension server. The error says why that fails.
     pub fn resolve(&self, service: &ServiceReference) -> Result<Address, String> {
         resolve::resolve(&self.engine, service, self.settings.routes_to_endpoints)
+    }
+
+    /// Whether redirects of extension servers are passed on to clients.
+    pub fn forwards_redirects(&self) -> bool {
+        self.settings.forwards_redirects
     }
 
     /// Appends the metrics of availability.

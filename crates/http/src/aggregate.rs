@@ -87,7 +87,7 @@ impl Aggregated<'_> {
             host: authority,
             client: passthrough::client(self.parts),
             links: Some(links),
-            rejects_redirects: true,
+            rejects_redirects: !aggregation.forwards_redirects(),
         };
         if upgrades {
             return match forward.upgrade(&transport).await {

@@ -149,11 +149,7 @@ fn log_options(flags: &Flags) -> Result<Option<(LogOptions, Delivery)>, FlagErro
             negative.push(format!("--{name} {} can't be a negative number", flags.int(name)));
         }
     }
-    match negative.as_slice() {
-        [] => {}
-        [one] => return Err(FlagError::new(one)),
-        more => return Err(FlagError::new(&format!("[{}]", more.join(", ")))),
-    }
+    FlagError::aggregate(&negative)?;
     let format = match flags.text("audit-log-format") {
         "json" => Format::Json,
         "legacy" => Format::Legacy,

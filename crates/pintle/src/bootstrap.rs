@@ -2,6 +2,7 @@
 //! APIServices of its own groups. Embedded as one JSON object per line, without fields that the server sets.
 
 use pintle_value::{Value, json};
+use std::net::IpAddr;
 
 const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
 
@@ -10,10 +11,43 @@ const GATED_ROLES: &str = include_str!("../data/gated_roles.txt");
 const CONTROLLER: &str = "system:controller:";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The objects, in the order of their creation, with the rules of enabled features. `address` is that of the `kubernetes`
-/// service, `today` the date.
-pub(crate) fn objects(address: &str, today: &str, is_enabled: impl Fn(&str) -> bool) -> Vec<Value> {
-    let mut objects: Vec<Value> = default_objects(address, today).collect();
+/// The service `kubernetes`, by which clients in the cluster find the server.
+pub(crate) struct KubernetesService {
+    /// Its cluster IP.
+    pub(crate) address: IpAddr,
+    /// The port of the server.
+    pub(crate) port: u16,
+    /// Its node port; 0 if it has none.
+    pub(crate) node_port: u16,
+}
+
+impl KubernetesService {
+    /// Completes the object of the service.
+    fn complete(&self, object: &mut Value) {
+        let ports =
+            object.get_mut("spec").and_then(|spec| spec.get_mut("ports")).and_then(Value::as_array_mut);
+        let Some(port) = ports.and_then(|ports| ports.first_mut()) else { return };
+        port.set_at(&["targetPort"], i64::from(self.port).into());
+        if self.node_port > 0 {
+            port.set_at(&["nodePort"], i64::from(self.node_port).into());
+            object.set_at(&["spec", "type"], "NodePort".into());
+        }
+    }
+}
+
+/// The objects, in the order of their creation, with the rules of enabled features. `today` is the date.
+pub(crate) fn objects(
+    service: &KubernetesService,
+    today: &str,
+    is_enabled: impl Fn(&str) -> bool,
+) -> Vec<Value> {
+    let family = if service.address.is_ipv4() { "IPv4" } else { "IPv6" };
+    let text = OBJECTS
+        .replace("$SERVICE_ADDRESS", &service.address.to_string())
+        .replace("$SERVICE_FAMILY", family)
+        .replace("$TODAY", today);
+    let mut objects: Vec<Value> = parse_lines(&text).collect();
+    objects.iter_mut().filter(|o| o.str_at(&["kind"]) == "Service").for_each(|o| service.complete(o));
     for line in GATED_ROLES.lines().filter(|line| !line.starts_with('#')) {
         let mut words = line.split(' ');
         let mut word = || words.next().unwrap_or_default();
@@ -70,13 +104,8 @@ fn add_rule(objects: &mut Vec<Value>, role: &str, following: usize, rule: Value)
     objects.extend([cluster_role, binding]);
 }
 
-fn default_objects(address: &str, today: &str) -> impl Iterator<Item = Value> {
-    let text = OBJECTS.replace("$SERVICE_ADDRESS", address).replace("$TODAY", today);
-    let objects: Vec<Value> = text
-        .lines()
-        .filter_map(|line| json::parse(line.as_bytes()).ok().map(|parsed| parsed.value))
-        .collect();
-    objects.into_iter()
+fn parse_lines(text: &str) -> impl Iterator<Item = Value> {
+    text.lines().filter_map(|line| json::parse(line.as_bytes()).ok().map(|parsed| parsed.value))
 }
 
 /// The group of flow schemas and priority levels.
@@ -84,7 +113,7 @@ const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
 /// The default FlowSchemas and PriorityLevelConfigurations, mandatory ones last.
 pub(crate) fn flow_objects() -> Vec<Value> {
-    let mut objects: Vec<Value> = default_objects("", "")
+    let mut objects: Vec<Value> = parse_lines(OBJECTS)
         .filter(|object| object.str_at(&["apiVersion"]).starts_with(FLOW_CONTROL))
         .collect();
     objects.sort_by_key(|object| matches!(object.str_at(&["metadata", "name"]), "exempt" | "catch-all"));
@@ -105,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_line_is_an_object() {
-        assert_eq!(default_objects("10.0.0.1", "2026-01-02").count(), OBJECTS.lines().count());
+        assert_eq!(parse_lines(OBJECTS).count(), OBJECTS.lines().count());
         let all = objects("10.0.0.1", "2026-01-02", |_| false);
         assert_eq!(all.len(), OBJECTS.lines().count());
         assert!(all.iter().all(|o| !o.str_at(&["metadata", "name"]).is_empty()));

@@ -2,6 +2,7 @@
 
 use crate::authentication::Authentication;
 use crate::authorization::Authorization;
+use crate::bootstrap::KubernetesService;
 use crate::encryption::EncryptionFlags;
 use crate::etcd::EtcdSettings;
 use crate::flags::{FlagError, Flags};
@@ -70,6 +71,8 @@ pub(crate) struct Config {
     pub(crate) disabled_plugins: Vec<String>,
     /// The service CIDRs, at most one per family, and the node port range.
     pub(crate) service_ranges: Ranges,
+    /// The node port of the service `kubernetes`; 0 if it has none.
+    pub(crate) service_node_port: u16,
     /// Which versions of the API are served.
     pub(crate) runtime_config: RuntimeConfig,
     /// The longest lifetime of a service account token in seconds; 0 means no limit.
@@ -238,6 +241,7 @@ impl Config {
                 return Err(FlagError::new("--tls-cert-file and --tls-private-key-file go together"));
             }
         };
+        let service_ranges = service_ranges(flags)?;
         let issuers = non_empty(flags.list("service-account-issuer"), DEFAULT_ISSUER);
         let audiences = match flags.list("api-audiences") {
             none if none.is_empty() => issuers.clone(),
@@ -292,7 +296,8 @@ impl Config {
             only_plugins: flags.list("admission-control"),
             admission_config: path(flags, "admission-control-config-file"),
             disabled_plugins: flags.list("disable-admission-plugins"),
-            service_ranges: service_ranges(flags)?,
+            service_node_port: service_node_port(flags, &service_ranges)?,
+            service_ranges,
             runtime_config: runtime_config(flags)?,
             token_seconds_max: token_seconds_max(flags)?,
             extend_tokens: flags.bool("service-account-extend-token-expiration"),
@@ -351,6 +356,15 @@ impl Config {
     /// All feature gates: name, stage as in metrics, and whether they are enabled.
     pub(crate) fn gate_stages(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         crate::flags::gate_stages().map(|(name, stage)| (name, stage, self.gate(name)))
+    }
+
+    /// The service `kubernetes`, as the server creates it.
+    pub(crate) fn kubernetes_service(&self) -> KubernetesService {
+        KubernetesService {
+            address: self.service_network.first_host(),
+            port: self.bind.port(),
+            node_port: self.service_node_port,
+        }
     }
 
     /// Whether a feature gate is enabled.
@@ -438,6 +452,24 @@ fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, FlagEr
 fn runtime_config(flags: &Flags) -> Result<RuntimeConfig, FlagError> {
     let parsed = RuntimeConfig::parse(&flags.map("runtime-config"));
     parsed.map_err(|why| FlagError::new(&format!("--runtime-config: {why}")))
+}
+
+fn service_node_port(flags: &Flags, ranges: &Ranges) -> Result<u16, FlagError> {
+    let port = flags.int("kubernetes-service-node-port");
+    let checked = u16::try_from(port);
+    let mut errors = Vec::new();
+    if checked.is_err() {
+        errors.push(format!(
+            "--kubernetes-service-node-port {port} must be between 0 and 65535, inclusive. If 0, the Kubernetes \
+             master service will be of type ClusterIP"
+        ));
+    }
+    if port > 0 && !ranges.node_ports.contains(&port) {
+        let (first, last) = (ranges.node_ports.start(), ranges.node_ports.end());
+        errors.push(format!("kubernetes service node port range {first}-{last} doesn't contain {port}"));
+    }
+    FlagError::aggregate(&errors)?;
+    Ok(checked.unwrap_or(0))
 }
 
 fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {

@@ -24,12 +24,7 @@ impl FlowFlags {
             .filter(is_negative)
             .map(|name| format!("--{name} can not be negative value"))
             .collect();
-        match mistakes.as_slice() {
-            [] => {}
-            [one] => return Err(FlagError::new(one)),
-            // Several errors are printed in brackets, like Go's aggregates.
-            several => return Err(FlagError::new(&format!("[{}]", several.join(", ")))),
-        }
+        FlagError::aggregate(&mistakes)?;
         let [reads, writes] = names.map(|name| u64::try_from(flags.int(name)).unwrap_or(0));
         let fair = flags.bool("enable-priority-and-fairness");
         if fair && reads == 0 && writes == 0 {

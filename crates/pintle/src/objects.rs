@@ -276,10 +276,9 @@ fn engine(
 /// Creates the missing objects of a fresh server, many concurrently, so that the store syncs them together. Namespaced
 /// objects come after the namespaces.
 async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
-    let address = config.service_network.first_host().to_string();
     let today = engine.storage().now_text();
     let today = today.split('T').next().unwrap_or_default();
-    let objects = bootstrap::objects(&address, today, |gate| config.gate(gate));
+    let objects = bootstrap::objects(&config.kubernetes_service(), today, |gate| config.gate(gate));
     let (cluster, namespaced): (Vec<Value>, Vec<Value>) =
         objects.into_iter().partition(|object| object.str_at(&["metadata", "namespace"]).is_empty());
     for wave in [cluster, namespaced] {
@@ -359,9 +358,9 @@ pub(crate) async fn ensure_system_objects(engine: &Engine, config: &Config) -> R
     {
         return Ok(());
     }
-    let address = config.service_network.first_host().to_string();
     let is_system = |object: &Value| matches!(object.str_at(&["kind"]), "Namespace" | "Service");
-    for object in bootstrap::objects(&address, "", |_| false).into_iter().filter(is_system) {
+    let objects = bootstrap::objects(&config.kubernetes_service(), "", |_| false);
+    for object in objects.into_iter().filter(is_system) {
         let Some(target) = target_of(engine, &object) else { continue };
         if engine.reader().object_tree(&target)?.is_none() {
             engine.writer().ensure(&target, bootstrap::manager(&target.kind.group), object).await?;

@@ -58,6 +58,7 @@ impl Proxying {
                 dialer,
                 client_certificate,
                 routes_to_endpoints: flags.bool("enable-aggregator-routing"),
+                forwards_redirects: !flags.bool("aggregator-reject-forwarding-redirect"),
             },
             streams: Arc::new(streams),
             authentication: authentication(flags)?,

@@ -124,6 +124,8 @@ async fn serve(
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     // First of all: report an occupied port before anything is done to the data.
     let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
+    // With port 0, the system has chosen one.
+    config.bind = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
     let keeps_in_memory = async { matches!(&config.etcd, Some(etcd) if etcd_stand_in::is_at(etcd).await) };
     let keeps_in_memory = tokio::select! {
         answer = keeps_in_memory => answer,
@@ -197,7 +199,7 @@ async fn serve(
         Resources::new(engine.clone(), access, types, config.min_request_timeout, aggregation.clone());
     let api: Arc<dyn Api> = Arc::new(resources);
 
-    let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
+    let address = config.bind;
     let upkeep = Upkeep::start(&engine, &config, address, &serving_authority).await;
     let local = SocketAddr::new(reachable(address.ip()), address.port());
     let public = published(&config, local);

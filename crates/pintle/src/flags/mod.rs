@@ -60,6 +60,15 @@ impl FlagError {
     pub(crate) fn new(why: &str) -> Self {
         FlagError(why.to_string())
     }
+
+    /// Fails if there are errors. Several ones are printed in brackets, like Go's aggregates.
+    pub(crate) fn aggregate(errors: &[String]) -> Result<(), FlagError> {
+        match errors {
+            [] => Ok(()),
+            [one] => Err(FlagError::new(one)),
+            several => Err(FlagError::new(&format!("[{}]", several.join(", ")))),
+        }
+    }
 }
 
 /// Parses a command line without the program's name.

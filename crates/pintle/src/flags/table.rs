@@ -550,7 +550,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         "File with a TracingConfiguration: OTLP endpoint and sampling rate of traces",
     ),
-    accepted("aggregator-reject-forwarding-redirect", Bool, "true"),
+    used(
+        "aggregator-reject-forwarding-redirect",
+        Bool,
+        "true",
+        "Reject redirects of extension servers instead of passing them on to clients",
+    ),
     used("allow-privileged", Bool, "", "Allow privileged containers; =false rejects them"),
     accepted("coordinated-leadership-lease-duration", Duration, "15s"),
     accepted("coordinated-leadership-renew-deadline", Duration, "10s"),
@@ -582,7 +587,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Types of node addresses in the order in which they are tried",
     ),
     accepted("kubelet-timeout", Duration, "5s"),
-    accepted("kubernetes-service-node-port", Int, ""),
+    used(
+        "kubernetes-service-node-port",
+        Int,
+        "",
+        "Node port of the service kubernetes, if a server creates it; 0: it is of type ClusterIP",
+    ),
     accepted("max-connection-bytes-per-sec", Int, ""),
     used(
         "peer-advertise-ip",
