@@ -132,17 +132,23 @@ pub(crate) fn manager(group: &str) -> &'static str {
 mod tests {
     use super::*;
 
+    const SERVICE: KubernetesService = KubernetesService {
+        address: IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)),
+        port: 6443,
+        node_port: 0,
+    };
+
     #[test]
     fn every_line_is_an_object() {
         assert_eq!(parse_lines(OBJECTS).count(), OBJECTS.lines().count());
-        let all = objects("10.0.0.1", "2026-01-02", |_| false);
+        let all = objects(&SERVICE, "2026-01-02", |_| false);
         assert_eq!(all.len(), OBJECTS.lines().count());
         assert!(all.iter().all(|o| !o.str_at(&["metadata", "name"]).is_empty()));
     }
 
     #[test]
     fn rules_of_enabled_features_are_added_in_their_place() {
-        let all = objects("10.0.0.1", "2026-01-02", |_| true);
+        let all = objects(&SERVICE, "2026-01-02", |_| true);
         let named = |kind: &str, name: &str| {
             let is_it = |o: &&Value| o.str_at(&["kind"]) == kind && o.str_at(&["metadata", "name"]) == name;
             all.iter().find(is_it).unwrap().clone()
