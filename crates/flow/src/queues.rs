@@ -3,13 +3,15 @@
 //! Time is virtual: R counts the seat-seconds that each busy queue got so far. A queue's next dispatch moves on by the work of
 //! what is dispatched from it, and the queue whose next request would finish first, virtually, is next. A request that turns
 //! out cheaper than guessed is credited to its queue. The rules are those of kube-apiserver, so that its metrics and dumps
-//! mean the same here.
+//! mean the same here. `flows.rs` adds one: some seats are reserved for flows that hold none.
 
+mod flows;
 mod pool;
 
 use crate::estimate::as_work;
 use crate::shuffle::Hand;
 use crate::{SeatSeconds, Work};
+use flows::SeatedFlows;
 use pool::{Pool, Queue};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -103,13 +105,15 @@ pub struct FairQueues<P> {
     updated: Duration,
     /// The index of the queue that was served last: ties go to the next one.
     robin: usize,
-    /// Queues with requests, and the seats that all their requests take.
+    /// Queues with requests.
     active_queues: usize,
-    queued_seats: u64,
     waiting: usize,
     waiting_seats: u64,
     executing: usize,
     seats_in_use: u64,
+    /// Those of them that are reserved for flows that held none.
+    reserved_in_use: u64,
+    flows: SeatedFlows,
     enqueued: usize,
     totals: Totals,
     last: Option<LastDispatch>,
@@ -133,11 +137,12 @@ impl<P> FairQueues<P> {
             updated: now,
             robin: 0,
             active_queues: 0,
-            queued_seats: 0,
             waiting: 0,
             waiting_seats: 0,
             executing: 0,
             seats_in_use: 0,
+            reserved_in_use: 0,
+            flows: SeatedFlows::default(),
             enqueued: 0,
             totals: Totals::default(),
             last: None,
@@ -181,19 +186,19 @@ impl<P> FairQueues<P> {
                 self.totals.rejected += 1;
                 return Arrival::NoSeat;
             }
-            let ticket = self.pool.insert(work, payload, now, self.r, None);
+            let ticket = self.pool.insert(work, payload, now, self.r, flow, None);
             self.execute(now, ticket.slot());
             return Arrival::Execute(ticket, None);
         };
         let place = self.shortest_of_hand(flow, options);
         let length = self.pool.queue(place).length;
-        if self.seats_in_use >= self.seats && length >= options.queue_length_max {
+        if !self.has_common_seat() && length >= options.queue_length_max {
             self.totals.rejected += 1;
             return Arrival::QueueFull;
         }
-        let ticket = self.enqueue(now, place, work, payload);
+        let ticket = self.enqueue(now, place, work, flow, payload);
         let length = length + 1;
-        if self.waiting == 1 && self.seats_in_use < self.seats && self.fits(work.max_seats()) {
+        if self.waiting == 1 && self.has_common_seat() && self.fits(work.max_seats()) {
             // Nobody else waits: no other queue needs to be looked at.
             let queue = self.pool.queue(place);
             let start = queue.next_dispatch_r + queue.uncharged(now);
@@ -207,7 +212,7 @@ impl<P> FairQueues<P> {
                 discounted_min: discounted,
                 discounted_max: discounted,
             });
-            self.dispatch_first(now, place);
+            self.dispatch_first(now, place, false);
         } else {
             self.dispatch(now);
         }
@@ -279,7 +284,6 @@ impl<P> FairQueues<P> {
         self.pool.remove(ticket);
         self.waiting -= 1;
         self.waiting_seats -= seats;
-        self.queued_seats -= seats;
         self.totals.rejected += 1;
         self.totals.cancelled += 1;
         if let Some(place) = place {
@@ -387,24 +391,48 @@ impl<P> FairQueues<P> {
         rows
     }
 
-    /// Virtual time runs as fast as a busy queue gets seats.
+    /// Virtual time runs as fast as a busy queue gets seats. kube-apiserver takes those that are wanted for those that are in
+    /// use; here, some of them may be left free.
     #[expect(clippy::cast_precision_loss, reason = "small numbers of seats and queues")]
     fn advance(&mut self, now: Duration) {
         let real = now.saturating_sub(self.updated);
         self.updated = self.updated.max(now);
         if self.active_queues > 0 {
-            let rate = self.queued_seats.min(self.seats) as f64 / self.active_queues as f64;
+            let rate = self.seats_in_use.min(self.seats) as f64 / self.active_queues as f64;
             self.r += SeatSeconds::new(rate, real);
         }
     }
 
-    fn fits(&self, seats: u64) -> bool {
+    /// The seats that are reserved for flows that hold none. With one queue, flows are not told apart.
+    fn reserved(&self) -> u64 {
+        if self.queues_wanted() > 1 { flows::reserved_of(self.seats) } else { 0 }
+    }
+
+    /// The other seats, and those of them that are taken.
+    fn common_seats(&self) -> (u64, u64) {
+        (self.seats - self.reserved(), self.seats_in_use - self.reserved_in_use)
+    }
+
+    fn has_common_seat(&self) -> bool {
+        let (seats, in_use) = self.common_seats();
+        in_use < seats
+    }
+
+    /// Whether a request that needs so many seats fits into those that are not reserved.
+    fn fits(&self, wanted: u64) -> bool {
+        let (seats, in_use) = self.common_seats();
         match self.queuing {
             Queuing::Exempt => true,
             // A request wider than the level executes when it is alone.
-            _ if seats > self.seats => self.executing == 0,
-            _ => self.seats_in_use + seats <= self.seats,
+            _ if wanted > seats => self.executing == 0,
+            _ => in_use + wanted <= seats,
         }
+    }
+
+    /// Whether a waiting request may take reserved seats.
+    fn fits_reserved(&self, request: &Request<P>) -> bool {
+        self.flows.holds_none(request.flow)
+            && self.reserved_in_use + request.work.max_seats() <= self.reserved()
     }
 
     /// The queue of the flow's hand with the least work. Where to begin changes each time, so that flows whose hands overlap
@@ -419,9 +447,9 @@ impl<P> FairQueues<P> {
         places.min_by_key(|place| self.pool.queue(*place).work).unwrap_or(0)
     }
 
-    fn enqueue(&mut self, now: Duration, place: usize, work: Work, payload: P) -> Ticket {
+    fn enqueue(&mut self, now: Duration, place: usize, work: Work, flow: u64, payload: P) -> Ticket {
         let r = self.r;
-        let ticket = self.pool.insert(work, payload, now, r, Some(place));
+        let ticket = self.pool.insert(work, payload, now, r, flow, Some(place));
         let queue = self.pool.queue_mut(place);
         if queue.is_idle() {
             queue.next_dispatch_r = r;
@@ -431,29 +459,38 @@ impl<P> FairQueues<P> {
         self.pool.bound_next_dispatch(place);
         self.waiting += 1;
         self.waiting_seats += work.max_seats();
-        self.queued_seats += work.max_seats();
         ticket
     }
 
     /// Executes waiting requests while there are seats.
     fn dispatch(&mut self, now: Duration) {
-        while self.waiting > 0 && self.seats_in_use < self.seats {
-            let Some((place, last)) = self.next_queue(now) else { return };
+        while self.waiting > 0 && self.has_common_seat() {
+            let Some((place, last)) = self.next_queue(now, |_| true) else { break };
             let queue = self.pool.queue(place);
-            let Some(slot) = queue.head else { return };
-            let Some(first) = self.pool.at(slot) else { return };
+            let Some(slot) = queue.head else { break };
+            let Some(first) = self.pool.at(slot) else { break };
             if !self.fits(first.work.max_seats()) {
                 self.blocked = Some(first.ticket(slot));
-                return;
+                break;
             }
             self.robin = queue.index;
             self.last = Some(last);
-            self.dispatch_first(now, place);
+            self.dispatch_first(now, place, false);
+        }
+        while self.waiting > 0 && self.reserved_in_use < self.reserved() {
+            let Some((place, last)) = self.next_queue(now, |first| self.fits_reserved(first)) else { break };
+            self.last = Some(last);
+            self.dispatch_first(now, place, true);
         }
     }
 
-    /// The queue whose first request would finish first in virtual time; from the one served last on, round robin.
-    fn next_queue(&self, now: Duration) -> Option<(usize, LastDispatch)> {
+    /// Of the queues whose first request is allowed, the one that would finish it first in virtual time; from the one served
+    /// last on, round robin.
+    fn next_queue(
+        &self,
+        now: Duration,
+        is_allowed: impl Fn(&Request<P>) -> bool,
+    ) -> Option<(usize, LastDispatch)> {
         let count = self.order.len();
         let mut best: Option<(SeatSeconds, usize)> = None;
         let mut bounds: Option<LastDispatch> = None;
@@ -461,6 +498,9 @@ impl<P> FairQueues<P> {
             let place = *self.order.get((self.robin + step) % count)?;
             let queue = self.pool.queue(place);
             let Some(first) = queue.head.and_then(|slot| self.pool.at(slot)) else { continue };
+            if !is_allowed(first) {
+                continue;
+            }
             let start = queue.next_dispatch_r + queue.uncharged(now);
             let discounted = start - as_work(queue.seats_in_use, EXECUTION_GUESS);
             let known = bounds.unwrap_or(LastDispatch {
@@ -488,8 +528,8 @@ impl<P> FairQueues<P> {
         best.map(|(_, place)| place).zip(bounds)
     }
 
-    /// Executes the first request of a queue.
-    fn dispatch_first(&mut self, now: Duration, place: usize) {
+    /// Executes the first request of a queue, on reserved seats or on others.
+    fn dispatch_first(&mut self, now: Duration, place: usize, reserved: bool) {
         let Some(slot) = self.pool.queue(place).head else { return };
         self.pool.unlink(slot);
         let seats = self.seats;
@@ -500,12 +540,12 @@ impl<P> FairQueues<P> {
             request.work.additional_latency = request.work.final_work().per_seat(seats);
             request.work.final_seats = seats;
         }
+        request.on_reserved_seats = reserved;
         let (total, initial_seats, after) =
             (request.total, request.work.initial_seats, request.work.max_seats());
         let ticket = request.ticket(slot);
         self.waiting -= 1;
         self.waiting_seats -= before;
-        self.queued_seats = self.queued_seats - before + after;
         let queue = self.pool.queue_mut(place);
         queue.charge(now);
         queue.executing += 1;
@@ -523,6 +563,12 @@ impl<P> FairQueues<P> {
             request.began = now;
             self.executing += 1;
             self.seats_in_use += request.work.max_seats();
+            if request.on_reserved_seats {
+                self.reserved_in_use += request.work.max_seats();
+            }
+            if request.queue.is_some() {
+                self.flows.add(request.flow);
+            }
             self.totals.dispatched += 1;
         }
     }
@@ -531,10 +577,15 @@ impl<P> FairQueues<P> {
     fn release(&mut self, ticket: Ticket) {
         let Some(request) = self.pool.remove(ticket) else { return };
         let (seats, place) = (request.work.max_seats(), request.queue);
+        if request.on_reserved_seats {
+            self.reserved_in_use -= seats;
+        }
+        if place.is_some() {
+            self.flows.remove(request.flow);
+        }
         self.released.push((request.payload, seats));
         self.seats_in_use -= seats;
         let Some(place) = place else { return };
-        self.queued_seats -= seats;
         let queue = self.pool.queue_mut(place);
         queue.seats_in_use -= seats;
         let (index, is_unused) = (queue.index, queue.is_idle() && queue.seats_in_use == 0);

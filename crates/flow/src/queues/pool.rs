@@ -42,6 +42,8 @@ pub struct Request<P> {
     /// Where it is.
     pub phase: Phase,
     pub(super) total: SeatSeconds,
+    pub(super) flow: u64,
+    pub(super) on_reserved_seats: bool,
     pub(super) queue: Option<usize>,
     arrival_r: SeatSeconds,
     previous: Option<usize>,
@@ -114,6 +116,7 @@ impl<P> Pool<P> {
         payload: P,
         now: Duration,
         r: SeatSeconds,
+        flow: u64,
         queue: Option<usize>,
     ) -> Ticket {
         let serial = self.next_serial;
@@ -126,6 +129,8 @@ impl<P> Pool<P> {
             began: Duration::ZERO,
             phase: Phase::Waiting,
             total: work.total(super::EXECUTION_GUESS),
+            flow,
+            on_reserved_seats: false,
             queue,
             arrival_r: r,
             previous: None,

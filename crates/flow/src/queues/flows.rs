@@ -1,0 +1,44 @@
+//! Seats that are left to flows that hold none.
+//!
+//! Fair queuing decides who gets the next seat that becomes free, and nothing takes a seat from a request that executes. In
+//! kube-apiserver busy flows take all seats. A quiet one then waits until a request ends, which takes long if all of them are
+//! long lists, or even until there is room for the next of these lists. Here a part of the seats is reserved for flows
+//! that hold none. All other seats are given out as in kube-apiserver.
+
+use std::collections::HashMap;
+
+/// This part of the seats is reserved, so levels with fewer seats than this are as in kube-apiserver.
+const RESERVED_PART: u64 = 8;
+
+/// How many of a level's seats are reserved.
+pub(super) fn reserved_of(seats: u64) -> u64 {
+    seats / RESERVED_PART
+}
+
+/// How many requests of each flow hold seats. Flows that hold none have no entry.
+#[derive(Default)]
+pub(super) struct SeatedFlows(HashMap<u64, usize>);
+
+impl SeatedFlows {
+    pub(super) fn holds_none(&self, flow: u64) -> bool {
+        !self.0.contains_key(&flow)
+    }
+
+    pub(super) fn add(&mut self, flow: u64) {
+        *self.0.entry(flow).or_default() += 1;
+    }
+
+    pub(super) fn remove(&mut self, flow: u64) {
+        if let Some(requests) = self.0.get_mut(&flow) {
+            *requests -= 1;
+            if *requests == 0 {
+                self.0.remove(&flow);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
