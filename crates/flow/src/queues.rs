@@ -11,7 +11,7 @@ mod pool;
 use crate::estimate::as_work;
 use crate::shuffle::Hand;
 use crate::{SeatSeconds, Work};
-use flows::SeatedFlows;
+use flows::{RecentFlows, SeatedFlows};
 use pool::{Pool, Queue};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -114,6 +114,7 @@ pub struct FairQueues<P> {
     /// Those of them that are reserved for flows that held none.
     reserved_in_use: u64,
     flows: SeatedFlows,
+    recent_flows: RecentFlows,
     enqueued: usize,
     totals: Totals,
     last: Option<LastDispatch>,
@@ -143,6 +144,7 @@ impl<P> FairQueues<P> {
             seats_in_use: 0,
             reserved_in_use: 0,
             flows: SeatedFlows::default(),
+            recent_flows: RecentFlows::default(),
             enqueued: 0,
             totals: Totals::default(),
             last: None,
@@ -190,6 +192,7 @@ impl<P> FairQueues<P> {
             self.execute(now, ticket.slot());
             return Arrival::Execute(ticket, None);
         };
+        self.recent_flows.add(flow, now);
         let place = self.shortest_of_hand(flow, options);
         let length = self.pool.queue(place).length;
         if !self.has_common_seat() && length >= options.queue_length_max {
@@ -405,12 +408,16 @@ impl<P> FairQueues<P> {
 
     /// The seats that are reserved for flows that hold none. With one queue, flows are not told apart.
     fn reserved(&self) -> u64 {
-        if self.queues_wanted() > 1 { flows::reserved_of(self.seats) } else { 0 }
+        match self.queues_wanted() > 1 && self.recent_flows.are_several(self.updated) {
+            true => flows::reserved_of(self.seats),
+            false => 0,
+        }
     }
 
     /// The other seats, and those of them that are taken.
     fn common_seats(&self) -> (u64, u64) {
-        (self.seats - self.reserved(), self.seats_in_use - self.reserved_in_use)
+        let reserved = self.reserved();
+        (self.seats - reserved, self.seats_in_use - self.reserved_in_use.min(reserved))
     }
 
     fn has_common_seat(&self) -> bool {
@@ -429,10 +436,12 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// Whether a waiting request may take reserved seats.
+    /// Whether a waiting request may take reserved seats. They may still be taken by a flow that was alone before.
     fn fits_reserved(&self, request: &Request<P>) -> bool {
+        let wanted = request.work.max_seats();
         self.flows.holds_none(request.flow)
-            && self.reserved_in_use + request.work.max_seats() <= self.reserved()
+            && self.reserved_in_use + wanted <= self.reserved()
+            && self.seats_in_use + wanted <= self.seats
     }
 
     /// The queue of the flow's hand with the least work. Where to begin changes each time, so that flows whose hands overlap

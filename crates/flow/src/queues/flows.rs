@@ -3,9 +3,14 @@
 //! Fair queuing decides who gets the next seat that becomes free, and nothing takes a seat from a request that executes. In
 //! kube-apiserver busy flows take all seats. A quiet one then waits until a request ends, which takes long if all of them are
 //! long lists, or even until there is room for the next of these lists. Here a part of the seats is reserved for flows
-//! that hold none. All other seats are given out as in kube-apiserver.
+//! that hold none, while the level has had requests of several flows. All other seats are given out as in kube-apiserver,
+//! and so are all seats to a flow that is alone.
 
 use std::collections::HashMap;
+use std::time::Duration;
+
+/// A flow without requests for so long no longer counts as one of several.
+const RECENT: Duration = Duration::from_secs(60);
 
 /// This part of the seats is reserved, so levels with fewer seats than this are as in kube-apiserver.
 const RESERVED_PART: u64 = 8;
@@ -13,6 +18,27 @@ const RESERVED_PART: u64 = 8;
 /// How many of a level's seats are reserved.
 pub(super) fn reserved_of(seats: u64) -> u64 {
     seats / RESERVED_PART
+}
+
+/// The two flows that had requests last, and when; the last one first.
+#[derive(Default)]
+pub(super) struct RecentFlows {
+    last: Option<(u64, Duration)>,
+    other: Option<(u64, Duration)>,
+}
+
+impl RecentFlows {
+    pub(super) fn add(&mut self, flow: u64, now: Duration) {
+        if self.last.is_some_and(|(last, _)| last != flow) {
+            self.other = self.last;
+        }
+        self.last = Some((flow, now));
+    }
+
+    /// Whether more than one flow had requests recently.
+    pub(super) fn are_several(&self, now: Duration) -> bool {
+        self.other.is_some_and(|(_, at)| now.saturating_sub(at) < RECENT)
+    }
 }
 
 /// How many requests of each flow hold seats. Flows that hold none have no entry.
