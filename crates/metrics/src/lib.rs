@@ -8,8 +8,10 @@
 
 pub mod families;
 mod process;
+mod selection;
 mod series;
 
+pub use selection::Selection;
 pub use series::{Handle, Series};
 
 use std::collections::BTreeMap;
@@ -84,7 +86,8 @@ impl Family {
 
     /// The series with these label values, in the order of the labels. Retain it if the same series is counted often.
     pub fn with(&self, values: &[&str]) -> Arc<Series> {
-        self.with_text(&label_text(self.labels, values))
+        let values = selection::constrain(self.name, self.labels, values);
+        self.with_text(&label_text(self.labels, &values))
     }
 
     fn with_text(&self, text: &str) -> Arc<Series> {
@@ -156,6 +159,9 @@ impl Family {
 
     /// Appends series after `after` until there is a piece of text; returns where to continue, if there is more.
     fn render(&self, after: Option<&str>, out: &mut String) -> Option<Box<str>> {
+        if !selection::is_exported(self.name) {
+            return None;
+        }
         if let Type::Read(read) | Type::ReadCounter(read) = self.type_ {
             let mut samples = Samples::default();
             read(&mut samples);

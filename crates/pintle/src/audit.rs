@@ -149,7 +149,7 @@ fn log_options(flags: &Flags) -> Result<Option<(LogOptions, Delivery)>, FlagErro
             negative.push(format!("--{name} {} can't be a negative number", flags.int(name)));
         }
     }
-    FlagError::aggregate(&negative)?;
+    FlagError::aggregate(negative)?;
     let format = match flags.text("audit-log-format") {
         "json" => Format::Json,
         "legacy" => Format::Legacy,

@@ -468,7 +468,7 @@ fn service_node_port(flags: &Flags, ranges: &Ranges) -> Result<u16, FlagError> {
         let (first, last) = (ranges.node_ports.start(), ranges.node_ports.end());
         errors.push(format!("kubernetes service node port range {first}-{last} doesn't contain {port}"));
     }
-    FlagError::aggregate(&errors)?;
+    FlagError::aggregate(errors)?;
     Ok(checked.unwrap_or(0))
 }
 

@@ -24,7 +24,7 @@ impl FlowFlags {
             .filter(is_negative)
             .map(|name| format!("--{name} can not be negative value"))
             .collect();
-        FlagError::aggregate(&mistakes)?;
+        FlagError::aggregate(mistakes)?;
         let [reads, writes] = names.map(|name| u64::try_from(flags.int(name)).unwrap_or(0));
         let fair = flags.bool("enable-priority-and-fairness");
         if fair && reads == 0 && writes == 0 {

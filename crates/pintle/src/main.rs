@@ -30,6 +30,7 @@ mod identity_flags;
 mod kubeconfig;
 mod man;
 mod manifests;
+mod metric_flags;
 mod migrate;
 mod objects;
 mod operation;

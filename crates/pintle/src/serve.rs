@@ -13,8 +13,8 @@ use crate::program::Program;
 use crate::reload::{self, Reload};
 use crate::upkeep::Upkeep;
 use crate::{
-    authenticator, bootstrap, descriptors, etcd_stand_in, flow, objects, storage_metrics, token_signing,
-    upkeep,
+    authenticator, bootstrap, descriptors, etcd_stand_in, flow, metric_flags, objects, storage_metrics,
+    token_signing, upkeep,
 };
 use arc_swap::ArcSwap;
 use pintle_admission::SettingsError;
@@ -90,6 +90,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let config = Config::new(flags)?;
     let operation = Arc::new(Operation::new(flags)?);
     let audit = AuditConfig::new(flags)?;
+    metric_flags::read(flags)?.apply();
     // kube-apiserver's default is false, but the recorded answers are of a server that allows it.
     pintle_kinds::set_allow_privileged(!flags.given("allow-privileged") || flags.bool("allow-privileged"));
     let (harmless, missed) = flags.without_effect();

@@ -88,6 +88,7 @@ families! {
     TOKEN_FETCHES = "authentication_token_cache_fetch_total", Counter, &["status"], "Tokens that were looked up.";
     TOKEN_DURATION = "authentication_token_cache_request_duration_seconds", Histogram(TOKEN_SECONDS), &["status"], "Durations of token authentications.";
     TOKEN_REQUESTS = "authentication_token_cache_request_total", Counter, &["status"], "Token authentications.";
+    UNEXPECTED_LABEL_VALUES = "cardinality_enforcement_unexpected_categorizations_total", Counter, &[], "Label values that were replaced because they are not allowed.";
     DISABLED_METRICS = "disabled_metrics_total", Counter, &[], "Metrics that flags turned off.";
     ETCD_BOOKMARKS = "etcd_bookmark_total", Counter, RESOURCE, "Notices of progress from etcd.";
     LEASE_OBJECT_COUNTS = "etcd_lease_object_counts", Histogram(LEASE_OBJECTS), &[], "Objects that share a lease in etcd.";

@@ -62,12 +62,8 @@ impl FlagError {
     }
 
     /// Fails if there are errors. Several ones are printed in brackets, like Go's aggregates.
-    pub(crate) fn aggregate(errors: &[String]) -> Result<(), FlagError> {
-        match errors {
-            [] => Ok(()),
-            [one] => Err(FlagError::new(one)),
-            several => Err(FlagError::new(&format!("[{}]", several.join(", ")))),
-        }
+    pub(crate) fn aggregate(errors: Vec<String>) -> Result<(), FlagError> {
+        if errors.is_empty() { Ok(()) } else { Err(FlagError(pintle_auth::aggregate(errors))) }
     }
 }
 
@@ -239,7 +235,7 @@ fn check_dependencies(gates: &BTreeMap<&'static str, bool>) -> Result<(), FlagEr
             faults.push(format!("{name} is enabled, but depends on features that are disabled: [{missing}]"));
         }
     }
-    if faults.is_empty() { Ok(()) } else { Err(FlagError::new(&pintle_auth::aggregate(faults))) }
+    FlagError::aggregate(faults)
 }
 
 fn command() -> Command {
