@@ -82,6 +82,7 @@ impl Storage {
             unsupported_label: UNSUPPORTED_LABEL.into(),
             columns: source.items_at(&["additionalPrinterColumns"]).iter().map(column).collect(),
             deprecation: deprecation(source, &gvk, all),
+            defaults: None,
             hooks: hooks(source),
             name,
         }

@@ -184,7 +184,7 @@ impl Writer {
             &self.storage.now_text(),
         );
         metadata::default_namespace(&mut tree, &target)?;
-        kind.hooks.default(&kind.storage_version().name, &mut tree);
+        kind.storage_version().apply_defaults(&mut tree);
         typed::normalize(&kind.storage_version().schema, &mut tree);
         let owner = ownership::Owner { manager, now: &self.storage.now_text() };
         // As in any other write, fields that the kind's defaulting sets have no owner.

@@ -225,6 +225,7 @@ fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schem
         unsupported_label: UNSUPPORTED_LABEL.into(),
         columns: Vec::new(),
         deprecation: None,
+        defaults: None,
         hooks: &NoHooks,
     };
     Kind {

@@ -1,6 +1,7 @@
 //! Parses the tables of served resources and of their rules into kinds.
 
 use crate::builtin_hooks::hooks_for;
+use crate::defaults;
 use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
 use crate::{
     Generation, Group, GroupVersionEntry, Kind, KindVersion, Rules, Selectable, SelectableField, Subresource,
@@ -167,6 +168,7 @@ fn resource_name(plural: &str, group: &str) -> String {
 
 fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>) -> KindVersion {
     let schema = types.by_kind(&gv.to_string(), kind);
+    let go_name = types.go_name(&gv.to_string(), kind);
     KindVersion {
         name: gv.version.clone(),
         served: true,
@@ -181,6 +183,7 @@ fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>)
         ),
         columns: Vec::new(),
         deprecation: row.and_then(|r| deprecation(r, gv, kind)),
+        defaults: go_name.and_then(|name| defaults::of_type(&name)),
         hooks: hooks_for(&gv.group, kind),
     }
 }

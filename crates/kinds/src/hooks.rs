@@ -22,10 +22,7 @@ pub type Namespace<'a> = dyn Fn() -> Option<Value> + 'a;
 
 /// The behaviour of a kind that its schema cannot express.
 pub trait Hooks: Sync + Send {
-    /// Applies defaults (Go's `SetDefaults_*`), on every decode. `version` is the version of the request.
-    fn default(&self, _version: &str, _object: &mut Value) {}
-
-    /// Returns whether a new object is stored without some of the defaults of [`Hooks::default`], which are applied
+    /// Returns whether a new object is stored without some of its defaults, which are applied
     /// when it is read. The next write stores them, even one without changes.
     fn is_defaulted_when_read(&self) -> bool {
         false

@@ -1,10 +1,10 @@
 //! `Kind`: everything that the server knows about one kind of object, built-in or custom.
 
-use crate::Hooks;
 use crate::endpoint::Conversion;
+use crate::{Defaults, Hooks};
 use pintle_meta::{GroupKind, GroupResource, GroupVersionKind};
 use pintle_schema::Schema;
-use pintle_value::Str;
+use pintle_value::{Str, Value};
 use std::sync::Arc;
 
 /// One kind. Shared as `Arc<Kind>`; a changed definition makes a new one.
@@ -106,11 +106,20 @@ pub struct KindVersion {
     pub columns: Vec<Column>,
     /// The deprecation warning that each request gets.
     pub deprecation: Option<Str>,
+    /// What unset fields get when an object is decoded, if the kind has defaults.
+    pub defaults: Option<Arc<Defaults>>,
     /// The behaviour of writes in this version that the schema cannot express.
     pub hooks: &'static dyn Hooks,
 }
 
 impl KindVersion {
+    /// Applies the defaults (Go's `SetDefaults_*`), as on every decode.
+    pub fn apply_defaults(&self, object: &mut Value) {
+        if let Some(defaults) = &self.defaults {
+            defaults.apply(object);
+        }
+    }
+
     /// Group, version and kind of an object in this version.
     pub fn gvk(&self, kind: &Kind) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.name.clone(), kind: kind.kind.clone() }

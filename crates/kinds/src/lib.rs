@@ -17,6 +17,7 @@ mod check;
 mod coordination;
 mod core;
 pub mod custom;
+mod defaults;
 pub mod descriptions;
 mod diff;
 mod discovery;
@@ -57,6 +58,7 @@ pub use core::podspec::scheduling::validate_tolerations;
 pub use core::podspec::security::set_allow_privileged;
 pub use core::service::addresses as service_addresses;
 pub use core::service::allocate as service_allocation;
+pub use defaults::Defaults;
 pub use hooks::{Hooks, Namespace, NoHooks, Requester, Scope};
 pub use kind::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,

@@ -4,7 +4,6 @@ use super::{job, job_spec, schedule, timezone};
 use crate::core::podspec::{self, options::Options};
 use crate::facts;
 use crate::fields::{flag, member, opt_text, text};
-use crate::fill::{absent, zero};
 use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, Scope};
@@ -22,17 +21,6 @@ const POD_SPEC: [&str; 5] = ["spec", "jobTemplate", "spec", "template", "spec"];
 pub(crate) struct CronJob;
 
 impl Hooks for CronJob {
-    fn default(&self, _version: &str, object: &mut Value) {
-        let Some(spec) = object.get_mut("spec") else { return };
-        zero(spec, "concurrencyPolicy", "Allow");
-        absent(spec, "suspend", false);
-        absent(spec, "successfulJobsHistoryLimit", 3);
-        absent(spec, "failedJobsHistoryLimit", 1);
-        if let Some(job) = spec.at_mut(&["jobTemplate", "spec"]) {
-            job::nested_defaults(job);
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         object.set_at(&["status"], Value::object());
         podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);

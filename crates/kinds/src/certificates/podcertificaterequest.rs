@@ -3,7 +3,7 @@
 use super::certificatesigningrequest::validate_signer_name;
 use super::{issued, public_key};
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
+use crate::{Hooks, Scope, check, fields, hooks, metadata};
 use pintle_meta::conditions::validate_conditions;
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
@@ -11,7 +11,6 @@ use pintle_value::{Path, Value, base64};
 
 const UID_BYTES_MAX: usize = 128;
 const KEY_BYTES_MAX: usize = 10 * 1024;
-const EXPIRATION_SECONDS: i64 = 86_400;
 const EXPIRATION_SECONDS_MIN: i64 = 60 * 60;
 const EXPIRATION_SECONDS_MAX: i64 = 91 * 24 * 60 * 60;
 /// The limit for the signers of Kubernetes.
@@ -24,13 +23,6 @@ const STATUS: Path<'static> = Path::of("status");
 pub(crate) struct PodCertificateRequest;
 
 impl Hooks for PodCertificateRequest {
-    fn default(&self, _version: &str, object: &mut Value) {
-        fill::absent(object, "spec", Value::object());
-        if let Some(spec) = object.get_mut("spec") {
-            fill::absent(spec, "maxExpirationSeconds", EXPIRATION_SECONDS);
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         object.set_at(&["status"], Value::object());
     }

@@ -1,6 +1,6 @@
 //! Namespace: its label, its phase and the finalizers of its spec.
 
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -12,13 +12,6 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 pub(crate) struct Namespace;
 
 impl Hooks for Namespace {
-    fn default(&self, _version: &str, object: &mut Value) {
-        set_name_label(object);
-        if let Some(status) = object.get_mut("status").filter(|status| !status.is_null()) {
-            fill::zero(status, "phase", "Active");
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         let mut status = Value::object();
         status.set_at(&["phase"], "Active".into());
@@ -88,7 +81,7 @@ impl Hooks for Namespace {
     }
 }
 
-fn set_name_label(object: &mut Value) {
+pub(crate) fn set_name_label(object: &mut Value) {
     let name = object.str_at(&["metadata", "name"]);
     if !name.is_empty() {
         let name = Value::from(name);

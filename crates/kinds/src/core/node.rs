@@ -5,7 +5,6 @@ use super::resources::amounts;
 use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{list, member, opt_int, text, texts};
-use crate::fill::round_resource_list;
 use crate::hooks::take;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::{ErrorKind, ErrorText, quoted};
@@ -21,18 +20,6 @@ const FEATURE_WORDS: &str = "must start with an UpperCamelCase segment, with sub
 pub(crate) struct Node;
 
 impl Hooks for Node {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if object.at(&["status", "allocatable"]).is_none_or(Value::is_null)
-            && let Some(capacity) = object.at(&["status", "capacity"]).filter(|c| !c.is_null()).cloned()
-        {
-            object.set_at(&["status", "allocatable"], capacity);
-        }
-        for field in ["capacity", "allocatable"] {
-            round_resource_list(object.at_mut(&["status", field]));
-        }
-        default_pod_cidrs(object);
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         object.remove_at(&["spec", "configSource"]);
         object.remove_at(&["status", "config"]);
@@ -90,6 +77,16 @@ impl Hooks for Node {
         }
         out
     }
+}
+
+/// What can be allocated is at first all there is.
+pub(crate) fn default_from_others(object: &mut Value) {
+    if object.at(&["status", "allocatable"]).is_none_or(Value::is_null)
+        && let Some(capacity) = object.at(&["status", "capacity"]).filter(|c| !c.is_null()).cloned()
+    {
+        object.set_at(&["status", "allocatable"], capacity);
+    }
+    default_pod_cidrs(object);
 }
 
 /// Keeps `podCIDR` and `podCIDRs` consistent; if they differ, `podCIDR` wins.
@@ -261,7 +258,7 @@ mod tests {
                 r#"{"status":{"allocatable":{"cpu":"1"},"capacity":{"cpu":"1"}}}"#,
             ),
         ] {
-            assert_eq!(defaulted(&Node, object), expected);
+            assert_eq!(defaulted("core/v1.Node", object), expected);
         }
     }
 

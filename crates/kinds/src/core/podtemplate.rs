@@ -9,12 +9,6 @@ use pintle_value::{Path, Value};
 pub(crate) struct PodTemplate;
 
 impl Hooks for PodTemplate {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if let Some(template) = object.get_mut("template") {
-            podspec::defaults::template(template);
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         podspec::disabled::drop_fields(object.at_mut(&["template", "spec"]), None);
     }

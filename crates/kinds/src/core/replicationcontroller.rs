@@ -3,7 +3,7 @@
 use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::{entries, member, opt_int};
-use crate::fill::{absent, map_at};
+use crate::fill::map_at;
 use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, Scope};
@@ -14,23 +14,18 @@ const SPEC: Path<'static> = Path::of("spec");
 
 pub(crate) struct ReplicationController;
 
-impl Hooks for ReplicationController {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if let Some(labels) = map_at(object, &["spec", "template", "metadata", "labels"]).cloned() {
-            for at in [["spec", "selector"], ["metadata", "labels"]] {
-                if map_at(object, &at).is_none_or(|m| m.is_empty()) {
-                    object.set_at(&at, labels.clone().into());
-                }
-            }
-        }
-        if let Some(spec) = object.get_mut("spec") {
-            absent(spec, "replicas", 1);
-            if let Some(template) = spec.get_mut("template") {
-                podspec::defaults::template(template);
+/// A controller without a selector or labels gets the labels of its template.
+pub(crate) fn default_from_template(object: &mut Value) {
+    if let Some(labels) = map_at(object, &["spec", "template", "metadata", "labels"]).cloned() {
+        for at in [["spec", "selector"], ["metadata", "labels"]] {
+            if map_at(object, &at).is_none_or(|m| m.is_empty()) {
+                object.set_at(&at, labels.clone().into());
             }
         }
     }
+}
 
+impl Hooks for ReplicationController {
     fn prepare_create(&self, object: &mut Value) {
         let mut status = Value::object();
         status.set_at(&["replicas"], 0.into());

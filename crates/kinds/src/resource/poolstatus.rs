@@ -5,17 +5,9 @@ use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
 
-const LIMIT_DEFAULT: i64 = 100;
-
 pub(crate) struct ResourcePoolStatusRequest;
 
 impl Hooks for ResourcePoolStatusRequest {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if let Some(spec) = object.get_mut("spec") {
-            crate::fill::absent(spec, "limit", LIMIT_DEFAULT);
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         object.remove_at(&["status"]);
     }

@@ -2,7 +2,7 @@
 
 use crate::error_text::Internal;
 use crate::hooks::keep_named_metadata;
-use crate::{Hooks, Scope, check, facts, features, fields, fill, metadata};
+use crate::{Hooks, Scope, check, facts, features, fields, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
@@ -27,13 +27,6 @@ const FIELDS: [(&str, &str); 7] = [
 pub(crate) struct PodGroup;
 
 impl Hooks for PodGroup {
-    fn default(&self, _version: &str, object: &mut Value) {
-        fill::absent(object, "spec", Value::object());
-        if let Some(spec) = object.get_mut("spec") {
-            fill::absent(spec, "disruptionMode", "Pod");
-        }
-    }
-
     /// A disabled feature drops the disruption mode of a new object, but not its default.
     fn is_defaulted_when_read(&self) -> bool {
         true

@@ -4,7 +4,6 @@ use crate::check;
 use crate::core::podspec::volume_sources;
 use crate::facts;
 use crate::fields::{flag, member, opt_text, text};
-use crate::fill;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -40,32 +39,6 @@ const PORTAL_WORDS: &str = "Total length of <volume name>:<iscsi.targetPortal> m
 const NAMESPACE_WORDS: &str = "if the endpointnamespace is set, it must be a valid namespace name";
 
 const SOURCES: &str = "core/v1.PersistentVolumeSource";
-
-/// Applies the defaults of a source.
-pub(crate) fn default(spec: &mut Value) {
-    let mut of = |source: &str, set: &dyn Fn(&mut Value)| {
-        if let Some(source) = spec.get_mut(source).filter(|s| !s.is_null()) {
-            set(source);
-        }
-    };
-    of("hostPath", &|s| fill::absent(s, "type", ""));
-    of("rbd", &|s| {
-        fill::zero(s, "pool", "rbd");
-        fill::zero(s, "user", "admin");
-        fill::zero(s, "keyring", "/etc/ceph/keyring");
-    });
-    of("iscsi", &|s| fill::zero(s, "iscsiInterface", "default"));
-    of("azureDisk", &|s| {
-        fill::absent(s, "cachingMode", "ReadWrite");
-        fill::absent(s, "fsType", "ext4");
-        fill::absent(s, "readOnly", false);
-        fill::absent(s, "kind", "Shared");
-    });
-    of("scaleIO", &|s| {
-        fill::zero(s, "storageMode", "ThinProvisioned");
-        fill::zero(s, "fsType", "xfs");
-    });
-}
 
 /// Validates a source of the volume `name`.
 pub(super) fn validate(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
