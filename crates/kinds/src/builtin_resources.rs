@@ -158,7 +158,7 @@ fn add_resource(
         conversion: None,
         definition: Str::default(),
     });
-    kinds.len() - 1
+    kinds.len().saturating_sub(1)
 }
 
 /// `pods` or `deployments.apps`.

@@ -1,6 +1,8 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for behaviour that no schema can
 //! express. A kind without hooks has no file.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod admissionregistration;
 mod apiextensions;
 mod apiregistration;

@@ -152,7 +152,7 @@ fn validate(object: &Value, options: &Options, prefixed_labels: bool, errors: &m
     let completions = opt_int(spec, "completions").filter(|c| *c > 0);
     if let Some(completions) = completions.filter(|_| job_spec::is_indexed(spec)) {
         let name = object.str_at(&["metadata", "name"]);
-        let hostname = format!("{name}-{}", completions - 1);
+        let hostname = format!("{name}-{}", completions.saturating_sub(1));
         if !names::is_dns1123_label(&hostname).is_empty() {
             let detail = format!("will not able to create pod with invalid DNS label: {hostname}");
             errors.invalid(&Path::of("metadata").field("name"), name, &detail);

@@ -177,7 +177,7 @@ fn is_set(value: &Value) -> bool {
 /// There is at most one end state, and its status is True.
 fn validate_end_states(object: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("conditions");
-    let mut ends = 0;
+    let mut ends = 0_usize;
     for (at, condition) in conditions(object).iter().enumerate() {
         let (kind, status) = (fields::text(condition, "type"), fields::text(condition, "status"));
         // kube-apiserver writes the index as a field of its own.
@@ -187,7 +187,7 @@ fn validate_end_states(object: &Value, errors: &mut FieldErrors) {
             errors.not_supported(&item.field("type"), kind, &END_STATES);
             continue;
         }
-        ends += 1;
+        ends = ends.saturating_add(1);
         if ends > 1 {
             let why = "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"";
             errors.invalid(&item.field("type"), kind, why);

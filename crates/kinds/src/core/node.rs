@@ -156,10 +156,10 @@ fn validate_features(object: &Value, errors: &mut FieldErrors) {
         if let Some(complaint) = feature_complaint(feature) {
             errors.invalid(&path.index(i), *feature, &complaint);
         }
-        match features.get(i + 1) {
-            Some(next) if next == feature => errors.duplicate(&path.index(i + 1), *next),
+        match features.get(i.saturating_add(1)) {
+            Some(next) if next == feature => errors.duplicate(&path.index(i.saturating_add(1)), *next),
             Some(next) if next < feature => {
-                errors.invalid(&path.index(i + 1), *next, "list must be sorted alphabetically");
+                errors.invalid(&path.index(i.saturating_add(1)), *next, "list must be sorted alphabetically");
             }
             _ => {}
         }

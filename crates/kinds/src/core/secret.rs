@@ -62,10 +62,10 @@ pub(crate) fn take_string_data(object: &mut Value) {
 
 fn validate_data(object: &Value, errors: &mut FieldErrors) {
     let data = Path::of("data");
-    let mut size = 0;
+    let mut size = 0_usize;
     for (key, value) in entries(object, "data") {
         validate_key(&data, key, errors);
-        size += decoded_len(value);
+        size = size.saturating_add(decoded_len(value));
     }
     if size > DATA_BYTES_MAX {
         errors.too_long(&data, DATA_BYTES_MAX);

@@ -59,7 +59,7 @@ fn validate_topologies(terms: &[Value], path: &Path<'_>, errors: &mut FieldError
         // kube-apiserver also compares with as many empty terms as there are terms.
         let repeated = seen.iter().filter(|earlier| **earlier == values).count();
         let empty = if values.is_empty() { terms.len() } else { 0 };
-        for _ in 0..repeated + empty {
+        for _ in 0..repeated.saturating_add(empty) {
             errors.duplicate(&path, "");
         }
         seen.push(values);

@@ -71,7 +71,7 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let Some(status) = object.get("status") else { return };
     let path = Path::of("status");
     let size: usize = entries(status.get("attachmentMetadata"))
-        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .map(|(key, value)| key.len().saturating_add(value.as_str().map_or(0, str::len)))
         .sum();
     if size > METADATA_BYTES_MAX {
         errors.too_long(&path.field("attachmentMetadata"), METADATA_BYTES_MAX);

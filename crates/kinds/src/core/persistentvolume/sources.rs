@@ -71,7 +71,7 @@ fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) 
     let portal = text(source, "targetPortal");
     check::required(source, "targetPortal", path, errors);
     let initiator = opt_text(source, "initiatorName");
-    if initiator.is_some() && name.len() + 1 + portal.len() > PORTAL_BYTES_MAX {
+    if initiator.is_some() && name.len().saturating_add(portal.len()) >= PORTAL_BYTES_MAX {
         errors.invalid(&path.field("targetportal"), portal, PORTAL_WORDS);
     }
     let iqn = text(source, "iqn");
