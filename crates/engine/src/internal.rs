@@ -189,7 +189,7 @@ impl Writer {
         let owner = ownership::Owner { manager, now: &self.storage.now_text() };
         // As in any other write, fields that the kind's defaulting sets have no owner.
         ownership::record(&target, owner, None, &mut tree);
-        kind.hooks.prepare_create(&mut tree);
+        kind.prepare_create(kind.hooks, &mut tree);
         features::drop_disabled(&mut tree, kind, None);
         kind.hooks.canonicalize(&mut tree);
         if matches!(kind.rules.generation, Generation::Counted | Generation::Fixed) {

@@ -12,10 +12,6 @@ const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 pub(crate) struct PolicyBinding(pub(crate) Role);
 
 impl Hooks for PolicyBinding {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         name_warnings(object)
     }

@@ -24,10 +24,6 @@ struct Options {
 }
 
 impl Hooks for WebhookConfiguration {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         name_warnings(object)
     }

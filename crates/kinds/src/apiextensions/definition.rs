@@ -3,7 +3,7 @@
 use super::approval::{self, ANNOTATION, Approval};
 use super::spec::{self, Options};
 use super::{formats, names};
-use crate::{Hooks, KindVersion, Scope, hooks};
+use crate::{Hooks, KindVersion, Scope};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_schema::{Schema, Shape};
 use pintle_value::{Path, Str, Value};
@@ -14,22 +14,13 @@ pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io"
 pub(crate) struct Definition;
 
 impl Hooks for Definition {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
     fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
         store_version(object);
     }
 
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => {
-                hooks::take(object, old, &["status"]);
-                store_version(object);
-            }
-            Scope::Sub(_) => hooks::take(object, old, &["spec"]),
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, _old: &Value) {
+        if scope == Scope::Main {
+            store_version(object);
         }
     }
 

@@ -12,12 +12,7 @@ const VERSION_PRIORITY_MAX: i64 = 1000;
 pub(crate) struct ApiService;
 
 impl Hooks for ApiService {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
     fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
         if service(object).is_some() {
             return;
         }
@@ -37,12 +32,10 @@ impl Hooks for ApiService {
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        if scope == Scope::Main {
-            return hooks::take(object, old, &["status"]);
-        }
-        hooks::take(object, old, &["spec"]);
-        for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
-            hooks::take(object, old, &["metadata", key]);
+        if scope != Scope::Main {
+            for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                hooks::take(object, old, &["metadata", key]);
+            }
         }
     }
 

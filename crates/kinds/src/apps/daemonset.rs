@@ -25,14 +25,10 @@ impl Hooks for DaemonSet {
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        let counters =
-            ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
-        super::first_state(object, &counters);
         set_template_generation(object, template_generation(object).max(1));
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        super::keep(scope, object, old);
         // A status update may change annotations, but this one belongs to the spec.
         let mut generation = template_generation(old);
         if scope == Scope::Main && object.at(&["spec", "template"]) != old.at(&["spec", "template"]) {

@@ -17,12 +17,7 @@ const TYPE: &str = "apps/v1.DeploymentSpec";
 pub(crate) struct Deployment;
 
 impl Hooks for Deployment {
-    fn prepare_create(&self, object: &mut Value) {
-        super::first_state(object, &[]);
-    }
-
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        super::keep(scope, object, old);
         if scope == Scope::Sub("status") {
             take(object, old, &["metadata", "labels"]);
         }

@@ -12,14 +12,6 @@ const SPEC: Path<'static> = Path::of("spec");
 pub(crate) struct ReplicaSet;
 
 impl Hooks for ReplicaSet {
-    fn prepare_create(&self, object: &mut Value) {
-        super::first_state(object, &["replicas"]);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        super::keep(scope, object, old);
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);

@@ -30,14 +30,6 @@ const MUTABLE: [&str; 7] = [
 pub(crate) struct StatefulSet;
 
 impl Hooks for StatefulSet {
-    fn prepare_create(&self, object: &mut Value) {
-        super::first_state(object, &["availableReplicas", "replicas"]);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        super::keep(scope, object, old);
-    }
-
     fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
         names::dns_label(name, prefix)
     }

@@ -1,6 +1,5 @@
 //! HorizontalPodAutoscaler: stored as v2; v1 has annotations for what it cannot express.
 
-use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, KindVersion, Scope};
 use pintle_meta::FieldErrors;
@@ -28,21 +27,6 @@ impl Hooks for HorizontalPodAutoscaler {
             ("v1", "v2") => v1::to_v2(object),
             ("v2", "v1") => v1::from_v2(object),
             _ => {}
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        let mut status = Value::object();
-        status.set_at(&["currentMetrics"], Value::Null);
-        status.set_at(&["desiredReplicas"], 0.into());
-        object.set_at(&["status"], status);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => take(object, old, &["status"]),
-            Scope::Sub("status") => take(object, old, &["spec"]),
-            Scope::Sub(_) => {}
         }
     }
 

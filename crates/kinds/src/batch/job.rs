@@ -19,7 +19,6 @@ const SPEC: Path<'static> = Path::of("spec");
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
 const PARALLELISM_SOFT_LIMIT: i64 = 10_000;
 
-const POD_SPEC: [&str; 3] = ["spec", "template", "spec"];
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 const UID_LABELS: [&str; 2] = ["controller-uid", CONTROLLER_UID];
@@ -42,19 +41,6 @@ impl Hooks for Job {
     fn prepare_create(&self, object: &mut Value) {
         if object.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
             generate_selector(object);
-        }
-        object.set_at(&["status"], Value::object());
-        podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => {
-                take(object, old, &["status"]);
-                podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), old.at(&POD_SPEC));
-            }
-            Scope::Sub("status") => take(object, old, &["spec"]),
-            Scope::Sub(_) => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use super::certificatesigningrequest::validate_signer_name;
 use super::{issued, public_key};
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, hooks, metadata};
+use crate::{Hooks, Scope, check, fields, metadata};
 use pintle_meta::conditions::validate_conditions;
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
@@ -23,14 +23,6 @@ const STATUS: Path<'static> = Path::of("status");
 pub(crate) struct PodCertificateRequest;
 
 impl Hooks for PodCertificateRequest {
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        hooks::keep_named_metadata(scope, object, old);
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_spec(object.get("spec").unwrap_or(&Value::Null), errors);

@@ -13,9 +13,6 @@ pub(crate) struct Namespace;
 
 impl Hooks for Namespace {
     fn prepare_create(&self, object: &mut Value) {
-        let mut status = Value::object();
-        status.set_at(&["phase"], "Active".into());
-        object.set_at(&["status"], status);
         let mut finalizers = object.items_at(&["spec", "finalizers"]).to_vec();
         if !finalizers.iter().any(|f| f.as_str() == Some(KUBERNETES)) {
             finalizers.push(KUBERNETES.into());
@@ -25,11 +22,8 @@ impl Hooks for Namespace {
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         match scope {
-            Scope::Main => {
-                crate::hooks::take(object, old, &["spec", "finalizers"]);
-                crate::hooks::take(object, old, &["status"]);
-            }
-            Scope::Sub("status") => crate::hooks::take(object, old, &["spec"]),
+            Scope::Main => crate::hooks::take(object, old, &["spec", "finalizers"]),
+            Scope::Sub("status") => {}
             Scope::Sub(_) => crate::hooks::take(object, old, &["status"]),
         }
     }

@@ -5,7 +5,6 @@ use super::resources::amounts;
 use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{list, member, opt_int, text, texts};
-use crate::hooks::take;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_meta::selector::label_validation::validate_label_name;
@@ -27,13 +26,11 @@ impl Hooks for Node {
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         if scope == Scope::Main {
-            take(object, old, &["status"]);
             if old.at(&["spec", "configSource"]).is_none() {
                 object.remove_at(&["spec", "configSource"]);
             }
             return;
         }
-        take(object, old, &["spec"]);
         if old.at(&["status", "config"]).is_none() {
             object.remove_at(&["status", "config"]);
         }

@@ -46,19 +46,13 @@ pub(crate) struct PersistentVolume;
 impl Hooks for PersistentVolume {
     fn prepare_create(&self, object: &mut Value) {
         let created = object.at(&["metadata", "creationTimestamp"]).cloned();
-        object.set_at(&["status"], Value::object());
-        object.set_at(&["status", "phase"], "Pending".into());
         if let Some(created) = created {
             object.set_at(&TRANSITION, created);
         }
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        if scope == Scope::Main {
-            return take(object, old, &["status"]);
-        }
-        take(object, old, &["spec"]);
-        if !phase_changed(object, old) && object.at(&TRANSITION).is_none() {
+        if scope != Scope::Main && !phase_changed(object, old) && object.at(&TRANSITION).is_none() {
             take(object, old, &TRANSITION);
         }
     }

@@ -33,16 +33,13 @@ impl Hooks for PersistentVolumeClaim {
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
         default_data_sources(object, None);
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        if scope != Scope::Main {
-            return take(object, old, &["spec"]);
+        if scope == Scope::Main {
+            default_data_sources(object, Some(old));
         }
-        take(object, old, &["status"]);
-        default_data_sources(object, Some(old));
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {

@@ -4,7 +4,6 @@ use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::{entries, member, opt_int};
 use crate::fill::map_at;
-use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
@@ -26,25 +25,6 @@ pub(crate) fn default_from_template(object: &mut Value) {
 }
 
 impl Hooks for ReplicationController {
-    fn prepare_create(&self, object: &mut Value) {
-        let mut status = Value::object();
-        status.set_at(&["replicas"], 0.into());
-        object.set_at(&["status"], status);
-        podspec::disabled::drop_fields(object.at_mut(&["spec", "template", "spec"]), None);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => {
-                take(object, old, &["status"]);
-                let path = ["spec", "template", "spec"];
-                podspec::disabled::drop_fields(object.at_mut(&path), old.at(&path));
-            }
-            Scope::Sub("status") => take(object, old, &["spec"]),
-            Scope::Sub(_) => {}
-        }
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);

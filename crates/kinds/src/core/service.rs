@@ -8,7 +8,6 @@ mod status;
 mod validate;
 
 use crate::fill;
-use crate::hooks::take;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -22,16 +21,14 @@ pub(crate) struct Service;
 impl Hooks for Service {
     fn prepare_create(&self, object: &mut Value) {
         addresses::normalize(object, None);
-        object.set_at(&["status"], Value::object());
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         if scope != Scope::Main {
-            return take(object, old, &["spec"]);
+            return;
         }
         addresses::keep_allocated(object, old);
         addresses::normalize(object, Some(old));
-        take(object, old, &["status"]);
         change::drop_for_type(object, old);
     }
 

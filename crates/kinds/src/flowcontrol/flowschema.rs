@@ -27,10 +27,6 @@ const MANDATORY: [(&str, &str); 2] = [
 pub(crate) struct FlowSchema;
 
 impl Hooks for FlowSchema {
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         let name = object.str_at(&["metadata", "name"]);

@@ -18,10 +18,6 @@ const HASH_BITS_MAX: i64 = 60;
 pub(crate) struct PriorityLevelConfiguration;
 
 impl Hooks for PriorityLevelConfiguration {
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         if metadata::annotation(object, ROUND_TRIP).is_some() {

@@ -4,7 +4,7 @@ use super::v1beta1::{self, Direction};
 use super::{request, status};
 use crate::core::podspec::volume_sources;
 use crate::error_text::Internal;
-use crate::{Hooks, KindVersion, Namespace, Scope, check, hooks, metadata};
+use crate::{Hooks, KindVersion, Namespace, Scope, check, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -17,12 +17,7 @@ impl Hooks for ResourceClaim {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        hooks::keep_named_metadata(scope, object, old);
         if scope != Scope::Main {
             status::drop_deallocated(object, old);
         }

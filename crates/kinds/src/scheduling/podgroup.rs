@@ -1,7 +1,6 @@
 //! PodGroup: pods that are scheduled together. Its spec does not change.
 
 use crate::error_text::Internal;
-use crate::hooks::keep_named_metadata;
 use crate::{Hooks, Scope, check, facts, features, fields, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
@@ -30,14 +29,6 @@ impl Hooks for PodGroup {
     /// A disabled feature drops the disruption mode of a new object, but not its default.
     fn is_defaulted_when_read(&self) -> bool {
         true
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        keep_named_metadata(scope, object, old);
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {

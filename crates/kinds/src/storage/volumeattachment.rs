@@ -15,11 +15,6 @@ const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persi
 pub(crate) struct VolumeAttachment;
 
 impl Hooks for VolumeAttachment {
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-        object.set_at(&["status", "attached"], false.into());
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_attachment(object, errors);
