@@ -76,7 +76,7 @@ fn revised(target: &Target, wanted: &Value, live: &Value) -> Option<Value> {
 /// The desired spec. How many seats the exempt level lends is up to the administrator.
 fn wanted_spec(target: &Target, wanted: &Value, live: &Value) -> Value {
     let mut wanted = wanted.clone();
-    target.kind.hooks.default("v1", &mut wanted);
+    target.kind_version().apply_defaults(&mut wanted);
     if let Some(exempt) = live.at(&["spec", "exempt"])
         && wanted.at(&["spec", "exempt"]).is_some()
     {

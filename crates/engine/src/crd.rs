@@ -5,7 +5,7 @@ use pintle_kinds::custom::{Custom, WITH_STATUS, WITHOUT_STATUS};
 use pintle_kinds::definition::Condition;
 use pintle_kinds::endpoint::Conversion;
 use pintle_kinds::{
-    Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
+    Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Strategy, Subresource, Verbs,
 };
 use pintle_meta::GroupVersionKind;
 use pintle_schema::{Arena, Schema, rules, structural};
@@ -47,6 +47,7 @@ impl Storage {
                 ending: Condition::is_true(definition, "Terminating"),
                 ..Rules::default()
             },
+            strategy: Strategy::default(),
             hooks: sources.get(storage).map_or(&WITHOUT_STATUS, |source| hooks(source)),
             definition: definition_id(definition),
             conversion: spec.get("conversion").and_then(Conversion::of).map(Arc::new),
@@ -82,6 +83,7 @@ impl Storage {
             unsupported_label: UNSUPPORTED_LABEL.into(),
             columns: source.items_at(&["additionalPrinterColumns"]).iter().map(column).collect(),
             deprecation: deprecation(source, &gvk, all),
+            defaults: None,
             hooks: hooks(source),
             name,
         }

@@ -184,12 +184,12 @@ impl Writer {
             &self.storage.now_text(),
         );
         metadata::default_namespace(&mut tree, &target)?;
-        kind.hooks.default(&kind.storage_version().name, &mut tree);
+        kind.storage_version().apply_defaults(&mut tree);
         typed::normalize(&kind.storage_version().schema, &mut tree);
         let owner = ownership::Owner { manager, now: &self.storage.now_text() };
         // As in any other write, fields that the kind's defaulting sets have no owner.
         ownership::record(&target, owner, None, &mut tree);
-        kind.hooks.prepare_create(&mut tree);
+        kind.prepare_create(kind.hooks, &mut tree);
         features::drop_disabled(&mut tree, kind, None);
         kind.hooks.canonicalize(&mut tree);
         if matches!(kind.rules.generation, Generation::Counted | Generation::Fixed) {

@@ -145,7 +145,7 @@ fn defaulted(kind: &Kind, value: &Bytes, mut tree: Value) -> Standing {
 
 fn default_read(kind: &Kind, tree: &mut Value) {
     let version = kind.storage_version();
-    kind.hooks.default(&version.name, tree);
+    version.apply_defaults(tree);
     typed::normalize(&version.schema, tree);
 }
 

@@ -264,7 +264,7 @@ fn mark_reset(object: &mut Value, resets: bool) {
 /// lists or maps that JSON omits.
 pub(crate) fn complete(target: &Target, object: &mut Value, empties: Empties) -> bool {
     let version = target.kind_version();
-    target.kind.hooks.default(&version.name, object);
+    version.apply_defaults(object);
     // kube-apiserver works on one internal type for all versions, and computes ownership from that.
     if target.working() != target.version {
         typed::normalize_with(&version.schema, object, empties);

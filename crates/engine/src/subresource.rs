@@ -20,7 +20,7 @@ use crate::{Storage, Target, Writer, decode, metadata, ownership};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::{Authenticator, Authorizer};
 use pintle_kinds::kind::UNSUPPORTED_LABEL;
-use pintle_kinds::{Kind, KindVersion, NoHooks, Rules, Verbs};
+use pintle_kinds::{Keep, Kind, KindVersion, NoHooks, Rules, Strategy, Verbs};
 use pintle_meta::{GroupVersionKind, Status};
 use pintle_schema::typed;
 use pintle_value::{Str, Value};
@@ -225,6 +225,7 @@ fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schem
         unsupported_label: UNSUPPORTED_LABEL.into(),
         columns: Vec::new(),
         deprecation: None,
+        defaults: None,
         hooks: &NoHooks,
     };
     Kind {
@@ -242,6 +243,7 @@ fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schem
         storage_version_hash: Str::default(),
         store_prefix: parent.store_prefix.clone(),
         rules: Rules { unappliable: !parent.storage_version().schema.is_built_in(), ..Rules::default() },
+        strategy: Strategy { keep: Keep::Everything, ..Strategy::default() },
         hooks: &NoHooks,
         conversion: None,
         definition: Str::default(),

@@ -54,7 +54,7 @@ pub(crate) fn errors_of_new(target: &Target, object: &Value, namespace: &Namespa
 /// Adds the errors of finalizers without a domain after the other errors of the metadata, as kube-apiserver does,
 /// unless the kind's own validation has already reported them.
 fn add_core_finalizers(kind: &Kind, meta: &Value, at: usize, errors: &mut FieldErrors) {
-    let has_rule = kind.storage_version().schema.is_built_in() && kind.hooks.knows_finalizers();
+    let has_rule = kind.storage_version().schema.is_built_in() && kind.rules.standard_finalizers;
     if !has_rule || !kind.hooks.validates_metadata() {
         return;
     }
@@ -151,7 +151,7 @@ pub(crate) fn update(
     errors.0.append(&mut refused.0);
     if kind.hooks.validates_changed_metadata(target.scope()) {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
-        if kind.storage_version().schema.is_built_in() && kind.hooks.knows_finalizers() {
+        if kind.storage_version().schema.is_built_in() && kind.rules.standard_finalizers {
             objectmeta::validate_core_finalizers(meta, &path, &mut errors);
         }
     }

@@ -357,7 +357,7 @@ impl Writer {
             object.set_at(&["metadata", "name"], Value::String(name));
         }
         metadata::default_namespace(object, target)?;
-        target.working_version().hooks.prepare_create(object);
+        target.kind.prepare_create(target.working_version().hooks, object);
         features::drop_disabled(object, &target.kind, None);
         match target.kind.rules.generation {
             Generation::Counted | Generation::Fixed => metadata::set_generation(object, 1),
@@ -433,7 +433,7 @@ fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<()
     metadata::default_namespace(object, target)?;
     metadata::set_generation(object, metadata::generation(old));
     let hooks = target.working_version().hooks;
-    hooks.prepare_update(target.scope(), object, old);
+    target.kind.prepare_update(hooks, target.scope(), object, old);
     features::drop_disabled(object, &target.kind, Some(old));
     metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);

@@ -1,6 +1,6 @@
 //! Group internal.apiserver.k8s.io: StorageVersion, in which API servers publish how they store a resource.
 
-use crate::{Hooks, Scope, check, fields, hooks};
+use crate::{Hooks, Scope, check, fields};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::BTreeSet;
@@ -18,14 +18,6 @@ impl Hooks for StorageVersion {
         let group = names::is_dns1123_subdomain(group).into_iter().map(of("group"));
         let resource = names::is_dns1035_label(resource).into_iter().map(of("resource"));
         group.chain(resource).collect()
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        hooks::keep_named_metadata(scope, object, old);
     }
 
     fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {

@@ -6,38 +6,11 @@ pub(crate) mod deployment;
 pub(crate) mod replicaset;
 pub(crate) mod statefulset;
 
-use crate::Scope;
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::member;
-use crate::hooks::take;
 use crate::workload;
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
-
-/// The path of a workload's pod spec.
-const POD_SPEC: [&str; 3] = ["spec", "template", "spec"];
-
-/// Prepares a new workload: resets the status to these counters and drops fields of disabled features.
-fn first_state(object: &mut Value, counters: &[&str]) {
-    let mut status = Value::object();
-    for counter in counters {
-        status.set_at(&[counter], 0.into());
-    }
-    object.set_at(&["status"], status);
-    podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);
-}
-
-/// Copies the part that a write of this scope must not change from the old object.
-fn keep(scope: Scope<'_>, object: &mut Value, old: &Value) {
-    match scope {
-        Scope::Main => {
-            take(object, old, &["status"]);
-            podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), old.at(&POD_SPEC));
-        }
-        Scope::Sub("status") => take(object, old, &["spec"]),
-        Scope::Sub(_) => {}
-    }
-}
 
 /// Validates that selector and template of a ReplicaSet or Deployment match.
 fn replicated_template(spec: &Value, options: &Options, errors: &mut FieldErrors) {

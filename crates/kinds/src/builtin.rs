@@ -59,8 +59,14 @@ impl Types {
 
     /// The type of a kind in an `apiVersion`. Kinds of `meta/v1` (options, `Status`) belong to every group.
     pub fn by_kind(&self, api_version: &str, kind: &str) -> Option<Schema> {
+        self.go_name(api_version, kind).and_then(|name| self.by_go(&name))
+    }
+
+    /// The name of the type of a kind in an `apiVersion`.
+    pub(crate) fn go_name(&self, api_version: &str, kind: &str) -> Option<String> {
         let packages = self.packages.iter().filter(|(gv, _)| *gv == api_version).map(|(_, tag)| *tag);
-        packages.chain(["meta/v1"]).find_map(|tag| self.by_go(&format!("{tag}.{kind}")))
+        let mut names = packages.chain(["meta/v1"]).map(|tag| format!("{tag}.{kind}"));
+        names.find(|name| self.nodes.contains_key(name.as_str()))
     }
 }
 

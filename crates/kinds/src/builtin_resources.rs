@@ -1,14 +1,15 @@
 //! Parses the tables of served resources and of their rules into kinds.
 
 use crate::builtin_hooks::hooks_for;
+use crate::defaults;
 use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
 use crate::{
-    Generation, Group, GroupVersionEntry, Kind, KindVersion, Rules, Selectable, SelectableField, Subresource,
-    Types, Verbs,
+    Generation, Group, GroupVersionEntry, Keep, Kind, KindVersion, Rules, Selectable, SelectableField,
+    Strategy, Subresource, Types, Verbs,
 };
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use pintle_schema::Schema;
-use pintle_value::Str;
+use pintle_value::{Str, json};
 use std::collections::HashMap;
 
 /// The group-versions of the table, each with whether it is served by default.
@@ -153,11 +154,12 @@ fn add_resource(
             row.map(|r| r.prefix).filter(|p| !p.is_empty()).unwrap_or(plural)
         )),
         rules: row.map(|r| r.rules).unwrap_or_default(),
+        strategy: row.map_or_else(builtin_strategy, |row| row.strategy.clone()),
         hooks: hooks_for(&gv.group, kind),
         conversion: None,
         definition: Str::default(),
     });
-    kinds.len() - 1
+    kinds.len().saturating_sub(1)
 }
 
 /// `pods` or `deployments.apps`.
@@ -167,6 +169,7 @@ fn resource_name(plural: &str, group: &str) -> String {
 
 fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>) -> KindVersion {
     let schema = types.by_kind(&gv.to_string(), kind);
+    let go_name = types.go_name(&gv.to_string(), kind);
     KindVersion {
         name: gv.version.clone(),
         served: true,
@@ -181,6 +184,7 @@ fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>)
         ),
         columns: Vec::new(),
         deprecation: row.and_then(|r| deprecation(r, gv, kind)),
+        defaults: go_name.and_then(|name| defaults::of_type(&name)),
         hooks: hooks_for(&gv.group, kind),
     }
 }
@@ -219,12 +223,18 @@ fn scale_paths() -> ScalePaths {
 /// A row of the table of rules.
 struct Row {
     rules: Rules,
+    strategy: Strategy,
     prefix: &'static str,
     select: Vec<SelectableField>,
     namespace: bool,
     unsupported: &'static str,
     deprecated: Vec<&'static str>,
     gate: &'static str,
+}
+
+/// The strategy of most built-in kinds.
+fn builtin_strategy() -> Strategy {
+    Strategy { keep: Keep::Everything, ..Strategy::default() }
 }
 
 fn read_rules(table: &'static str) -> HashMap<&'static str, Row> {
@@ -252,6 +262,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
     let name = words.next().unwrap_or_default();
     let mut row = Row {
         rules: Rules::default(),
+        strategy: builtin_strategy(),
         prefix: "",
         select: Vec::new(),
         namespace: true,
@@ -271,6 +282,12 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
             ("gen", "zero") => row.rules.generation = Generation::CountedFromZero,
             ("prefix", path) => row.prefix = path,
             ("gate", name) => row.gate = name,
+            ("status", json) => row.strategy.status = json::parse(json.as_bytes()).ok().map(|p| p.value),
+            ("keep", "spec") => row.strategy.keep = Keep::Spec,
+            ("keep", "metadata") => row.strategy.keep = Keep::Metadata,
+            ("keep", _) => row.strategy.keep = Keep::Nothing,
+            ("pod", path) => row.strategy.pod_spec = path.split('.').collect(),
+            ("finalizers", _) => row.rules.standard_finalizers = false,
             _ => {}
         }
     }
@@ -290,5 +307,45 @@ fn add_selection(row: &mut Row, line: &'static str) {
         ("unsupported", text) => row.unsupported = text,
         ("deprecated", text) => row.deprecated.push(text),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_rules_are_known_and_states_are_json() {
+        const RULES: &str = include_str!("../data/rules.txt");
+        const FLAGS: [&str; 5] = ["create", "conditional", "returns", "orphan", "nogc"];
+        const KEYS: [&str; 7] = ["gen", "prefix", "gate", "status", "keep", "pod", "finalizers"];
+        for line in RULES.lines().filter(|line| !line.starts_with(['#', ' '])) {
+            for word in line.split(' ').skip(1) {
+                let known = match word.split_once('=') {
+                    Some((key, _)) => KEYS.contains(&key),
+                    None => FLAGS.contains(&word),
+                };
+                assert!(known, "{line}");
+            }
+            let (_, row) = read_row(line);
+            assert_eq!(line.contains(" status="), row.strategy.status.is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn strategies_reset_and_keep_what_the_table_says() {
+        let kinds = crate::builtin().kinds;
+        let kind = kinds.iter().find(|kind| kind.kind == "Deployment").unwrap();
+        let tree = crate::testing::tree;
+        let mut object = tree(r#"{"spec":{"replicas":1},"status":{"replicas":7}}"#);
+        kind.prepare_create(kind.hooks, &mut object);
+        assert_eq!(object, tree(r#"{"spec":{"replicas":1},"status":{}}"#));
+        let old = tree(r#"{"spec":{"replicas":1},"status":{"replicas":1}}"#);
+        let mut new = tree(r#"{"spec":{"replicas":2},"status":{"replicas":2}}"#);
+        kind.prepare_update(kind.hooks, crate::Scope::Sub("status"), &mut new, &old);
+        assert_eq!(new, tree(r#"{"spec":{"replicas":1},"status":{"replicas":2}}"#));
+        let mut new = tree(r#"{"spec":{"replicas":2},"status":{"replicas":2}}"#);
+        kind.prepare_update(kind.hooks, crate::Scope::Main, &mut new, &old);
+        assert_eq!(new, tree(r#"{"spec":{"replicas":2},"status":{"replicas":1}}"#));
     }
 }

@@ -267,12 +267,12 @@ fn reflected(expr: &str) -> Str {
     let mut rest = expr;
     while let Some(at) = rest.find('/') {
         let (before, after) = rest.split_at(at);
-        let keep = before.rfind(['[', ']']).map_or(0, |end| end + 1);
+        let keep = before.rfind(['[', ']']).map_or(0, |end| end.saturating_add(1));
         out.push_str(before.get(..keep).unwrap_or_default());
         rest = after.get(1..).unwrap_or_default();
     }
     out.push_str(rest);
-    let name = out.rfind([']', '*']).map_or(0, |at| at + 1);
+    let name = out.rfind([']', '*']).map_or(0, |at| at.saturating_add(1));
     let (prefix, name) = out.split_at(name);
     match name {
         "byte" => Str::from(format!("{prefix}uint8")),

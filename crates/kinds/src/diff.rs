@@ -1,6 +1,14 @@
 //! The diff that kube-apiserver prints for a changed immutable spec: a unified diff of indented JSON, as Python's
 //! `difflib` makes it.
 
+#![cfg_attr(
+    not(test),
+    expect(
+        clippy::arithmetic_side_effects,
+        reason = "positions and lengths within two lists of at most LINES_MAX lines"
+    )
+)]
+
 use std::collections::HashMap;
 
 /// Lines around a change.

@@ -226,7 +226,7 @@ impl Check {
 }
 
 /// `""`, 0 and an empty list are unset; `false` and `{}` of a pointer are not.
-fn is_unset(value: Option<&Value>) -> bool {
+pub(crate) fn is_unset(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null | Value::Int(0)) => true,
         Some(Value::String(text)) => text.is_empty(),

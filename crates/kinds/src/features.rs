@@ -43,7 +43,7 @@ pub fn gates() -> impl Iterator<Item = (&'static str, bool, impl Iterator<Item =
     let heads = lines().enumerate().filter(|(_, line)| !line.starts_with(' '));
     heads.map(move |(at, head)| {
         let (gate, default) = head.split_once(' ').unwrap_or((head, ""));
-        let fields = lines().skip(at + 1).map_while(|line| line.strip_prefix(' '));
+        let fields = lines().skip(at.saturating_add(1)).map_while(|line| line.strip_prefix(' '));
         (gate, default == "on", fields)
     })
 }

@@ -42,14 +42,6 @@ fn round(value: &mut Value) {
     }
 }
 
-/// Rounds `limits` and `requests` of what is at `key`.
-pub(crate) fn round_requirements(object: &mut Value, key: &str) {
-    if let Some(requirements) = object.get_mut(key) {
-        round_resource_list(requirements.get_mut("limits"));
-        round_resource_list(requirements.get_mut("requests"));
-    }
-}
-
 /// The entries of the map at `keys`, if present.
 pub(crate) fn map_at<'a>(object: &'a Value, keys: &[&str]) -> Option<&'a Map> {
     object.at(keys).and_then(Value::as_object)

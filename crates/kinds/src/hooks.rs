@@ -22,23 +22,17 @@ pub type Namespace<'a> = dyn Fn() -> Option<Value> + 'a;
 
 /// The behaviour of a kind that its schema cannot express.
 pub trait Hooks: Sync + Send {
-    /// Applies defaults (Go's `SetDefaults_*`), on every decode. `version` is the version of the request.
-    fn default(&self, _version: &str, _object: &mut Value) {}
-
-    /// Returns whether a new object is stored without some of the defaults of [`Hooks::default`], which are applied
+    /// Returns whether a new object is stored without some of its defaults, which are applied
     /// when it is read. The next write stores them, even one without changes.
     fn is_defaulted_when_read(&self) -> bool {
         false
     }
 
-    /// Prepares a new object: resets the status, drops fields of disabled features, sets what only the server decides.
+    /// Prepares a new object, after [`crate::Strategy`]: sets what only the server decides.
     fn prepare_create(&self, _object: &mut Value) {}
 
-    /// Prepares an update: copies what this scope may not change from `old`. The default is right for most kinds:
-    /// `Main` keeps the old status, `status` keeps everything else.
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        keep_other_side(scope, object, old);
-    }
+    /// Prepares an update, after [`crate::Strategy`]: copies what else this scope may not change from `old`.
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
 
     /// Validates a new object against its namespace, before all other validation.
     fn validate_in_namespace(&self, _object: &Value, _namespace: &Namespace<'_>, _errors: &mut FieldErrors) {}
@@ -86,12 +80,6 @@ pub trait Hooks: Sync + Send {
     /// The errors of a name (empty if valid). `prefix` is true for a generateName.
     fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
         pintle_meta::names::dns_subdomain(name, prefix)
-    }
-
-    /// Returns whether finalizers without a domain must be standard ones. Leases, RuntimeClasses, admission policies and
-    /// webhooks, and kinds of kube-apiserver's other internal servers, do not have this rule.
-    fn knows_finalizers(&self) -> bool {
-        true
     }
 
     /// Returns whether the kind's validation includes metadata, so that metadata errors appear before and beside the

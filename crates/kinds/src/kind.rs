@@ -1,10 +1,11 @@
 //! `Kind`: everything that the server knows about one kind of object, built-in or custom.
 
-use crate::Hooks;
+use crate::core::podspec::disabled;
 use crate::endpoint::Conversion;
+use crate::{Defaults, Hooks, Scope, hooks};
 use pintle_meta::{GroupKind, GroupResource, GroupVersionKind};
 use pintle_schema::Schema;
-use pintle_value::Str;
+use pintle_value::{Str, Value};
 use std::sync::Arc;
 
 /// One kind. Shared as `Arc<Kind>`; a changed definition makes a new one.
@@ -37,6 +38,8 @@ pub struct Kind {
     pub store_prefix: Str,
     /// The rules of its updates and deletions.
     pub rules: Rules,
+    /// What writes do to the parts of an object, before the hooks.
+    pub strategy: Strategy,
     /// The behaviour that no schema can express.
     pub hooks: &'static dyn Hooks,
     /// Identifies the definition that it was compiled from, and its state; "" for built-in kinds.
@@ -75,6 +78,40 @@ impl Kind {
         self.definition.is_empty() && self.storage_version().schema.has_raw()
     }
 
+    /// Prepares a new object: resets the status, drops fields of disabled features, sets what only the server decides.
+    pub fn prepare_create(&self, hooks: &dyn Hooks, object: &mut Value) {
+        match &self.strategy.status {
+            Some(Value::Null) => _ = object.remove_at(&["status"]),
+            Some(status) => object.set_at(&["status"], status.clone()),
+            None => {}
+        }
+        self.drop_pod_fields(object, None);
+        hooks.prepare_create(object);
+    }
+
+    /// Prepares an update: copies what this scope may not change from `old`.
+    pub fn prepare_update(&self, hooks: &dyn Hooks, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        match (self.strategy.keep, scope) {
+            (Keep::Nothing, _) => {}
+            (Keep::Spec, Scope::Main) => hooks::take(object, old, &["status"]),
+            (Keep::Spec, Scope::Sub("status")) => hooks::take(object, old, &["spec"]),
+            (Keep::Spec, Scope::Sub(_)) => {}
+            (Keep::Metadata, scope) => hooks::keep_named_metadata(scope, object, old),
+            (Keep::Everything, scope) => hooks::keep_other_side(scope, object, old),
+        }
+        if scope == Scope::Main {
+            self.drop_pod_fields(object, Some(old));
+        }
+        hooks.prepare_update(scope, object, old);
+    }
+
+    fn drop_pod_fields(&self, object: &mut Value, old: Option<&Value>) {
+        let path = self.strategy.pod_spec.as_slice();
+        if !path.is_empty() {
+            disabled::drop_fields(object.at_mut(path), old.and_then(|old| old.at(path)));
+        }
+    }
+
     /// The version that is kept in the store.
     #[expect(clippy::indexing_slicing, reason = "every kind has a storage version")]
     pub fn storage_version(&self) -> &KindVersion {
@@ -106,11 +143,20 @@ pub struct KindVersion {
     pub columns: Vec<Column>,
     /// The deprecation warning that each request gets.
     pub deprecation: Option<Str>,
+    /// What unset fields get when an object is decoded, if the kind has defaults.
+    pub defaults: Option<Arc<Defaults>>,
     /// The behaviour of writes in this version that the schema cannot express.
     pub hooks: &'static dyn Hooks,
 }
 
 impl KindVersion {
+    /// Applies the defaults (Go's `SetDefaults_*`), as on every decode.
+    pub fn apply_defaults(&self, object: &mut Value) {
+        if let Some(defaults) = &self.defaults {
+            defaults.apply(object);
+        }
+    }
+
     /// Group, version and kind of an object in this version.
     pub fn gvk(&self, kind: &Kind) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.name.clone(), kind: kind.kind.clone() }
@@ -216,6 +262,31 @@ pub struct Column {
     pub path: Str,
 }
 
+/// What writes do to the parts of an object.
+#[derive(Clone, Debug, Default)]
+pub struct Strategy {
+    /// The status of a new object, if it is not the client's; `null` stands for none.
+    pub status: Option<Value>,
+    /// What writes keep.
+    pub keep: Keep,
+    /// The path of a pod spec whose fields may be behind feature gates, or empty.
+    pub pod_spec: Vec<&'static str>,
+}
+
+/// What a write of the status keeps. Unless it is nothing, other writes keep the status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing: there is no status, or the hooks decide.
+    #[default]
+    Nothing,
+    /// The spec.
+    Spec,
+    /// The spec and some of the metadata. Other changes of metadata are left to validation.
+    Metadata,
+    /// All but the status.
+    Everything,
+}
+
 /// Rules of updates and deletions that differ between kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -231,6 +302,9 @@ pub struct Rules {
     pub orphan_by_default: bool,
     /// The kind has no garbage collection (events): no finalizers are set for dependents.
     pub gc_unsupported: bool,
+    /// Finalizers without a domain must be standard ones. Leases, RuntimeClasses, admission policies and webhooks, and
+    /// kinds of kube-apiserver's other internal servers, do not have this rule.
+    pub standard_finalizers: bool,
     /// The kind's definition is terminating: creates are refused.
     pub ending: bool,
     /// An apply is refused if it changes anything or if a field has no owner yet. This applies to the scale of custom
@@ -261,6 +335,7 @@ impl Default for Rules {
             delete_returns_object: false,
             orphan_by_default: false,
             gc_unsupported: false,
+            standard_finalizers: true,
             ending: false,
             unappliable: false,
         }

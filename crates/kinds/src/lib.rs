@@ -1,6 +1,8 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for behaviour that no schema can
 //! express. A kind without hooks has no file.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
@@ -17,6 +19,7 @@ mod check;
 mod coordination;
 mod core;
 pub mod custom;
+mod defaults;
 pub mod descriptions;
 mod diff;
 mod discovery;
@@ -57,9 +60,11 @@ pub use core::podspec::scheduling::validate_tolerations;
 pub use core::podspec::security::set_allow_privileged;
 pub use core::service::addresses as service_addresses;
 pub use core::service::allocate as service_allocation;
+pub use defaults::Defaults;
 pub use hooks::{Hooks, Namespace, NoHooks, Requester, Scope};
 pub use kind::{
-    Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
+    Column, Generation, Keep, Kind, KindVersion, Rules, ScalePaths, SelectableField, Strategy, Subresource,
+    Verbs,
 };
 
 /// What OpenAPI documents say of each type of the API: lines of a name and the facts of its schema in OpenAPI v3, with

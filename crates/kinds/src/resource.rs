@@ -13,3 +13,4 @@ pub(crate) mod taintrule;
 mod v1beta1;
 
 pub(crate) use claim::{ResourceClaim, ResourceClaimTemplate};
+pub(crate) use request::default_beta_request;

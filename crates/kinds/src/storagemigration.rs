@@ -9,14 +9,6 @@ use pintle_value::{Path, Value};
 pub(crate) struct StorageVersionMigration;
 
 impl Hooks for StorageVersionMigration {
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        crate::hooks::keep_named_metadata(scope, object, old);
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_resource(object, errors);

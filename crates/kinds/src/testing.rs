@@ -22,10 +22,10 @@ pub(crate) fn updated(hooks: &dyn Hooks, scope: Scope<'_>, new: &str, old: &str)
     errors.0.iter().map(ToString::to_string).collect()
 }
 
-/// An object after its defaults, as compact JSON with sorted keys.
-pub(crate) fn defaulted(hooks: &dyn Hooks, object: &str) -> String {
+/// An object of a Go type after its defaults, as compact JSON with sorted keys.
+pub(crate) fn defaulted(type_: &str, object: &str) -> String {
     let mut object = tree(object);
-    hooks.default("v1", &mut object);
+    crate::defaults::of_type(type_).unwrap().apply(&mut object);
     let mut out = Vec::new();
     json::print(&object, &mut out);
     String::from_utf8(out).unwrap()

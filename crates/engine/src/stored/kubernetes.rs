@@ -257,7 +257,7 @@ impl Stored {
     /// version.
     fn complete(&self, mut tree: Value, at: usize) -> Value {
         if let Some(version) = self.kind.versions.get(at) {
-            self.kind.hooks.default(&version.name, &mut tree);
+            version.apply_defaults(&mut tree);
             typed::normalize(&version.schema, &mut tree);
         }
         if at != self.kind.storage {

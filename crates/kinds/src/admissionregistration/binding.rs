@@ -12,17 +12,6 @@ const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 pub(crate) struct PolicyBinding(pub(crate) Role);
 
 impl Hooks for PolicyBinding {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
-    fn default(&self, _version: &str, object: &mut Value) {
-        let matches = object.at_mut(&["spec", "matchResources"]).filter(|m| m.as_object().is_some());
-        if let Some(matches) = matches {
-            rules::default_match_resources(matches);
-        }
-    }
-
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         name_warnings(object)
     }

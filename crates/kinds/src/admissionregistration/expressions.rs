@@ -75,7 +75,7 @@ impl Expressions {
 fn base(offered: Offered) -> &'static Env {
     static BASES: [OnceLock<Env>; 8] = [const { OnceLock::new() }; 8];
     let at = [offered.params, offered.authorizer, offered.patches];
-    let at = at.into_iter().fold(0, |at, offered| at * 2 + usize::from(offered));
+    let at = at.into_iter().fold(0, |at, offered| (at << 1) | usize::from(offered));
     let [last, ..] = &BASES;
     BASES.get(at).unwrap_or(last).get_or_init(|| {
         let mut env = Env::kubernetes()

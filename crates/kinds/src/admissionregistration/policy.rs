@@ -4,7 +4,7 @@ use super::expressions::{Expressions, Offered, apply_configuration_type, json_pa
 use super::rules::{self, REINVOCATION_POLICIES};
 use super::{Role, name_warnings};
 use crate::error_text::InternalList;
-use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
+use crate::{Hooks, Scope, check, fields, metadata};
 use pintle_cel::types::Type;
 use pintle_cel::words::is_keyword;
 use pintle_meta::{FieldErrors, conditions};
@@ -17,32 +17,6 @@ const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
 pub(crate) struct Policy(pub(crate) Role);
 
 impl Hooks for Policy {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
-    fn default(&self, _version: &str, object: &mut Value) {
-        let Some(spec) = object.get_mut("spec").filter(|spec| spec.as_object().is_some()) else {
-            return object.set_at(&["spec", "failurePolicy"], "Fail".into());
-        };
-        fill::absent(spec, "failurePolicy", "Fail");
-        if let Some(matches) = spec.get_mut("matchConstraints").filter(|m| m.as_object().is_some()) {
-            rules::default_match_resources(matches);
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        if self.0 == Role::Validating {
-            object.set_at(&["status"], Value::object());
-        }
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        if self.0 == Role::Validating {
-            hooks::keep_named_metadata(scope, object, old);
-        }
-    }
-
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         name_warnings(object)
     }

@@ -1,7 +1,7 @@
 //! Validates which requests webhooks and policies apply to.
 
 use super::expressions::{Expressions, Offered};
-use crate::{check, fields, fill};
+use crate::{check, fields};
 use pintle_cel::types::Type;
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
@@ -15,23 +15,6 @@ const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const CONDITIONS_MAX: usize = 64;
-
-/// Applies the defaults of `matchConstraints` and `matchResources`.
-pub(super) fn default_match_resources(matches: &mut Value) {
-    fill::absent(matches, "matchPolicy", "Equivalent");
-    fill::absent(matches, "namespaceSelector", Value::object());
-    fill::absent(matches, "objectSelector", Value::object());
-    for key in ["resourceRules", "excludeResourceRules"] {
-        default_rules(matches, key);
-    }
-}
-
-/// The defaults of rules.
-pub(super) fn default_rules(object: &mut Value, key: &str) {
-    for rule in fill::items(object, key) {
-        fill::absent(rule, "scope", "*");
-    }
-}
 
 fn texts(rule: &Value, key: &str) -> Vec<Str> {
     fields::texts(rule, key).into_iter().map(Str::from).collect()

@@ -2,14 +2,12 @@
 
 use super::rules::{self, MATCH_POLICIES, REINVOCATION_POLICIES};
 use super::{Role, name_warnings};
-use crate::{Hooks, Scope, check, fields, fill, metadata, webhook};
+use crate::{Hooks, Scope, check, fields, metadata, webhook};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Str, Value};
 
-const TIMEOUT_SECONDS_DEFAULT: i64 = 10;
 const TIMEOUT_SECONDS_MAX: i64 = 30;
-const SERVICE_PORT: i64 = 443;
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
@@ -26,28 +24,6 @@ struct Options {
 }
 
 impl Hooks for WebhookConfiguration {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
-    fn default(&self, _version: &str, object: &mut Value) {
-        for hook in fill::items(object, "webhooks") {
-            fill::absent(hook, "failurePolicy", "Fail");
-            fill::absent(hook, "matchPolicy", "Equivalent");
-            fill::absent(hook, "namespaceSelector", Value::object());
-            fill::absent(hook, "objectSelector", Value::object());
-            fill::absent(hook, "timeoutSeconds", TIMEOUT_SECONDS_DEFAULT);
-            if self.0 == Role::Mutating {
-                fill::absent(hook, "reinvocationPolicy", "Never");
-            }
-            rules::default_rules(hook, "rules");
-            let service = hook.at_mut(&["clientConfig", "service"]).filter(|s| s.as_object().is_some());
-            if let Some(service) = service {
-                fill::absent(service, "port", SERVICE_PORT);
-            }
-        }
-    }
-
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         name_warnings(object)
     }

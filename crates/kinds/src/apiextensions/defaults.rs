@@ -66,13 +66,13 @@ impl Walk<'_> {
         if let Some(item) = schema.item() {
             let mut below = around.clone();
             below.steps.push("");
-            self.schema(item, false, below, &path.field("items"), depth + 1);
+            self.schema(item, false, below, &path.field("items"), depth.saturating_add(1));
         }
         for (name, property) in schema.members("properties") {
             let mut below = around.clone();
             below.steps.push(name);
             below.in_metadata |= embedded && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
-            self.schema(property, false, below, &path.field("properties").key(name), depth + 1);
+            self.schema(property, false, below, &path.field("properties").key(name), depth.saturating_add(1));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::approval::{self, ANNOTATION, Approval};
 use super::spec::{self, Options};
 use super::{formats, names};
-use crate::{Hooks, KindVersion, Scope, hooks};
+use crate::{Hooks, KindVersion, Scope};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_schema::{Schema, Shape};
 use pintle_value::{Path, Str, Value};
@@ -11,44 +11,16 @@ use pintle_value::{Path, Str, Value};
 /// The finalizer that remains until all custom resources are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// The default port of a webhook's service.
-const SERVICE_PORT: i64 = 443;
-
 pub(crate) struct Definition;
 
 impl Hooks for Definition {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
-    fn default(&self, _version: &str, object: &mut Value) {
-        default_names(object);
-        if object.at(&["spec", "conversion"]).is_none_or(Value::is_null) {
-            object.set_at(&["spec", "conversion", "strategy"], "None".into());
-        }
-        let service = object.at_mut(&["spec", "conversion", "webhook", "clientConfig", "service"]);
-        if let Some(service) =
-            service.filter(|service| service.as_object().is_some() && service.get("port").is_none())
-        {
-            service.set_at(&["port"], Value::Int(SERVICE_PORT));
-        }
-        if object.items_at(&["status", "storedVersions"]).is_empty() {
-            store_version(object);
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
         store_version(object);
     }
 
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => {
-                hooks::take(object, old, &["status"]);
-                store_version(object);
-            }
-            Scope::Sub(_) => hooks::take(object, old, &["spec"]),
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, _old: &Value) {
+        if scope == Scope::Main {
+            store_version(object);
         }
     }
 
@@ -158,6 +130,14 @@ impl<'a> Condition<'a> {
             None => conditions.push(condition),
         }
         definition.set_at(&["status", "conditions"], Value::Array(conditions));
+    }
+}
+
+/// Names, and the storage version as the first stored one.
+pub(crate) fn default_names_and_versions(object: &mut Value) {
+    default_names(object);
+    if object.items_at(&["status", "storedVersions"]).is_empty() {
+        store_version(object);
     }
 }
 
@@ -342,7 +322,7 @@ mod tests {
     #[test]
     fn names_and_conversion_have_defaults() {
         let out = defaulted(
-            &Definition,
+            "apiextensions/v1.CustomResourceDefinition",
             r#"{"spec":{"names":{"kind":"Thing"},"versions":[{"name":"v1","storage":true}]}}"#,
         );
         let expected = concat!(

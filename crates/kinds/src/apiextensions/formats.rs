@@ -29,7 +29,7 @@ fn collect(schema: Props<'_>, out: &mut Vec<String>, depth: usize) {
         out.push(format.to_string());
     }
     for below in schema.all_below() {
-        collect(below, out, depth + 1);
+        collect(below, out, depth.saturating_add(1));
     }
 }
 

@@ -38,7 +38,7 @@ impl<'a> Place<'a> {
     /// The place of a subschema, without rules.
     fn below(&self) -> Place<'static> {
         Place {
-            depth: self.depth + 1,
+            depth: self.depth.saturating_add(1),
             no_defaults: self.no_defaults.clone(),
             in_metadata: self.in_metadata,
             rules: None,

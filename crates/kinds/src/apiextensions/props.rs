@@ -90,7 +90,8 @@ impl<'a> Props<'a> {
         if depth > DEPTH_MAX {
             return false;
         }
-        wanted(self) || self.all_below().into_iter().any(|below| below.any_within(wanted, depth + 1))
+        wanted(self)
+            || self.all_below().into_iter().any(|below| below.any_within(wanted, depth.saturating_add(1)))
     }
 
     /// All direct subschemas, in the order of kube-apiserver.

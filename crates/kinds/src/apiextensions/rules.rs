@@ -54,13 +54,21 @@ fn visit(context: &Context<'_>, path: &Path<'_>, depth: usize) {
         return;
     }
     if let Some(each) = schema.below("additionalProperties") {
-        visit(&context.element(each, false, path), &path.field("additionalProperties"), depth + 1);
+        visit(
+            &context.element(each, false, path),
+            &path.field("additionalProperties"),
+            depth.saturating_add(1),
+        );
     }
     for (name, property) in schema.members("properties") {
-        visit(&context.property(property, name), &path.field("properties").key(name), depth + 1);
+        visit(
+            &context.property(property, name),
+            &path.field("properties").key(name),
+            depth.saturating_add(1),
+        );
     }
     if let Some(item) = schema.item() {
-        visit(&context.element(item, true, path), &path.field("items"), depth + 1);
+        visit(&context.element(item, true, path), &path.field("items"), depth.saturating_add(1));
     }
     context.check(path);
 }

@@ -42,8 +42,11 @@ fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
         return Some(why);
     }
     let junctors = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| schema.list(key).iter().map(Props));
-    let nested =
-        schema.below("not").into_iter().chain(junctors).find_map(|below| obstacle_within(below, depth + 1));
+    let nested = schema
+        .below("not")
+        .into_iter()
+        .chain(junctors)
+        .find_map(|below| obstacle_within(below, depth.saturating_add(1)));
     if nested.is_some() {
         return nested;
     }
@@ -58,7 +61,7 @@ fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
         Items::None | Items::Many(_) => None,
     };
     let rest = schema.members("properties").map(|(_, v)| v).chain(schema.below("additionalProperties"));
-    item.into_iter().chain(rest).find_map(|below| obstacle_within(below, depth + 1))
+    item.into_iter().chain(rest).find_map(|below| obstacle_within(below, depth.saturating_add(1)))
 }
 
 /// All violations of structure, sorted by text.

@@ -6,26 +6,13 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, base64};
 
 /// The default port of a service.
-const SERVICE_PORT: i64 = 443;
 const GROUP_PRIORITY_MAX: i64 = 20_000;
 const VERSION_PRIORITY_MAX: i64 = 1000;
 
 pub(crate) struct ApiService;
 
 impl Hooks for ApiService {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
-    fn default(&self, _version: &str, object: &mut Value) {
-        let service = object.at_mut(&["spec", "service"]).filter(|service| service.as_object().is_some());
-        if let Some(service) = service {
-            crate::fill::absent(service, "port", SERVICE_PORT);
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
         if service(object).is_some() {
             return;
         }
@@ -45,12 +32,10 @@ impl Hooks for ApiService {
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        if scope == Scope::Main {
-            return hooks::take(object, old, &["status"]);
-        }
-        hooks::take(object, old, &["spec"]);
-        for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
-            hooks::take(object, old, &["metadata", key]);
+        if scope != Scope::Main {
+            for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                hooks::take(object, old, &["metadata", key]);
+            }
         }
     }
 

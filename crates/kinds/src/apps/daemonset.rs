@@ -1,11 +1,10 @@
 //! DaemonSet. The generation of its template is stored in an annotation.
 
 use crate::check;
-use crate::core::podspec::{self, options::Options, warnings};
+use crate::core::podspec::{options::Options, warnings};
 use crate::error_text::Internal;
 use crate::facts;
 use crate::fields::{member, text};
-use crate::fill::{absent, zero};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
@@ -21,47 +20,15 @@ const TEMPLATE_GENERATION: [&str; 3] = ["metadata", "annotations", GENERATION_AN
 pub(crate) struct DaemonSet;
 
 impl Hooks for DaemonSet {
-    fn default(&self, _version: &str, object: &mut Value) {
-        let Some(spec) = object.get_mut("spec") else { return };
-        absent(spec, "updateStrategy", Value::object());
-        if let Some(strategy) = spec.get_mut("updateStrategy") {
-            zero(strategy, "type", "RollingUpdate");
-            if strategy.str_at(&["type"]) == "RollingUpdate" {
-                absent(strategy, "rollingUpdate", Value::object());
-                if let Some(rolling) = strategy.get_mut("rollingUpdate") {
-                    absent(rolling, "maxUnavailable", 1);
-                }
-            } else if let Some(rolling) = strategy.get_mut("rollingUpdate") {
-                // Neither is a pointer in kube-apiserver's internal type.
-                absent(rolling, "maxUnavailable", 0);
-                absent(rolling, "maxSurge", 0);
-            }
-            // In kube-apiserver's internal type neither is a pointer, so an absent one is zero.
-            if let Some(rolling) = strategy.get_mut("rollingUpdate").filter(|r| !r.is_null()) {
-                absent(rolling, "maxUnavailable", 0);
-                absent(rolling, "maxSurge", 0);
-            }
-        }
-        absent(spec, "revisionHistoryLimit", 10);
-        if let Some(template) = spec.get_mut("template") {
-            podspec::defaults::template(template);
-        }
-        set_template_generation(object, template_generation(object));
-    }
-
     fn field_annotations(&self) -> &'static [&'static str] {
         &[GENERATION_ANNOTATION]
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        let counters =
-            ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
-        super::first_state(object, &counters);
         set_template_generation(object, template_generation(object).max(1));
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        super::keep(scope, object, old);
         // A status update may change annotations, but this one belongs to the spec.
         let mut generation = template_generation(old);
         if scope == Scope::Main && object.at(&["spec", "template"]) != old.at(&["spec", "template"]) {
@@ -93,6 +60,11 @@ impl Hooks for DaemonSet {
         }
         warnings::template(object.at(&["spec", "template"]), &SPEC.field("template"))
     }
+}
+
+/// The annotation is always there.
+pub(crate) fn default_template_generation(object: &mut Value) {
+    set_template_generation(object, template_generation(object));
 }
 
 fn template_generation(object: &Value) -> i64 {

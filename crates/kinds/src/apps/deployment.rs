@@ -1,11 +1,10 @@
 //! Deployment.
 
 use crate::check;
-use crate::core::podspec::{self, options::Options};
+use crate::core::podspec::options::Options;
 use crate::error_text::Internal;
 use crate::facts;
 use crate::fields::{int, member, opt_int, text};
-use crate::fill::{absent, zero};
 use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, Scope};
@@ -18,33 +17,7 @@ const TYPE: &str = "apps/v1.DeploymentSpec";
 pub(crate) struct Deployment;
 
 impl Hooks for Deployment {
-    fn default(&self, _version: &str, object: &mut Value) {
-        let Some(spec) = object.get_mut("spec") else { return };
-        absent(spec, "replicas", 1);
-        absent(spec, "strategy", Value::object());
-        if let Some(strategy) = spec.get_mut("strategy") {
-            zero(strategy, "type", "RollingUpdate");
-            if strategy.str_at(&["type"]) == "RollingUpdate" {
-                absent(strategy, "rollingUpdate", Value::object());
-                if let Some(rolling) = strategy.get_mut("rollingUpdate") {
-                    absent(rolling, "maxUnavailable", "25%");
-                    absent(rolling, "maxSurge", "25%");
-                }
-            }
-        }
-        absent(spec, "revisionHistoryLimit", 10);
-        absent(spec, "progressDeadlineSeconds", 600);
-        if let Some(template) = spec.get_mut("template") {
-            podspec::defaults::template(template);
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        super::first_state(object, &[]);
-    }
-
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        super::keep(scope, object, old);
         if scope == Scope::Sub("status") {
             take(object, old, &["metadata", "labels"]);
         }
@@ -146,7 +119,7 @@ mod tests {
 
     fn deployment(spec: &str) -> String {
         let mut object = tree(&format!(r#"{{"metadata":{{"name":"d"}},"spec":{spec}}}"#));
-        Deployment.default("v1", &mut object);
+        crate::defaults::of_type("apps/v1.Deployment").unwrap().apply(&mut object);
         let mut out = Vec::new();
         json::print(&object, &mut out);
         String::from_utf8(out).unwrap()

@@ -1,8 +1,7 @@
 //! ReplicaSet.
 
 use crate::check;
-use crate::core::podspec::{self, options::Options};
-use crate::fill::absent;
+use crate::core::podspec::options::Options;
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
@@ -13,22 +12,6 @@ const SPEC: Path<'static> = Path::of("spec");
 pub(crate) struct ReplicaSet;
 
 impl Hooks for ReplicaSet {
-    fn default(&self, _version: &str, object: &mut Value) {
-        let Some(spec) = object.get_mut("spec") else { return };
-        absent(spec, "replicas", 1);
-        if let Some(template) = spec.get_mut("template") {
-            podspec::defaults::template(template);
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        super::first_state(object, &["replicas"]);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        super::keep(scope, object, old);
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);

@@ -5,9 +5,8 @@ use crate::core::claim::validate_spec as validate_claim;
 use crate::core::podspec::{self, annotations, options::Options, warnings};
 use crate::error_text::Internal;
 use crate::facts;
-use crate::features;
 use crate::fields::{int, list, member, text};
-use crate::fill::{absent, items, round_resource_list, zero};
+use crate::fill::items;
 use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, Scope};
@@ -31,34 +30,6 @@ const MUTABLE: [&str; 7] = [
 pub(crate) struct StatefulSet;
 
 impl Hooks for StatefulSet {
-    fn default(&self, _version: &str, object: &mut Value) {
-        let Some(spec) = object.get_mut("spec") else { return };
-        zero(spec, "podManagementPolicy", "OrderedReady");
-        absent(spec, "updateStrategy", Value::object());
-        if let Some(strategy) = spec.get_mut("updateStrategy") {
-            update_strategy(strategy);
-        }
-        absent(spec, "persistentVolumeClaimRetentionPolicy", Value::object());
-        if let Some(policy) = spec.get_mut("persistentVolumeClaimRetentionPolicy") {
-            zero(policy, "whenDeleted", "Retain");
-            zero(policy, "whenScaled", "Retain");
-        }
-        absent(spec, "replicas", 1);
-        absent(spec, "revisionHistoryLimit", 10);
-        if let Some(template) = spec.get_mut("template") {
-            podspec::defaults::template(template);
-        }
-        items(spec, "volumeClaimTemplates").iter_mut().for_each(claim);
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        super::first_state(object, &["availableReplicas", "replicas"]);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        super::keep(scope, object, old);
-    }
-
     fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
         names::dns_label(name, prefix)
     }
@@ -106,34 +77,11 @@ impl Hooks for StatefulSet {
     }
 }
 
-fn update_strategy(strategy: &mut Value) {
-    if strategy.str_at(&["type"]).is_empty() {
-        strategy.set_at(&["type"], "RollingUpdate".into());
-        absent(strategy, "rollingUpdate", Value::object());
-    }
-    if strategy.str_at(&["type"]) == "RollingUpdate"
-        && let Some(rolling) = strategy.get_mut("rollingUpdate")
-    {
-        absent(rolling, "partition", 0);
-        if features::is_enabled("MaxUnavailableStatefulSet") {
-            absent(rolling, "maxUnavailable", 1);
-        }
-    }
-}
-
-fn claim(claim: &mut Value) {
-    claim.set_at(&["apiVersion"], "v1".into());
-    claim.set_at(&["kind"], "PersistentVolumeClaim".into());
-    if claim.get("status").is_none() {
-        claim.set_at(&["status"], Value::object());
-    }
-    if let Some(status) = claim.get_mut("status") {
-        zero(status, "phase", "Pending");
-        round_resource_list(status.get_mut("capacity"));
-        round_resource_list(status.get_mut("allocatedResources"));
-    }
-    if let Some(spec) = claim.get_mut("spec") {
-        podspec::defaults::claim_spec(spec);
+/// Templates of claims always have their apiVersion and kind.
+pub(crate) fn name_claim_types(spec: &mut Value) {
+    for claim in items(spec, "volumeClaimTemplates") {
+        claim.set_at(&["apiVersion"], "v1".into());
+        claim.set_at(&["kind"], "PersistentVolumeClaim".into());
     }
 }
 

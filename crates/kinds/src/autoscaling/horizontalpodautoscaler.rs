@@ -1,7 +1,5 @@
 //! HorizontalPodAutoscaler: stored as v2; v1 has annotations for what it cannot express.
 
-use crate::fill::absent;
-use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, KindVersion, Scope};
 use pintle_meta::FieldErrors;
@@ -12,10 +10,10 @@ mod v1;
 mod v1_metrics;
 mod validation;
 
+pub(crate) use v1::{default_target, drop_annotations};
+
 /// The default CPU target.
 const DEFAULT_CPU_PERCENT: i64 = 80;
-/// The period of the default policies in seconds.
-const PERIOD_SECONDS: i64 = 15;
 
 pub(crate) struct HorizontalPodAutoscaler;
 
@@ -24,42 +22,11 @@ impl Hooks for HorizontalPodAutoscaler {
         &v1::ANNOTATIONS
     }
 
-    fn default(&self, version: &str, object: &mut Value) {
-        let Some(spec) = object.get_mut("spec") else { return };
-        absent(spec, "minReplicas", 1);
-        if version != "v2" {
-            return v1::default_target(object);
-        }
-        if spec.items_at(&["metrics"]).is_empty() {
-            spec.set_at(&["metrics"], Value::Array(vec![cpu_utilization(DEFAULT_CPU_PERCENT)]));
-        }
-        if let Some(behavior) = spec.get_mut("behavior") {
-            default_rules(behavior, "scaleUp");
-            default_rules(behavior, "scaleDown");
-        }
-        v1::drop_annotations(object);
-    }
-
     fn convert(&self, object: &mut Value, from: &KindVersion, to: &KindVersion) {
         match (from.name.as_str(), to.name.as_str()) {
             ("v1", "v2") => v1::to_v2(object),
             ("v2", "v1") => v1::from_v2(object),
             _ => {}
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        let mut status = Value::object();
-        status.set_at(&["currentMetrics"], Value::Null);
-        status.set_at(&["desiredReplicas"], 0.into());
-        object.set_at(&["status"], status);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => take(object, old, &["status"]),
-            Scope::Sub("status") => take(object, old, &["spec"]),
-            Scope::Sub(_) => {}
         }
     }
 
@@ -84,24 +51,4 @@ fn cpu_utilization(percent: i64) -> Value {
     metric.set_at(&["resource", "target", "type"], "Utilization".into());
     metric.set_at(&["resource", "target", "averageUtilization"], percent.into());
     metric
-}
-
-fn default_rules(behavior: &mut Value, which: &str) {
-    absent(behavior, which, Value::object());
-    let Some(rules) = behavior.get_mut(which) else { return };
-    absent(rules, "selectPolicy", "Max");
-    let mut policies = vec![policy("Percent", 100)];
-    if which == "scaleUp" {
-        absent(rules, "stabilizationWindowSeconds", 0);
-        policies.insert(0, policy("Pods", 4));
-    }
-    absent(rules, "policies", Value::Array(policies));
-}
-
-fn policy(kind: &str, value: i64) -> Value {
-    let mut policy = Value::object();
-    policy.set_at(&["type"], kind.into());
-    policy.set_at(&["value"], value.into());
-    policy.set_at(&["periodSeconds"], PERIOD_SECONDS.into());
-    policy
 }

@@ -4,8 +4,6 @@ use super::{job, job_spec, schedule, timezone};
 use crate::core::podspec::{self, options::Options};
 use crate::facts;
 use crate::fields::{flag, member, opt_text, text};
-use crate::fill::{absent, zero};
-use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
@@ -17,38 +15,9 @@ const TYPE: &str = "batch/v1.CronJobSpec";
 /// Names of jobs append a time to that of the CronJob and are limited to 63 bytes.
 const NAME_BYTES_MAX: usize = 52;
 
-const POD_SPEC: [&str; 5] = ["spec", "jobTemplate", "spec", "template", "spec"];
-
 pub(crate) struct CronJob;
 
 impl Hooks for CronJob {
-    fn default(&self, _version: &str, object: &mut Value) {
-        let Some(spec) = object.get_mut("spec") else { return };
-        zero(spec, "concurrencyPolicy", "Allow");
-        absent(spec, "suspend", false);
-        absent(spec, "successfulJobsHistoryLimit", 3);
-        absent(spec, "failedJobsHistoryLimit", 1);
-        if let Some(job) = spec.at_mut(&["jobTemplate", "spec"]) {
-            job::nested_defaults(job);
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-        podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => {
-                take(object, old, &["status"]);
-                podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), old.at(&POD_SPEC));
-            }
-            Scope::Sub("status") => take(object, old, &["spec"]),
-            Scope::Sub(_) => {}
-        }
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), None, &Options::of_template(None), errors);

@@ -8,13 +8,13 @@ pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
         return Ok(0);
     }
     let mut last: Option<i64> = None;
-    let mut total = 0;
+    let mut total = 0_i64;
     for text in list.split(',') {
         let (first, end) = interval(text, completions)?;
         if let Some(last) = last.filter(|last| *last >= first) {
             return Err(format!("non-increasing order, previous: {last}, current: {first}"));
         }
-        total += end - first + 1;
+        total = end.saturating_sub(first).saturating_add(total).saturating_add(1);
         last = Some(end);
     }
     Ok(total)

@@ -5,7 +5,7 @@ use crate::check;
 use crate::core::podspec::{self, internal, options::Options, warnings};
 use crate::error_text::Internal;
 use crate::fields::{flag, int, list, member, opt_int, text};
-use crate::fill::{absent, items, map_at, zero};
+use crate::fill::{absent, map_at};
 use crate::hooks::take;
 use crate::metadata;
 use crate::workload;
@@ -19,7 +19,6 @@ const SPEC: Path<'static> = Path::of("spec");
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
 const PARALLELISM_SOFT_LIMIT: i64 = 10_000;
 
-const POD_SPEC: [&str; 3] = ["spec", "template", "spec"];
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 const UID_LABELS: [&str; 2] = ["controller-uid", CONTROLLER_UID];
@@ -34,13 +33,6 @@ impl Hooks for Job {
         )
     }
 
-    fn default(&self, _version: &str, object: &mut Value) {
-        labels_from_template(object);
-        if let Some(spec) = object.get_mut("spec") {
-            default_spec(spec);
-        }
-    }
-
     /// A job without labels gets those of its template, which by then has the selector's labels.
     fn is_defaulted_when_read(&self) -> bool {
         true
@@ -49,19 +41,6 @@ impl Hooks for Job {
     fn prepare_create(&self, object: &mut Value) {
         if object.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
             generate_selector(object);
-        }
-        object.set_at(&["status"], Value::object());
-        podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => {
-                take(object, old, &["status"]);
-                podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), old.at(&POD_SPEC));
-            }
-            Scope::Sub("status") => take(object, old, &["spec"]),
-            Scope::Sub(_) => {}
         }
     }
 
@@ -94,40 +73,26 @@ impl Hooks for Job {
     }
 }
 
+/// Defaults that depend on other fields.
+pub(crate) fn default_from_others(object: &mut Value) {
+    labels_from_template(object);
+    let Some(spec) = object.get_mut("spec") else { return };
+    if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
+        spec.set_at(&["completions"], 1.into());
+    }
+    if spec.get("backoffLimitPerIndex").is_some() {
+        absent(spec, "backoffLimit", i64::from(i32::MAX));
+    }
+    if spec.get("podFailurePolicy").is_some() {
+        absent(spec, "podReplacementPolicy", "Failed");
+    }
+}
+
 fn labels_from_template(object: &mut Value) {
     let own = map_at(object, &["metadata", "labels"]).is_some_and(|m| !m.is_empty());
     let labels = object.at(&["spec", "template", "metadata", "labels"]).cloned();
     if let (false, Some(labels)) = (own, labels) {
         object.set_at(&["metadata", "labels"], labels);
-    }
-}
-
-fn default_spec(spec: &mut Value) {
-    if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
-        spec.set_at(&["completions"], 1.into());
-    }
-    absent(spec, "parallelism", 1);
-    let per_index = spec.get("backoffLimitPerIndex").is_some();
-    absent(spec, "backoffLimit", if per_index { i64::from(i32::MAX) } else { 6 });
-    absent(spec, "completionMode", "NonIndexed");
-    absent(spec, "suspend", false);
-    let has_failure_policy = spec.get("podFailurePolicy").is_some();
-    absent(spec, "podReplacementPolicy", if has_failure_policy { "Failed" } else { "TerminatingOrFailed" });
-    absent(spec, "manualSelector", false);
-    nested_defaults(spec);
-}
-
-/// Defaults of a job's spec, also inside a CronJob.
-pub(super) fn nested_defaults(spec: &mut Value) {
-    if let Some(policy) = spec.get_mut("podFailurePolicy") {
-        for rule in items(policy, "rules") {
-            for pattern in items(rule, "onPodConditions") {
-                zero(pattern, "status", "True");
-            }
-        }
-    }
-    if let Some(template) = spec.get_mut("template") {
-        podspec::defaults::template(template);
     }
 }
 
@@ -173,7 +138,7 @@ fn validate(object: &Value, options: &Options, prefixed_labels: bool, errors: &m
     let completions = opt_int(spec, "completions").filter(|c| *c > 0);
     if let Some(completions) = completions.filter(|_| job_spec::is_indexed(spec)) {
         let name = object.str_at(&["metadata", "name"]);
-        let hostname = format!("{name}-{}", completions - 1);
+        let hostname = format!("{name}-{}", completions.saturating_sub(1));
         if !names::is_dns1123_label(&hostname).is_empty() {
             let detail = format!("will not able to create pod with invalid DNS label: {hostname}");
             errors.invalid(&Path::of("metadata").field("name"), name, &detail);
@@ -337,7 +302,7 @@ mod tests {
         let mut object = tree(&format!(
             r#"{{"metadata":{{"name":"j","namespace":"n","uid":"u"}},"spec":{{{spec}{template}}}}}"#
         ));
-        Job.default("v1", &mut object);
+        crate::defaults::of_type("batch/v1.Job").unwrap().apply(&mut object);
         Job.prepare_create(&mut object);
         object
     }
@@ -357,7 +322,7 @@ mod tests {
         );
         assert_eq!(object.str_at(&["spec", "template", "metadata", "labels", "job-name"]), "j");
         // A job without labels has those of its pods; it gets them when it is read, not when it is stored.
-        Job.default("v1", &mut object);
+        crate::defaults::of_type("batch/v1.Job").unwrap().apply(&mut object);
         assert_eq!(object.str_at(&["metadata", "labels", "job-name"]), "j");
         let mut errors = FieldErrors::new();
         Job.validate_create(&object, &mut errors);

@@ -56,7 +56,7 @@ fn without_zone(schedule: &str) -> Result<&str, String> {
         return Ok(schedule);
     };
     let Some((zone, rest)) = rest.split_once(' ') else {
-        let eq = schedule.find('=').unwrap_or(0) + 1;
+        let eq = schedule.find('=').map_or(1, |at| at.saturating_add(1));
         return Err(format!("invalid schedule format: runtime error: slice bounds out of range [{eq}:-1]"));
     };
     if !zone.is_empty() && !timezone::is_known(zone) {
@@ -122,7 +122,7 @@ fn range(expression: &str, bounds: &Bounds) -> Result<(), String> {
 fn number_or_name(text: &str, bounds: &Bounds) -> Result<u64, String> {
     let name = text.to_lowercase();
     match bounds.names.iter().position(|n| *n == name) {
-        Some(at) => Ok(bounds.min + at as u64),
+        Some(at) => Ok(bounds.min.saturating_add(at as u64)),
         None => number(text),
     }
 }

@@ -45,7 +45,6 @@ impl Hooks for CertificateSigningRequest {
         for key in ["username", "uid", "groups", "extra"] {
             object.remove_at(&["spec", key]);
         }
-        object.set_at(&["status"], Value::object());
     }
 
     fn set_requester(&self, object: &mut Value, requester: &Requester<'_>) {

@@ -18,8 +18,6 @@ impl Hooks for ClusterTrustBundle {
         false
     }
 
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         validate(object, true, errors);
     }

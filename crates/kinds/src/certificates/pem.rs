@@ -26,10 +26,10 @@ pub(super) fn blocks(bytes: &[u8]) -> impl Iterator<Item = Block> {
     let mut at = 0;
     std::iter::from_fn(move || {
         while let Some(line) = lines.get(at) {
-            at += 1;
+            at = at.saturating_add(1);
             let label = line.strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----"));
             if let Some((block, length)) = label.and_then(|label| block(label, lines.get(at..)?)) {
-                at += length;
+                at = at.saturating_add(length);
                 return Some(block);
             }
         }
@@ -45,8 +45,9 @@ fn block(label: &str, lines: &[String]) -> Option<(Block, usize)> {
     let body: String = lines.get(headers..length)?.iter().flat_map(|line| line.chars()).collect();
     let is_space = |c: char| matches!(c, ' ' | '\t' | '\r');
     let contents = base64::decode(&body.replace(is_space, "")).ok()?;
-    (lines.get(length)? == &end)
-        .then(|| (Block { label: label.to_string(), has_headers: headers > 0, contents }, length + 1))
+    (lines.get(length)? == &end).then(|| {
+        (Block { label: label.to_string(), has_headers: headers > 0, contents }, length.saturating_add(1))
+    })
 }
 
 /// What is wrong with a trust anchor.
@@ -92,13 +93,13 @@ pub(super) fn certificate_error(bytes: &[u8]) -> Option<String> {
     if bytes.is_empty() {
         return None;
     }
-    let mut count = 0;
+    let mut count = 0_usize;
     for block in blocks(bytes) {
         if block.label != "CERTIFICATE" {
             let found = pintle_meta::field::quoted(&block.label);
             return Some(format!("only CERTIFICATE PEM blocks are allowed, found {found}"));
         }
-        count += 1;
+        count = count.saturating_add(1);
         if X509Certificate::from_der(&block.contents).is_err() {
             return Some("x509: malformed certificate".to_string());
         }

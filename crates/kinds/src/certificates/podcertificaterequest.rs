@@ -3,7 +3,7 @@
 use super::certificatesigningrequest::validate_signer_name;
 use super::{issued, public_key};
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
+use crate::{Hooks, Scope, check, fields, metadata};
 use pintle_meta::conditions::validate_conditions;
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
@@ -11,7 +11,6 @@ use pintle_value::{Path, Value, base64};
 
 const UID_BYTES_MAX: usize = 128;
 const KEY_BYTES_MAX: usize = 10 * 1024;
-const EXPIRATION_SECONDS: i64 = 86_400;
 const EXPIRATION_SECONDS_MIN: i64 = 60 * 60;
 const EXPIRATION_SECONDS_MAX: i64 = 91 * 24 * 60 * 60;
 /// The limit for the signers of Kubernetes.
@@ -24,21 +23,6 @@ const STATUS: Path<'static> = Path::of("status");
 pub(crate) struct PodCertificateRequest;
 
 impl Hooks for PodCertificateRequest {
-    fn default(&self, _version: &str, object: &mut Value) {
-        fill::absent(object, "spec", Value::object());
-        if let Some(spec) = object.get_mut("spec") {
-            fill::absent(spec, "maxExpirationSeconds", EXPIRATION_SECONDS);
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        hooks::keep_named_metadata(scope, object, old);
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_spec(object.get("spec").unwrap_or(&Value::Null), errors);
@@ -185,7 +169,7 @@ fn is_set(value: &Value) -> bool {
 /// There is at most one end state, and its status is True.
 fn validate_end_states(object: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("conditions");
-    let mut ends = 0;
+    let mut ends = 0_usize;
     for (at, condition) in conditions(object).iter().enumerate() {
         let (kind, status) = (fields::text(condition, "type"), fields::text(condition, "status"));
         // kube-apiserver writes the index as a field of its own.
@@ -195,7 +179,7 @@ fn validate_end_states(object: &Value, errors: &mut FieldErrors) {
             errors.not_supported(&item.field("type"), kind, &END_STATES);
             continue;
         }
-        ends += 1;
+        ends = ends.saturating_add(1);
         if ends > 1 {
             let why = "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"";
             errors.invalid(&item.field("type"), kind, why);

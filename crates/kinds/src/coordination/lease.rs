@@ -12,10 +12,6 @@ const STRATEGY: &str = "OldestEmulationVersion";
 pub(crate) struct Lease;
 
 impl Hooks for Lease {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let path = Path::of("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);

@@ -11,10 +11,6 @@ const OLDEST: &str = "OldestEmulationVersion";
 pub(crate) struct LeaseCandidate;
 
 impl Hooks for LeaseCandidate {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
     fn name_errors(&self, name: &str, _prefix: bool) -> Vec<String> {
         names::is_config_map_key(name)
     }

@@ -58,18 +58,18 @@ pub(super) fn decoded_len(text: &str) -> usize {
 }
 
 fn validate_data(object: &Value, errors: &mut FieldErrors) {
-    let mut size = 0;
+    let mut size = 0_usize;
     let data = Path::of("data");
     for (key, value) in entries(object, "data") {
         validate_key(&data, key, errors);
         if object.at(&["binaryData", key]).is_some() {
             errors.invalid(&data.key(key), key, "duplicate of key present in binaryData");
         }
-        size += value.len();
+        size = size.saturating_add(value.len());
     }
     for (key, value) in entries(object, "binaryData") {
         validate_key(&Path::of("binaryData"), key, errors);
-        size += decoded_len(value);
+        size = size.saturating_add(decoded_len(value));
     }
     if size > DATA_BYTES_MAX {
         // The error is about the whole object; this is how kube-apiserver writes the path of an unnamed field.

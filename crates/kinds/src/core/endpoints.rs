@@ -13,16 +13,6 @@ const CONTROLLER: &str = "endpoint-controller";
 pub(crate) struct Endpoints;
 
 impl Hooks for Endpoints {
-    fn default(&self, _version: &str, object: &mut Value) {
-        for subset in object.get_mut("subsets").and_then(Value::as_array_mut).into_iter().flatten() {
-            for port in subset.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-                if port.str_at(&["protocol"]).is_empty() {
-                    port.set_at(&["protocol"], "TCP".into());
-                }
-            }
-        }
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_subsets(object, errors);

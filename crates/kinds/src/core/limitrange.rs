@@ -4,7 +4,6 @@ use super::podspec::aggregate::is_overcommit_allowed;
 use super::podspec::resources::{container_resource_name, resource_name};
 use super::resources::amounts;
 use crate::fields::{entries, text};
-use crate::fill::round_resource_list;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::quantity::Format;
@@ -20,21 +19,6 @@ const NOT_FOR_PODS: &str = "may not be specified when `type` is 'Pod'";
 pub(crate) struct LimitRange;
 
 impl Hooks for LimitRange {
-    fn default(&self, _version: &str, object: &mut Value) {
-        for limit in object.at_mut(&["spec", "limits"]).and_then(Value::as_array_mut).into_iter().flatten() {
-            if text(limit, "type") == "Container" {
-                for (from, to) in
-                    [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")]
-                {
-                    fill(limit, from, to);
-                }
-            }
-            for list in LISTS {
-                round_resource_list(limit.get_mut(list));
-            }
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         if object.str_at(&["metadata", "name"]).is_empty() {
             let unique = Value::from(object.str_at(&["metadata", "uid"]));
@@ -58,6 +42,15 @@ impl Hooks for LimitRange {
 }
 
 /// Copies the amounts that `to` does not have.
+/// The default limits of containers follow from the upper bounds, the default requests from the limits and lower bounds.
+pub(crate) fn default_from_bounds(limit: &mut Value) {
+    if text(limit, "type") == "Container" {
+        for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+            fill(limit, from, to);
+        }
+    }
+}
+
 fn fill(limit: &mut Value, from: &str, to: &str) {
     let known: Vec<(String, Value)> =
         entries(limit.get(from)).map(|(k, v)| (k.to_string(), v.clone())).collect();
@@ -197,7 +190,7 @@ mod tests {
     fn defaults_follow_from_bounds() {
         assert_eq!(
             defaulted(
-                &LimitRange,
+                "core/v1.LimitRange",
                 r#"{"spec":{"limits":[{"type":"Container","max":{"cpu":"2"},"min":{"cpu":"1","memory":"1"}}]}}"#
             ),
             r#"{"spec":{"limits":[{"default":{"cpu":"2"},"defaultRequest":{"cpu":"2","memory":"1"},"max":{"cpu":"2"},"min":{"cpu":"1","memory":"1"},"type":"Container"}]}}"#

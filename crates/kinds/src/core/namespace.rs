@@ -1,6 +1,6 @@
 //! Namespace: its label, its phase and the finalizers of its spec.
 
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -12,17 +12,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 pub(crate) struct Namespace;
 
 impl Hooks for Namespace {
-    fn default(&self, _version: &str, object: &mut Value) {
-        set_name_label(object);
-        if let Some(status) = object.get_mut("status").filter(|status| !status.is_null()) {
-            fill::zero(status, "phase", "Active");
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
-        let mut status = Value::object();
-        status.set_at(&["phase"], "Active".into());
-        object.set_at(&["status"], status);
         let mut finalizers = object.items_at(&["spec", "finalizers"]).to_vec();
         if !finalizers.iter().any(|f| f.as_str() == Some(KUBERNETES)) {
             finalizers.push(KUBERNETES.into());
@@ -32,11 +22,8 @@ impl Hooks for Namespace {
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         match scope {
-            Scope::Main => {
-                crate::hooks::take(object, old, &["spec", "finalizers"]);
-                crate::hooks::take(object, old, &["status"]);
-            }
-            Scope::Sub("status") => crate::hooks::take(object, old, &["spec"]),
+            Scope::Main => crate::hooks::take(object, old, &["spec", "finalizers"]),
+            Scope::Sub("status") => {}
             Scope::Sub(_) => crate::hooks::take(object, old, &["status"]),
         }
     }
@@ -88,7 +75,7 @@ impl Hooks for Namespace {
     }
 }
 
-fn set_name_label(object: &mut Value) {
+pub(crate) fn set_name_label(object: &mut Value) {
     let name = object.str_at(&["metadata", "name"]);
     if !name.is_empty() {
         let name = Value::from(name);

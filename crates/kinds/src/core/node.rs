@@ -5,8 +5,6 @@ use super::resources::amounts;
 use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{list, member, opt_int, text, texts};
-use crate::fill::round_resource_list;
-use crate::hooks::take;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_meta::selector::label_validation::validate_label_name;
@@ -21,18 +19,6 @@ const FEATURE_WORDS: &str = "must start with an UpperCamelCase segment, with sub
 pub(crate) struct Node;
 
 impl Hooks for Node {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if object.at(&["status", "allocatable"]).is_none_or(Value::is_null)
-            && let Some(capacity) = object.at(&["status", "capacity"]).filter(|c| !c.is_null()).cloned()
-        {
-            object.set_at(&["status", "allocatable"], capacity);
-        }
-        for field in ["capacity", "allocatable"] {
-            round_resource_list(object.at_mut(&["status", field]));
-        }
-        default_pod_cidrs(object);
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         object.remove_at(&["spec", "configSource"]);
         object.remove_at(&["status", "config"]);
@@ -40,13 +26,11 @@ impl Hooks for Node {
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         if scope == Scope::Main {
-            take(object, old, &["status"]);
             if old.at(&["spec", "configSource"]).is_none() {
                 object.remove_at(&["spec", "configSource"]);
             }
             return;
         }
-        take(object, old, &["spec"]);
         if old.at(&["status", "config"]).is_none() {
             object.remove_at(&["status", "config"]);
         }
@@ -90,6 +74,16 @@ impl Hooks for Node {
         }
         out
     }
+}
+
+/// What can be allocated is at first all there is.
+pub(crate) fn default_from_others(object: &mut Value) {
+    if object.at(&["status", "allocatable"]).is_none_or(Value::is_null)
+        && let Some(capacity) = object.at(&["status", "capacity"]).filter(|c| !c.is_null()).cloned()
+    {
+        object.set_at(&["status", "allocatable"], capacity);
+    }
+    default_pod_cidrs(object);
 }
 
 /// Keeps `podCIDR` and `podCIDRs` consistent; if they differ, `podCIDR` wins.
@@ -159,10 +153,10 @@ fn validate_features(object: &Value, errors: &mut FieldErrors) {
         if let Some(complaint) = feature_complaint(feature) {
             errors.invalid(&path.index(i), *feature, &complaint);
         }
-        match features.get(i + 1) {
-            Some(next) if next == feature => errors.duplicate(&path.index(i + 1), *next),
+        match features.get(i.saturating_add(1)) {
+            Some(next) if next == feature => errors.duplicate(&path.index(i.saturating_add(1)), *next),
             Some(next) if next < feature => {
-                errors.invalid(&path.index(i + 1), *next, "list must be sorted alphabetically");
+                errors.invalid(&path.index(i.saturating_add(1)), *next, "list must be sorted alphabetically");
             }
             _ => {}
         }
@@ -261,7 +255,7 @@ mod tests {
                 r#"{"status":{"allocatable":{"cpu":"1"},"capacity":{"cpu":"1"}}}"#,
             ),
         ] {
-            assert_eq!(defaulted(&Node, object), expected);
+            assert_eq!(defaulted("core/v1.Node", object), expected);
         }
     }
 

@@ -44,38 +44,15 @@ const TRANSITION: [&str; 2] = ["status", "lastPhaseTransitionTime"];
 pub(crate) struct PersistentVolume;
 
 impl Hooks for PersistentVolume {
-    fn default(&self, _version: &str, object: &mut Value) {
-        for part in ["spec", "status"] {
-            if object.get(part).is_none_or(Value::is_null) {
-                object.set_at(&[part], Value::object());
-            }
-        }
-        if let Some(status) = object.get_mut("status") {
-            fill::zero(status, "phase", "Pending");
-        }
-        if let Some(spec) = object.get_mut("spec") {
-            fill::zero(spec, "persistentVolumeReclaimPolicy", "Retain");
-            fill::absent(spec, "volumeMode", "Filesystem");
-            fill::round_resource_list(spec.get_mut("capacity"));
-            sources::default(spec);
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         let created = object.at(&["metadata", "creationTimestamp"]).cloned();
-        object.set_at(&["status"], Value::object());
-        object.set_at(&["status", "phase"], "Pending".into());
         if let Some(created) = created {
             object.set_at(&TRANSITION, created);
         }
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        if scope == Scope::Main {
-            return take(object, old, &["status"]);
-        }
-        take(object, old, &["spec"]);
-        if !phase_changed(object, old) && object.at(&TRANSITION).is_none() {
+        if scope != Scope::Main && !phase_changed(object, old) && object.at(&TRANSITION).is_none() {
             take(object, old, &TRANSITION);
         }
     }

@@ -9,7 +9,7 @@ use crate::diff;
 use crate::error_text::Internal;
 use crate::fields::{entries, member, quantity, text};
 use crate::hooks::take;
-use crate::{Hooks, Scope, features, fill, metadata};
+use crate::{Hooks, Scope, features, metadata};
 use pintle_meta::field::{ErrorText, Named};
 use pintle_meta::{FieldErrors, Quantity, names, objectmeta};
 use pintle_value::{Path, Value};
@@ -27,39 +27,19 @@ const RESIZES: [&str; 5] = [
 pub(crate) struct PersistentVolumeClaim;
 
 impl Hooks for PersistentVolumeClaim {
-    fn default(&self, _version: &str, object: &mut Value) {
-        for part in ["spec", "status"] {
-            if object.get(part).is_none_or(Value::is_null) {
-                object.set_at(&[part], Value::object());
-            }
-        }
-        if let Some(spec) = object.get_mut("spec") {
-            fill::absent(spec, "volumeMode", "Filesystem");
-            fill::round_requirements(spec, "resources");
-        }
-        if let Some(status) = object.get_mut("status") {
-            fill::zero(status, "phase", "Pending");
-            fill::round_resource_list(status.get_mut("capacity"));
-            fill::round_resource_list(status.get_mut("allocatedResources"));
-        }
-    }
-
     /// Defaulting turns an empty status into the first phase.
     fn is_defaulted_when_read(&self) -> bool {
         true
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
         default_data_sources(object, None);
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        if scope != Scope::Main {
-            return take(object, old, &["spec"]);
+        if scope == Scope::Main {
+            default_data_sources(object, Some(old));
         }
-        take(object, old, &["status"]);
-        default_data_sources(object, Some(old));
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {

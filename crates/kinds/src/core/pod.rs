@@ -17,10 +17,6 @@ mod update;
 pub(crate) struct Pod;
 
 impl Hooks for Pod {
-    fn default(&self, _version: &str, object: &mut Value) {
-        podspec::defaults::pod(object);
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         let mut status = Value::object();
         status.set_at(&["phase"], "Pending".into());
@@ -268,7 +264,7 @@ mod tests {
 
     fn pod(spec: &str) -> String {
         let mut pod = tree(&format!(r#"{{"metadata":{{"name":"p","namespace":"n"}},"spec":{spec}}}"#));
-        Pod.default("v1", &mut pod);
+        crate::defaults::of_type("core/v1.Pod").unwrap().apply(&mut pod);
         let mut out = Vec::new();
         json::print(&pod, &mut out);
         String::from_utf8(out).unwrap()

@@ -9,21 +9,6 @@ use pintle_value::{Path, Value};
 pub(crate) struct PodTemplate;
 
 impl Hooks for PodTemplate {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if let Some(template) = object.get_mut("template") {
-            podspec::defaults::template(template);
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        podspec::disabled::drop_fields(object.at_mut(&["template", "spec"]), None);
-    }
-
-    fn prepare_update(&self, _scope: Scope<'_>, object: &mut Value, old: &Value) {
-        let path = ["template", "spec"];
-        podspec::disabled::drop_fields(object.at_mut(&path), old.at(&path));
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         workload::finalizers(object, errors);
         validate(object, &Options::of_template(None), errors);

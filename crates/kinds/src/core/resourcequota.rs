@@ -4,8 +4,6 @@ use super::podspec::resources::{quantity_value, resource_name};
 use super::resources::{amounts, is_standard_for_quota};
 use crate::error_text::Internal;
 use crate::fields::{member, quantity, text, texts};
-use crate::fill::round_resource_list;
-use crate::hooks::{keep_other_side, take};
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, objectmeta};
@@ -27,23 +25,6 @@ const EXISTS_ONLY: &str = "must be 'Exists' when scope is any of ResourceQuotaSc
 pub(crate) struct ResourceQuota;
 
 impl Hooks for ResourceQuota {
-    fn default(&self, _version: &str, object: &mut Value) {
-        for keys in [["spec", "hard"], ["status", "hard"], ["status", "used"]] {
-            round_resource_list(object.at_mut(&keys));
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => keep_other_side(scope, object, old),
-            Scope::Sub(_) => take(object, old, &["spec"]),
-        }
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_spec(object, errors);

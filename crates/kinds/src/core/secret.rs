@@ -13,13 +13,6 @@ const TLS: &str = "kubernetes.io/tls";
 pub(crate) struct Secret;
 
 impl Hooks for Secret {
-    fn default(&self, _version: &str, object: &mut Value) {
-        take_string_data(object);
-        if object.str_at(&["type"]).is_empty() {
-            object.set_at(&["type"], "Opaque".into());
-        }
-    }
-
     fn prepare_update(&self, _scope: Scope<'_>, object: &mut Value, old: &Value) {
         if object.str_at(&["type"]).is_empty() {
             crate::hooks::take(object, old, &["type"]);
@@ -53,7 +46,7 @@ impl Hooks for Secret {
 }
 
 /// Moves `stringData` into `data`.
-fn take_string_data(object: &mut Value) {
+pub(crate) fn take_string_data(object: &mut Value) {
     let Some(Value::Object(texts)) = object.remove_at(&["stringData"]) else { return };
     if texts.is_empty() {
         return;
@@ -69,10 +62,10 @@ fn take_string_data(object: &mut Value) {
 
 fn validate_data(object: &Value, errors: &mut FieldErrors) {
     let data = Path::of("data");
-    let mut size = 0;
+    let mut size = 0_usize;
     for (key, value) in entries(object, "data") {
         validate_key(&data, key, errors);
-        size += decoded_len(value);
+        size = size.saturating_add(decoded_len(value));
     }
     if size > DATA_BYTES_MAX {
         errors.too_long(&data, DATA_BYTES_MAX);
@@ -142,10 +135,10 @@ mod tests {
     #[test]
     fn string_data_wins_and_goes() {
         assert_eq!(
-            defaulted(&Secret, r#"{"data":{"a":"b2xk"},"stringData":{"a":"new","c":""}}"#),
+            defaulted("core/v1.Secret", r#"{"data":{"a":"b2xk"},"stringData":{"a":"new","c":""}}"#),
             r#"{"data":{"a":"bmV3","c":""},"type":"Opaque"}"#
         );
-        assert_eq!(defaulted(&Secret, r#"{"stringData":{}}"#), r#"{"type":"Opaque"}"#);
+        assert_eq!(defaulted("core/v1.Secret", r#"{"stringData":{}}"#), r#"{"type":"Opaque"}"#);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod change;
 mod status;
 mod validate;
 
-use crate::hooks::take;
+use crate::fill;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -19,29 +19,16 @@ const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 pub(crate) struct Service;
 
 impl Hooks for Service {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if object.get("spec").is_none_or(Value::is_null) {
-            object.set_at(&["spec"], Value::object());
-        }
-        default_affinity(object);
-        set_unset(object, "type", "ClusterIP");
-        default_ports(object);
-        default_policies(object);
-        status::default(object);
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         addresses::normalize(object, None);
-        object.set_at(&["status"], Value::object());
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         if scope != Scope::Main {
-            return take(object, old, &["spec"]);
+            return;
         }
         addresses::keep_allocated(object, old);
         addresses::normalize(object, Some(old));
-        take(object, old, &["status"]);
         change::drop_for_type(object, old);
     }
 
@@ -115,14 +102,8 @@ pub(super) fn needs_health_check(object: &Value) -> bool {
     kind(object) == "LoadBalancer" && object.str_at(&["spec", "externalTrafficPolicy"]) == "Local"
 }
 
-fn set_unset(object: &mut Value, field: &str, value: &str) {
-    if object.str_at(&["spec", field]).is_empty() {
-        object.set_at(&["spec", field], value.into());
-    }
-}
-
-fn default_affinity(object: &mut Value) {
-    set_unset(object, "sessionAffinity", "None");
+/// Defaults that depend on the type, the affinity and the addresses.
+pub(crate) fn default_from_others(object: &mut Value) {
     match object.str_at(&["spec", "sessionAffinity"]) {
         "None" => _ = object.remove_at(&["spec", "sessionAffinityConfig"]),
         "ClientIP" => {
@@ -134,38 +115,17 @@ fn default_affinity(object: &mut Value) {
         }
         _ => {}
     }
+    let accessible = externally_accessible(object);
+    if let Some(spec) = object.get_mut("spec").filter(|_| accessible) {
+        fill::zero(spec, "externalTrafficPolicy", "Cluster");
+    }
+    status::default(object);
 }
 
-fn default_ports(object: &mut Value) {
-    for port in object.at_mut(&["spec", "ports"]).and_then(Value::as_array_mut).into_iter().flatten() {
-        if port.str_at(&["protocol"]).is_empty() {
-            port.set_at(&["protocol"], "TCP".into());
-        }
-        let unset = match port.get("targetPort") {
-            None | Some(Value::Null | Value::Int(0)) => true,
-            Some(Value::String(name)) => name.is_empty(),
-            Some(_) => false,
-        };
-        if unset {
-            let number = number(port, &["port"]);
-            port.set_at(&["targetPort"], number.into());
-        }
-    }
-}
-
-fn default_policies(object: &mut Value) {
-    if externally_accessible(object) {
-        set_unset(object, "externalTrafficPolicy", "Cluster");
-    }
-    let unset = |object: &Value, field: &str| object.at(&["spec", field]).is_none_or(Value::is_null);
-    if matches!(kind(object), "NodePort" | "LoadBalancer" | "ClusterIP")
-        && unset(object, "internalTrafficPolicy")
-    {
-        object.set_at(&["spec", "internalTrafficPolicy"], "Cluster".into());
-    }
-    if kind(object) == "LoadBalancer" && unset(object, "allocateLoadBalancerNodePorts") {
-        object.set_at(&["spec", "allocateLoadBalancerNodePorts"], true.into());
-    }
+/// A port of the pods is the service's own, unless it is given.
+pub(crate) fn default_target_port(port: &mut Value) {
+    let number = number(port, &["port"]);
+    fill::zero(port, "targetPort", number);
 }
 
 fn address_warnings(object: &Value, out: &mut Vec<String>) {

@@ -23,16 +23,6 @@ const CONTROLLERS: [&str; 2] =
 pub(crate) struct EndpointSlice;
 
 impl Hooks for EndpointSlice {
-    fn default(&self, _version: &str, object: &mut Value) {
-        for port in object.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-            for (field, value) in [("name", ""), ("protocol", "TCP")] {
-                if port.get(field).is_none_or(Value::is_null) {
-                    port.set_at(&[field], value.into());
-                }
-            }
-        }
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         drop_topology(object, None);
     }
@@ -223,7 +213,7 @@ mod tests {
     #[test]
     fn ports_get_names_and_protocols() {
         assert_eq!(
-            defaulted(&EndpointSlice, r#"{"ports":[{"port":80}]}"#),
+            defaulted("discovery/v1.EndpointSlice", r#"{"ports":[{"port":80}]}"#),
             r#"{"ports":[{"name":"","port":80,"protocol":"TCP"}]}"#
         );
     }

@@ -7,7 +7,6 @@ use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Str, Value};
 
-const PRECEDENCE_DEFAULT: i64 = 1000;
 const PRECEDENCE_MAX: i64 = 10_000;
 const EXEMPT: &str = "exempt";
 const VERBS: [&str; 9] =
@@ -28,16 +27,6 @@ const MANDATORY: [(&str, &str); 2] = [
 pub(crate) struct FlowSchema;
 
 impl Hooks for FlowSchema {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if object.at(&["spec", "matchingPrecedence"]).and_then(Value::as_int).unwrap_or(0) == 0 {
-            object.set_at(&["spec", "matchingPrecedence"], Value::Int(PRECEDENCE_DEFAULT));
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         let name = object.str_at(&["metadata", "name"]);

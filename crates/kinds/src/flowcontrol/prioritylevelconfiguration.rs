@@ -2,7 +2,7 @@
 
 use super::{fixed, validate_conditions};
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, fill, metadata};
+use crate::{Hooks, Scope, check, fields, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Value};
@@ -11,10 +11,6 @@ const EXEMPT: &str = "exempt";
 const CATCH_ALL: &str = "catch-all";
 const ROUND_TRIP: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
-const SHARES_DEFAULT: i64 = 30;
-const HAND_SIZE_DEFAULT: i64 = 8;
-const QUEUES_DEFAULT: i64 = 64;
-const QUEUE_LENGTH_DEFAULT: i64 = 50;
 const QUEUES_MAX: i64 = 10_000_000;
 /// How many bits of a hash shuffle sharding may use.
 const HASH_BITS_MAX: i64 = 60;
@@ -22,27 +18,6 @@ const HASH_BITS_MAX: i64 = 60;
 pub(crate) struct PriorityLevelConfiguration;
 
 impl Hooks for PriorityLevelConfiguration {
-    fn default(&self, _version: &str, object: &mut Value) {
-        let present = |v: &&mut Value| v.as_object().is_some();
-        if let Some(exempt) = object.at_mut(&["spec", "exempt"]).filter(present) {
-            fill::absent(exempt, "nominalConcurrencyShares", 0);
-            fill::absent(exempt, "lendablePercent", 0);
-        }
-        if let Some(limited) = object.at_mut(&["spec", "limited"]).filter(present) {
-            fill::absent(limited, "nominalConcurrencyShares", SHARES_DEFAULT);
-            fill::absent(limited, "lendablePercent", 0);
-            if let Some(queuing) = limited.at_mut(&["limitResponse", "queuing"]).filter(present) {
-                fill::zero(queuing, "handSize", HAND_SIZE_DEFAULT);
-                fill::zero(queuing, "queues", QUEUES_DEFAULT);
-                fill::zero(queuing, "queueLengthLimit", QUEUE_LENGTH_DEFAULT);
-            }
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         if metadata::annotation(object, ROUND_TRIP).is_some() {

@@ -4,7 +4,6 @@ use super::ingressclass::validate_reference;
 use crate::check;
 use crate::facts;
 use crate::fields::{int, list, member, opt_text, text, texts};
-use crate::hooks::{keep_other_side, take};
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
@@ -27,17 +26,6 @@ struct Tolerated {
 pub(crate) struct Ingress;
 
 impl Hooks for Ingress {
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => keep_other_side(scope, object, old),
-            Scope::Sub(_) => take(object, old, &["spec"]),
-        }
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_spec(object, Tolerated::default(), errors);

@@ -3,7 +3,7 @@
 use crate::check;
 use crate::facts;
 use crate::fields::{member, opt_text};
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -12,12 +12,6 @@ const CONTROLLER_BYTES_MAX: usize = 250;
 pub(crate) struct IngressClass;
 
 impl Hooks for IngressClass {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if let Some(parameters) = object.at_mut(&["spec", "parameters"]).filter(|p| !p.is_null()) {
-            fill::absent(parameters, "scope", "Cluster");
-        }
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_spec(object, errors);

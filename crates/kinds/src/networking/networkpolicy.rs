@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::fields::{list, member, opt_int, opt_text, text, texts};
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};
@@ -14,22 +14,6 @@ const TYPES: [&str; 2] = ["Ingress", "Egress"];
 pub(crate) struct NetworkPolicy;
 
 impl Hooks for NetworkPolicy {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if object.items_at(&["spec", "policyTypes"]).is_empty() {
-            let both = !object.items_at(&["spec", "egress"]).is_empty();
-            let types = TYPES.iter().take(if both { 2 } else { 1 }).map(|t| Value::from(*t)).collect();
-            object.set_at(&["spec", "policyTypes"], Value::Array(types));
-        }
-        let Some(spec) = object.get_mut("spec") else { return };
-        for (direction, _) in DIRECTIONS {
-            for rule in fill::items(spec, direction) {
-                for port in fill::items(rule, "ports") {
-                    fill::absent(port, "protocol", "TCP");
-                }
-            }
-        }
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_spec(object, Leniency::default(), &[], errors);
@@ -61,6 +45,15 @@ impl Hooks for NetworkPolicy {
             }
         }
         out
+    }
+}
+
+/// A policy without types is about ingress, and about egress if it has rules for it.
+pub(crate) fn default_types(object: &mut Value) {
+    if object.items_at(&["spec", "policyTypes"]).is_empty() {
+        let both = !object.items_at(&["spec", "egress"]).is_empty();
+        let types = TYPES.iter().take(if both { 2 } else { 1 }).map(|t| Value::from(*t)).collect();
+        object.set_at(&["spec", "policyTypes"], Value::Array(types));
     }
 }
 
@@ -176,7 +169,7 @@ mod tests {
     #[test]
     fn types_and_protocols_are_filled_in() {
         assert_eq!(
-            defaulted(&NetworkPolicy, r#"{"spec":{"egress":[{"ports":[{"port":1}]}]}}"#),
+            defaulted("networking/v1.NetworkPolicy", r#"{"spec":{"egress":[{"ports":[{"port":1}]}]}}"#),
             r#"{"spec":{"egress":[{"ports":[{"port":1,"protocol":"TCP"}]}],"policyTypes":["Ingress","Egress"]}}"#
         );
     }

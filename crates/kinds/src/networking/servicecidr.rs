@@ -2,21 +2,13 @@
 
 use crate::error_text::Internal;
 use crate::fields::texts;
-use crate::{Hooks, Scope, hooks, metadata};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, net, objectmeta};
 use pintle_value::{Path, Str, Value};
 
 pub(crate) struct ServiceCidr;
 
 impl Hooks for ServiceCidr {
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        hooks::keep_named_metadata(scope, object, old);
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_cidrs(object, errors);

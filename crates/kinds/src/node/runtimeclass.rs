@@ -16,10 +16,6 @@ use std::collections::HashSet;
 pub(crate) struct RuntimeClass;
 
 impl Hooks for RuntimeClass {
-    fn knows_finalizers(&self) -> bool {
-        false
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         validate_class(object, errors);
     }

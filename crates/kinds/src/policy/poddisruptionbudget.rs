@@ -4,7 +4,6 @@ use crate::check;
 use crate::error_text::Internal;
 use crate::facts;
 use crate::fields::member;
-use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
@@ -14,22 +13,6 @@ use pintle_value::{Path, Value};
 pub(crate) struct PodDisruptionBudget;
 
 impl Hooks for PodDisruptionBudget {
-    fn prepare_create(&self, object: &mut Value) {
-        let mut status = Value::object();
-        for counter in ["currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"] {
-            status.set_at(&[counter], 0.into());
-        }
-        object.set_at(&["status"], status);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        match scope {
-            Scope::Main => take(object, old, &["status"]),
-            Scope::Sub("status") => take(object, old, &["spec"]),
-            Scope::Sub(_) => {}
-        }
-    }
-
     fn validates_metadata(&self) -> bool {
         false
     }

@@ -2,7 +2,7 @@
 
 use super::GROUP;
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, fill, metadata};
+use crate::{Hooks, Scope, check, fields, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -11,17 +11,6 @@ pub(crate) struct Binding {
 }
 
 impl Hooks for Binding {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if object.str_at(&["roleRef", "apiGroup"]).is_empty() {
-            object.set_at(&["roleRef", "apiGroup"], GROUP.into());
-        }
-        for subject in fill::items(object, "subjects") {
-            if matches!(subject.str_at(&["kind"]), "User" | "Group") {
-                fill::zero(subject, "apiGroup", GROUP);
-            }
-        }
-    }
-
     fn name_errors(&self, name: &str, _prefix: bool) -> Vec<String> {
         names::path_segment_name(name, false)
     }

@@ -4,32 +4,20 @@ use super::v1beta1::{self, Direction};
 use super::{request, status};
 use crate::core::podspec::volume_sources;
 use crate::error_text::Internal;
-use crate::{Hooks, KindVersion, Namespace, Scope, check, fill, hooks, metadata};
+use crate::{Hooks, KindVersion, Namespace, Scope, check, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
 pub(crate) struct ResourceClaim;
 
 impl Hooks for ResourceClaim {
-    fn default(&self, version: &str, object: &mut Value) {
-        request::default(version, object.at_mut(&["spec", "devices"]));
-        if let Some(devices) = object.at_mut(&["status", "allocation", "devices"]) {
-            fill::items(devices, "results").iter_mut().for_each(request::default_tolerations);
-        }
-    }
-
     fn convert(&self, object: &mut Value, from: &KindVersion, to: &KindVersion) {
         if let Some(direction) = Direction::of(from, to) {
             v1beta1::convert_requests(object.at_mut(&["spec", "devices"]), direction);
         }
     }
 
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        hooks::keep_named_metadata(scope, object, old);
         if scope != Scope::Main {
             status::drop_deallocated(object, old);
         }
@@ -85,10 +73,6 @@ fn admin_access(spec: Option<&Value>, namespace: &Namespace<'_>, errors: &mut Fi
 pub(crate) struct ResourceClaimTemplate;
 
 impl Hooks for ResourceClaimTemplate {
-    fn default(&self, version: &str, object: &mut Value) {
-        request::default(version, object.at_mut(&["spec", "spec", "devices"]));
-    }
-
     fn convert(&self, object: &mut Value, from: &KindVersion, to: &KindVersion) {
         if let Some(direction) = Direction::of(from, to) {
             v1beta1::convert_requests(object.at_mut(&["spec", "spec", "devices"]), direction);

@@ -1,29 +1,13 @@
 //! ResourcePoolStatusRequest: a one-time request for the usage of a driver's pools.
 
-use crate::{Hooks, Scope, check, facts, fields, hooks, metadata};
+use crate::{Hooks, Scope, check, facts, fields, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
 
-const LIMIT_DEFAULT: i64 = 100;
-
 pub(crate) struct ResourcePoolStatusRequest;
 
 impl Hooks for ResourcePoolStatusRequest {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if let Some(spec) = object.get_mut("spec") {
-            crate::fill::absent(spec, "limit", LIMIT_DEFAULT);
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.remove_at(&["status"]);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        hooks::keep_named_metadata(scope, object, old);
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         let spec = object.get("spec").unwrap_or(&Value::Null);

@@ -2,7 +2,6 @@
 
 use super::names::{self, bounded, repeated};
 use super::selector;
-use super::v1beta1;
 use crate::facts;
 use crate::{check, fields, fill};
 use pintle_meta::FieldErrors;
@@ -18,34 +17,14 @@ const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
 const NO_SUCH_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
-/// The defaults of `devices`.
-pub(super) fn default(version: &str, devices: Option<&mut Value>) {
-    let Some(devices) = devices else { return };
-    for request in fill::items(devices, "requests") {
-        if v1beta1::is_beta(version) && !request.str_at(&["deviceClassName"]).is_empty() {
-            default_count(request);
-        }
-        if let Some(exactly) = request.get_mut("exactly").filter(|e| e.as_object().is_some()) {
-            default_count(exactly);
-        }
-        for alternative in fill::items(request, "firstAvailable") {
-            default_count(alternative);
-        }
+/// A request of v1beta1 is itself what v1 has under `exactly`, unless it lists alternatives.
+pub(crate) fn default_beta_request(request: &mut Value) {
+    if request.str_at(&["deviceClassName"]).is_empty() {
+        return;
     }
-}
-
-fn default_count(request: &mut Value) {
     fill::zero(request, "allocationMode", "ExactCount");
     if request.str_at(&["allocationMode"]) == "ExactCount" {
         fill::zero(request, "count", 1);
-    }
-    default_tolerations(request);
-}
-
-/// The defaults of `tolerations` of requests and results.
-pub(super) fn default_tolerations(object: &mut Value) {
-    for toleration in fill::items(object, "tolerations") {
-        fill::zero(toleration, "operator", "Equal");
     }
 }
 

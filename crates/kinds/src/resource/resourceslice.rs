@@ -25,8 +25,6 @@ impl Hooks for ResourceSlice {
         }
     }
 
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn stamp(&self, _scope: Scope<'_>, object: &mut Value, _old: Option<&Value>, now: &str) {
         let Some(spec) = object.get_mut("spec") else { return };
         for device in fill::items(spec, "devices") {

@@ -29,7 +29,7 @@ pub(super) fn validate(
 ) {
     check::dns_label(&path.field("name"), fields::text(device, "name"), errors);
     let count = |key: &str| fields::entries(device.get(key)).count();
-    let properties = count("attributes") + count("capacity");
+    let properties = count("attributes").saturating_add(count("capacity"));
     if properties > PROPERTIES_MAX {
         let why = format!("the total number of attributes and capacities must not exceed {PROPERTIES_MAX}");
         errors.invalid(path, Plain(&properties.to_string()), &why);
@@ -83,9 +83,9 @@ fn shortened(key: &str, max: usize) -> String {
     if key.len() <= max {
         return key.to_string();
     }
-    let left = max - 3;
+    let left = max.saturating_sub(3);
     let cut = |range: Option<&str>| range.unwrap_or("").to_string();
-    format!("{}...{}", cut(key.get(..left.div_ceil(2))), cut(key.get(key.len() - left / 2..)))
+    format!("{}...{}", cut(key.get(..left.div_ceil(2))), cut(key.get(key.len().saturating_sub(left >> 1)..)))
 }
 
 fn validate_attribute(attribute: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -169,7 +169,11 @@ fn validate_values(
         if let [a, b] = pair
             && a.cmp(b) == Ordering::Greater
         {
-            errors.invalid(&path.index(at + 1), text(b).as_str(), "values must be sorted in ascending order");
+            errors.invalid(
+                &path.index(at.saturating_add(1)),
+                text(b).as_str(),
+                "values must be sorted in ascending order",
+            );
         }
     }
     if quantities.len() > OPTIONS_MAX {
@@ -240,7 +244,7 @@ fn validate_range(
     }
     for value in std::iter::once(default).chain(max.as_ref()) {
         let beyond = value.value().saturating_sub(min.value());
-        if step.value() == 0 || beyond.wrapping_rem(step.value()) != 0 {
+        if beyond.checked_rem(step.value()) != Some(0) {
             let why =
                 format!("value is not a multiple of a given step ({}) from ({})", text(&step), text(&min));
             complain("step", value, why);

@@ -2,7 +2,7 @@
 
 use super::names;
 use super::slice_device;
-use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
+use crate::{Hooks, Scope, check, fields, fill, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
@@ -13,14 +13,6 @@ const TAINT: [&str; 2] = ["spec", "taint"];
 pub(crate) struct DeviceTaintRule;
 
 impl Hooks for DeviceTaintRule {
-    fn prepare_create(&self, object: &mut Value) {
-        object.remove_at(&["status"]);
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        hooks::keep_named_metadata(scope, object, old);
-    }
-
     /// Sets the time of a taint without one, and of a taint whose effect changed but not its time.
     fn stamp(&self, scope: Scope<'_>, object: &mut Value, old: Option<&Value>, now: &str) {
         let Some(taint) = object.at_mut(&TAINT).filter(|_| scope == Scope::Main) else { return };

@@ -29,11 +29,6 @@ impl Direction {
     }
 }
 
-/// Returns whether a version has the form of v1beta1.
-pub(super) fn is_beta(version: &str) -> bool {
-    version == NAME
-}
-
 /// Converts the device requests of a claim.
 pub(super) fn convert_requests(devices: Option<&mut Value>, direction: Direction) {
     let Some(devices) = devices else { return };

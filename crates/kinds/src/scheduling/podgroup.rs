@@ -1,8 +1,7 @@
 //! PodGroup: pods that are scheduled together. Its spec does not change.
 
 use crate::error_text::Internal;
-use crate::hooks::keep_named_metadata;
-use crate::{Hooks, Scope, check, facts, features, fields, fill, metadata};
+use crate::{Hooks, Scope, check, facts, features, fields, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
@@ -27,24 +26,9 @@ const FIELDS: [(&str, &str); 7] = [
 pub(crate) struct PodGroup;
 
 impl Hooks for PodGroup {
-    fn default(&self, _version: &str, object: &mut Value) {
-        fill::absent(object, "spec", Value::object());
-        if let Some(spec) = object.get_mut("spec") {
-            fill::absent(spec, "disruptionMode", "Pod");
-        }
-    }
-
     /// A disabled feature drops the disruption mode of a new object, but not its default.
     fn is_defaulted_when_read(&self) -> bool {
         true
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-    }
-
-    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        keep_named_metadata(scope, object, old);
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {

@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::fields::{flag, int, opt_text};
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -15,10 +15,6 @@ const SYSTEM: [(&str, i64); 2] =
 pub(crate) struct PriorityClass;
 
 impl Hooks for PriorityClass {
-    fn default(&self, _version: &str, object: &mut Value) {
-        fill::absent(object, "preemptionPolicy", "PreemptLowerPriority");
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         let name = object.str_at(&["metadata", "name"]);

@@ -3,7 +3,7 @@
 use crate::check;
 use crate::facts;
 use crate::fields::{list, member, text};
-use crate::{Hooks, Scope, features, fill, metadata};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
@@ -14,24 +14,6 @@ const TOKEN_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supp
 pub(crate) struct CsiDriver;
 
 impl Hooks for CsiDriver {
-    fn default(&self, _version: &str, object: &mut Value) {
-        if object.get("spec").is_none_or(Value::is_null) {
-            object.set_at(&["spec"], Value::object());
-        }
-        let Some(spec) = object.get_mut("spec") else { return };
-        fill::absent(spec, "attachRequired", true);
-        for field in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
-            fill::absent(spec, field, false);
-        }
-        if features::is_enabled("VolumeLimitScaling") {
-            fill::absent(spec, "preventPodSchedulingIfMissing", false);
-        }
-        fill::absent(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
-        if list(spec, "volumeLifecycleModes").is_empty() {
-            spec.set_at(&["volumeLifecycleModes"], Value::Array(vec!["Persistent".into()]));
-        }
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_spec(object, errors);
@@ -97,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_driver_of_nothing_gets_all_defaults() {
-        let full = defaulted(&CsiDriver, "{}");
+        let full = defaulted("storage/v1.CSIDriver", "{}");
         assert_eq!(
             full,
             r#"{"spec":{"attachRequired":true,"fsGroupPolicy":"ReadWriteOnceWithFSType","podInfoOnMount":false,"requiresRepublish":false,"seLinuxMount":false,"storageCapacity":false,"volumeLifecycleModes":["Persistent"]}}"#

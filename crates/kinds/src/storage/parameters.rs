@@ -23,12 +23,12 @@ pub(super) fn validate_parameters(object: &Value, may_be_empty: bool, errors: &m
     if parameters().count() > PARAMETERS_MAX {
         return errors.too_long(&path, PARAMETERS_MAX);
     }
-    let mut size = 0;
+    let mut size = 0_usize;
     for (key, value) in parameters() {
         if key.is_empty() {
             errors.invalid(&path, key, "field can not be empty.");
         }
-        size += key.len() + value.as_str().map_or(0, str::len);
+        size = size.saturating_add(key.len()).saturating_add(value.as_str().map_or(0, str::len));
     }
     if size > PARAMETERS_BYTES_MAX {
         errors.too_long(&path, PARAMETERS_BYTES_MAX);

@@ -5,7 +5,7 @@ use crate::check;
 use crate::facts;
 use crate::fields::{list, text, texts};
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_value::{Path, Value};
@@ -14,11 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct StorageClass;
 
 impl Hooks for StorageClass {
-    fn default(&self, _version: &str, object: &mut Value) {
-        fill::absent(object, "reclaimPolicy", "Delete");
-        fill::absent(object, "volumeBindingMode", "Immediate");
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_class(object, errors);
@@ -64,7 +59,7 @@ fn validate_topologies(terms: &[Value], path: &Path<'_>, errors: &mut FieldError
         // kube-apiserver also compares with as many empty terms as there are terms.
         let repeated = seen.iter().filter(|earlier| **earlier == values).count();
         let empty = if values.is_empty() { terms.len() } else { 0 };
-        for _ in 0..repeated + empty {
+        for _ in 0..repeated.saturating_add(empty) {
             errors.duplicate(&path, "");
         }
         seen.push(values);

@@ -1,11 +1,11 @@
 //! VolumeAttachment: one source, one node, and the result. The spec is immutable.
 
 use crate::check;
-use crate::core::persistentvolume::{sources, spec};
+use crate::core::persistentvolume::spec;
 use crate::core::podspec::volume_sources::csi_driver_name;
 use crate::error_text::Internal;
 use crate::fields::{entries, member, opt_int, opt_text, text};
-use crate::{Hooks, Scope, fill, metadata};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -15,19 +15,6 @@ const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persi
 pub(crate) struct VolumeAttachment;
 
 impl Hooks for VolumeAttachment {
-    fn default(&self, _version: &str, object: &mut Value) {
-        let inline = object.at_mut(&["spec", "source", "inlineVolumeSpec"]);
-        if let Some(inline) = inline.filter(|spec| !spec.is_null()) {
-            fill::round_resource_list(inline.get_mut("capacity"));
-            sources::default(inline);
-        }
-    }
-
-    fn prepare_create(&self, object: &mut Value) {
-        object.set_at(&["status"], Value::object());
-        object.set_at(&["status", "attached"], false.into());
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_attachment(object, errors);
@@ -79,7 +66,7 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let Some(status) = object.get("status") else { return };
     let path = Path::of("status");
     let size: usize = entries(status.get("attachmentMetadata"))
-        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .map(|(key, value)| key.len().saturating_add(value.as_str().map_or(0, str::len)))
         .sum();
     if size > METADATA_BYTES_MAX {
         errors.too_long(&path.field("attachmentMetadata"), METADATA_BYTES_MAX);

@@ -14,7 +14,9 @@ fn metrics(specs: &[Value], statuses: &[Value]) -> String {
         specs.iter().enumerate().take(METRICS_SHOWN).map(|(at, spec)| metric(spec, statuses.get(at)));
     let error_text = error_text.collect::<Vec<_>>().join(", ");
     match specs.len() {
-        count if count > METRICS_SHOWN => format!("{error_text} + {} more...", count - METRICS_SHOWN),
+        count if count > METRICS_SHOWN => {
+            format!("{error_text} + {} more...", count.saturating_sub(METRICS_SHOWN))
+        }
         _ => error_text,
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn containers(object: &Value, spec: &[&str], key: &str) -> Value {
 /// The first items of a list with `count` items.
 pub(super) fn with_more(error_text: &[&str], count: usize, shown_max: usize) -> String {
     let joined = error_text.join(",");
-    if count > shown_max { format!("{joined} + {} more...", count - shown_max) } else { joined }
+    if count > shown_max { format!("{joined} + {} more...", count.saturating_sub(shown_max)) } else { joined }
 }
 
 /// The condition of this type.

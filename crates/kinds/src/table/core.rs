@@ -94,7 +94,7 @@ pub(super) fn resource_quota(object: &Value, _: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn config_map_size(object: &Value) -> Value {
-    Value::Int(count(object, &["data"]) + count(object, &["binaryData"]))
+    Value::Int(count(object, &["data"]).saturating_add(count(object, &["binaryData"])))
 }
 
 pub(super) fn node_status(object: &Value) -> Value {

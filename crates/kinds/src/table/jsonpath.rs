@@ -96,7 +96,7 @@ impl JsonPath {
 
 fn walk<'a>(mut values: Vec<&'a Value>, steps: &'a [Step], budget: &Budget) -> Found<'a> {
     for step in steps {
-        if budget.spend(1 + values.len()).is_none() {
+        if budget.spend(values.len().saturating_add(1)).is_none() {
             return Err(Vec::new());
         }
         values = match step {
@@ -163,7 +163,7 @@ fn children_count(value: &Value) -> usize {
 
 /// Collects a value with children and all such values below it; `None` if the budget is exhausted.
 fn descend<'a>(value: &'a Value, depth: usize, budget: &Budget, out: &mut Vec<&'a Value>) -> Option<()> {
-    budget.spend(1 + children_count(value))?;
+    budget.spend(children_count(value).saturating_add(1))?;
     let below = children(value);
     if below.is_empty() || depth > DEPTH_MAX {
         // A string counts as the list of its bytes.
@@ -173,7 +173,7 @@ fn descend<'a>(value: &'a Value, depth: usize, budget: &Budget, out: &mut Vec<&'
         return Some(());
     }
     out.push(value);
-    below.iter().try_for_each(|child| descend(child, depth + 1, budget, out))
+    below.iter().try_for_each(|child| descend(child, depth.saturating_add(1), budget, out))
 }
 
 fn sliced<'a>(values: Vec<&'a Value>, slice: Slice, budget: &Budget) -> Found<'a> {
@@ -186,12 +186,12 @@ fn sliced<'a>(values: Vec<&'a Value>, slice: Slice, budget: &Budget) -> Found<'a
         let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
         let mut from = slice.from.unwrap_or(0);
         if from < 0 {
-            from += length;
+            from = from.saturating_add(length);
         }
         let mut to =
             if slice.single { slice.from.unwrap_or(0).saturating_add(1) } else { slice.to.unwrap_or(length) };
         if to < 0 || (to == 0 && slice.single) {
-            to += length;
+            to = to.saturating_add(length);
         }
         if from == to {
             return Ok(out);
@@ -199,7 +199,7 @@ fn sliced<'a>(values: Vec<&'a Value>, slice: Slice, budget: &Budget) -> Found<'a
         let step = usize::try_from(slice.step.unwrap_or(1)).unwrap_or(0);
         let (Ok(first), Ok(end)) = (usize::try_from(from), usize::try_from(to)) else { return Err(values) };
         let Some(part) = items.get(first..end).filter(|_| step > 0) else { return Err(values) };
-        budget.spend(part.len() / step).ok_or_else(Vec::new)?;
+        budget.spend(part.len().checked_div(step).unwrap_or(0)).ok_or_else(Vec::new)?;
         out.extend(part.iter().step_by(step));
     }
     Ok(out)

@@ -37,7 +37,7 @@ fn template(text: &str, nesting: usize) -> Option<Vec<Vec<Step>>> {
 
 /// The steps of a part in brackets.
 fn part(text: &str, nesting: usize) -> Option<Vec<Step>> {
-    template(&format!("{{{text}}}"), nesting + 1)?.into_iter().next()
+    template(&format!("{{{text}}}"), nesting.saturating_add(1))?.into_iter().next()
 }
 
 struct Parser<'a> {
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
 
     fn number(&mut self) -> Option<()> {
         let digits = self.rest.get(1..)?.find(|c: char| c != '.' && !c.is_ascii_digit());
-        let text = self.take(digits.map_or(self.rest.len(), |end| end + 1));
+        let text = self.take(digits.map_or(self.rest.len(), |end| end.saturating_add(1)));
         let value = match text.parse::<i64>() {
             Ok(int) => Value::Int(int),
             Err(_) => Value::Float(text.parse().ok()?),
@@ -145,19 +145,19 @@ impl<'a> Parser<'a> {
 
     /// Consumes a quoted string with backslash escapes.
     fn quoted(&mut self, quote: char) -> Option<()> {
-        let mut end = 1;
+        let mut end = 1_usize;
         loop {
-            end += self.rest.get(end..)?.find(['\n', quote])? + 1;
+            end = self.rest.get(end..)?.find(['\n', quote])?.checked_add(end)?.checked_add(1)?;
             let taken = self.rest.get(..end)?;
             if taken.ends_with('\n') {
                 return None;
             }
-            if taken.as_bytes().get(end - 2) != Some(&b'\\') {
+            if taken.as_bytes().get(end.saturating_sub(2)) != Some(&b'\\') {
                 break;
             }
         }
         let text = self.take(end);
-        let inner = text.get(1..text.len() - 1)?;
+        let inner = text.get(1..text.len().saturating_sub(1))?;
         self.steps.push(Step::Literal(Value::String(Str::from(unquoted(inner)?))));
         Some(())
     }
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
     /// An index, slice, name or union in brackets.
     fn brackets(&mut self) -> Option<()> {
         let end = self.rest.find(['\n', ']']).filter(|end| self.rest.as_bytes().get(*end) == Some(&b']'))?;
-        let inner = self.take(end + 1).get(1..end)?;
+        let inner = self.take(end.saturating_add(1)).get(1..end)?;
         let inner = if inner == "*" { ":" } else { inner };
         if inner.contains(',') {
             let parts =
@@ -227,7 +227,7 @@ fn comparison(text: &str) -> Option<(&str, &str, &str)> {
     let after = text.get(start..)?;
     let length = after.find(|c| !is_operator(c)).unwrap_or(after.len());
     // Something must remain for the right side, if necessary a part of the operator.
-    let length = if length == after.len() { length - 1 } else { length };
+    let length = if length == after.len() { length.saturating_sub(1) } else { length };
     let (operator, right) = after.split_at_checked(length).filter(|(operator, _)| !operator.is_empty())?;
     Some((text.get(..start)?, operator, right))
 }

@@ -33,7 +33,8 @@ impl Printer {
     pub fn lasting_row(&self, object: &Value) -> Option<LastingRow> {
         let creation = object.str_at(&["metadata", "creationTimestamp"]);
         let created = Timestamp::parse(creation).ok()?;
-        let moments = MOMENTS.map(|(after, nanos)| Timestamp { seconds: created.seconds + after, nanos });
+        let moments =
+            MOMENTS.map(|(after, nanos)| Timestamp { seconds: created.seconds.saturating_add(after), nanos });
         let rows = moments.map(|now| self.row(object, now));
         let ages = moments.map(|now| cell::since(creation, now));
         let first: &Row = rows.first()?;

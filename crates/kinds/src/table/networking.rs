@@ -36,7 +36,7 @@ fn hosts(rules: &[Value]) -> String {
     }
     match error_text.join(",") {
         _ if error_text.is_empty() => "*".to_string(),
-        hosts if more => format!("{hosts} + {} more...", rules.len() - HOSTS_SHOWN),
+        hosts if more => format!("{hosts} + {} more...", rules.len().saturating_sub(HOSTS_SHOWN)),
         hosts => hosts,
     }
 }

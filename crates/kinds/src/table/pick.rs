@@ -2,6 +2,14 @@
 //!
 //! Stored objects are compact JSON that this server wrote. Anything else is left to the real parser.
 
+#![cfg_attr(
+    not(test),
+    expect(
+        clippy::arithmetic_side_effects,
+        reason = "positions and depths within a slice of bytes, and numbers of three digits"
+    )
+)]
+
 use pintle_value::{Map, Str, Value, json};
 use std::ops::Range;
 

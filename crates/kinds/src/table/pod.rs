@@ -24,7 +24,7 @@ struct Restarts {
 
 impl Restarts {
     fn add(&mut self, status: &Value) {
-        self.count += number(status, &["restartCount"]);
+        self.count = self.count.saturating_add(number(status, &["restartCount"]));
         let finished = Timestamp::parse(status.str_at(&["lastState", "terminated", "finishedAt"])).ok();
         self.last = self.last.max(finished.filter(|time| !time.is_zero()));
     }
@@ -43,8 +43,10 @@ impl Restarts {
 /// Ready containers, status and restarts.
 pub(super) fn pod_state(object: &Value, now: Timestamp) -> Vec<Value> {
     let init = object.items_at(&["spec", "initContainers"]);
-    let total =
-        object.items_at(&["spec", "containers"]).len() + init.iter().filter(|c| is_sidecar(c)).count();
+    let total = object
+        .items_at(&["spec", "containers"])
+        .len()
+        .saturating_add(init.iter().filter(|c| is_sidecar(c)).count());
     let state = state(object, init);
     vec![text(format!("{}/{total}", state.ready)), text(state.reason), text(state.restarts.error_text(now))]
 }
@@ -123,7 +125,7 @@ fn evaluate_init_containers(
             continue;
         }
         if sidecar && status.get("started").and_then(Value::as_bool) == Some(true) {
-            state.ready += usize::from(is_ready(status));
+            state.ready = state.ready.saturating_add(usize::from(is_ready(status)));
             continue;
         }
         let waiting = status.str_at(&["state", "waiting", "reason"]);
@@ -153,7 +155,7 @@ fn evaluate_containers(object: &Value, conditions: &[Value], state: &mut State) 
             }
         } else if is_ready(status) && is_set(status, &["state", "running"]) {
             running = true;
-            state.ready += 1;
+            state.ready = state.ready.saturating_add(1);
         }
     }
     // A pod with a running container is not completed.

@@ -52,11 +52,11 @@ pub(super) fn addresses(subsets: &[Value]) -> String {
         return "<none>".to_string();
     }
     let mut error_text = Vec::new();
-    let mut count = 0;
+    let mut count = 0_usize;
     for subset in subsets {
         let addresses = subset.items_at(&["addresses"]);
         let ports = subset.items_at(&["ports"]);
-        count += addresses.len() * ports.len().max(1);
+        count = addresses.len().saturating_mul(ports.len().max(1)).saturating_add(count);
         let ips = || addresses.iter().map(|address| address.str_at(&["ip"]));
         if ports.is_empty() {
             error_text.extend(ips().take(ENDPOINTS_SHOWN).map(ToString::to_string));

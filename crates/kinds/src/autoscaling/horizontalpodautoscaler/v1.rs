@@ -25,7 +25,7 @@ pub(super) const ANNOTATIONS: [&str; 6] = [
 const BEHAVIOR_TYPE: &str = "autoscaling/v2.HorizontalPodAutoscalerBehavior";
 
 /// Removes the annotations that represent v2 fields.
-pub(super) fn drop_annotations(object: &mut Value) {
+pub(crate) fn drop_annotations(object: &mut Value) {
     let path = ["metadata", "annotations"];
     if let Some(Value::Object(annotations)) = object.at_mut(&path) {
         annotations.retain(|key, _| !ANNOTATIONS.contains(&key));
@@ -90,7 +90,7 @@ fn current_cpu(metric: &Value) -> Option<i64> {
 }
 
 /// An autoscaler without metrics gets the default CPU target by conversion to v2, and its writer owns it.
-pub(super) fn default_target(object: &mut Value) {
+pub(crate) fn default_target(object: &mut Value) {
     const TARGET: [&str; 2] = ["spec", "targetCPUUtilizationPercentage"];
     let has_others = !annotated_list(object, METRICS).unwrap_or_default().is_empty();
     if object.at(&TARGET).is_none() && !has_others {

@@ -4,7 +4,6 @@ use crate::check;
 use crate::core::podspec::volume_sources;
 use crate::facts;
 use crate::fields::{flag, member, opt_text, text};
-use crate::fill;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -41,32 +40,6 @@ const NAMESPACE_WORDS: &str = "if the endpointnamespace is set, it must be a val
 
 const SOURCES: &str = "core/v1.PersistentVolumeSource";
 
-/// Applies the defaults of a source.
-pub(crate) fn default(spec: &mut Value) {
-    let mut of = |source: &str, set: &dyn Fn(&mut Value)| {
-        if let Some(source) = spec.get_mut(source).filter(|s| !s.is_null()) {
-            set(source);
-        }
-    };
-    of("hostPath", &|s| fill::absent(s, "type", ""));
-    of("rbd", &|s| {
-        fill::zero(s, "pool", "rbd");
-        fill::zero(s, "user", "admin");
-        fill::zero(s, "keyring", "/etc/ceph/keyring");
-    });
-    of("iscsi", &|s| fill::zero(s, "iscsiInterface", "default"));
-    of("azureDisk", &|s| {
-        fill::absent(s, "cachingMode", "ReadWrite");
-        fill::absent(s, "fsType", "ext4");
-        fill::absent(s, "readOnly", false);
-        fill::absent(s, "kind", "Shared");
-    });
-    of("scaleIO", &|s| {
-        fill::zero(s, "storageMode", "ThinProvisioned");
-        fill::zero(s, "fsType", "xfs");
-    });
-}
-
 /// Validates a source of the volume `name`.
 pub(super) fn validate(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     match field {
@@ -98,7 +71,7 @@ fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) 
     let portal = text(source, "targetPortal");
     check::required(source, "targetPortal", path, errors);
     let initiator = opt_text(source, "initiatorName");
-    if initiator.is_some() && name.len() + 1 + portal.len() > PORTAL_BYTES_MAX {
+    if initiator.is_some() && name.len().saturating_add(portal.len()) >= PORTAL_BYTES_MAX {
         errors.invalid(&path.field("targetportal"), portal, PORTAL_WORDS);
     }
     let iqn = text(source, "iqn");

@@ -144,7 +144,7 @@ fn is_root(path: &str) -> bool {
         match part {
             "" | "." => {}
             ".." => depth = depth.saturating_sub(1),
-            _ => depth += 1,
+            _ => depth = depth.saturating_add(1),
         }
     }
     path.starts_with('/') && depth == 0

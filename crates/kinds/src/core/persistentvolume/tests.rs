@@ -5,7 +5,10 @@ use crate::{Hooks, Scope};
 #[test]
 fn a_volume_gets_policy_mode_and_phase() {
     assert_eq!(
-        defaulted(&PersistentVolume, r#"{"spec":{"hostPath":{"path":"/x"},"capacity":{"storage":"1Gi"}}}"#),
+        defaulted(
+            "core/v1.PersistentVolume",
+            r#"{"spec":{"hostPath":{"path":"/x"},"capacity":{"storage":"1Gi"}}}"#
+        ),
         r#"{"spec":{"capacity":{"storage":"1Gi"},"hostPath":{"path":"/x","type":""},"persistentVolumeReclaimPolicy":"Retain","volumeMode":"Filesystem"},"status":{"phase":"Pending"}}"#
     );
 }

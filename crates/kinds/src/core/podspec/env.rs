@@ -60,10 +60,10 @@ pub(crate) fn validate(vars: &[Value], path: &Path<'_>, errors: &mut FieldErrors
 }
 
 fn value_from(from: &Value, value: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut count = 0;
+    let mut count = 0_usize;
     for key in ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"] {
         let Some(source) = member(from, key) else { continue };
-        count += 1;
+        count = count.saturating_add(1);
         let path = path.field(key);
         match key {
             "fieldRef" => field_ref(source, &FIELDS, &path, errors),
@@ -187,10 +187,10 @@ pub(crate) fn validate_from(sources: &[Value], path: &Path<'_>, errors: &mut Fie
         if !prefix.is_empty() {
             check::each(names::is_relaxed_env_var_name(prefix), &item.field("prefix"), prefix, errors);
         }
-        let mut count = 0;
+        let mut count = 0_usize;
         for key in ["configMapRef", "secretRef"] {
             let Some(reference) = member(source, key) else { continue };
-            count += 1;
+            count = count.saturating_add(1);
             let path = item.field(key);
             match text(reference, "name") {
                 "" => errors.required(&path.field("name"), ""),

@@ -16,7 +16,7 @@ pub(crate) fn tag(reference: &str) -> &str {
 /// The length of a repository's name: official images are in `library/`.
 fn name_bytes(domain: Option<&str>, path: &str) -> usize {
     let official = domain.is_none() && !path.contains('/');
-    path.len() + if official { "library/".len() } else { 0 }
+    path.len().saturating_add(if official { "library/".len() } else { 0 })
 }
 
 fn parse(reference: &str) -> Option<&str> {

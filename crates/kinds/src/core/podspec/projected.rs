@@ -80,10 +80,10 @@ fn one<'a>(
     taken: &mut Taken<'a>,
     errors: &mut FieldErrors,
 ) {
-    let mut count = 0;
+    let mut count = 0_usize;
     for key in ["secret", "configMap"] {
         let Some(object) = member(source, key) else { continue };
-        count += 1;
+        count = count.saturating_add(1);
         let path = path.field(key);
         check::required(object, "name", &path, errors);
         for (at, item) in list(object, "items").iter().enumerate() {
@@ -94,7 +94,7 @@ fn one<'a>(
         }
     }
     if let Some(downward) = member(source, "downwardAPI") {
-        count += 1;
+        count = count.saturating_add(1);
         for file in list(downward, "items") {
             downward_file(file, &path.field("downwardAPI"), errors);
             let target = text(file, "path");
@@ -104,15 +104,15 @@ fn one<'a>(
         }
     }
     if let Some(token) = member(source, "serviceAccountToken") {
-        count += 1;
+        count = count.saturating_add(1);
         service_account_token(token, &path.field("serviceAccountToken"), taken.volume, options, errors);
     }
     if let Some(bundle) = member(source, "clusterTrustBundle") {
-        count += 1;
+        count = count.saturating_add(1);
         trust_bundle(bundle, &path.field("clusterTrustBundle"), taken, errors);
     }
     if let Some(certificate) = member(source, "podCertificate") {
-        count += 1;
+        count = count.saturating_add(1);
         pod_certificate(certificate, &path.field("podCertificate"), taken, errors);
     }
     if count > 1 {
@@ -182,13 +182,13 @@ fn pod_certificate<'a>(source: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>
     if let Some(seconds) = opt_int(source, "maxExpirationSeconds") {
         certificate_life(seconds, text(source, "signerName"), &path.field("maxExpirationSeconds"), errors);
     }
-    let mut count = 0;
+    let mut count = 0_usize;
     for key in ["credentialBundlePath", "keyPath", "certificateChainPath"] {
         let target = text(source, key);
         if target.is_empty() {
             continue;
         }
-        count += 1;
+        count = count.saturating_add(1);
         paths::local_non_reserved(&path.field(key), target, errors);
         taken.claim(target, target, errors);
     }

@@ -34,12 +34,12 @@ pub(crate) fn class(spec: &Value) -> &'static str {
 
 /// Adds the CPU and memory of a list; returns whether it has both.
 fn add_compute(total: &mut Amounts, list: Option<&Value>) -> bool {
-    let mut found = 0;
+    let mut found = 0_usize;
     for (name, amount) in amounts(list) {
         if !matches!(name.as_str(), "cpu" | "memory") || amount.sign() <= 0 {
             continue;
         }
-        found += 1;
+        found = found.saturating_add(1);
         match total.get_mut(&name) {
             Some(sum) => sum.add(&amount),
             None => _ = total.insert(name, amount),

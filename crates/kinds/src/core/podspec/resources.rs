@@ -146,7 +146,7 @@ pub(crate) fn is_huge_page_divisible(name: &str, amount: &Quantity) -> bool {
     let Some(size) = name.strip_prefix("hugepages-") else { return true };
     let Ok(page) = Quantity::parse(size) else { return false };
     // A page size beyond 64 bits is truncated and can become zero; kube-apiserver panics there.
-    let is_multiple = || page.value() != 0 && amount.value().wrapping_rem(page.value()) == 0;
+    let is_multiple = || amount.value().checked_rem(page.value()) == Some(0);
     page.sign() > 0 && page.milli_value() % 1000 == 0 && is_multiple()
 }
 

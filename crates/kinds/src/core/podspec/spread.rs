@@ -21,7 +21,7 @@ pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options
         let action = text(constraint, "whenUnsatisfiable");
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         check::supported(&path.field("whenUnsatisfiable"), Some(action), &actions, errors);
-        not_repeated(constraint, constraints.get(at + 1..).unwrap_or(&[]), &path, errors);
+        not_repeated(constraint, constraints.get(at.saturating_add(1)..).unwrap_or(&[]), &path, errors);
         min_domains(constraint, &path.field("minDomains"), errors);
         for key in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             check::supported(&path.field(key), opt_text(constraint, key), &["Honor", "Ignore"], errors);

@@ -161,7 +161,7 @@ fn one_source(
 
 fn iscsi_name(volume: &Value, source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let name = text(volume, "name");
-    let length = name.len() + 1 + text(source, "targetPortal").len();
+    let length = name.len().saturating_add(1).saturating_add(text(source, "targetPortal").len());
     if member(source, "initiatorName").is_some() && length > ISCSI_NAME_BYTES_MAX {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
         errors.invalid(&path.field("name"), name, detail);

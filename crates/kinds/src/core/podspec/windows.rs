@@ -99,9 +99,9 @@ pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErro
     let of =
         |v: &Value| v.at(&["securityContext", "windowsOptions"]).and_then(|o| opt_flag(o, "hostProcess"));
     let of_pod = of(spec);
-    let (mut all, mut host) = (0, 0);
+    let (mut all, mut host) = (0_usize, 0_usize);
     super::visit_containers(spec, path, |container, path| {
-        all += 1;
+        all = all.saturating_add(1);
         let own = of(container);
         if let (Some(pod), Some(own)) = (of_pod, own)
             && pod != own
@@ -112,7 +112,7 @@ pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErro
             errors.invalid(&options.field("hostProcess"), own, &detail);
         }
         if own.or(of_pod) == Some(true) {
-            host += 1;
+            host = host.saturating_add(1);
         }
     });
     if host == 0 {

@@ -113,7 +113,7 @@ fn give_addresses(object: &mut Value, pool: &mut Pool<'_>) -> Result<(), Refusal
 /// Allocates the address at an index of `clusterIPs`: the requested one, or any.
 fn give_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Result<(), Refusal> {
     let mut ips: Vec<Str> = texts(object, "clusterIPs").into_iter().map(Str::from).collect();
-    ips.resize(ips.len().max(at + 1), Str::default());
+    ips.resize(ips.len().max(at.saturating_add(1)), Str::default());
     let family = texts(object, "ipFamilies").get(at).copied().unwrap_or("");
     let name = object.str_at(&["metadata", "name"]);
     let wanted = ips.get(at).cloned().unwrap_or_default();
@@ -144,10 +144,8 @@ fn take_address(text: &str, of: &str, pool: &Pool<'_>) -> Result<(), String> {
         return Err("the provided network does not match the current range".to_string());
     };
     // The first and last address of a network cannot be allocated.
-    let in_range = |network: &Cidr| {
-        let (first, last) = bounds(network);
-        (first..=last).contains(&bits(address))
-    };
+    let in_range =
+        |network: &Cidr| bounds(network).is_some_and(|(first, last)| (first..=last).contains(&bits(address)));
     let mut ours = pool.ranges.networks.iter().filter(|network| family(network) == of);
     let first = ours.clone().next().filter(|_| pool.dry_run);
     if !ours.any(in_range) {
@@ -174,26 +172,29 @@ fn next_address(of: &str, pool: &mut Pool<'_>) -> Option<String> {
     if pool.dry_run {
         return Some(net::ip_text(network.network()));
     }
-    let (first, last) = bounds(&network);
-    let reserved = reserved(last.checked_sub(first)? + 1, 16, 256);
+    let (first, last) = bounds(&network)?;
+    let reserved = reserved(last.checked_sub(first)?.saturating_add(1), 16, 256);
     let v4 = network.address.is_ipv4();
     let free = |at: u128| !(pool.ip_taken)(address(at, v4));
-    let found = probe(first + reserved, last, (pool.random)(), &free);
-    let found = found.or_else(|| probe(first, first + reserved.checked_sub(1)?, (pool.random)(), &free))?;
+    let found = probe(first.saturating_add(reserved), last, (pool.random)(), &free);
+    let found = found
+        .or_else(|| probe(first, first.saturating_add(reserved.checked_sub(1)?), (pool.random)(), &free))?;
     Some(net::ip_text(address(found, v4)))
 }
 
 /// The size of the part of a range that is reserved for requested values.
 fn reserved(size: u128, step: u128, max: u128) -> u128 {
     const MIN: u128 = 16;
-    if size <= MIN { 0 } else { (size / step).clamp(MIN, max) }
+    if size <= MIN { 0 } else { size.checked_div(step).unwrap_or(0).clamp(MIN, max) }
 }
 
 /// The first free value from a random start, wrapping around once.
 fn probe(first: u128, last: u128, random: u64, free: &dyn Fn(u128) -> bool) -> Option<u128> {
-    let size = last.checked_sub(first)? + 1;
-    let start = u128::from(random) % size;
-    (0..size.min(PROBES_MAX)).map(|step| first + (start + step) % size).find(|at| free(*at))
+    let size = last.checked_sub(first)?.saturating_add(1);
+    let start = u128::from(random).checked_rem(size)?;
+    (0..size.min(PROBES_MAX))
+        .map(|step| first.saturating_add(start.saturating_add(step).checked_rem(size).unwrap_or(0)))
+        .find(|at| free(*at))
 }
 
 fn bits(address: IpAddr) -> u128 {
@@ -211,14 +212,15 @@ fn address(bits: u128, v4: bool) -> IpAddr {
 }
 
 /// The first and last address that can be allocated: without the network and broadcast addresses.
-fn bounds(network: &Cidr) -> (u128, u128) {
+/// The last of all addresses is a network without any.
+fn bounds(network: &Cidr) -> Option<(u128, u128)> {
     let base = bits(network.network());
     let width = if network.address.is_ipv4() { 32 } else { 128 };
-    let free_bits = width - u32::from(network.bits);
+    let free_bits = u32::saturating_sub(width, u32::from(network.bits));
     let size = 1u128.checked_shl(free_bits).unwrap_or(0);
     let end = base.wrapping_add(size).wrapping_sub(1);
     let last = if network.address.is_ipv4() { end.saturating_sub(1) } else { end };
-    (base + 1, last)
+    Some((base.checked_add(1)?, last))
 }
 
 /// Node ports, including those of this allocation.
@@ -250,19 +252,20 @@ impl Ports<'_, '_> {
     }
 
     fn invent(&self) -> i64 {
-        self.given.iter().max().copied().unwrap_or(DRY_RUN_PORT) + 1
+        self.given.iter().max().copied().unwrap_or(DRY_RUN_PORT).saturating_add(1)
     }
 
     fn find(&mut self) -> Option<i64> {
         let (first, last) = (*self.pool.ranges.node_ports.start(), *self.pool.ranges.node_ports.end());
         let (first, last) = (u128::try_from(first).ok()?, u128::try_from(last).ok()?);
-        let reserved = reserved(last.checked_sub(first)? + 1, 32, 128);
+        let reserved = reserved(last.checked_sub(first)?.saturating_add(1), 32, 128);
         let (high, low) = ((self.pool.random)(), (self.pool.random)());
         let free = |port: u128| {
             i64::try_from(port).is_ok_and(|port| !(self.pool.port_taken)(port) && !self.given.contains(&port))
         };
-        let found = probe(first + reserved, last, high, &free);
-        let found = found.or_else(|| probe(first, first + reserved.checked_sub(1)?, low, &free))?;
+        let found = probe(first.saturating_add(reserved), last, high, &free);
+        let found =
+            found.or_else(|| probe(first, first.saturating_add(reserved.checked_sub(1)?), low, &free))?;
         i64::try_from(found).ok()
     }
 }

@@ -13,11 +13,11 @@ fn print(value: &Value) -> String {
 #[test]
 fn defaults_fill_ports_and_policies() {
     assert_eq!(
-        defaulted(&Service, r#"{"spec":{"ports":[{"port":80}]}}"#),
+        defaulted("core/v1.Service", r#"{"spec":{"ports":[{"port":80}]}}"#),
         r#"{"spec":{"internalTrafficPolicy":"Cluster","ports":[{"port":80,"protocol":"TCP","targetPort":80}],"sessionAffinity":"None","type":"ClusterIP"}}"#
     );
     assert_eq!(
-        defaulted(&Service, r#"{"spec":{"type":"LoadBalancer","sessionAffinity":"ClientIP"}}"#),
+        defaulted("core/v1.Service", r#"{"spec":{"type":"LoadBalancer","sessionAffinity":"ClientIP"}}"#),
         r#"{"spec":{"allocateLoadBalancerNodePorts":true,"externalTrafficPolicy":"Cluster","internalTrafficPolicy":"Cluster","sessionAffinity":"ClientIP","sessionAffinityConfig":{"clientIP":{"timeoutSeconds":10800}},"type":"LoadBalancer"}}"#
     );
 }

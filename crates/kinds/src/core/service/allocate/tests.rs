@@ -119,3 +119,10 @@ fn a_change_takes_only_what_is_new() {
         )
     );
 }
+
+#[test]
+fn the_last_of_all_networks_has_no_address_to_allocate() {
+    let network = |text: &str| net::parse_cidr_sloppy(text).unwrap();
+    assert_eq!(bounds(&network("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")), None);
+    assert_eq!(bounds(&network("10.0.0.0/30")), Some((0x0a00_0001, 0x0a00_0002)));
+}
