@@ -124,11 +124,15 @@ fn policy(cluster: &dyn ClusterState) -> Policy {
     policy
 }
 
+/// What `rules` allow and `owned` do not, as rules of one verb on one resource.
+pub fn uncovered(owned: &[Rule], rules: &[Rule]) -> Vec<Rule> {
+    rules.iter().flat_map(atoms).filter(|atom| !owned.iter().any(|rule| covers(rule, atom))).collect()
+}
+
 /// Refuses rules that the writer does not have.
 fn confirm(request: &Attributes<'_>, object: &Value, policy: &Policy, rules: &[Rule]) -> Result<(), Status> {
     let (owned, errors) = policy.rules_for(request.user, request.namespace);
-    let missing: Vec<Rule> =
-        rules.iter().flat_map(atoms).filter(|atom| !owned.iter().any(|rule| covers(rule, atom))).collect();
+    let missing = uncovered(&owned, rules);
     if missing.is_empty() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ mod config;
 mod default_classes;
 mod default_toleration_seconds;
 mod durations;
-mod escalation;
+pub mod escalation;
 mod event_rate_limit;
 mod extended_resource_toleration;
 mod external_ips;

@@ -7,6 +7,7 @@ mod params;
 mod patch;
 #[cfg(test)]
 mod tests;
+pub mod type_check;
 pub mod validating;
 
 use crate::matching::{Matched, Matcher};

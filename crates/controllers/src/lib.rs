@@ -18,6 +18,7 @@ pub mod leader;
 pub mod membership;
 mod namespace;
 mod per_namespace;
+mod policy_status;
 mod quota;
 
 use per_namespace::PerNamespace;
@@ -28,18 +29,20 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// The controllers, by the names that flags use.
-pub const NAMES: [&str; 6] = [
+pub const NAMES: [&str; 7] = [
     "flow-schema",
     "garbage-collector",
     "namespace",
     "resourcequota",
     "root-ca-cert-publisher",
     "serviceaccount",
+    policy_status::NAME,
 ];
 
 /// The controllers that `*` excludes if the command line is kube-apiserver's: a kube-controller-manager does their work,
 /// or nothing does, as clients of a bare API server expect.
-pub const NOT_BESIDE_OTHERS: [&str; 3] = ["resourcequota", "root-ca-cert-publisher", "serviceaccount"];
+pub const NOT_BESIDE_OTHERS: [&str; 4] =
+    ["resourcequota", "root-ca-cert-publisher", "serviceaccount", policy_status::NAME];
 
 /// Serves the existing definitions and starts the controllers that every server runs: the one for definitions, and
 /// those of the server itself that `enabled` accepts. Events live for `event_life`; zero means for ever. The
@@ -85,6 +88,9 @@ pub fn start_elected(
     }
     if enabled("root-ca-cert-publisher") {
         tasks.push(tokio::spawn(PerNamespace::root_ca(root_ca).run(engine.clone())));
+    }
+    if enabled(policy_status::NAME) {
+        tasks.push(tokio::spawn(policy_status::run(engine.clone())));
     }
     tasks
 }

@@ -20,6 +20,17 @@ pub(crate) fn encode(kind: &Kind, tree: &Value) -> Bytes {
     value_of(|out| typed::encode_stored(&kind.storage_version().schema, tree, out).at)
 }
 
+/// Encodes an object that is not stored, with a resourceVersion that is no revision: a dry run returns what it was sent.
+pub(crate) fn encode_with_version(kind: &Kind, tree: &Value, version: &str) -> Bytes {
+    let mut member = b",\"resourceVersion\":".to_vec();
+    json::write_string(version, &mut member);
+    value_of(|out| {
+        let at = typed::encode_stored(&kind.storage_version().schema, tree, out).at.min(out.len());
+        out.splice(at..at, member);
+        at
+    })
+}
+
 /// The most memory that a thread retains for the next object that it encodes.
 const ENCODE_BUFFER_MAX: usize = 256 << 10;
 

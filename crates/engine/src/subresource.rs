@@ -121,7 +121,10 @@ impl Writer {
             }
             other => return Err(Status::internal(&format!("nothing is known of creating a {other}"))),
         };
+        // The lists of a rules review are empty, not null, if there are no rules.
+        let is_complete = kind == "SelfSubjectRulesReview";
         if let Some(schema) = self.storage.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))
+            && !is_complete
         {
             typed::normalize(&schema, &mut tree);
         }
@@ -145,11 +148,12 @@ impl Writer {
         };
         let propose::Proposed { mut object, warnings, .. } =
             propose::decode_object(&cx, body, typed::Empties::PreserveSerialized)?;
-        crate::write::note_request_object(&body_target, &object);
         let kind = body_target.kind.kind.clone();
         if kind == "TokenRequest" {
             token::default(&mut object);
         }
+        // Audit events have the object with its defaults.
+        crate::write::note_request_object(&body_target, &object);
         if !matches!(kind.as_str(), "Binding" | "TokenRequest") || target.subresource.is_empty() {
             metadata::wipe_system_fields(&mut object);
         }

@@ -41,6 +41,7 @@ mod profile;
 mod program;
 mod progress;
 mod proxying;
+mod reconcile_roles;
 mod recover;
 mod reload;
 mod runtime_config;

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::etcd::EtcdSettings;
-use crate::{bootstrap, encryption, manifests, progress, runtime_config};
+use crate::{bootstrap, encryption, manifests, progress, reconcile_roles, runtime_config};
 use pintle_admission::{Chain, Settings, SettingsError, WebhookConfig};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
@@ -304,7 +304,24 @@ async fn make_one(engine: &Engine, target: &pintle_engine::Target, object: Value
     let manager = bootstrap::manager(&target.kind.group);
     let spec = object.get("spec").cloned().unwrap_or_default();
     let is_registration = target.kind.kind == "APIService";
+    let expected = object.clone();
     engine.writer().ensure(target, manager, object).await?;
+    if target.kind.group == "rbac.authorization.k8s.io" {
+        let Some(live) = engine.reader().object_tree(target)? else { return Ok(()) };
+        if reconcile_roles::binds_another_role(&expected, &live) {
+            let revision = live.str_at(&["metadata", "resourceVersion"]).parse().unwrap_or(0);
+            engine.writer().forget(target, revision).await?;
+            return engine.writer().ensure(target, manager, expected).await;
+        }
+        // Most roles are as they should be, and need no write.
+        let mut reconciled = live.clone();
+        reconcile_roles::reconcile(&expected, &mut reconciled);
+        if reconciled == live {
+            return Ok(());
+        }
+        let reconcile = |live: &mut Value| reconcile_roles::reconcile(&expected, live);
+        return engine.writer().mutate(target, Some(manager), reconcile).await;
+    }
     if !is_registration {
         return Ok(());
     }

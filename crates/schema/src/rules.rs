@@ -13,7 +13,7 @@ mod validate;
 pub use compile::{Compiled, Compiler, Message, Reason, Rule};
 pub use escape::escape;
 pub use scope::{Scope, has_rules};
-pub use shape::{REQUEST_BYTES_MAX, cardinality_max, shape};
+pub use shape::{REQUEST_BYTES_MAX, cardinality_max, object_shape, shape};
 pub use validate::{Before, Outcome, validate, validate_strictly};
 
 /// The cost limit of one evaluation of an expression.

@@ -40,22 +40,28 @@ impl Writer {
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
         // A resourceVersion that is not a number counts as absent.
         let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n != 0 && !text.starts_with('+'));
-        let named = revision.and_then(|v| v.as_str().and_then(number));
-        let named = named.filter(|_| matches!(request.change, Change::Create(_)));
+        let revision = revision.filter(|_| matches!(request.change, Change::Create(_)));
+        let text = revision.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let named = number(text);
         // The storage layer refuses it. A dry run does not reach that layer and returns the resourceVersion that it was
         // sent.
         if named.is_some() && !request.dry_run {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
         }
-        let encoded = object::encode(&target.kind, &candidate);
         if request.dry_run {
             if self.storage.cached(&target.kind, &target.object_key()).is_some() {
                 return self.name_taken(&target, &candidate, generated);
             }
-            let object = object::unstored(&target, &encoded, &candidate, named.unwrap_or(0))?;
+            let revision = named.filter(|revision| revision.to_string() == text);
+            let encoded = match revision {
+                None if !text.is_empty() => object::encode_with_version(&target.kind, &candidate, text),
+                _ => object::encode(&target.kind, &candidate),
+            };
+            let object = object::unstored(&target, &encoded, &candidate, revision.unwrap_or(0))?;
             return Ok(written(object, true, false));
         }
+        let encoded = object::encode(&target.kind, &candidate);
         let own = target.store_key();
         let _span = pintle_trace::span("Create etcd3");
         match self.put(request, &target, Expect::Absent, encoded, &mut candidate, extra_writes).await {

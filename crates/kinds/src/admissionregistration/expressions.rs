@@ -28,12 +28,35 @@ pub struct Offered {
 pub struct Expressions {
     /// A policy's variables; `None` if expressions cannot use variables.
     variables: Option<BTreeMap<Str, Field>>,
+    /// The environment of [`Expressions::typed`]; `None` for the common one.
+    typed: Option<Env>,
 }
 
 impl Expressions {
     /// Creates a compiler for expressions that can use variables.
     pub fn composed() -> Self {
-        Expressions { variables: Some(BTreeMap::new()) }
+        Expressions { variables: Some(BTreeMap::new()), typed: None }
+    }
+
+    /// Creates a compiler for checking a policy against one type of object: `object` and `oldObject` have the shape
+    /// `object`, and `params` has the shape in `params` if the policy has parameters. A shape of `None` is unknown, and
+    /// accepts everything. As in kube-controller-manager, `authorizer.requestResource` is not declared.
+    pub fn typed(object: Option<&Arc<Shape>>, params: Option<Option<&Arc<Shape>>>) -> Self {
+        let declare = |env: Env, name: &str, shape: Option<&Arc<Shape>>| match shape {
+            Some(shape) => env.with_shape(name, Arc::clone(shape)),
+            None => env.with_variable(name, Type::Dyn),
+        };
+        let mut env = Env::kubernetes()
+            .with_shape("namespaceObject", namespace())
+            .with_shape("request", request())
+            .with_variable("authorizer", Type::Object(AUTHORIZER.into()));
+        for name in ["object", "oldObject"] {
+            env = declare(env, name, object);
+        }
+        if let Some(params) = params {
+            env = declare(env, "params", params);
+        }
+        Expressions { variables: Some(BTreeMap::new()), typed: Some(env) }
     }
 
     /// Compiles the expression of a variable. Even if it is invalid, later expressions know the variable.
@@ -61,8 +84,13 @@ impl Expressions {
         })
     }
 
+    /// Compiles an expression of any type, or returns the compiler's messages.
+    pub fn compile(&self, text: &str, offered: Offered) -> Result<Checked, String> {
+        self.env(offered).compile(text).map_err(|issues| issues.to_string())
+    }
+
     fn env(&self, offered: Offered) -> Env {
-        let mut env = base(offered).clone();
+        let mut env = self.typed.as_ref().unwrap_or_else(|| base(offered)).clone();
         if let Some(fields) = &self.variables {
             let object = ObjectShape { name: VARIABLES_TYPE.into(), fields: fields.clone() };
             env = env.with_shape("variables", Arc::new(Shape::of(ShapeKind::Object(Arc::new(object)))));

@@ -38,6 +38,11 @@ pub fn shape(schema: &Value, is_root: bool) -> Option<Arc<Shape>> {
     named(schema, is_root, ROOT_TYPE, 0)
 }
 
+/// The shape of whole objects of a schema, whose type is called `name`.
+pub fn object_shape(schema: &Value, name: &str) -> Option<Arc<Shape>> {
+    named(schema, true, name, 0)
+}
+
 /// The most values of a shape that a request can contain.
 pub fn cardinality_max(shape: &Shape) -> u64 {
     fitting(REQUEST_BYTES_MAX, shape.min_serialized_size.saturating_add(1))
