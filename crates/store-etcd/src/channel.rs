@@ -1,15 +1,16 @@
 //! The connection to etcd: one at a time, to any of the endpoints, made anew whenever it breaks.
 
-use crate::grpc::{self, CallError, Messages, code};
+use crate::grpc::{self, CallError, code};
+use crate::http2::{self, Connection, Driver, Handler};
 use crate::options::{Dial, Endpoint, Options, Stream};
 use crate::tls::Tls;
 use bytes::Bytes;
-use h2::SendStream;
-use h2::client::{self, Connection, SendRequest};
-use http::Uri;
 use rustls::pki_types::ServerName;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
+use tokio::io::split;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -17,14 +18,12 @@ use tokio_rustls::TlsConnector;
 
 /// How long connecting to one endpoint may take.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How often the connection is asked for a sign of life, and how long that may take.
-const PING_EVERY: Duration = Duration::from_secs(5);
-const PING_MAX: Duration = Duration::from_secs(5);
+/// How often the connection is asked for a sign of life, which must come within the same time. By default etcd ends
+/// connections that ask more often than every five seconds.
+const PING_EVERY: Duration = Duration::from_millis(5_100);
 /// Between attempts to connect: the first pause, doubled up to the last.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How much an answer may be ahead of its reader.
-const WINDOW_BYTES: u32 = 16 << 20;
 
 /// Calls of etcd's services.
 #[derive(Clone, Copy, Debug)]
@@ -56,15 +55,20 @@ impl Method {
 
 #[derive(Clone)]
 struct Live {
-    sender: SendRequest<Bytes>,
-    /// The address of each [`Method`].
-    uris: Arc<[Uri]>,
+    connection: Arc<Connection>,
+    headers: Arc<[Headers]>,
+}
+
+/// The headers of the requests of a [`Method`], by whether the member must have a leader.
+struct Headers {
+    any: Bytes,
+    led: Bytes,
 }
 
 impl Live {
-    fn uri(&self, method: Method) -> Result<Uri, CallError> {
-        let uri = self.uris.get(method as usize).cloned();
-        uri.ok_or_else(|| CallError::NotSent("the call has no address".into()))
+    fn headers(&self, method: Method) -> Result<&Headers, CallError> {
+        let headers = self.headers.get(method as usize);
+        headers.ok_or_else(|| CallError::NotSent("the call has no address".into()))
     }
 }
 
@@ -99,15 +103,13 @@ impl Channel {
             return Err(CallError::Status { code: code::RESOURCE_EXHAUSTED, message });
         }
         let live = self.live().await?;
-        let uri = live.uri(method)?;
-        grpc::unary(live.sender, uri, message, false).await
+        live.connection.unary(&live.headers(method)?.any, message).await
     }
 
     /// Makes one call of a member that has a leader; another one answers with an error.
     pub(crate) async fn call_led(&self, method: Method, message: &Bytes) -> Result<Bytes, CallError> {
         let live = self.live().await?;
-        let uri = live.uri(method)?;
-        grpc::unary(live.sender, uri, message, true).await
+        live.connection.unary(&live.headers(method)?.led, message).await
     }
 
     /// Makes a call that changes nothing, again and again until etcd answers.
@@ -130,11 +132,10 @@ impl Channel {
         }
     }
 
-    /// Opens a watch.
-    pub(crate) async fn watch(&self, message: &Bytes) -> Result<(SendStream<Bytes>, Messages), CallError> {
+    /// Opens a watch of a member that has a leader, and passes what it brings to `handler` until that breaks or the watch ends.
+    pub(crate) async fn watch(&self, message: &Bytes, handler: Handler) -> Result<(), CallError> {
         let live = self.live().await?;
-        let uri = live.uri(Method::Watch)?;
-        grpc::stream(live.sender, uri, message).await
+        live.connection.stream(&live.headers(Method::Watch)?.led, message, handler).await
     }
 
     /// Says that the member behind the connection is of no use: the next one gets a try.
@@ -153,15 +154,12 @@ impl Channel {
     }
 }
 
-/// The address of each method, made once for all calls on a connection.
-fn uris(endpoint: &Endpoint) -> Result<Arc<[Uri]>, String> {
-    let scheme = if endpoint.tls { "https" } else { "http" };
+/// The headers of each method, encoded once for all calls on a connection.
+fn headers(endpoint: &Endpoint) -> Arc<[Headers]> {
     let authority = endpoint.authority();
-    let uri = |method: Method| {
-        let uri = Uri::builder().scheme(scheme).authority(authority.as_str());
-        uri.path_and_query(method.path()).build().map_err(|error| error.to_string())
-    };
-    Method::ALL.into_iter().map(uri).collect()
+    let encode = |method: Method, led| http2::request_headers(endpoint.tls, &authority, method.path(), led);
+    let all = Method::ALL.into_iter();
+    all.map(|method| Headers { any: encode(method, false), led: encode(method, true) }).collect()
 }
 
 /// Owns the connection.
@@ -188,11 +186,12 @@ impl Keeper {
             let index = attempt.checked_rem(self.endpoints.len());
             let Some(endpoint) = index.and_then(|index| self.endpoints.get(index)) else { return };
             match timeout(CONNECT_MAX, self.connect(endpoint)).await {
-                Ok(Ok((live, connection))) => {
+                Ok(Ok((live, driver))) => {
                     tracing::debug!(endpoint = endpoint.authority(), "connected to etcd");
                     let connected = Instant::now();
+                    let connection = live.connection.clone();
                     self.publish.send_replace(Some(live));
-                    self.serve(connection).await;
+                    self.serve(&connection, driver).await;
                     self.publish.send_replace(None);
                     // A member that does not accept the certificate ends the connection only after the handshake.
                     if connected.elapsed() > PAUSE_MAX {
@@ -212,55 +211,51 @@ impl Keeper {
         }
     }
 
-    async fn connect(
-        &self,
-        endpoint: &Endpoint,
-    ) -> Result<(Live, Connection<Box<dyn Stream>, Bytes>), String> {
-        let uris = uris(endpoint)?;
-        let socket = self.dial(endpoint).await?;
-        let stream: Box<dyn Stream> = match (&self.tls, endpoint.tls) {
+    async fn connect(&self, endpoint: &Endpoint) -> Result<(Live, Driver), String> {
+        // The driver runs in this task.
+        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        let (connection, driver) = match (&self.tls, endpoint.tls) {
+            (_, false) if self.dial.is_none() => {
+                // Both directions of a socket can be used at once.
+                let (reader, writer) = dial_directly(endpoint).await?.into_split();
+                http2::begin(Box::new(reader), Box::new(writer), waker)
+            }
+            (_, false) => {
+                let (reader, writer) = split(self.dial(endpoint).await?);
+                http2::begin(Box::new(reader), Box::new(writer), waker)
+            }
             (Some(tls), true) => {
                 let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| error.to_string())?;
-                let tls = TlsConnector::from(tls.config());
-                Box::new(tls.connect(name, socket).await.map_err(|error| error.to_string())?)
+                let socket = self.dial(endpoint).await?;
+                let stream = TlsConnector::from(tls.config()).connect(name, socket).await;
+                let (reader, writer) = split(stream.map_err(|error| error.to_string())?);
+                http2::begin(Box::new(reader), Box::new(writer), waker)
             }
             (None, true) => return Err("an https endpoint needs --etcd-cafile".to_owned()),
-            (_, false) => socket,
         };
-        let mut builder = client::Builder::new();
-        builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
-        builder.enable_push(false);
-        let (sender, connection) = builder.handshake(stream).await.map_err(|error| error.to_string())?;
-        Ok((Live { sender, uris }, connection))
+        Ok((Live { connection, headers: headers(endpoint) }, driver))
     }
 
     async fn dial(&self, endpoint: &Endpoint) -> Result<Box<dyn Stream>, String> {
-        if let Some(dial) = &self.dial {
-            return dial(endpoint.host.clone(), endpoint.port).await;
+        match &self.dial {
+            Some(dial) => dial(endpoint.host.clone(), endpoint.port).await,
+            None => Ok(Box::new(dial_directly(endpoint).await?)),
         }
-        let socket = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
-        let socket = socket.map_err(|error| error.to_string())?;
-        // Small requests must not wait for one another.
-        socket.set_nodelay(true).map_err(|error| error.to_string())?;
-        Ok(Box::new(socket))
     }
 
     /// Drives the connection until it breaks, shows no sign of life, or another endpoint is asked for.
-    async fn serve(&self, mut connection: Connection<Box<dyn Stream>, Bytes>) {
-        let mut pings = connection.ping_pong();
-        let alive = async {
-            let Some(pings) = &mut pings else { return std::future::pending().await };
-            loop {
+    async fn serve(&self, connection: &Connection, driver: Driver) {
+        let silent = async {
+            let mut before = None;
+            while before != Some(connection.received()) {
+                before = Some(connection.received());
+                connection.ping();
                 sleep(PING_EVERY).await;
-                match timeout(PING_MAX, pings.ping(h2::Ping::opaque())).await {
-                    Ok(Ok(_)) => {}
-                    Ok(Err(_)) | Err(_) => return,
-                }
             }
         };
         tokio::select! {
-            _ = &mut connection => {}
-            () = alive => {}
+            why = driver.run() => tracing::debug!(why, "the connection to etcd ended"),
+            () = silent => {}
             () = self.rotated() => {}
         }
     }
@@ -271,4 +266,12 @@ impl Keeper {
             std::future::pending::<()>().await;
         }
     }
+}
+
+async fn dial_directly(endpoint: &Endpoint) -> Result<TcpStream, String> {
+    let socket = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
+    let socket = socket.map_err(|error| error.to_string())?;
+    // Small requests must not wait for one another.
+    socket.set_nodelay(true).map_err(|error| error.to_string())?;
+    Ok(socket)
 }

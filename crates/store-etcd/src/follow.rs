@@ -9,6 +9,7 @@ use crate::pending::Pending;
 use crate::progress::Progress;
 use bytes::Bytes;
 use pintle_store::{Change, Entry, Key, Loaded, Note, Revision, Sink, Snapshot};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,8 +21,6 @@ const PAGE_KEYS: i64 = 1000;
 pub(crate) const NO_LEADER: &str = "etcdserver: no leader";
 /// Between two attempts to open a watch.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Responses of a watch that are applied before other tasks get their turn.
-const RESPONSES_PER_TURN: u32 = 16;
 
 /// What following has brought so far.
 pub(crate) struct Follower {
@@ -213,7 +212,7 @@ impl Follower {
         }
     }
 
-    async fn watch(&self) -> Outcome {
+    async fn watch(self: &Arc<Follower>) -> Outcome {
         match self.is_same_history().await {
             Ok(true) => {}
             Ok(false) => return Outcome::LoadAnew("etcd was restored to another state"),
@@ -225,44 +224,41 @@ impl Follower {
             }
         }
         let request = message::watch_everything(self.progress.applied().saturating_add(1));
-        let (_open, mut messages) = match self.channel.watch(&request).await {
-            Ok(opened) => opened,
-            Err(error) => {
-                tracing::warn!(%error, "cannot watch etcd");
-                self.note_leader(&error);
-                self.channel.rotate();
-                return Outcome::TryAgain;
+        let stopped = Arc::new(Mutex::new(None));
+        let handler = {
+            let (follower, stopped) = (self.clone(), stopped.clone());
+            move |message| {
+                follower.receive(message).map_break(|outcome| {
+                    stopped.lock().unwrap_or_else(PoisonError::into_inner).replace(outcome);
+                })
             }
         };
-        let mut taken = 0u32;
-        loop {
-            let response = match messages.next().await {
-                Ok(Some(message)) => WatchResponse::decode(message),
-                Ok(None) => return Outcome::TryAgain,
-                Err(error) => {
-                    tracing::warn!(%error, "the watch of etcd broke");
-                    self.note_leader(&error);
-                    self.channel.rotate();
-                    return Outcome::TryAgain;
-                }
-            };
-            let Ok(response) = response else { return Outcome::TryAgain };
-            self.set_interrupted(false);
-            if response.compact_revision > 0 {
-                return Outcome::LoadAnew("etcd compacted changes that were not seen");
-            }
-            if response.canceled {
-                tracing::warn!(reason = response.cancel_reason, "etcd cancelled the watch");
-                self.channel.rotate();
-                return Outcome::TryAgain;
-            }
-            self.apply(response);
-            // A long backlog must not keep a thread from others. Yielding wakes another thread, so not after each.
-            taken = taken.wrapping_add(1);
-            if taken.is_multiple_of(RESPONSES_PER_TURN) {
-                tokio::task::yield_now().await;
-            }
+        if let Err(error) = self.channel.watch(&request, Box::new(handler)).await {
+            tracing::warn!(%error, "the watch of etcd broke");
+            self.note_leader(&error);
+            self.channel.rotate();
         }
+        let outcome = stopped.lock().unwrap_or_else(PoisonError::into_inner).take();
+        outcome.unwrap_or(Outcome::TryAgain)
+    }
+
+    /// Applies a message of the watch, in the task that reads the connection: responses to writes that wait for these changes
+    /// are read after them.
+    fn receive(&self, message: Bytes) -> ControlFlow<Outcome> {
+        let Ok(response) = WatchResponse::decode(message) else {
+            return ControlFlow::Break(Outcome::TryAgain);
+        };
+        self.set_interrupted(false);
+        if response.compact_revision > 0 {
+            return ControlFlow::Break(Outcome::LoadAnew("etcd compacted changes that were not seen"));
+        }
+        if response.canceled {
+            tracing::warn!(reason = response.cancel_reason, "etcd cancelled the watch");
+            self.channel.rotate();
+            return ControlFlow::Break(Outcome::TryAgain);
+        }
+        self.apply(response);
+        ControlFlow::Continue(())
     }
 
     /// kube-apiserver ends its watches while etcd has no leader, but not while etcd is away.
@@ -335,7 +331,9 @@ impl Follower {
             if kv.modified <= applied {
                 continue;
             }
-            let (key, revision, is_delete) = (kv.key.clone(), kv.modified, event.is_delete);
+            // A slice of the message would keep all of it in memory.
+            let key = Bytes::copy_from_slice(&kv.key);
+            let (revision, is_delete) = (kv.modified, event.is_delete);
             current.last = Some(LastChange { key, revision, is_delete });
             if kv.key == compaction::KEY {
                 compacted = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());

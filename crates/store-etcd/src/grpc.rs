@@ -1,16 +1,15 @@
-//! gRPC calls on one HTTP/2 connection: requests, answers, status. Knows no messages.
+//! gRPC's messages and status. Knows neither connections nor what messages mean.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
-use h2::client::{ResponseFuture, SendRequest};
-use h2::{RecvStream, SendStream};
-use http::{HeaderMap, Request, Uri};
+use bytes::{Buf, Bytes, BytesMut};
 
 /// The largest request that is sent, as in etcd's own client.
 pub(crate) const REQUEST_BYTES_MAX: usize = 2 << 20;
 /// The largest message that is taken. etcd does not limit the answers to ranges; pages do.
 const RESPONSE_BYTES_MAX: usize = 1 << 30;
+/// The memory that is reserved for a message of which only the beginning is there.
+const RESERVED_BYTES_MAX: usize = 4 << 20;
 /// In front of each message: whether it is compressed, and its length.
-const FRAME_HEADER_BYTES: usize = 5;
+pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// The gRPC codes that are distinguished here.
 pub(crate) mod code {
@@ -45,131 +44,65 @@ impl CallError {
     }
 }
 
-/// Sends one request and waits for the response. If `requires_leader`, a member without a leader returns an error at
-/// once.
-pub(crate) async fn unary(
-    sender: SendRequest<Bytes>,
-    uri: Uri,
-    message: &Bytes,
-    requires_leader: bool,
-) -> Result<Bytes, CallError> {
-    let (response, mut body) = start(sender, uri, requires_leader).await?;
-    body.send_data(frame(message), true).map_err(|error| CallError::Lost(error.to_string()))?;
-    let mut messages = Messages::open(response).await?;
-    let first = messages.next().await?;
-    // The status comes after the message.
-    if messages.next().await?.is_some() {
-        return Err(CallError::Lost("two answers to one request".into()));
-    }
-    first.ok_or_else(|| CallError::Lost("no answer".into()))
+/// What precedes a message: that it is not compressed, and its length.
+pub(crate) fn prefix(length: usize) -> [u8; PREFIX_BYTES] {
+    let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+    [0, a, b, c, d]
 }
 
-/// Sends one message and leaves the request open.
-pub(crate) async fn stream(
-    sender: SendRequest<Bytes>,
-    uri: Uri,
-    message: &Bytes,
-) -> Result<(SendStream<Bytes>, Messages), CallError> {
-    let (response, mut body) = start(sender, uri, true).await?;
-    body.send_data(frame(message), false).map_err(|error| CallError::Lost(error.to_string()))?;
-    Ok((body, Messages::open(response).await?))
-}
-
-async fn start(
-    sender: SendRequest<Bytes>,
-    uri: Uri,
-    requires_leader: bool,
-) -> Result<(ResponseFuture, SendStream<Bytes>), CallError> {
-    let not_sent = |error: h2::Error| CallError::NotSent(error.to_string());
-    let mut sender = sender.ready().await.map_err(not_sent)?;
-    let mut request = Request::post(uri)
-        .version(http::Version::HTTP_2)
-        .header("content-type", "application/grpc")
-        .header("te", "trailers");
-    if requires_leader {
-        // A member that lost its leader ends the stream instead of staying silent.
-        request = request.header("hasleader", "true");
-    }
-    let request = request.body(()).map_err(|error| CallError::NotSent(error.to_string()))?;
-    sender.send_request(request, false).map_err(not_sent)
-}
-
-fn frame(message: &Bytes) -> Bytes {
-    let mut out = BytesMut::with_capacity(FRAME_HEADER_BYTES.saturating_add(message.len()));
-    out.put_u8(0);
-    out.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
-    out.put_slice(message);
-    out.freeze()
-}
-
-/// The messages of an answer.
-pub(crate) struct Messages {
-    body: Option<RecvStream>,
-    buffer: BytesMut,
-}
-
-impl Messages {
-    async fn open(response: ResponseFuture) -> Result<Messages, CallError> {
-        let response = response.await.map_err(|error| CallError::Lost(error.to_string()))?;
-        let (parts, body) = response.into_parts();
-        if parts.status != http::StatusCode::OK {
-            return Err(CallError::Lost(format!("HTTP status {}", parts.status)));
+/// Appends the messages that `payload` completes to `out`, and retains the beginning of the next one in `partial`.
+pub(crate) fn take_messages(
+    partial: &mut BytesMut,
+    mut payload: Bytes,
+    out: &mut Vec<Bytes>,
+) -> Result<(), CallError> {
+    if partial.is_empty() {
+        while let Some(length) = complete(&payload)? {
+            payload.advance(PREFIX_BYTES);
+            out.push(payload.split_to(length));
         }
-        // An answer without messages has its status in the headers.
-        if parts.headers.contains_key("grpc-status") {
-            check_status(&parts.headers)?;
-        }
-        Ok(Messages { body: Some(body), buffer: BytesMut::new() })
-    }
-
-    /// The next message; `None` at the end of a successful response.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
-        loop {
-            if let Some(message) = self.take()? {
-                return Ok(Some(message));
-            }
-            let Some(body) = &mut self.body else { return Ok(None) };
-            match body.data().await {
-                Some(Ok(chunk)) => {
-                    // This fails only if more is released than was received.
-                    let _ = body.flow_control().release_capacity(chunk.len());
-                    self.buffer.extend_from_slice(&chunk);
-                }
-                Some(Err(error)) => return Err(CallError::Lost(error.to_string())),
-                None => {
-                    let trailers =
-                        body.trailers().await.map_err(|error| CallError::Lost(error.to_string()))?;
-                    self.body = None;
-                    check_status(&trailers.unwrap_or_default())?;
-                }
-            }
+        if payload.is_empty() {
+            return Ok(());
         }
     }
-
-    fn take(&mut self) -> Result<Option<Bytes>, CallError> {
-        let Some(header) = self.buffer.get(..FRAME_HEADER_BYTES) else { return Ok(None) };
-        let length = usize::try_from(header.get(1..).unwrap_or_default().get_u32()).unwrap_or(usize::MAX);
-        if header.first() != Some(&0) || length > RESPONSE_BYTES_MAX {
-            return Err(CallError::Lost("a message that is compressed or too large".into()));
-        }
-        let missing = FRAME_HEADER_BYTES.saturating_add(length).saturating_sub(self.buffer.len());
-        if missing > 0 {
-            self.buffer.reserve(missing);
-            return Ok(None);
-        }
-        self.buffer.advance(FRAME_HEADER_BYTES);
-        Ok(Some(self.buffer.split_to(length).freeze()))
+    partial.extend_from_slice(&payload);
+    while let Some(length) = complete(partial)? {
+        partial.advance(PREFIX_BYTES);
+        out.push(partial.split_to(length).freeze());
     }
+    match message_length(partial)? {
+        Some(length) => {
+            let whole = PREFIX_BYTES.saturating_add(length);
+            partial.reserve(whole.saturating_sub(partial.len()).min(RESERVED_BYTES_MAX));
+        }
+        // The memory of a large message must not stay.
+        None if partial.is_empty() => *partial = BytesMut::new(),
+        None => {}
+    }
+    Ok(())
 }
 
-fn check_status(headers: &HeaderMap) -> Result<(), CallError> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let code = text("grpc-status").and_then(|code| code.parse().ok());
+/// The length of the first message, if it is complete.
+fn complete(bytes: &[u8]) -> Result<Option<usize>, CallError> {
+    let length = message_length(bytes)?;
+    Ok(length.filter(|length| bytes.len().saturating_sub(PREFIX_BYTES) >= *length))
+}
+
+/// The length of the first message.
+fn message_length(bytes: &[u8]) -> Result<Option<usize>, CallError> {
+    let Some([compressed, length @ ..]) = bytes.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+    let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+    if *compressed != 0 || length > RESPONSE_BYTES_MAX {
+        return Err(CallError::Lost("a message that is compressed or too large".into()));
+    }
+    Ok(Some(length))
+}
+
+/// The outcome that a status and its escaped message say.
+pub(crate) fn check_status(code: Option<u32>, message: &str) -> Result<(), CallError> {
     match code {
         Some(0) => Ok(()),
-        Some(code) => {
-            Err(CallError::Status { code, message: unescape(text("grpc-message").unwrap_or_default()) })
-        }
+        Some(code) => Err(CallError::Status { code, message: unescape(message) }),
         None => Err(CallError::Lost("the answer has no status".into())),
     }
 }
@@ -204,6 +137,27 @@ mod tests {
             [("etcdserver: no leader", "etcdserver: no leader"), ("a%20b%", "a b%"), ("%zz", "%zz")]
         {
             assert_eq!(unescape(given), expected);
+        }
+    }
+
+    #[test]
+    fn messages_are_taken_from_any_pieces() {
+        let messages: [&[u8]; 4] = [b"first", b"", &[7; 300], b"last"];
+        let sent: Vec<u8> = messages.iter().flat_map(|m| [&prefix(m.len())[..], m].concat()).collect();
+        for size in 1..sent.len() {
+            let (mut partial, mut out) = (BytesMut::new(), Vec::new());
+            for piece in sent.chunks(size) {
+                take_messages(&mut partial, Bytes::copy_from_slice(piece), &mut out).unwrap();
+            }
+            assert!(out.iter().eq(&messages) && partial.is_empty(), "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn compressed_and_huge_messages_are_refused() {
+        for head in [[1, 0, 0, 0, 1], [0, 255, 255, 255, 255]] {
+            let refused = take_messages(&mut BytesMut::new(), Bytes::copy_from_slice(&head), &mut Vec::new());
+            assert!(refused.is_err(), "{head:?}");
         }
     }
 }

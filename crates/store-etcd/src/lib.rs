@@ -13,6 +13,7 @@ mod compaction;
 mod engine;
 mod follow;
 mod grpc;
+mod http2;
 mod lease;
 mod message;
 mod options;
