@@ -53,11 +53,16 @@ impl Driver {
         }
     }
 
-    /// Reads and writes until the connection breaks or etcd ended it and all calls are answered.
+    /// Reads and writes until the connection breaks or etcd ended it and all calls are answered. Returns why it ended.
     pub(crate) async fn run(mut self) -> String {
+        let why = self.drive().await;
+        self.connection.close(&why);
+        why
+    }
+
+    async fn drive(&mut self) -> String {
         loop {
             if let Err(why) = self.read().await {
-                self.connection.close(&why);
                 return why;
             }
             while let Some((frame, payload)) = match self.next_frame() {
@@ -237,6 +242,10 @@ impl Driver {
         }
         let status = grpc::check_status(head.grpc_status, &head.grpc_message);
         if let Some(call) = self.connection.remove(&mut state, stream) {
+            if !call.is_sent() {
+                // etcd answered without reading the whole request, and must not wait for the rest.
+                frame::number(&mut state.outgoing, kind::RST_STREAM, stream, CANCEL);
+            }
             drop(state);
             finish(call, status);
         }

@@ -44,6 +44,13 @@ pub(super) struct Call {
     pub(super) reply: Reply,
 }
 
+impl Call {
+    /// Whether the request was sent completely. That of a watch never is.
+    pub(super) fn is_sent(&self) -> bool {
+        self.unsent.is_empty() && self.ends_request
+    }
+}
+
 /// Who receives the response.
 pub(super) enum Reply {
     Unary { sender: oneshot::Sender<Result<Bytes, CallError>>, message: Option<Bytes> },

@@ -324,3 +324,58 @@ async fn large_frames_and_endless_headers_end_the_connection() {
     assert!(matches!(call.await.unwrap(), Err(CallError::Lost(_))));
     driver.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_call_that_is_answered_early_is_reset() {
+    let (connection, _driver, far) = connect().await;
+    let mut raw = Raw::start(far).await;
+    let call = tokio::spawn(async move { connection.unary(&headers(), &[0; 100_000]).await });
+    raw.until(kind::DATA).await;
+    let refusal = [&[0x88, 0, 11][..], b"grpc-status", &[1, b'8']].concat();
+    raw.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &refusal).await;
+    assert!(matches!(call.await.unwrap(), Err(CallError::Status { code: 8, .. })));
+    assert_eq!(raw.until(kind::RST_STREAM).await.0.stream, 1);
+}
+
+/// Neither panics nor calls that never end: whatever etcd sends, a call ends with the connection.
+#[tokio::test]
+async fn random_frames_are_survived() {
+    // xorshift: the same frames in each run.
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for _ in 0..2_000 {
+        let (connection, driver, far) = connect().await;
+        let mut raw = Raw::start(far).await;
+        let call = {
+            let connection = connection.clone();
+            tokio::spawn(async move { connection.unary(&headers(), b"message").await })
+        };
+        let watch = tokio::spawn(async move {
+            connection.stream(&headers(), b"", Box::new(|_| ControlFlow::Continue(()))).await
+        });
+        for _ in 0..random() % 12 {
+            let payload: Vec<u8> =
+                (0..random() % 24).map(|_| [0, 0x88, 1, random() as u8][(random() % 4) as usize]).collect();
+            let mut out = BytesMut::new();
+            frame::head(
+                &mut out,
+                (random() % 11) as u8,
+                random() as u8,
+                (random() % 5) as u32,
+                payload.len(),
+            );
+            out.put_slice(&payload);
+            // The connection may have ended.
+            let _ = raw.0.write_all(&out).await;
+        }
+        drop(raw);
+        driver.await.unwrap();
+        let _ = call.await.unwrap();
+        let _ = watch.await.unwrap();
+    }
+}
