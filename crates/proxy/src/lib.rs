@@ -7,6 +7,8 @@ pub mod dial;
 pub mod forward;
 pub mod header;
 mod konnectivity;
+mod pool;
+mod quiet;
 pub mod rewrite;
 mod spdy;
 mod stall;
