@@ -9,6 +9,7 @@ pub mod header;
 mod konnectivity;
 mod pool;
 mod quiet;
+mod read_ahead;
 pub mod rewrite;
 mod spdy;
 mod stall;
