@@ -15,6 +15,7 @@ use pintle_cache::{CloseReason, Item};
 use pintle_engine::{Engine, Target};
 use pintle_proxy::{Address, Dialer, Identity, TlsOptions, Transport, Trust};
 use pintle_value::{Str, Value, base64, json};
+use resolve::LastResolution;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -89,6 +90,7 @@ pub struct Remote {
     trust: RemoteTrust,
     /// Its discovery of this version; `None` before the first answer.
     pub document: Option<Arc<RemoteVersion>>,
+    resolution: LastResolution,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -152,8 +154,8 @@ impl Aggregation {
     }
 
     /// Resolves the current address of an extension server. The error says why that fails.
-    pub fn resolve(&self, service: &ServiceReference) -> Result<Address, String> {
-        resolve::resolve(&self.engine, service, self.settings.routes_to_endpoints)
+    pub fn resolve(&self, remote: &Remote) -> Result<Address, String> {
+        remote.resolution.resolve(&self.engine, &remote.service, self.settings.routes_to_endpoints)
     }
 
     /// Whether redirects of extension servers are passed on to clients.
@@ -311,6 +313,7 @@ impl Aggregation {
                 document: before.and_then(|before| before.document.clone()),
                 service,
                 trust,
+                resolution: LastResolution::default(),
             }
         });
         Some(ApiService {
@@ -373,6 +376,7 @@ impl Aggregation {
             transport: remote.transport.clone(),
             trust: remote.trust.clone(),
             document: Some(Arc::new(document)),
+            resolution: LastResolution::default(),
         };
         let changed = ApiService {
             name: known.name.clone(),

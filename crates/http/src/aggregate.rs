@@ -59,7 +59,7 @@ impl Aggregated<'_> {
             Ok(transport) => transport.clone(),
             Err(why) => return respond::text(500, why),
         };
-        let Ok(to) = aggregation.resolve(&remote.service) else {
+        let Ok(to) = aggregation.resolve(remote) else {
             return respond::text(503, "service unavailable");
         };
         let mut headers = passthrough::headers(self.parts, self.identity);

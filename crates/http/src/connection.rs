@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// The longest time for a TLS handshake and for the head of the first request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -95,34 +96,65 @@ fn handshake_failed(address: SocketAddr, why: &dyn std::fmt::Display) {
     tracing::debug!("http: TLS handshake error from {address}: {why}");
 }
 
+/// A connection after its handshake, which runs until it ends.
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Serves one connection until it ends.
 pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr, admitted: Admitted) {
+    // Both futures are boxed so that each takes memory only while it runs: the handshake is over soon, and most connections
+    // wait for their next request or event most of the time.
+    let Some(connection) = Box::pin(accept(shared, stream, address, admitted)).await else { return };
+    connection.await;
+}
+
+/// Performs the handshake.
+async fn accept(
+    shared: Shared,
+    stream: TcpStream,
+    address: SocketAddr,
+    admitted: Admitted,
+) -> Option<Running> {
     // Send small writes such as watch events at once; otherwise they wait for the other side's acknowledgement.
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("no TCP_NODELAY: {e}");
     }
-    let Shared { tls, builders, context, head_budget, stop, alive: _alive } = shared;
+    let turns = &shared.context.turns;
     let unread_limit = Arc::new(UnreadLimit::new(UNREAD_MAX, UNREAD_UPGRADED_MAX));
-    let turns = Arc::new(ClientTurns::new(Arc::clone(&context.turns), address.ip()));
+    let client_turns = Arc::new(ClientTurns::new(Arc::clone(turns), address.ip()));
     let handshake = async {
         let stream = crate::tls::refuse_old_versions(stream).await?;
-        context.turns.of_refusal(context.turns.key_of_address(address.ip())).next().await;
-        let stream = ClientStream::new(stream, Arc::clone(&turns), Arc::clone(&unread_limit));
-        TlsAcceptor::from(tls.load_full()).accept(stream).await
+        turns.of_refusal(turns.key_of_address(address.ip())).next().await;
+        let stream = ClientStream::new(stream, Arc::clone(&client_turns), Arc::clone(&unread_limit));
+        TlsAcceptor::from(shared.tls.load_full()).accept(stream).await
     };
-    // The futures below are boxed so that each takes memory only while it runs: the handshake is over soon, and most
-    // connections wait for their next request or event most of the time.
-    let handshake = Box::pin(tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake));
     let stream = tokio::select! {
-        accepted = handshake => match accepted {
+        accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => match accepted {
             Ok(Ok(stream)) => stream,
-            Ok(Err(e)) => return handshake_failed(address, &e),
-            Err(_) => return handshake_failed(address, &"timeout"),
+            Ok(Err(e)) => {
+                handshake_failed(address, &e);
+                return None;
+            }
+            Err(_) => {
+                handshake_failed(address, &"timeout");
+                return None;
+            }
         },
-        () = admitted.signalled() => return,
+        () = admitted.signalled() => return None,
     };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let peer = Arc::new(Peer::new(address, chain, admitted, turns));
+    let peer = Arc::new(Peer::new(address, chain, admitted, client_turns));
+    Some(connection(shared, stream, peer, unread_limit))
+}
+
+/// Lets hyper serve a connection.
+fn connection(
+    shared: Shared,
+    stream: TlsStream<ClientStream>,
+    peer: Arc<Peer>,
+    unread_limit: Arc<UnreadLimit>,
+) -> Running {
+    let Shared { tls: _, builders, context, head_budget, stop, alive } = shared;
+    let address = peer.address;
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = HeadStream::new(stream, is_http2, &head_budget);
     let targets = stream.targets();
@@ -154,10 +186,10 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
     let stream = TokioIo::new(stream);
     if is_http2 {
         let connection = Box::pin(builders.http2.serve_connection(stream, service));
-        drive(connection, http2::Connection::graceful_shutdown, &peer, stop).await;
+        Box::pin(drive(connection, http2::Connection::graceful_shutdown, peer, stop, alive))
     } else {
         let connection = Box::pin(builders.http1.serve_connection(stream, service).with_upgrades());
-        drive(connection, http1::UpgradeableConnection::graceful_shutdown, &peer, stop).await;
+        Box::pin(drive(connection, http1::UpgradeableConnection::graceful_shutdown, peer, stop, alive))
     }
 }
 
@@ -165,8 +197,9 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<Box<C>>,
     shut_down: impl Fn(Pin<&mut C>),
-    peer: &Peer,
+    peer: Arc<Peer>,
     mut stop: watch::Receiver<bool>,
+    _alive: mpsc::Sender<Infallible>,
 ) {
     let mut first_request = std::pin::pin!(tokio::time::sleep(FIRST_REQUEST_TIMEOUT));
     let (mut awaits_first, mut ending) = (true, false);

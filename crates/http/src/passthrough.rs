@@ -18,6 +18,9 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::time::Sleep;
 
+/// What a backend may send before other tasks get their turn.
+const TURN_BYTES: usize = 1024 * 1024;
+
 /// The client's address, which the listener adds to every request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientAddress(pub(crate) SocketAddr);
@@ -67,7 +70,7 @@ pub(crate) fn answer(response: Response<ProxyBody>, deadline: Option<Instant>) -
         headers.append(CACHE_CONTROL, theirs);
     }
     let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
-    let chunks = Forwarded { body, deadline };
+    let chunks = Forwarded { body, deadline, turn: 0 };
     ApiResponse {
         code: parts.status.as_u16(),
         headers,
@@ -96,16 +99,27 @@ pub(crate) fn switch(parts: &Parts, head: Response<()>, backend: Upgraded) -> Ap
 struct Forwarded {
     body: ProxyBody,
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Bytes that were passed on since other tasks got their turn.
+    turn: usize,
 }
 
 impl Chunks for Forwarded {
     fn poll_chunk(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        if self.turn >= TURN_BYTES {
+            self.turn = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(Some(Err(Aborted("the time for the request is over".to_string()))));
         }
         let polled = Pin::new(&mut self.body).poll_chunk(cx);
+        self.turn = match &polled {
+            Poll::Ready(Some(Ok(chunk))) => self.turn.saturating_add(chunk.len()),
+            _ => 0,
+        };
         polled.map(|piece| piece.map(|piece| piece.map_err(|error| Aborted(error.to_string()))))
     }
 

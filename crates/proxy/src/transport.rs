@@ -2,7 +2,7 @@
 //! streamed in both directions.
 
 use crate::dial::{BoxStream, Dialer};
-use crate::stall::StallGuard;
+use crate::pool::{Connection, Pool};
 use crate::tls::{self, TlsOptions};
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -10,21 +10,10 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-
-/// The most idle connections of one backend and of all of them, and how long they are retained.
-const IDLE_PER_BACKEND_MAX: usize = 32;
-const IDLE_BACKENDS_MAX: usize = 1024;
-const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
-/// The most bytes of the head of a response.
-const HEAD_BYTES_MAX: usize = 1 << 20;
 
 /// An error while reading a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -74,20 +63,17 @@ impl SendError {
     }
 }
 
-type Sender = SendRequest<RequestBody>;
-type Idle = HashMap<Address, Vec<(Sender, Instant)>>;
-
 /// Sends requests over its own connections.
 pub struct Transport {
     dialer: Dialer,
     tls: Option<TlsOptions>,
-    idle: Arc<Mutex<Idle>>,
+    pub(crate) pool: Arc<Pool>,
 }
 
 impl Transport {
     /// Creates a transport; without `tls` it cannot reach backends that use TLS.
     pub fn new(dialer: Dialer, tls: Option<TlsOptions>) -> Self {
-        Transport { dialer, tls, idle: Arc::default() }
+        Transport { dialer, tls, pool: Arc::default() }
     }
 
     /// Opens a new connection, for upgrades.
@@ -108,11 +94,8 @@ impl Transport {
     ) -> Result<Response<BackendBody>, SendError> {
         // A pooled connection may have been closed in the meantime. As in Go, requests without a body are sent again.
         let again = replayable(&request);
-        while let Some(mut pooled) = self.take(to) {
-            if pooled.ready().await.is_err() {
-                continue;
-            }
-            match pooled.try_send_request(request).await {
+        while let Some(mut pooled) = self.pool.take(to) {
+            match pooled.send(request).await {
                 Ok(response) => return Ok(self.answered(to, pooled, response)),
                 Err(mut error) => match (error.take_message(), &again) {
                     (Some(unsent), _) => request = unsent,
@@ -122,31 +105,19 @@ impl Transport {
             }
         }
         let stream = self.connect(to).await.map_err(SendError::Dial)?;
-        let broken = |error: hyper::Error| SendError::Broken(describe(&error));
-        let (mut sender, connection) = http1::Builder::new()
-            .max_buf_size(HEAD_BYTES_MAX)
-            .handshake(TokioIo::new(StallGuard::new(stream)))
-            .await
-            .map_err(broken)?;
-        // The task ends with the connection: when the backend closes it, or when the sender is dropped.
-        tokio::spawn(connection);
-        let response = sender.send_request(request).await.map_err(broken)?;
-        Ok(self.answered(to, sender, response))
+        let broken = |error: &hyper::Error| SendError::Broken(describe(error));
+        let mut connection = Connection::new(stream).await.map_err(|error| broken(&error))?;
+        let response = connection.send(request).await.map_err(|error| broken(error.error()))?;
+        Ok(self.answered(to, connection, response))
     }
 
-    fn take(&self, to: &Address) -> Option<Sender> {
-        let mut idle = self.idle.lock().ok()?;
-        let senders = idle.get_mut(to)?;
-        while let Some((sender, since)) = senders.pop() {
-            if !sender.is_closed() && since.elapsed() < IDLE_TIME_MAX {
-                return Some(sender);
-            }
-        }
-        None
-    }
-
-    fn answered(&self, to: &Address, sender: Sender, response: Response<Incoming>) -> Response<BackendBody> {
-        let lease = Lease { sender, to: to.clone(), idle: self.idle.clone() };
+    fn answered(
+        &self,
+        to: &Address,
+        connection: Connection,
+        response: Response<Incoming>,
+    ) -> Response<BackendBody> {
+        let lease = Lease { connection, to: to.clone(), pool: Arc::clone(&self.pool) };
         response.map(|incoming| {
             let mut body = BackendBody { incoming, lease: Some(lease) };
             body.return_at_end();
@@ -178,42 +149,28 @@ pub fn empty_body() -> RequestBody {
 
 /// A connection in use, and the pool that it returns to.
 struct Lease {
-    sender: Sender,
+    connection: Connection,
     to: Address,
-    idle: Arc<Mutex<Idle>>,
-}
-
-impl Lease {
-    fn give_back(self) {
-        let Lease { sender, to, idle } = self;
-        let Ok(mut idle) = idle.lock() else { return };
-        if sender.is_closed() || idle.len() >= IDLE_BACKENDS_MAX && !idle.contains_key(&to) {
-            idle.retain(|_, senders| {
-                senders.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < IDLE_TIME_MAX);
-                !senders.is_empty()
-            });
-            return;
-        }
-        let senders = idle.entry(to).or_default();
-        senders.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < IDLE_TIME_MAX);
-        if senders.len() < IDLE_PER_BACKEND_MAX {
-            senders.push((sender, Instant::now()));
-        }
-    }
+    pool: Arc<Pool>,
 }
 
 /// The body of a response. Dropping it before its end closes the connection.
 pub struct BackendBody {
     incoming: Incoming,
+    /// `None` once the connection has returned to the pool.
     lease: Option<Lease>,
 }
 
 impl BackendBody {
     fn return_at_end(&mut self) {
-        if self.incoming.is_end_stream()
-            && let Some(lease) = self.lease.take()
-        {
-            lease.give_back();
+        if self.incoming.is_end_stream() {
+            self.return_connection();
+        }
+    }
+
+    fn return_connection(&mut self) {
+        if let Some(Lease { connection, to, pool }) = self.lease.take() {
+            pool.put(to, connection);
         }
     }
 }
@@ -226,14 +183,14 @@ impl http_body::Body for BackendBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let polled = Pin::new(&mut self.incoming).poll_frame(cx);
+        let this = &mut *self;
+        let polled = match &mut this.lease {
+            Some(lease) => lease.connection.poll_frame(&mut this.incoming, cx),
+            None => Pin::new(&mut this.incoming).poll_frame(cx),
+        };
         match &polled {
-            Poll::Ready(Some(Ok(_))) => self.return_at_end(),
-            Poll::Ready(None) => {
-                if let Some(lease) = self.lease.take() {
-                    lease.give_back();
-                }
-            }
+            Poll::Ready(Some(Ok(_))) => this.return_at_end(),
+            Poll::Ready(None) => this.return_connection(),
             _ => {}
         }
         polled

@@ -108,6 +108,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     ),
     bench!("log", "a log of 1 GiB from a kubelet", proxied::log),
     bench!("idle-streams", "memory of 1,000 idle exec and portforward streams", proxied::idle_streams),
+    bench!("idle-watches", "memory of connections with idle watches", resources::idle_watches),
     bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
 ];
 

@@ -2,13 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use super::Context;
+use super::{Context, config_maps};
+use pintle_testkit::Request;
+
 use crate::error::BenchError;
 use crate::row::Row;
 
 /// How long to wait before memory is measured.
 const SETTLE: Duration = Duration::from_secs(2);
 const MIB: f64 = 1048576.0;
+/// Connections with an idle watch in HTTP/1.1, and those of HTTP/2 with several.
+const WATCHING_CONNECTIONS: usize = 1000;
+const WATCHING_CONNECTIONS_HTTP2: usize = 200;
+const WATCHES_PER_CONNECTION: usize = 10;
 
 pub(super) async fn idle(context: &Context) -> Result<Vec<Row>, BenchError> {
     if context.server.is_empty() {
@@ -39,4 +45,47 @@ pub(super) async fn memory(context: &Context) -> Result<Vec<Row>, BenchError> {
     row.numbers.push(("rss_mib", after as f64 / MIB));
     context.remove_namespace(&namespace).await?;
     Ok(vec![row])
+}
+
+/// Memory of connections that only have idle watches.
+pub(super) async fn idle_watches(context: &Context) -> Result<Vec<Row>, BenchError> {
+    if context.server.is_empty() {
+        return Err(BenchError::NoProcess);
+    }
+    let namespace = context.namespace("idle-watches").await?;
+    let request = Request::new("GET", &format!("{}?watch=1", config_maps(&namespace)));
+    tokio::time::sleep(SETTLE).await;
+
+    let before = context.server.rss_bytes();
+    let mut open = Vec::with_capacity(WATCHING_CONNECTIONS_HTTP2);
+    for _ in 0..WATCHING_CONNECTIONS_HTTP2 {
+        let connection = context.client.connect_http2().await?;
+        let mut watches = Vec::with_capacity(WATCHES_PER_CONNECTION);
+        for _ in 0..WATCHES_PER_CONNECTION {
+            watches.push(connection.open(&request).await?);
+        }
+        open.push((connection, watches));
+    }
+    let name = "10 idle watches, HTTP/2";
+    let mut rows = vec![memory_per_connection(context, name, WATCHING_CONNECTIONS_HTTP2, before).await];
+
+    // The others stay open, so that these do not get their memory.
+    let before = context.server.rss_bytes();
+    let mut streams = Vec::with_capacity(WATCHING_CONNECTIONS);
+    for _ in 0..WATCHING_CONNECTIONS {
+        streams.push(context.client.open(&request).await?);
+    }
+    rows.push(memory_per_connection(context, "idle watch", WATCHING_CONNECTIONS, before).await);
+    drop(streams);
+    drop(open);
+    context.remove_namespace(&namespace).await?;
+    Ok(rows)
+}
+
+async fn memory_per_connection(context: &Context, name: &str, connections: usize, before: u64) -> Row {
+    tokio::time::sleep(SETTLE).await;
+    let grown = context.server.rss_bytes().saturating_sub(before);
+    let mut row = Row::single(name, "kib_per_connection", grown as f64 / 1024.0 / connections as f64);
+    row.clients = connections;
+    row
 }

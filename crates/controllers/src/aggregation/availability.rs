@@ -100,7 +100,7 @@ async fn examine(aggregation: &Aggregation, service: &ApiService, remote: &Remot
     let mut attempts = JoinSet::new();
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
-        match aggregation.resolve(reference) {
+        match aggregation.resolve(remote) {
             Ok(address) => _ = attempts.spawn(ask(transport.clone(), address, path.clone())),
             Err(why) => last = why,
         }

@@ -191,7 +191,7 @@ async fn get(
     accept: &'static str,
 ) -> Option<(String, Bytes)> {
     let transport = remote.transport.as_ref().ok()?;
-    let address = aggregation.resolve(&remote.service).ok()?;
+    let address = aggregation.resolve(remote).ok()?;
     let mut request = availability::request(&address, path)?;
     request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
     request.headers_mut().remove(ACCEPT_ENCODING);
