@@ -147,7 +147,7 @@ struct Counted {
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let count = self.file.write(bytes)?;
-        self.written += count as u64;
+        self.written = self.written.saturating_add(count as u64);
         self.progress.show(self.written >> 10, "KiB");
         Ok(count)
     }

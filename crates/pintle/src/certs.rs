@@ -91,13 +91,13 @@ fn in_json(name: &str, certificate: &X509Certificate<'_>, now: i64) -> Value {
         ("issuer", certificate.issuer().to_string().into()),
         ("notBefore", text(validity.not_before.timestamp())),
         ("notAfter", text(until)),
-        ("secondsLeft", number(until - now)),
+        ("secondsLeft", number(until.saturating_sub(now))),
     ])
 }
 
 fn row(name: &str, certificate: &X509Certificate<'_>, now: i64) -> String {
     let until = certificate.validity().not_after.timestamp();
-    let left = (until - now).div_euclid(DAY_SECONDS.cast_signed());
+    let left = until.saturating_sub(now).div_euclid(DAY_SECONDS.cast_signed());
     let left = if until <= now { "ENDED".to_string() } else { left.to_string() };
     let issuer = certificate.issuer().iter_common_name().next().and_then(|cn| cn.as_str().ok()).unwrap_or("");
     format!(
@@ -124,7 +124,7 @@ pub(crate) fn kubeconfig(args: Vec<String>) -> Result<(), String> {
         .map_err(|error| error.to_string())?
         .ok_or_else(|| format!("{} has no authority of its own", path.display()))?;
     let pair = own
-        .client(user, &groups, Duration::from_secs(days * DAY_SECONDS))
+        .client(user, &groups, Duration::from_secs(DAY_SECONDS.saturating_mul(days)))
         .map_err(|error| error.to_string())?;
     let text = Kubeconfig {
         server: arguments.value("server").unwrap_or(&server),

@@ -168,15 +168,15 @@ fn edit_distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (index, letter) in from.chars().enumerate() {
         let mut diagonal = index;
-        let mut left = index + 1;
+        let mut left = index.saturating_add(1);
         for (wanted, cell) in to.iter().zip(row.iter_mut().skip(1)) {
-            let replaced = diagonal + usize::from(*wanted != letter);
+            let replaced = diagonal.saturating_add(usize::from(*wanted != letter));
             diagonal = *cell;
-            left = replaced.min(diagonal + 1).min(left + 1);
+            left = replaced.min(diagonal.saturating_add(1)).min(left.saturating_add(1));
             *cell = left;
         }
         if let Some(first) = row.first_mut() {
-            *first = index + 1;
+            *first = index.saturating_add(1);
         }
     }
     row.last().copied().unwrap_or(0)

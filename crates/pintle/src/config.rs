@@ -164,11 +164,11 @@ impl Network {
     pub(crate) fn first_host(self) -> IpAddr {
         match self.address {
             IpAddr::V4(v4) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
+                let mask = u32::MAX.checked_shl(32_u32.saturating_sub(u32::from(self.prefix))).unwrap_or(0);
                 IpAddr::V4(((v4.to_bits() & mask).wrapping_add(1)).into())
             }
             IpAddr::V6(v6) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix)).unwrap_or(0);
+                let mask = u128::MAX.checked_shl(128_u32.saturating_sub(u32::from(self.prefix))).unwrap_or(0);
                 IpAddr::V6(((v6.to_bits() & mask).wrapping_add(1)).into())
             }
         }

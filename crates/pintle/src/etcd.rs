@@ -221,7 +221,7 @@ impl Probe {
             let now = Instant::now();
             {
                 let mut last = self.lock();
-                if last.began.is_some_and(|began| now.duration_since(began) < self.limit / 2) {
+                if last.began.is_some_and(|began| now.duration_since(began).saturating_mul(2) < self.limit) {
                     return last.outcome.clone();
                 }
                 last.began = Some(now);

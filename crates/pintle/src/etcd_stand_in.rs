@@ -120,7 +120,7 @@ fn flag<'a>(args: &'a [String], name: &str) -> Option<&'a str> {
             continue;
         };
         match rest.strip_prefix(name) {
-            Some("") => found = args.get(index + 1).map(String::as_str),
+            Some("") => found = args.get(index.saturating_add(1)).map(String::as_str),
             Some(value) if value.starts_with('=') => found = value.strip_prefix('='),
             _ => {}
         }

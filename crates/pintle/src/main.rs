@@ -1,5 +1,7 @@
 //! `pintle`: the Kubernetes API server in one binary.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod arguments;
 mod assets;
 mod audit;

@@ -130,7 +130,10 @@ impl Migration {
         let etcd = Arc::new(self.connect().await?);
         let found = etcd.snapshot_state();
         if let Some((key, _)) = found.iter().next() {
-            return Err(format!("etcd is not empty: {key} and {} other keys are there", found.len() - 1));
+            return Err(format!(
+                "etcd is not empty: {key} and {} other keys are there",
+                found.len().saturating_sub(1)
+            ));
         }
         self.raise_revision(&etcd, source.revision()).await?;
         let objects = decode_all(&source, &codecs.embedded)?;

@@ -133,6 +133,13 @@ impl Authority {
     }
 
     /// Issues a client certificate, which is not stored.
+    #[cfg_attr(
+        not(test),
+        expect(
+            clippy::arithmetic_side_effects,
+            reason = "the clock plus years, whatever it says, is within the range of a time"
+        )
+    )]
     pub(crate) fn client(&self, user: &str, groups: &[&str], life: Duration) -> Result<Pair, PkiError> {
         let mut params = params(user, groups);
         params.not_after = (SystemTime::now() + life).into();
@@ -219,6 +226,13 @@ fn authority_params() -> CertificateParams {
     params
 }
 
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::arithmetic_side_effects,
+        reason = "the clock plus years, whatever it says, is within the range of a time"
+    )
+)]
 fn params(name: &str, organizations: &[&str]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
@@ -255,6 +269,13 @@ pub(crate) fn serving_names(addresses: &[IpAddr], hosts: &[String]) -> Result<Ve
 }
 
 /// Whether a stored certificate has all these names and does not expire soon.
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::arithmetic_side_effects,
+        reason = "the clock plus years, whatever it says, is within the range of a time"
+    )
+)]
 fn still_good(pem: &str, names: &[SanType]) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else { return false };
     let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return false };

@@ -52,7 +52,7 @@ async fn processor(time: Duration) -> Result<Profile, String> {
         .build()
         .map_err(|e| e.to_string())?;
     tokio::time::sleep(time).await;
-    let nanos_each = 1_000_000_000 / i64::from(SAMPLES_PER_SECOND);
+    let nanos_each = 1_000_000_000_i64.checked_div(i64::from(SAMPLES_PER_SECOND)).unwrap_or(0);
     // Resolving function names in the binary takes a while.
     let report = tokio::task::spawn_blocking(move || guard.report().build())
         .await

@@ -19,6 +19,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Starts at zero; `verb` names the work.
+    #[cfg_attr(not(test), expect(clippy::arithmetic_side_effects, reason = "an instant plus seconds"))]
     pub(crate) fn new(verb: &'static str) -> Progress {
         let terminal = std::io::stderr().is_terminal();
         Progress { verb, terminal, next: Instant::now() + SILENT, has_line: false }
@@ -32,6 +33,7 @@ impl Progress {
         }
     }
 
+    #[cfg_attr(not(test), expect(clippy::arithmetic_side_effects, reason = "an instant plus seconds"))]
     fn is_due(&mut self, now: Instant) -> bool {
         let due = now >= self.next;
         if due {
@@ -58,7 +60,7 @@ pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
         scope.spawn(move || {
             let mut seconds = 0_u64;
             while is_done.recv_timeout(SILENT) == Err(mpsc::RecvTimeoutError::Timeout) {
-                seconds += 1;
+                seconds = seconds.saturating_add(1);
                 _ = write!(std::io::stderr(), "\r{what}: {seconds} s");
             }
             if seconds > 0 {

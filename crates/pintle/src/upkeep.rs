@@ -164,6 +164,10 @@ fn hostname() -> String {
 }
 
 /// The first half of the SHA-256 digest in base 32.
+#[cfg_attr(
+    not(test),
+    expect(clippy::arithmetic_side_effects, reason = "there are at most 12 bits at a time")
+)]
 fn hash(text: &str) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let letter = |bits: u32| LETTERS.get((bits & 31) as usize).map_or('a', |letter| char::from(*letter));

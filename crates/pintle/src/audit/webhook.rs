@@ -116,7 +116,7 @@ impl Backend for Webhook {
                 }
                 tokio::time::sleep(pause).await;
                 pause = pause.mul_f64(PAUSE_FACTOR);
-                attempt += 1;
+                attempt = attempt.saturating_add(1);
             }
         })
     }

@@ -56,12 +56,12 @@ impl Place {
             (None, Some(positions)) => positions.find(&format!("{}.{path}", self.root)),
             (None, None) => Position { line: 1, column: 1 },
         };
-        Position { line: found.line + self.lines_before, ..found }
+        Position { line: found.line.saturating_add(self.lines_before), ..found }
     }
 
     /// The position of a line of the document in the file.
     pub(crate) fn of_line(&self, line: usize) -> Position {
-        Position { line: line + self.lines_before, column: 1 }
+        Position { line: line.saturating_add(self.lines_before), column: 1 }
     }
 }
 
@@ -97,7 +97,7 @@ fn read_path(
             inside.push(entry.map_err(failed)?.path());
         }
         inside.sort();
-        return inside.iter().try_for_each(|path| read_path(path, false, depth - 1, left, out));
+        return inside.iter().try_for_each(|path| read_path(path, false, depth.saturating_sub(1), left, out));
     }
     let is_manifest = path.extension().is_some_and(|e| e == "yaml" || e == "yml" || e == "json");
     if !named && !is_manifest {
@@ -168,7 +168,7 @@ fn split(text: &[u8]) -> Vec<(usize, Bytes)> {
             break;
         }
         if content == b"---" {
-            out.push((number + 1, Vec::new()));
+            out.push((number.saturating_add(1), Vec::new()));
         } else if line.starts_with(b"--- ") {
             // Columns must be those of the file.
             out.push((number, [b"   ", line.get(3..).unwrap_or_default()].concat()));

@@ -140,16 +140,16 @@ fn at(finding: &Finding, position: Position) -> String {
 /// A line for each object and for each error, and totals.
 pub(super) fn text(found: &[Finding], coloured: bool) -> String {
     let mut out = String::new();
-    let (mut refused, mut skipped) = (0, 0);
+    let (mut refused, mut skipped) = (0_usize, 0_usize);
     for finding in found {
         let outcome = match &finding.outcome {
             Outcome::Accepted(_) => paint("ok", Colour::Green, coloured),
             Outcome::Skipped(why) => {
-                skipped += 1;
+                skipped = skipped.saturating_add(1);
                 format!("skipped: {why}")
             }
             Outcome::Refused(_) | Outcome::Unreadable(_) => {
-                refused += 1;
+                refused = refused.saturating_add(1);
                 paint("invalid", Colour::Red, coloured)
             }
         };
@@ -168,7 +168,11 @@ pub(super) fn text(found: &[Finding], coloured: bool) -> String {
             _ = writeln!(out, "  {path}: cost {estimated} of {limit} ({percent:.1} %)");
         }
     }
-    _ = writeln!(out, "{} checked, {refused} refused, {skipped} skipped", found.len() - skipped);
+    _ = writeln!(
+        out,
+        "{} checked, {refused} refused, {skipped} skipped",
+        found.len().saturating_sub(skipped)
+    );
     out
 }
 

@@ -15,12 +15,12 @@ type Row = Vec<String>;
 pub(super) fn text(object: &Value, wide: bool, coloured: bool) -> String {
     let blame = blame(object);
     let mut rows: Vec<(Row, Option<usize>, String)> = Vec::with_capacity(blame.lines.len());
-    let mut dashes = 0;
+    let mut dashes = 0_usize;
     for (at, line) in blame.lines.iter().enumerate() {
-        let inside = blame.lines.get(at + 1).is_some_and(|next| next.depth > line.depth);
+        let inside = blame.lines.get(at.saturating_add(1)).is_some_and(|next| next.depth > line.depth);
         if line.key.is_none() && inside {
             // The item begins on the line of its first member.
-            dashes += 1;
+            dashes = dashes.saturating_add(1);
             continue;
         }
         let latest =
@@ -43,7 +43,7 @@ pub(super) fn text(object: &Value, wide: bool, coloured: bool) -> String {
         }
         match latest.filter(|_| coloured) {
             Some(owner) => {
-                let colour = COLOURS.get(owner % COLOURS.len()).copied().unwrap_or(0);
+                let colour = COLOURS.iter().cycle().nth(owner).copied().unwrap_or(0);
                 _ = write!(out, "\x1b[{colour}m{cells}\x1b[0m");
             }
             None => out.push_str(&cells),
@@ -61,7 +61,7 @@ fn indent(line: &Line<'_>, dashes: usize) -> String {
         |pair: &&[PathElement]| !matches!(pair, [outer, inner] if is_field(outer) && !is_field(inner));
     let level = line.path.0.windows(2).filter(deeper).count();
     let own_dash = usize::from(line.key.is_none());
-    format!("{}{}", "  ".repeat(level.saturating_sub(dashes)), "- ".repeat(dashes + own_dash))
+    format!("{}{}", "  ".repeat(level.saturating_sub(dashes)), "- ".repeat(dashes.saturating_add(own_dash)))
 }
 
 /// `key: value`, `key:` or the value of an item.
@@ -93,7 +93,7 @@ fn columns(blame: &Blame<'_>, line: &Line<'_>, latest: Option<usize>, wide: bool
         return vec![String::new(); if wide { 5 } else { 3 }];
     };
     if !wide {
-        let others = owners.len() - 1;
+        let others = owners.len().saturating_sub(1);
         let more = if others > 0 { format!(" +{others}") } else { String::new() };
         return vec![format!("{}{more}", latest.manager), request_kind(latest), latest.time.to_string()];
     }

@@ -43,7 +43,7 @@ fn branches(blame: &Blame<'_>, wanted: &dyn Fn(&Line<'_>) -> bool, out: &mut Str
             continue;
         }
         needed_depth = line.depth;
-        has_next.resize(line.depth + 1, false);
+        has_next.resize(line.depth.saturating_add(1), false);
         let last = has_next.get_mut(line.depth).is_none_or(|next| !std::mem::replace(next, true));
         rows.push((line, last));
     }

@@ -108,7 +108,7 @@ impl Profile {
     /// Returns the number of a function, which is also the number of its location.
     fn function(&mut self, name: &str) -> i64 {
         let name = self.string(name);
-        let next = i64::try_from(self.functions.len()).unwrap_or(0) + 1;
+        let next = i64::try_from(self.functions.len()).unwrap_or(0).saturating_add(1);
         *self.functions.entry(name).or_insert(next)
     }
 }
