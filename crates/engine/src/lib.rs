@@ -21,7 +21,6 @@ mod history;
 mod internal;
 mod measures;
 mod metadata;
-mod metrics;
 mod object;
 mod object_size;
 mod ownership;
@@ -129,7 +128,6 @@ impl Engine {
         let reader = Arc::new(Reader {
             storage: storage.clone(),
             webhooks: options.webhooks,
-            conversion_metrics: Default::default(),
             in_flight_conversions: Default::default(),
             unsafe_deletion: options.unsafe_deletion,
         });
@@ -162,12 +160,6 @@ impl Engine {
     /// Get, list, watch and history.
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
-    }
-
-    /// Appends the metrics of conversion webhooks and admission webhooks.
-    pub fn render_metrics(&self, out: &mut String) {
-        self.reader.conversion_metrics.render(out);
-        self.writer.admission.hooks.render(out);
     }
 
     /// The folders of `staticManifestsDir`, each with its plugin.

@@ -62,7 +62,7 @@ pub(crate) fn start(
         fair.configure(engine);
         tokio::spawn(fair.clone().follow(engine.clone()));
         let counted = fair.clone();
-        metrics.add_source(move |_| counted.update_metrics());
+        metrics.add_source(move || counted.update_metrics());
     }
     flow
 }
