@@ -123,10 +123,13 @@ const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefiniti
 
 impl Writer {
     /// Returns once the client's next request finds what it wrote or deleted in effect: a definition at this revision
-    /// is served, and a role or binding is in force.
+    /// is served, and a role or binding is in force, or a flow schema or priority level.
     pub(crate) async fn take_effect(&self, target: &Target, key: &str, revision: Option<u64>) {
         let prefix = &target.kind.store_prefix;
         self.refresh_policy(prefix, key);
+        if let Some(follower) = self.follower.get().filter(|f| f.prefixes.contains(&prefix.as_str())) {
+            (follower.apply)(&self.storage);
+        }
         if let Some(revision) = revision.filter(|_| prefix == DEFINITIONS) {
             self.storage.registry.wait_applied(revision).await;
         }

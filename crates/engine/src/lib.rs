@@ -57,7 +57,7 @@ pub use stored::{
 pub use subresource::{Access, Backend, Location, Made, NodeSettings, TOKEN_SECONDS_EXTENDED, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::{Selection, Watched};
-pub use write::{WriteRequest, Writer, Written};
+pub use write::{Follower, WriteRequest, Writer, Written};
 
 use pintle_admission::Chain;
 use pintle_admission::manifest::ManifestFolder;
@@ -148,6 +148,7 @@ impl Engine {
             deletion_workers: options.deletion_workers,
             granular_claim_status: options.granular_claim_status,
             contention_lock: Default::default(),
+            follower: Default::default(),
         });
         Engine { storage, reader, writer }
     }
