@@ -1,11 +1,13 @@
 //! PodSecurity: enforces, audits and warns according to the pod security labels of a namespace.
 
 mod checks;
+mod counts;
 mod policy;
 mod settings;
 
 use crate::config::PluginConfig;
 use crate::{Attributes, ClusterState, Operation, Plugin, PluginError};
+use counts::Mode;
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, Status};
 use pintle_value::Value;
@@ -24,6 +26,7 @@ pub(crate) struct PodSecurity(Settings);
 
 impl PodSecurity {
     pub(crate) fn new(config: Option<&PluginConfig>) -> Result<Self, PluginError> {
+        counts::prepare();
         config.map_or_else(|| Ok(PodSecurity::default()), |config| Settings::new(config).map(PodSecurity))
     }
 }
@@ -171,11 +174,14 @@ impl PodSecurity {
             return Ok(());
         }
         if let Some(reason) = self.exemption(request) {
+            counts::exempted(request);
             pintle_audit::annotate(EXEMPT, || reason.to_string());
             return Ok(());
         }
-        let (policy, errors) = self.policy_of(request, cluster)?;
+        let (policy, errors) =
+            self.policy_of(request, cluster).inspect_err(|_| counts::failed(request, true))?;
         if errors.is_empty() && policy.is_privileged() {
+            counts::evaluated(request, policy.enforce, Mode::Enforce, true);
             pintle_audit::annotate(ENFORCED, || LevelVersion::PRIVILEGED.to_string());
             return Ok(());
         }
@@ -183,13 +189,15 @@ impl PodSecurity {
             return Ok(());
         }
         if self.is_exempt_by_class(pod) {
+            counts::exempted(request);
             pintle_audit::annotate(EXEMPT, || "runtimeClass".to_string());
             return Ok(());
         }
-        annotate_errors(&errors);
+        note_errors(request, &errors);
         pintle_audit::annotate(ENFORCED, || policy.enforce.to_string());
-        audit(policy.audit, pod);
+        audit(request, policy.audit, pod);
         let violations = checks::evaluate(policy.enforce, pod.get("metadata"), pod.get("spec"));
+        counts::evaluated(request, policy.enforce, Mode::Enforce, violations.is_empty());
         if !violations.is_empty() {
             let why = format!(
                 "violates PodSecurity {}: {}",
@@ -198,7 +206,7 @@ impl PodSecurity {
             );
             return Err(Status::forbidden(&request.kind.group_resource(), request.name, &why));
         }
-        warn(policy.warn, pod, warnings);
+        warn(request, policy.warn, pod, warnings);
         Ok(())
     }
 
@@ -215,9 +223,11 @@ impl PodSecurity {
             return;
         }
         if let Some(reason) = self.exemption(request) {
+            counts::exempted(request);
             return pintle_audit::annotate(EXEMPT, || reason.to_string());
         }
         let Ok((policy, errors)) = self.policy_of(request, cluster) else {
+            counts::failed(request, true);
             let namespace = quoted(request.namespace);
             let why = || format!("failed to lookup namespace {namespace}: namespace {namespace} not found");
             return pintle_audit::annotate("pod-security.kubernetes.io/error", why);
@@ -225,11 +235,12 @@ impl PodSecurity {
         let is_silent = policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged;
         let Some(template) = object.at(template).filter(|_| !errors.is_empty() || !is_silent) else { return };
         if self.is_exempt_by_class(template) {
+            counts::exempted(request);
             return pintle_audit::annotate(EXEMPT, || "runtimeClass".to_string());
         }
-        annotate_errors(&errors);
-        audit(policy.audit, template);
-        warn(policy.warn, template, warnings);
+        note_errors(request, &errors);
+        audit(request, policy.audit, template);
+        warn(request, policy.warn, template, warnings);
     }
 
     /// Warns about the pods of a namespace that violate its new policy, grouped by reason.
@@ -289,9 +300,10 @@ impl PodSecurity {
     }
 }
 
-/// Annotates the audit event if the namespace's labels are invalid.
-fn annotate_errors(errors: &FieldErrors) {
+/// Counts it and annotates the audit event if the namespace's labels are invalid.
+fn note_errors(request: &Attributes<'_>, errors: &FieldErrors) {
     if !errors.is_empty() {
+        counts::failed(request, false);
         pintle_audit::annotate("pod-security.kubernetes.io/error", || {
             format!("Failed to parse policy: {}", errors.sentence())
         });
@@ -299,9 +311,10 @@ fn annotate_errors(errors: &FieldErrors) {
 }
 
 /// Annotates the audit event if the pod violates the audited level.
-fn audit(level: LevelVersion, pod: &Value) {
+fn audit(request: &Attributes<'_>, level: LevelVersion, pod: &Value) {
     let violations = checks::evaluate(level, pod.get("metadata"), pod.get("spec"));
     if !violations.is_empty() {
+        counts::evaluated(request, level, Mode::Audit, false);
         pintle_audit::annotate("pod-security.kubernetes.io/audit-violations", || {
             let level = quoted(&level.to_string());
             format!("would violate PodSecurity {level}: {}", checks::details(&violations))
@@ -309,9 +322,10 @@ fn audit(level: LevelVersion, pod: &Value) {
     }
 }
 
-fn warn(level: LevelVersion, pod: &Value, warnings: &mut Vec<String>) {
+fn warn(request: &Attributes<'_>, level: LevelVersion, pod: &Value, warnings: &mut Vec<String>) {
     let violations = checks::evaluate(level, pod.get("metadata"), pod.get("spec"));
     if !violations.is_empty() {
+        counts::evaluated(request, level, Mode::Warn, false);
         let shown = quoted(&level.to_string());
         warnings.push(format!("would violate PodSecurity {shown}: {}", checks::details(&violations)));
     }
@@ -340,6 +354,24 @@ mod tests {
     fn cluster(labels: &str) -> Objects {
         let namespace = format!(r#"{{"metadata":{{"name":"n","labels":{labels}}}}}"#);
         Objects::of(&[("", "namespaces", &namespace)])
+    }
+
+    #[test]
+    fn decisions_are_counted() {
+        let labels = r#"{"pod-security.kubernetes.io/enforce":"baseline","pod-security.kubernetes.io/enforce-version":"v1.30",
+            "pod-security.kubernetes.io/warn":"restricted","pod-security.kubernetes.io/warn-version":"v1.99"}"#;
+        for pod in [r#"{"spec":{"hostNetwork":true}}"#, r#"{"spec":{"containers":[{"name":"c"}]}}"#] {
+            _ = admitted(&PodSecurity::default(), &kind("", "pods"), pod, &cluster(labels));
+        }
+        let text: String = pintle_metrics::Text::default().collect();
+        for series in [
+            r#"decision="deny",mode="enforce",policy_level="baseline",policy_version="v1.30""#,
+            r#"decision="allow",mode="enforce",policy_level="baseline",policy_version="v1.30""#,
+            r#"decision="deny",mode="warn",policy_level="restricted",policy_version="future""#,
+        ] {
+            let labels = format!(r#"{series},request_operation="create",resource="pod",subresource="""#);
+            assert!(text.contains(&format!("\npod_security_evaluations_total{{{labels}}} 1\n")), "{labels}");
+        }
     }
 
     #[test]

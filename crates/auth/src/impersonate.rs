@@ -7,9 +7,11 @@
 use crate::authz::{Attributes, Authorizer, Decision, forbidden};
 use crate::user::UserInfo;
 use pintle_meta::Status;
+use pintle_metrics::families;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
+use std::time::Instant;
 
 /// From this number of checks on, the constrained modes first check the right to everything at once.
 const MANY_CHECKS: usize = 4;
@@ -74,20 +76,42 @@ impl Impersonation {
         wanted: &UserInfo,
         attributes: &Attributes,
     ) -> Result<(UserInfo, String), Status> {
+        let began = Instant::now();
+        let impersonated = self.try_modes(authorizer, wanted, attributes).await;
+        // kube-apiserver counts nothing without the constrained modes.
+        if self.constrained {
+            let labels = match &impersonated {
+                Ok((_, mode)) => ["allowed", mode.label()],
+                Err(_) => ["denied", ""],
+            };
+            families::IMPERSONATIONS.inc(&labels);
+            families::IMPERSONATION_SECONDS.observe(&labels, began.elapsed().as_secs_f64());
+        }
+        let (user, mode) = impersonated?;
+        let constraint = match mode {
+            Mode::Legacy => String::new(),
+            mode => format!("impersonate:{}", mode.name()),
+        };
+        Ok((user, constraint))
+    }
+
+    async fn try_modes(
+        &self,
+        authorizer: &dyn Authorizer,
+        wanted: &UserInfo,
+        attributes: &Attributes,
+    ) -> Result<(UserInfo, Mode), Status> {
         let requestor = &attributes.user.name;
         let all: &[Mode] = if self.constrained { &Mode::ALL } else { &[Mode::Legacy] };
         let last = self.last.lock().ok().and_then(|last| last.get(requestor).copied());
         let modes = last.into_iter().chain(all.iter().copied().filter(|m| Some(*m) != last));
         let mut first_refusal = None;
         for mode in modes.filter(|m| m.applies(wanted, &attributes.user)) {
-            match mode.check(authorizer, wanted, attributes).await {
+            let counted = self.constrained.then(|| mode.label());
+            match mode.check(Rights { authorizer, counted }, wanted, attributes).await {
                 Ok(user) => {
                     self.remember(requestor, mode);
-                    let constraint = match mode {
-                        Mode::Legacy => String::new(),
-                        mode => format!("impersonate:{}", mode.name()),
-                    };
-                    return Ok((user, constraint));
+                    return Ok((user, mode));
                 }
                 Err(refusal) => _ = first_refusal.get_or_insert(refusal),
             }
@@ -133,6 +157,11 @@ impl Mode {
         }
     }
 
+    /// The mode in metrics.
+    fn label(self) -> &'static str {
+        if self == Mode::Legacy { "legacy" } else { self.name() }
+    }
+
     fn applies(self, wanted: &UserInfo, requestor: &UserInfo) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = node_name(&wanted.name);
@@ -152,20 +181,20 @@ impl Mode {
 
     async fn check(
         self,
-        authorizer: &dyn Authorizer,
+        rights: Rights<'_>,
         wanted: &UserInfo,
         request: &Attributes,
     ) -> Result<UserInfo, Status> {
-        let checker = RightsChecker { mode: self, authorizer, requestor: self.requestor(&request.user) };
+        let checker = RightsChecker { mode: self, rights, requestor: self.requestor(&request.user) };
         if self != Mode::Legacy {
             let verb = format!("impersonate-on:{}:{}", self.name(), request.verb);
-            allowed(authorizer, &Attributes { verb, user: checker.requestor.clone(), ..request.clone() })
-                .await?;
+            let user = checker.requestor.clone();
+            rights.check(&Attributes { verb, user, ..request.clone() }).await?;
         }
         let mut user = wanted.clone();
         checker.name(wanted, &mut user).await?;
         if !wanted.uid.is_empty() {
-            allowed(authorizer, &checker.about("authentication.k8s.io", "uids", &wanted.uid)).await?;
+            rights.check(&checker.about("authentication.k8s.io", "uids", &wanted.uid)).await?;
         }
         checker.groups(&wanted.groups).await?;
         checker.extra(&wanted.extra).await?;
@@ -194,7 +223,7 @@ impl Mode {
 /// Checks the rights to one user, part by part.
 struct RightsChecker<'a> {
     mode: Mode,
-    authorizer: &'a dyn Authorizer,
+    rights: Rights<'a>,
     requestor: UserInfo,
 }
 
@@ -238,7 +267,7 @@ impl RightsChecker<'_> {
         } else {
             self.about(group, "users", &wanted.name)
         };
-        allowed(self.authorizer, &attributes).await
+        self.rights.check(&attributes).await
     }
 
     async fn groups(&self, groups: &[String]) -> Result<(), Status> {
@@ -251,12 +280,12 @@ impl RightsChecker<'_> {
                 let why = "impersonating the system:masters group is not allowed";
                 return Err(forbidden(&of(UserInfo::MASTERS), why));
             }
-            if groups.len() >= MANY_CHECKS && allowed(self.authorizer, &of("*")).await.is_ok() {
+            if groups.len() >= MANY_CHECKS && self.rights.check(&of("*")).await.is_ok() {
                 return Ok(());
             }
         }
         for group in groups {
-            allowed(self.authorizer, &of(group)).await?;
+            self.rights.check(&of(group)).await?;
         }
         Ok(())
     }
@@ -281,13 +310,13 @@ impl RightsChecker<'_> {
                 }
             }
             let count: usize = extra.values().map(Vec::len).sum();
-            if count >= MANY_CHECKS && allowed(self.authorizer, &of("*", "*")).await.is_ok() {
+            if count >= MANY_CHECKS && self.rights.check(&of("*", "*")).await.is_ok() {
                 return Ok(());
             }
         }
         for (key, values) in extra {
             for value in values {
-                allowed(self.authorizer, &of(key, value)).await?;
+                self.rights.check(&of(key, value)).await?;
             }
         }
         Ok(())
@@ -306,11 +335,25 @@ fn extra_key_error(key: &str) -> Option<String> {
     (!is_lower).then(|| format!("impersonating a non-lowercase key in extra is not allowed: {key:?}"))
 }
 
-async fn allowed(authorizer: &dyn Authorizer, attributes: &Attributes) -> Result<(), Status> {
-    match authorizer.authorize(attributes).await {
-        Decision::Allow(_) => Ok(()),
+/// Asks the authorizer, and counts that under the mode.
+#[derive(Clone, Copy)]
+struct Rights<'a> {
+    authorizer: &'a dyn Authorizer,
+    counted: Option<&'static str>,
+}
+
+impl Rights<'_> {
+    async fn check(self, attributes: &Attributes) -> Result<(), Status> {
+        let began = Instant::now();
+        let decision = self.authorizer.authorize(attributes).await;
+        let is_allowed = matches!(decision, Decision::Allow(_));
+        if let Some(mode) = self.counted {
+            let labels = [if is_allowed { "allowed" } else { "denied" }, mode];
+            families::IMPERSONATION_CHECKS.inc(&labels);
+            families::IMPERSONATION_CHECK_SECONDS.observe(&labels, began.elapsed().as_secs_f64());
+        }
         // kube-apiserver's impersonation only checks the decision: a failed authorizer is a denial.
-        refusal => Err(forbidden(attributes, refusal.reason())),
+        if is_allowed { Ok(()) } else { Err(forbidden(attributes, decision.reason())) }
     }
 }
 
@@ -407,6 +450,23 @@ mod tests {
         assert_eq!(account, "system:serviceaccounts system:serviceaccounts:x system:authenticated");
         let masters = groups(&[user("bob"), ("impersonate-group", UserInfo::MASTERS)]).unwrap();
         assert_eq!(masters, "system:masters system:authenticated");
+    }
+
+    #[test]
+    fn attempts_and_checks_are_counted_by_mode() {
+        ready(ask(&[UserInfo::MASTERS], &[("impersonate-user", "system:node:n")])).unwrap();
+        ready(ask(&["dev"], &[("impersonate-user", "bob")])).unwrap_err();
+        let text: String = pintle_metrics::Text::default().collect();
+        for series in [
+            "attempts_total{decision=\"allowed\",mode=\"arbitrary-node\"}",
+            "attempts_total{decision=\"denied\",mode=\"\"}",
+            "attempts_duration_seconds_count{decision=\"denied\",mode=\"\"}",
+            "authorization_attempts_total{decision=\"allowed\",mode=\"arbitrary-node\"}",
+            "authorization_attempts_total{decision=\"denied\",mode=\"user-info\"}",
+            "authorization_attempts_total{decision=\"denied\",mode=\"legacy\"}",
+        ] {
+            assert!(text.contains(&format!("\napiserver_impersonation_{series} ")), "{series}");
+        }
     }
 
     #[test]

@@ -4,20 +4,18 @@
 
 mod availability;
 mod discovery;
-mod failures;
 mod resolve;
 
 use arc_swap::ArcSwap;
 pub use discovery::{RemoteKind, RemoteResource, RemoteSpec, RemoteSubresource, RemoteVersion};
-use failures::Failures;
 use imbl::OrdMap;
 use pintle_cache::{CloseReason, Item};
 use pintle_engine::{Engine, Target};
+use pintle_metrics::families;
 use pintle_proxy::{Address, Dialer, Identity, TlsOptions, Transport, Trust};
 use pintle_value::{Str, Value, base64, json};
 use resolve::LastResolution;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,7 +127,6 @@ pub struct Aggregation {
     /// Increases whenever the client certificate changes.
     certificate: AtomicU64,
     pem: ArcSwap<Option<(Vec<u8>, Vec<u8>)>>,
-    failures: Failures,
 }
 
 impl Aggregation {
@@ -141,7 +138,6 @@ impl Aggregation {
             services: ArcSwap::default(),
             certificate: AtomicU64::new(0),
             pem: ArcSwap::default(),
-            failures: Failures::default(),
         };
         aggregation.read_certificate();
         aggregation.read_all();
@@ -163,19 +159,14 @@ impl Aggregation {
         self.settings.forwards_redirects
     }
 
-    /// Appends the metrics of availability.
-    pub fn render_metrics(&self, out: &mut String) {
-        let name = "aggregator_unavailable_apiservice";
-        _ = writeln!(
-            out,
-            "# HELP {name} [ALPHA] Gauge of APIServices which are marked as unavailable broken down by APIService name."
-        );
-        _ = writeln!(out, "# TYPE {name} gauge");
-        for service in self.services().iter() {
+    /// Updates the metrics of availability. Must be called before they are rendered.
+    pub fn update_metrics(&self) {
+        let services = self.services();
+        let rows = services.iter().map(|service| {
             let down = service.remote.as_ref().is_some_and(|remote| !remote.is_available);
-            _ = writeln!(out, "{name}{{name=\"{}\"}} {}", service.name, u8::from(down));
-        }
-        self.failures.render(out);
+            (&*service.name, f64::from(u8::from(down)))
+        });
+        families::UNAVAILABLE_SERVICES.set_all(rows);
     }
 
     fn is_available(&self, name: &str) -> bool {

@@ -4,11 +4,13 @@
 //! An allocated address is an IPAddress object. All allocated node ports are bits of one value, and each change of it
 //! expects the revision that was read, so two services never get the same port.
 
+mod counts;
 mod ports;
 mod quota;
 
 use crate::write::WriteRequest;
 use crate::{Target, Writer, environment, metadata, object, ownership};
+use counts::Allocating;
 use pintle_kinds::service_allocation::{self, Pool, Refusal};
 use pintle_meta::{Status, net};
 use pintle_schema::typed;
@@ -49,7 +51,14 @@ impl Writer {
             random: &mut || self.storage.random.number(),
         };
         let name = candidate.str_at(&["metadata", "name"]).to_string();
-        service_allocation::allocate(candidate, old, &mut pool).map_err(|refusal| match refusal {
+        let counted = Some(Allocating::begin(old, candidate)).filter(|_| !request.dry_run);
+        let allocated = service_allocation::allocate(candidate, old, &mut pool);
+        match (counted, &allocated) {
+            (Some(counted), Ok(())) => counted.succeeded(&self.service_ranges, candidate),
+            (Some(counted), Err(refusal)) => counted.failed(&self.service_ranges, candidate, refusal),
+            (None, _) => {}
+        }
+        allocated.map_err(|refusal| match refusal {
             Refusal::Invalid(errors) => Status::invalid(&target.group_kind(), &name, &errors),
             Refusal::Internal(why) => Status::internal(&why),
         })?;

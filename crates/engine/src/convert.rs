@@ -8,7 +8,6 @@ mod metrics;
 mod review;
 
 pub(crate) use in_flight_conversions::InFlightConversions;
-pub(crate) use metrics::ConversionMetrics;
 
 use crate::unreadable::Faults;
 use crate::{Reader, Storage, Target, object};
@@ -215,7 +214,7 @@ impl Reader {
         let from = trees.first().map(|tree| version_of(kind, tree)).unwrap_or(kind.storage);
         let outcome = self.review(kind, conversion, &trees, from, to).await;
         let failure = outcome.as_ref().err().map(|(failure, _)| *failure);
-        self.conversion_metrics.observe(kind, from, to, failure, began.elapsed());
+        metrics::observe(kind, from, to, failure, began.elapsed());
         outcome
     }
 

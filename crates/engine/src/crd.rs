@@ -8,9 +8,11 @@ use pintle_kinds::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Strategy, Subresource, Verbs,
 };
 use pintle_meta::GroupVersionKind;
+use pintle_metrics::families;
 use pintle_schema::{Arena, Schema, rules, structural};
 use pintle_value::{Str, Value, base64, json};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Verbs of custom resources.
 const VERBS: &str = "create,delete,deletecollection,get,list,patch,update,watch";
@@ -108,7 +110,12 @@ impl Storage {
             let mut arena = Arena::on(base);
             let root = structural::compile(&source, metadata, &mut arena);
             arena.shrink();
-            Schema::new(Arc::new(arena), root).with_rules(rules::Scope::of(&source, true))
+            let began = Instant::now();
+            let rules = rules::Scope::of(&source, true);
+            if rules.is_some() {
+                families::CEL_COMPILATION.observe(&[], began.elapsed().as_secs_f64());
+            }
+            Schema::new(Arc::new(arena), root).with_rules(rules)
         })
     }
 }
@@ -118,10 +125,13 @@ const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefiniti
 
 impl Writer {
     /// Returns once the client's next request finds what it wrote or deleted in effect: a definition at this revision
-    /// is served, and a role or binding is in force.
+    /// is served, and a role or binding is in force, or a flow schema or priority level.
     pub(crate) async fn take_effect(&self, target: &Target, key: &str, revision: Option<u64>) {
         let prefix = &target.kind.store_prefix;
         self.refresh_policy(prefix, key);
+        if let Some(follower) = self.follower.get().filter(|f| f.prefixes.contains(&prefix.as_str())) {
+            (follower.apply)(&self.storage);
+        }
         if let Some(revision) = revision.filter(|_| prefix == DEFINITIONS) {
             self.storage.registry.wait_applied(revision).await;
         }

@@ -21,7 +21,6 @@ mod history;
 mod internal;
 mod measures;
 mod metadata;
-mod metrics;
 mod object;
 mod object_size;
 mod ownership;
@@ -58,7 +57,7 @@ pub use stored::{
 pub use subresource::{Access, Backend, Location, Made, NodeSettings, TOKEN_SECONDS_EXTENDED, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::{Selection, Watched};
-pub use write::{WriteRequest, Writer, Written};
+pub use write::{Follower, WriteRequest, Writer, Written};
 
 use pintle_admission::Chain;
 use pintle_admission::manifest::ManifestFolder;
@@ -129,7 +128,6 @@ impl Engine {
         let reader = Arc::new(Reader {
             storage: storage.clone(),
             webhooks: options.webhooks,
-            conversion_metrics: Default::default(),
             in_flight_conversions: Default::default(),
             unsafe_deletion: options.unsafe_deletion,
         });
@@ -150,6 +148,7 @@ impl Engine {
             deletion_workers: options.deletion_workers,
             granular_claim_status: options.granular_claim_status,
             contention_lock: Default::default(),
+            follower: Default::default(),
         });
         Engine { storage, reader, writer }
     }
@@ -162,12 +161,6 @@ impl Engine {
     /// Get, list, watch and history.
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
-    }
-
-    /// Appends the metrics of conversion webhooks and admission webhooks.
-    pub fn render_metrics(&self, out: &mut String) {
-        self.reader.conversion_metrics.render(out);
-        self.writer.admission.hooks.render(out);
     }
 
     /// The folders of `staticManifestsDir`, each with its plugin.

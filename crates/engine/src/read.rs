@@ -1,6 +1,6 @@
 //! Get and list, with the rules for resourceVersion, paging and selectors.
 
-use crate::convert::{ConversionMetrics, InFlightConversions};
+use crate::convert::InFlightConversions;
 use crate::measures;
 use crate::object;
 use crate::select::Selects;
@@ -27,7 +27,6 @@ pub struct Reader {
     pub(crate) storage: Arc<Storage>,
     /// Calls conversion webhooks.
     pub(crate) webhooks: Arc<dyn Caller>,
-    pub(crate) conversion_metrics: ConversionMetrics,
     /// Conversions that several watches wait for.
     pub(crate) in_flight_conversions: InFlightConversions,
     /// Whether undecodable objects are reported as such and may be deleted with

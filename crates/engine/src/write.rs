@@ -23,7 +23,7 @@ use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status};
 use pintle_schema::typed::{self, Empties};
 use pintle_value::{Str, Value};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// After how many conflicts a write waits for the contention lock.
 const CONFLICTS_BEFORE_LOCK: usize = 8;
@@ -99,6 +99,16 @@ pub struct Writer {
     /// Whether parts of a ResourceClaim's status need rights of their own.
     pub(crate) granular_claim_status: bool,
     pub(crate) contention_lock: ContentionLock,
+    /// What else has to follow the objects of some resources.
+    pub(crate) follower: OnceLock<Follower>,
+}
+
+/// Puts changed objects in force outside of the engine.
+pub struct Follower {
+    /// The store prefixes of the resources.
+    pub prefixes: &'static [&'static str],
+    /// Reads the objects from the cache. Called before a write of one of them is answered.
+    pub apply: Box<dyn Fn(&Storage) + Send + Sync>,
 }
 
 /// The outcome of one attempt that did not fail.
@@ -112,6 +122,11 @@ enum Outcome {
 }
 
 impl Writer {
+    /// Sets what else follows written objects. Only the first call counts.
+    pub fn set_follower(&self, follower: Follower) {
+        _ = self.follower.set(follower);
+    }
+
     /// Creates, replaces, patches or applies an object.
     pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
         let mut turn = None;

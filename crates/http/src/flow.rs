@@ -18,7 +18,7 @@ use pintle_flow::estimate::{self, ListParameters, Stored};
 use pintle_flow::{Controller, Digest, Entry, Estimate, Flow, ReadWrite, Seat, WatchRegistration, Work};
 use pintle_meta::selector::FieldSelector;
 use pintle_metrics::{Family, families};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -46,6 +46,8 @@ pub struct Fair {
     due: Arc<tokio::sync::Notify>,
     /// The wall-clock time at which the controller's clock started.
     began: SystemTime,
+    /// Held while the objects are read and put in force.
+    reading: Mutex<()>,
 }
 
 /// What the dump of requests says about a request.
@@ -90,7 +92,8 @@ impl FlowControl {
         let notify = Arc::clone(&due);
         let controller =
             Controller::new(seats, Box::new(move || began.elapsed()), Box::new(move || notify.notify_one()));
-        FlowControl::Fair(Arc::new(Fair { controller: Arc::new(controller), due, began: SystemTime::now() }))
+        let (controller, began) = (Arc::new(controller), SystemTime::now());
+        FlowControl::Fair(Arc::new(Fair { controller, due, began, reading: Mutex::default() }))
     }
 
     /// At most so many concurrent reads and writes; 0 means no limit.

@@ -163,10 +163,10 @@ impl RequestSeries {
     }
 }
 
-/// Appends metrics that are rendered elsewhere.
-type Source = Box<dyn Fn(&mut String) + Send + Sync>;
+/// Updates metrics that are counted elsewhere.
+type Source = Box<dyn Fn() + Send + Sync>;
 
-/// Metrics of requests, and other sources of `/metrics`.
+/// Metrics of requests, and what updates the others.
 #[derive(Default)]
 pub struct Metrics {
     requests: RwLock<HashMap<String, Arc<RequestSeries>>>,
@@ -174,9 +174,9 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Adds a source of metrics that is rendered on each scrape.
-    pub fn add_source(&self, write: impl Fn(&mut String) + Send + Sync + 'static) {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(write));
+    /// Adds a function that is called before each scrape.
+    pub fn add_source(&self, update: impl Fn() + Send + Sync + 'static) {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(update));
     }
 
     /// Counts a request that was answered.
@@ -226,11 +226,9 @@ impl Metrics {
 
     /// The text of `/metrics`, rendered in chunks while it is sent.
     pub(crate) fn text(&self) -> Body {
-        let mut added = String::new();
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        sources.iter().for_each(|write| write(&mut added));
-        let pieces = Text::default().chain(Some(added).filter(|text| !text.is_empty()));
-        Body::lazy(pieces.map(Bytes::from), None)
+        sources.iter().for_each(|update| update());
+        Body::lazy(Text::default().map(Bytes::from), None)
     }
 }
 

@@ -16,15 +16,14 @@ use http_body_util::{BodyExt, Limited};
 use pintle_auth::UserInfo;
 use pintle_engine::{Backend, Location, NodeSettings};
 use pintle_meta::{GroupResource, Status};
+use pintle_metrics::families;
 use pintle_proxy::header::{IdentityHeaders, is_upgrade};
 use pintle_proxy::rewrite::Links;
 use pintle_proxy::{
     Address, Dialer, Forward, ForwardError, Identity, ProxyBody, RequestBody, TlsOptions, Transport, Trust,
     Upgrade, empty_body, encode_query, escape_path, join_keeping_slash,
 };
-use std::fmt::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use translate::Translation;
@@ -44,7 +43,6 @@ pub struct Streams {
     /// When the client certificate files were last checked.
     looked_at: Mutex<Instant>,
     workload: Arc<Transport>,
-    log_tls_failures: AtomicU64,
 }
 
 /// The flags about certificates towards kubelets.
@@ -111,7 +109,6 @@ impl Streams {
             kubelets: ArcSwap::from_pointee(kubelets),
             looked_at: Mutex::new(Instant::now()),
             workload: Arc::new(Transport::new(dialer.clone(), Some(options))),
-            log_tls_failures: AtomicU64::new(0),
         })
     }
 
@@ -133,17 +130,6 @@ impl Streams {
             self.kubelets.store(Arc::new(made));
         }
         self.kubelets.load_full()
-    }
-
-    /// Appends the metrics of logs.
-    pub fn render_metrics(&self, out: &mut String) {
-        let name = "kube_apiserver_pod_logs_backend_tls_failure_total";
-        _ = writeln!(
-            out,
-            "# HELP {name} [ALPHA] Total number of requests for pods/logs that failed due to kubelet server TLS verification"
-        );
-        _ = writeln!(out, "# TYPE {name} counter");
-        _ = writeln!(out, "{name} {}", self.log_tls_failures.load(Ordering::Relaxed));
     }
 
     fn transport(&self, backend: Backend) -> Arc<Transport> {
@@ -327,11 +313,13 @@ async fn log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiRes
     let host = HeaderValue::from_str(&to.authority()).map_err(|_| Status::internal("the host is no name"))?;
     request.headers_mut().insert(HOST, host);
     request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("Go-http-client/1.1"));
+    let is_unverified = matches!(location.backend, Backend::UnverifiedKubelet);
+    families::LOG_BACKENDS.inc(&[if is_unverified { "skip_tls_allowed" } else { "enforce_tls" }]);
     let answer = match streams.transport(location.backend).send(&to, request).await {
         Ok(answer) => answer,
         Err(error) => {
             if error.is_certificate() {
-                streams.log_tls_failures.fetch_add(1, Ordering::Relaxed);
+                families::LOG_TLS_FAILURES.inc(&[]);
             }
             return Err(Status::unclassified(format!("Get \"{url}\": {error}")));
         }

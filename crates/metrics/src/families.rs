@@ -57,14 +57,16 @@ macro_rules! families {
     };
 }
 
+mod calls;
 mod server;
 
+pub use calls::*;
 pub use server::*;
 
 /// All families of `/metrics`, sorted by name.
 pub fn sorted() -> &'static [&'static Family] {
     static SORTED: LazyLock<Vec<&Family>> = LazyLock::new(|| {
-        let mut all: Vec<&Family> = ALL.iter().chain(SERVER).copied().collect();
+        let mut all: Vec<&Family> = ALL.iter().chain(SERVER).chain(CALLS).copied().collect();
         all.sort_by_key(|family| family.name());
         all
     });

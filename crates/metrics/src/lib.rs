@@ -141,6 +141,17 @@ impl Family {
         self.series.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// Replaces all series of a gauge with one label, so that those of objects that are gone disappear.
+    pub fn set_all<'a>(&self, values: impl Iterator<Item = (&'a str, f64)>) {
+        let series = values.take(SERIES_MAX).map(|(label, value)| {
+            let series = Series::new(&[]);
+            series.set(value);
+            (label_text(self.labels, &[label]).into(), Arc::new(series))
+        });
+        let series = series.collect();
+        *self.series.write().unwrap_or_else(PoisonError::into_inner) = series;
+    }
+
     /// Removes one series, for example that of a deleted object.
     pub fn remove(&self, values: &[&str]) {
         let text = label_text(self.labels, values);
@@ -365,6 +376,14 @@ mod tests {
              seconds_bucket{le=\"0.005\"} 0\nseconds_bucket{le=\"1\"} 1\nseconds_bucket{le=\"+Inf\"} 2\n\
              seconds_sum 4.5\nseconds_count 2\n"
         );
+    }
+
+    #[test]
+    fn the_series_of_what_is_gone_disappear() {
+        let gauge = Family::new("g", Type::Gauge, &["name"], "Names.");
+        gauge.set_all([("a", 1.0), ("b", 0.0)].into_iter());
+        gauge.set_all([("b", 1.0)].into_iter());
+        assert_eq!(text(&gauge), "# HELP g Names.\n# TYPE g gauge\ng{name=\"b\"} 1\n");
     }
 
     #[test]

@@ -54,10 +54,11 @@ pub(crate) fn start(
     }
     let flow = FlowControl::fair(reads.saturating_add(writes));
     if let FlowControl::Fair(fair) = &flow {
-        fair.configure(engine);
+        fair.configure(engine.storage());
+        engine.writer().set_follower(fair.follower());
         tokio::spawn(fair.clone().follow(engine.clone()));
         let counted = fair.clone();
-        metrics.add_source(move |_| counted.update_metrics());
+        metrics.add_source(move || counted.update_metrics());
     }
     flow
 }

@@ -358,15 +358,13 @@ fn metrics(
 ) -> Metrics {
     storage_metrics::describe_build(config);
     let metrics = Metrics::default();
-    let converted = engine.clone();
-    metrics.add_source(move |out| converted.render_metrics(out));
     let (measured, data, counts) = (engine.clone(), folder.path().to_path_buf(), config.counts_objects);
-    metrics.add_source(move |_| storage_metrics::update(&measured, &data, counts));
-    let (checked, logs) = (aggregation.clone(), config.proxying.streams.clone());
-    metrics.add_source(move |out| {
-        checked.render_metrics(out);
-        logs.render_metrics(out);
+    metrics.add_source(move || {
+        storage_metrics::update(&measured, &data, counts);
+        measured.writer().update_allocation_metrics();
     });
+    let checked = aggregation.clone();
+    metrics.add_source(move || checked.update_metrics());
     metrics
 }
 

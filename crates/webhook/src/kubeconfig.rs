@@ -1,6 +1,7 @@
 //! `Kubeconfig`: the address, the CAs and the credentials for a webhook; and `ReviewClient`, which retries as
 //! kube-apiserver's webhook client does.
 
+use crate::counts::CountedCall;
 use crate::{Dialer, HttpsAnswer, HttpsClient, HttpsRequest, Identity, JSON, refusal};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -187,6 +188,8 @@ pub(crate) fn in_words(error: &std::io::Error) -> String {
 pub struct ReviewClient {
     https: HttpsClient,
     url: String,
+    /// Host and port of the URL, for metrics.
+    host: String,
     timeout: Duration,
     authorization: Authorization,
     /// The pause after the first attempt.
@@ -201,9 +204,12 @@ impl ReviewClient {
         let https = HttpsClient::new(&config.identity)?;
         let nanos = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
         let url = format!("{}?timeout={}", config.server, pintle_meta::duration::GoDuration(nanos));
+        let uri = config.server.parse::<http::Uri>().ok();
+        let host = uri.and_then(|uri| Some(uri.authority()?.to_string())).unwrap_or_default();
         Ok(ReviewClient {
             https,
             url,
+            host,
             timeout,
             authorization: config.authorization,
             pause: PAUSE,
@@ -302,7 +308,9 @@ impl ReviewClient {
             timeout: self.timeout,
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
+        let counted = CountedCall::begin(&self.host, request.body.len());
         let sent = self.https.send(request).await;
+        counted.end(sent.as_ref().ok().map(|answer| (answer.code, answer.body.len())));
         sent.map_err(|why| ReviewError {
             may_pass: why.ends_with("connection reset by peer"),
             is_timeout: why.ends_with("context deadline exceeded"),

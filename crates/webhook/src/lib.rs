@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod connect;
+mod counts;
 mod credentials;
 mod https;
 mod kubeconfig;
@@ -15,6 +16,7 @@ pub use pintle_proxy::{Dialer, Egress};
 
 use bytes::Bytes;
 use connect::Connections;
+use counts::CountedCall;
 use credentials::User;
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -232,12 +234,28 @@ impl Client {
     ) -> Result<Received, Fault> {
         let first = hop.route.clone();
         for _ in 0..kubeconfig::REPEATS_MAX {
-            let answer = self.follow(services, endpoint, body.clone(), hop).await?;
+            let answer = self.attempt(services, endpoint, body.clone(), hop).await?;
             let Some(pause) = answer.retry_after else { return Ok(answer) };
             tokio::time::sleep(pause).await;
             *hop = Hop { route: first.clone(), method: Method::POST, referer: None };
         }
-        self.follow(services, endpoint, body, hop).await
+        self.attempt(services, endpoint, body, hop).await
+    }
+
+    /// Calls the webhook once, and counts that.
+    async fn attempt(
+        &self,
+        services: &dyn Services,
+        endpoint: &Endpoint,
+        body: Bytes,
+        hop: &mut Hop,
+    ) -> Result<Received, Fault> {
+        // Hosts that a webhook redirects to do not count, so labels are only what is configured.
+        let (host, size) = (hop.route.authority.clone(), body.len());
+        let counted = CountedCall::begin(&host, size);
+        let answer = self.follow(services, endpoint, body, hop).await;
+        counted.end(answer.as_ref().ok().map(|answer| (answer.code, answer.body.len())));
+        answer
     }
 
     /// Calls the webhook, and follows redirects.

@@ -25,6 +25,16 @@ pub(super) struct LevelVersion {
     pub(super) version: Version,
 }
 
+impl Level {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Level::Privileged => "privileged",
+            Level::Baseline => "baseline",
+            Level::Restricted => "restricted",
+        }
+    }
+}
+
 impl LevelVersion {
     pub(super) const PRIVILEGED: LevelVersion =
         LevelVersion { level: Level::Privileged, version: Version::Latest };
@@ -36,11 +46,7 @@ impl LevelVersion {
 
 impl fmt::Display for LevelVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let level = match self.level {
-            Level::Privileged => "privileged",
-            Level::Baseline => "baseline",
-            Level::Restricted => "restricted",
-        };
+        let level = self.level.name();
         match self.version {
             Version::Latest => write!(f, "{level}:latest"),
             Version::Minor(minor) => write!(f, "{level}:v1.{minor}"),

@@ -6,6 +6,7 @@ use super::jwt::{self, Token};
 use super::token_keys::{IssueError, TokenKeys};
 use crate::UserInfo;
 use pintle_meta::Timestamp;
+use pintle_metrics::families;
 use pintle_value::{Map, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -218,6 +219,7 @@ impl ServiceAccountTokens {
     fn check_audience(&self, claims: &Value, asked: Option<&[String]>) -> Result<Vec<String>, TokenError> {
         let mut token = jwt::audiences(claims).ok_or(TokenError::NotAnAudience)?;
         if token.is_empty() {
+            families::LEGACY_TOKENS.inc(&[]);
             token = self.audiences.clone();
         }
         let asked = asked.unwrap_or(&self.audiences);
@@ -247,6 +249,12 @@ impl ServiceAccountTokens {
             self.check_bound(BoundKind::Pod, namespace, pod, now)?;
         } else if let Some(node) = &node {
             self.check_bound(BoundKind::Node, "", node, now)?;
+        }
+        // Only tokens that were issued for longer than asked say when they should have been refreshed.
+        match claims.at(&["kubernetes.io", "warnafter"]).and_then(Value::as_int) {
+            None | Some(0) => {}
+            Some(warn_after) if now > warn_after => families::STALE_TOKENS.inc(&[]),
+            Some(_) => families::VALID_TOKENS.inc(&[]),
         }
         let mut user = account_user(namespace, &account);
         let mut extra = |key: &str, value: &str| {
@@ -310,6 +318,7 @@ impl ServiceAccountTokens {
                 objects.record_use(&namespace, &secret_name, secret.str_at(&["metadata", "uid"]), &day);
             }
             if !secret.str_at(&["metadata", "labels", INVALID_SINCE]).is_empty() {
+                families::LEGACY_AUTO_INVALID_USES.inc(&[]);
                 return Err(object(format!(
                     "the token in secret {namespace}/{secret_name} for service account {namespace}/{} has been marked \
                      invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
@@ -318,7 +327,10 @@ impl ServiceAccountTokens {
                 )));
             }
             if objects.account_names_secret(&namespace, &account.name, &secret_name) {
+                families::LEGACY_AUTO_USES.inc(&[]);
                 *warning = Some(AUTO_GENERATED);
+            } else {
+                families::LEGACY_MANUAL_USES.inc(&[]);
             }
         }
         Ok(account_user(&namespace, &account))
@@ -553,6 +565,18 @@ mod tests {
             ready(tokens.authenticate(&text, Some(&other), at(10_100))),
             Err(TokenError::Audience { .. })
         ));
+    }
+
+    #[test]
+    fn uses_of_extended_tokens_are_counted() {
+        let tokens = tokens();
+        let extended = TokenSpec { warn_after_seconds: 100, ..spec() };
+        let text = ready(tokens.issue(&extended, at(10_000))).unwrap();
+        for (now, family) in [(10_050, "valid"), (10_200, "stale")] {
+            ready(tokens.authenticate(&text, None, at(now))).unwrap().unwrap();
+            let metrics: String = pintle_metrics::Text::default().collect();
+            assert!(metrics.contains(&format!("\nserviceaccount_{family}_tokens_total 1\n")), "{family}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{Aggregation, ApiService, MANAGER, Outcome, Remote, discovery, resolv
 use http::header::{ACCEPT_ENCODING, HOST, HeaderValue, USER_AGENT};
 use http::{Method, Request, Uri};
 use pintle_meta::field::quoted;
+use pintle_metrics::families;
 use pintle_proxy::{Address, Transport, empty_body, header::RemoteUser};
 use pintle_value::Value;
 use std::sync::Arc;
@@ -163,7 +164,7 @@ async fn write(aggregation: &Aggregation, name: &str, condition: &Condition) -> 
         tracing::warn!(name, error = %status.message, "the availability of an APIService could not be written");
     }
     if written.is_ok() && was_available && condition.status == "False" {
-        aggregation.failures.count(name, condition.reason);
+        families::SERVICE_FAILURES.inc(&[name, condition.reason]);
     }
     written.is_err()
 }

@@ -5,7 +5,7 @@ use super::cached::Cached;
 use super::calls::{Failure, Question, calling};
 use super::manifests::Manifests;
 use super::matched_objects::MatchedObjects;
-use super::metrics::{Asked, WebhookMetrics};
+use super::metrics::{self, Asked};
 use crate::{Admission, Target};
 use pintle_admission::cel::{Inputs, RequestAuthorizer};
 use pintle_admission::matching::Matched;
@@ -31,7 +31,6 @@ const CALLS_TOGETHER_MAX: usize = 64;
 pub struct Hooks {
     pub(super) mutating: WebhookSources,
     pub(super) validating: WebhookSources,
-    metrics: WebhookMetrics,
     /// The clients that call the webhooks of each plugin, with the credentials of its configuration.
     pub(super) mutating_caller: Arc<dyn Caller>,
     pub(super) validating_caller: Arc<dyn Caller>,
@@ -43,15 +42,9 @@ impl Hooks {
         Hooks {
             mutating: WebhookSources::default(),
             validating: WebhookSources::default(),
-            metrics: WebhookMetrics::default(),
             mutating_caller,
             validating_caller,
         }
-    }
-
-    /// Appends the webhook metrics in the text format of Prometheus.
-    pub fn render(&self, out: &mut String) {
-        self.metrics.render(out);
     }
 }
 
@@ -164,7 +157,7 @@ impl Admission {
             let place = format!("round_{}_index_{index}", u8::from(rounds.is_second));
             let called =
                 self.call_mutating((webhook, &place), request, target, &matched, next, warnings).await;
-            self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
+            metrics::observe(asked, called.as_ref().err(), began.elapsed());
             let outcome = called.as_ref().copied().unwrap_or(Outcome::Unpatched);
             annotate_mutation(webhook, &place, outcome == Outcome::Changed);
             annotate_failure(webhook, "mutation", &place, called.as_ref().err());
@@ -211,7 +204,7 @@ impl Admission {
         };
         let began = Instant::now();
         let met = webhook.conditions.matches(&inputs, !webhook.fails_open);
-        self.hooks.metrics.observe_conditions(asked, &met, began.elapsed());
+        metrics::observe_conditions(asked, &met, began.elapsed());
         let resource =
             GroupResource { group: request.version.group.clone(), resource: request.kind.plural.clone() };
         met.map_err(|why| Status::forbidden(&resource, request.name, &why))
@@ -313,7 +306,7 @@ impl Admission {
         let began = Instant::now();
         let called = self.ask_webhook(&question, &mut warnings).await;
         let asked = Asked { webhook, step: "validating", operation: request.operation.name() };
-        self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
+        metrics::observe(asked, called.as_ref().err(), began.elapsed());
         annotate_failure(webhook, "validating", &format!("round_0_index_{index}"), called.as_ref().err());
         (apply_failure_policy(webhook, called.map(|_| ())), warnings)
     }

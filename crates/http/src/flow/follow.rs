@@ -2,10 +2,10 @@
 
 use super::Fair;
 use pintle_cache::{CloseReason, Item, Watcher};
-use pintle_engine::Engine;
+use pintle_engine::{Engine, Follower, Storage};
 use pintle_flow::{LevelObject, SchemaObject};
 use pintle_value::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
@@ -22,7 +22,8 @@ impl Fair {
     /// Follows the objects until the cache shuts down.
     pub async fn follow(self: Arc<Self>, engine: Arc<Engine>) {
         let mut watcher = engine.storage().cache().watch_resources(&[SCHEMAS, LEVELS]);
-        self.configure(&engine);
+        let storage = engine.storage();
+        self.configure(storage);
         let mut adjust = interval_at(after(ADJUST_EVERY), ADJUST_EVERY);
         adjust.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut due = after(IDLE);
@@ -32,34 +33,43 @@ impl Fair {
                     let Some(item) = item else { return };
                     match drain(&mut watcher, item) {
                         Drained::Nothing => {}
-                        Drained::Changed => self.configure(&engine),
+                        Drained::Changed => self.configure(storage),
                         Drained::Slow => {
-                            watcher = engine.storage().cache().watch_resources(&[SCHEMAS, LEVELS]);
-                            self.configure(&engine);
+                            watcher = storage.cache().watch_resources(&[SCHEMAS, LEVELS]);
+                            self.configure(storage);
                         }
                         Drained::Closed => return,
                     }
                 }
                 _ = adjust.tick() => self.controller.adjust(),
-                () = self.due.notified() => due = self.maintain(&engine),
-                () = sleep_until(due) => due = self.maintain(&engine),
+                () = self.due.notified() => due = self.maintain(storage),
+                () = sleep_until(due) => due = self.maintain(storage),
             }
         }
     }
 
+    /// Puts objects in force before their writes are answered. Those that other servers write are followed by
+    /// [`Fair::follow`].
+    pub fn follower(self: &Arc<Self>) -> Follower {
+        let fair = Arc::clone(self);
+        Follower { prefixes: &[SCHEMAS, LEVELS], apply: Box::new(move |storage| fair.configure(storage)) }
+    }
+
     /// Reads all objects. Must be called once before the first request; otherwise all requests are in the level
     /// `catch-all`.
-    pub fn configure(&self, engine: &Engine) {
-        let levels = objects(engine, LEVELS).iter().filter_map(LevelObject::read).collect();
-        let schemas = objects(engine, SCHEMAS).iter().map(SchemaObject::read).collect();
+    pub fn configure(&self, storage: &Storage) {
+        // Objects that were read earlier must not replace those that were read later.
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let levels = objects(storage, LEVELS).iter().filter_map(LevelObject::read).collect();
+        let schemas = objects(storage, SCHEMAS).iter().map(SchemaObject::read).collect();
         self.controller.configure(levels, schemas);
     }
 
     /// Frees seats whose time has passed and removes deleted levels that are idle. Returns when to call it again.
-    fn maintain(&self, engine: &Engine) -> Instant {
+    fn maintain(&self, storage: &Storage) -> Instant {
         let (next, is_over) = self.controller.maintain();
         if is_over {
-            self.configure(engine);
+            self.configure(storage);
         }
         let wait = next.map_or(IDLE, |at| at.saturating_sub(self.controller.now()));
         after(wait)
@@ -96,8 +106,8 @@ fn drain(watcher: &mut Watcher, first: Item) -> Drained {
     drained
 }
 
-fn objects(engine: &Engine, prefix: &str) -> Vec<Value> {
-    let Some(resource) = engine.storage().cache().resource(prefix) else { return Vec::new() };
+fn objects(storage: &Storage, prefix: &str) -> Vec<Value> {
+    let Some(resource) = storage.cache().resource(prefix) else { return Vec::new() };
     let view = resource.view();
     let parsed = view.iter().filter_map(|object| json::parse(object.json()).ok());
     parsed.map(|parsed| parsed.value).collect()

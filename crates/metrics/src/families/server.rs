@@ -1,6 +1,6 @@
 //! Families of the server's parts: store, cache, watches, admission, the build.
 
-use super::{DOUBLING_SECONDS, REQUEST_SECONDS};
+use super::REQUEST_SECONDS;
 use crate::Family;
 use crate::Type::{Counter, Gauge, Histogram, LateGauge, Summary};
 
@@ -95,7 +95,6 @@ families! {
     ETCD_DURATION = "etcd_request_duration_seconds", Histogram(REQUEST_SECONDS), STORE, "Durations of requests to the store.";
     ETCD_REQUESTS = "etcd_requests_total", Counter, STORE, "Requests to the store.";
     HIDDEN_METRICS = "hidden_metrics_total", Counter, &[], "Metrics that are deprecated and not shown.";
-    IMPERSONATION_SECONDS = "apiserver_impersonation_attempts_duration_seconds", Histogram(DOUBLING_SECONDS), &["decision", "mode"], "Durations of impersonations.";
     BUILD_INFO = "kubernetes_build_info", Gauge, &["build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor", "platform"], "The version of the server.";
     EXTERNAL_KEYS_TIMESTAMP = "apiserver_externaljwt_fetch_keys_data_timestamp", LateGauge, &[], "When the external signer of tokens got the keys that it last returned.";
     EXTERNAL_KEY_FETCHES = "apiserver_externaljwt_fetch_keys_request_total", Counter, &["code"], "Attempts to fetch the keys of the external signer of tokens.";

@@ -23,6 +23,7 @@ mod envtest;
 mod examples;
 mod external_signer;
 mod fight;
+mod flow_schemas;
 mod following;
 mod history;
 mod informers;
