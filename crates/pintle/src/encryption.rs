@@ -92,7 +92,9 @@ fn read(path: &Path) -> Result<(Vec<u8>, Configuration), ConfigError> {
             std::io::ErrorKind::NotFound => format!("open {shown}: no such file or directory"),
             _ => format!("open {shown}: {error}"),
         };
-        ConfigError::Parse(format!("error opening encryption provider configuration file {shown:?}: {why}"))
+        ConfigError::Parse(format!(
+            "error while loading file: error reading encryption provider configuration file {shown:?}: {why}"
+        ))
     })?;
     let configuration = parse(&shown, &bytes, &connect)?;
     Ok((bytes, configuration))
