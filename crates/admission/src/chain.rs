@@ -318,6 +318,9 @@ fn names(settings: &Settings) -> Result<Vec<&'static str>, SettingsError> {
         let both = both.join(" ");
         faults.push(format!("[{both}] in enable-admission-plugins and disable-admission-plugins overlapped"));
     }
+    // kube-apiserver lists equal errors once.
+    let mut seen = std::collections::BTreeSet::new();
+    faults.retain(|fault| seen.insert(fault.clone()));
     match faults.as_slice() {
         [] => {}
         [one] => return Err(SettingsError::Flags(one.clone())),

@@ -1,6 +1,7 @@
 //! The audit policy: which requests are recorded, how much of them, and at which stages.
 
 use pintle_auth::UserInfo;
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_value::{Value, json, yaml};
 use std::path::Path;
 
@@ -115,6 +116,65 @@ struct GroupResources {
     names: Vec<String>,
 }
 
+/// The Go types of the file, for errors about values of the wrong type.
+const POLICY: GoStruct = GoStruct(
+    "Policy",
+    &[
+        (
+            "rules",
+            GoType::Structs(&GoStruct(
+                "PolicyRule",
+                &[
+                    ("level", GoType::Text("v1.Level")),
+                    ("users", GoType::Texts("string")),
+                    ("userGroups", GoType::Texts("string")),
+                    ("verbs", GoType::Texts("string")),
+                    (
+                        "resources",
+                        GoType::Structs(&GoStruct(
+                            "GroupResources",
+                            &[
+                                ("group", GoType::Text("string")),
+                                ("resources", GoType::Texts("string")),
+                                ("resourceNames", GoType::Texts("string")),
+                            ],
+                        )),
+                    ),
+                    ("namespaces", GoType::Texts("string")),
+                    ("nonResourceURLs", GoType::Texts("string")),
+                    ("omitStages", GoType::Texts("v1.Stage")),
+                    ("omitManagedFields", GoType::Bool),
+                ],
+            )),
+        ),
+        ("omitStages", GoType::Texts("v1.Stage")),
+        ("omitManagedFields", GoType::Bool),
+    ],
+);
+
+/// Refuses other versions and kinds. Without a kind the file is a policy, without a version one of the internal version.
+fn check_version(version: &str, kind: &str) -> Result<(), String> {
+    const SCHEME: &str = "k8s.io/apiserver/pkg/audit/scheme.go:30";
+    match (version, kind) {
+        ("audit.k8s.io/v1", "" | "Policy") => Ok(()),
+        ("audit.k8s.io/v1", "Event" | "EventList" | "PolicyList") => {
+            Err(format!("failed decoding: converting (v1.{kind}) to (audit.Policy): unknown conversion"))
+        }
+        ("", "" | "Policy") => {
+            Err("unknown group version field audit.k8s.io/__internal, Kind=Policy in policy".to_string())
+        }
+        ("", _) => Err(format!(
+            "failed decoding: no kind {kind:?} is registered for the internal version of group \"audit.k8s.io\" in scheme {SCHEME:?}"
+        )),
+        (_, "") => Err(format!(
+            "failed decoding: no kind \"Policy\" is registered for version {version:?} in scheme {SCHEME:?}"
+        )),
+        _ => Err(format!(
+            "failed decoding: no kind {kind:?} is registered for version {version:?} in scheme {SCHEME:?}"
+        )),
+    }
+}
+
 impl Policy {
     /// Reads a policy file.
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
@@ -140,19 +200,9 @@ impl Policy {
         };
         let tree = tree
             .map_err(|why| format!("failed decoding: couldn't get version/kind; json parse error: {why}"))?;
-        let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
-        if version.is_empty() && kind.is_empty() {
-            return Err("unknown group version field audit.k8s.io/__internal, Kind=Policy in policy".into());
-        }
-        if version != "audit.k8s.io/v1" {
-            return Err(format!(
-                "failed decoding: no kind {kind:?} is registered for version {version:?} in scheme \"k8s.io/apiserver/pkg/audit/util.go\""
-            ));
-        }
-        if kind != "Policy" {
-            return Err(format!(
-                "failed decoding: converting (v1.{kind}) to (audit.Policy): unknown conversion"
-            ));
+        check_version(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))?;
+        if let Some(error) = POLICY.type_error(&tree, "v1") {
+            return Err(format!("failed decoding: {error}"));
         }
         let mut errors = Vec::new();
         let omitted = stages(&tree, "omitStages", &mut errors);
@@ -161,6 +211,9 @@ impl Policy {
         let rules =
             rules.map(|(at, rule)| Rule::read(rule, at, &omitted, omit_managed, &mut errors)).collect();
         match errors.len() {
+            0 if tree.items_at(&["rules"]).is_empty() => {
+                Err("loaded illegal policy with 0 rules".to_string())
+            }
             0 => Ok(Policy {
                 rules,
                 fallback: Rules {
@@ -190,12 +243,17 @@ impl Rule {
     ) -> Self {
         let path = format!("rules[{at}]");
         let level = read_level(rule.str_at(&["level"]), &path, errors);
+        let urls = texts(rule, "nonResourceURLs");
+        check_urls(&urls, &path, errors);
         let resources: Vec<GroupResources> =
             rule.items_at(&["resources"]).iter().map(|r| GroupResources::read(r, &path, errors)).collect();
-        let urls = texts(rule, "nonResourceURLs");
-        check_urls(&urls, &path, !resources.is_empty() || rule.get("namespaces").is_some(), errors);
         let mut all = omitted.to_vec();
         all.extend(stages(rule, &format!("{path}.omitStages"), errors));
+        let is_about_objects = !resources.is_empty() || !rule.items_at(&["namespaces"]).is_empty();
+        if is_about_objects && !urls.is_empty() {
+            let list = list_text(&urls);
+            errors.push(format!("{path}.nonResourceURLs: Invalid value: {list}: rules cannot apply to both regular resources and non-resource URLs"));
+        }
         let own = rule.get("omitManagedFields").and_then(Value::as_bool);
         Rule {
             then: Rules { level, omitted: all, omit_managed_fields: own.or(omit_managed).unwrap_or(false) },
@@ -239,6 +297,13 @@ impl GroupResources {
             resources: texts(value, "resources"),
             names: texts(value, "resourceNames"),
         };
+        if !matches!(read.group.as_str(), "" | "*") {
+            let faults = pintle_meta::names::dns_subdomain(&read.group, false);
+            if !faults.is_empty() {
+                let why = faults.join(",");
+                errors.push(format!("{path}.resources.group: Invalid value: {:?}: {why}", read.group));
+            }
+        }
         if read.resources.is_empty() && !read.names.is_empty() {
             errors.push(format!(
                 "{path}.resources.resourceNames: Invalid value: {}: using resourceNames requires at least one resource",
@@ -293,11 +358,7 @@ fn read_level(given: &str, path: &str, errors: &mut Vec<String>) -> Level {
     Level::None
 }
 
-fn check_urls(urls: &[String], path: &str, has_resources: bool, errors: &mut Vec<String>) {
-    if has_resources && !urls.is_empty() {
-        let list = list_text(urls);
-        return errors.push(format!("{path}.nonResourceURLs: Invalid value: {list}: rules cannot apply to both regular resources and non-resource URLs"));
-    }
+fn check_urls(urls: &[String], path: &str, errors: &mut Vec<String>) {
     for (at, url) in urls.iter().enumerate().filter(|(_, url)| *url != "*") {
         if !url.starts_with('/') {
             errors.push(format!("{path}.nonResourceURLs[{at}]: Invalid value: {url:?}: non-resource URL rules must begin with a '/' character"));

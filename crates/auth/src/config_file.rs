@@ -1,45 +1,55 @@
 //! Configuration files of the API server: YAML with a kind and a version, decoded strictly.
 
-use pintle_value::{Value, yaml};
-
-/// The fields of a part of a file, each with its subfields. Lists have the fields of their items.
-pub(crate) struct Fields(pub(crate) &'static [(&'static str, Option<&'static Fields>)]);
+use pintle_meta::go_type::{GoStruct, GoType};
+use pintle_value::{Value, json, yaml};
 
 const GROUP: &str = "apiserver.config.k8s.io";
 
 /// The kinds of the group, with their fields.
-const OTHER_KINDS: [(&str, Fields); 6] = [
-    ("AdmissionConfiguration", Fields(&[("plugins", None)])),
-    ("AuthenticationConfiguration", Fields(&[("jwt", None), ("anonymous", None)])),
-    ("AuthorizationConfiguration", Fields(&[("authorizers", None)])),
-    ("EgressSelectorConfiguration", Fields(&[("egressSelections", None)])),
-    ("EncryptionConfiguration", Fields(&[("resources", None)])),
-    ("TracingConfiguration", Fields(&[("endpoint", None), ("samplingRatePerMillion", None)])),
+const OTHER_KINDS: [GoStruct; 6] = [
+    GoStruct("AdmissionConfiguration", &[("plugins", GoType::Any)]),
+    GoStruct("AuthenticationConfiguration", &[("jwt", GoType::Any), ("anonymous", GoType::Any)]),
+    GoStruct("AuthorizationConfiguration", &[("authorizers", GoType::Any)]),
+    GoStruct("EgressSelectorConfiguration", &[("egressSelections", GoType::Any)]),
+    GoStruct("EncryptionConfiguration", &[("resources", GoType::Any)]),
+    GoStruct("TracingConfiguration", &[("endpoint", GoType::Any), ("samplingRatePerMillion", GoType::Any)]),
 ];
 
 /// Decodes a file of this kind into a tree. The error has kube-apiserver's text.
-pub(crate) fn decode(text: &[u8], kind: &str, versions: &[&str], fields: &Fields) -> Result<Value, String> {
+pub(crate) fn decode(text: &[u8], versions: &[&str], of: &GoStruct) -> Result<Value, String> {
+    let kind = of.0;
     if text.is_empty() {
         return Err("empty config data".to_string());
     }
-    let parsed = yaml::parse(text).map_err(|error| error.to_string())?;
-    let tree = parsed.value;
+    // As in kube-apiserver, a file that begins with a brace is JSON, if it can be read as such.
+    let as_json = text.trim_ascii_start().starts_with(b"{").then(|| json::parse(text).ok()).flatten();
+    let (tree, strict_error) = match as_json {
+        Some(parsed) => {
+            let repeated = parsed.duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
+            let repeated: Vec<String> = repeated.collect();
+            (parsed.value, Some(repeated.join(", ")).filter(|text| !text.is_empty()))
+        }
+        None => {
+            let parsed = yaml::parse(text).map_err(|error| error.to_string())?;
+            (parsed.value, parsed.strict_error.map(|error| error.to_string()))
+        }
+    };
     let (found_kind, version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
     let known = versions.iter().any(|known| version == format!("{GROUP}/{known}"));
     if found_kind.is_empty() {
         return Err("Object 'Kind' is missing in the configuration".to_string());
     }
-    let is_kind = found_kind == kind || OTHER_KINDS.iter().any(|(other, _)| found_kind == *other);
+    let is_kind = found_kind == kind || OTHER_KINDS.iter().any(|other| found_kind == other.0);
     if !known || !is_kind {
         return Err(format!("no kind \"{found_kind}\" is registered for version \"{version}\""));
     }
-    if let Some(repeated) = parsed.strict_error {
-        return Err(format!("strict decoding error: {repeated}"));
-    }
-    let mut unknown = Vec::new();
     // A file of another kind is validated by that kind's fields first.
-    let other = OTHER_KINDS.iter().find(|(other, _)| found_kind == *other && found_kind != kind);
-    find_unknown(&tree, other.map_or(fields, |(_, fields)| fields), "", true, &mut unknown);
+    let other = OTHER_KINDS.iter().find(|other| found_kind == other.0 && found_kind != kind);
+    let found = other.unwrap_or(of);
+    if let Some(error) = found.type_error(&tree, version.rsplit('/').next().unwrap_or_default()) {
+        return Err(error);
+    }
+    let unknown: Vec<String> = strict_error.into_iter().chain(found.unknown_fields(&tree)).collect();
     if !unknown.is_empty() {
         return Err(format!("strict decoding error: {}", unknown.join(", ")));
     }
@@ -57,23 +67,5 @@ pub(crate) fn go_error_text(error: &std::io::Error) -> String {
         std::io::ErrorKind::IsADirectory => "is a directory".to_string(),
         std::io::ErrorKind::NotADirectory => "not a directory".to_string(),
         _ => error.to_string(),
-    }
-}
-
-fn find_unknown(tree: &Value, fields: &Fields, path: &str, is_root: bool, unknown: &mut Vec<String>) {
-    if let Some(items) = tree.as_array() {
-        for (index, item) in items.iter().enumerate() {
-            find_unknown(item, fields, &format!("{path}[{index}]"), false, unknown);
-        }
-    }
-    let Some(map) = tree.as_object() else { return };
-    for (key, value) in map.iter() {
-        let below = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
-        match fields.0.iter().find(|(name, _)| *name == key) {
-            Some((_, Some(fields))) => find_unknown(value, fields, &below, false, unknown),
-            Some((_, None)) => {}
-            None if is_root && matches!(&**key, "kind" | "apiVersion") => {}
-            None => unknown.push(format!("unknown field \"{below}\"")),
-        }
     }
 }

@@ -12,6 +12,9 @@ pub use authn::{Authenticator, Credentials};
 pub use authz::{Attributes, Authorizer, Authorizing, Decision};
 pub use user::UserInfo;
 
+/// Returns the error of Go's `url.Parse`, if it refuses a text.
+pub use pintle_cel::library::kubernetes::url::check as check_url;
+
 /// Joins errors as Kubernetes aggregates them: a single one alone, several in brackets, without duplicates.
 pub fn aggregate(errors: Vec<String>) -> String {
     let mut unique: Vec<String> = Vec::new();

@@ -10,7 +10,7 @@ pub struct VModule {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VModuleError {
     /// Not `pattern=number`.
-    #[error("\"{0}\" does not have the pattern=number format")]
+    #[error("\"{0}\" does not have the pattern=N format")]
     Form(String),
     /// The verbosity is not a number.
     #[error("parsing verbosity in \"{0}\": strconv.ParseUint: parsing \"{1}\": invalid syntax")]
@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_in_the_words_of_klog() {
         for (text, want) in [
-            ("chain", "\"chain\" does not have the pattern=number format"),
-            ("=1", "\"=1\" does not have the pattern=number format"),
+            ("chain", "\"chain\" does not have the pattern=N format"),
+            ("=1", "\"=1\" does not have the pattern=N format"),
             ("a=x", "parsing verbosity in \"a=x\": strconv.ParseUint: parsing \"x\": invalid syntax"),
         ] {
             assert_eq!(VModule::parse(text).unwrap_err().to_string(), want);

@@ -7,6 +7,7 @@ pub mod conditions;
 pub mod duration;
 pub mod field;
 pub mod generated;
+pub mod go_type;
 pub mod gvk;
 pub mod names;
 pub mod net;

@@ -76,7 +76,7 @@ impl Authentication {
             return Err(FlagError::new(&format!("oidc: unsupported signing alg: {unknown:?}")));
         }
         if out.config.anonymous.is_some() && flags.given("anonymous-auth") {
-            let why = "--anonymous-auth flag cannot be set when anonymous field is configured in authentication \
+            let why = "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication \
                        configuration file";
             return Err(FlagError::new(why));
         }

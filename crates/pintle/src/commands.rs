@@ -156,7 +156,7 @@ pub(crate) fn unknown<'a>(what: &str, name: &str, all: impl Iterator<Item = &'a 
     }
 }
 
-fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = all.map(|known| (edit_distance(name, known), known)).min()?;
     // At most a third of the letters may differ.
     (near.0 <= name.len().max(6) / 3).then_some(near.1)

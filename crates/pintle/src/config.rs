@@ -11,7 +11,7 @@ use crate::history;
 use crate::program::Program;
 use crate::proxying::Proxying;
 use crate::runtime_config::RuntimeConfig;
-use crate::{endpoint, identity_flags, token_signing};
+use crate::{endpoint, flag_checks, identity_flags, token_signing};
 use http::HeaderValue;
 use pintle_http::version::GIT_VERSION;
 use pintle_kinds::service_allocation::Ranges;
@@ -216,10 +216,10 @@ impl Config {
 
     /// Reads the flags.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
+        flag_checks::check(flags)?;
         identity_flags::check(flags)?;
         token_signing::check(flags)?;
-        let port = u16::try_from(flags.int("secure-port"))
-            .map_err(|_| FlagError::new("--secure-port must be between 0 and 65535"))?;
+        let port = u16::try_from(flags.int("secure-port")).unwrap_or(0);
         let program = Program::current();
         let stands_in = stands_in_for_kube_apiserver(flags, program);
         // A cluster must reach its API server, but a standalone Pintle listens only on loopback.
@@ -237,12 +237,9 @@ impl Config {
         let serving_files = match (path(flags, "tls-cert-file"), path(flags, "tls-private-key-file")) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
-            _ => {
-                return Err(FlagError::new("--tls-cert-file and --tls-private-key-file go together"));
-            }
+            _ => return Err(FlagError::new("missing filename for serving cert")),
         };
-        let service_ranges = service_ranges(flags)?;
-        let issuers = non_empty(flags.list("service-account-issuer"), DEFAULT_ISSUER);
+        let issuers = non_empty(flags.values("service-account-issuer"), DEFAULT_ISSUER);
         let audiences = match flags.list("api-audiences") {
             none if none.is_empty() => issuers.clone(),
             some => some,
@@ -292,12 +289,12 @@ impl Config {
                 u64::try_from(flags.int("min-request-timeout")).unwrap_or(0),
             ),
             controllers: controllers(flags, program)?,
-            enabled_plugins: flags.list("enable-admission-plugins"),
-            only_plugins: flags.list("admission-control"),
+            enabled_plugins: flags.raw_list("enable-admission-plugins"),
+            only_plugins: flags.raw_list("admission-control"),
             admission_config: path(flags, "admission-control-config-file"),
-            disabled_plugins: flags.list("disable-admission-plugins"),
-            service_node_port: service_node_port(flags, &service_ranges)?,
-            service_ranges,
+            disabled_plugins: flags.raw_list("disable-admission-plugins"),
+            service_node_port: u16::try_from(flags.int("kubernetes-service-node-port")).unwrap_or(0),
+            service_ranges: service_ranges(flags)?,
             runtime_config: runtime_config(flags)?,
             token_seconds_max: token_seconds_max(flags)?,
             extend_tokens: flags.bool("service-account-extend-token-expiration"),
@@ -411,9 +408,7 @@ fn non_empty(list: Vec<String>, default: &str) -> Vec<String> {
 fn service_network(flags: &Flags) -> Result<Network, FlagError> {
     let all = non_empty(flags.list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK);
     let first = all.first().map_or("", String::as_str);
-    let bad = || {
-        FlagError::new(&format!("--service-cluster-ip-range: {first:?} is no network such as 10.0.0.0/24"))
-    };
+    let bad = || FlagError::new("service-cluster-ip-range[0] is not a valid cidr");
     let (address, prefix) = first.split_once('/').ok_or_else(bad)?;
     let address: IpAddr = address.parse().map_err(|_| bad())?;
     let prefix: u8 = prefix.parse().map_err(|_| bad())?;
@@ -450,55 +445,68 @@ fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, FlagEr
 }
 
 fn runtime_config(flags: &Flags) -> Result<RuntimeConfig, FlagError> {
-    let parsed = RuntimeConfig::parse(&flags.map("runtime-config"));
-    parsed.map_err(|why| FlagError::new(&format!("--runtime-config: {why}")))
+    RuntimeConfig::parse(&flags.map("runtime-config")).map_err(|why| FlagError::new(&why))
 }
 
-fn service_node_port(flags: &Flags, ranges: &Ranges) -> Result<u16, FlagError> {
-    let port = flags.int("kubernetes-service-node-port");
-    let checked = u16::try_from(port);
-    let mut errors = Vec::new();
-    if checked.is_err() {
-        errors.push(format!(
-            "--kubernetes-service-node-port {port} must be between 0 and 65535, inclusive. If 0, the Kubernetes \
-             master service will be of type ClusterIP"
-        ));
+/// A service network has at least this many bits for hosts, so that there are addresses besides the server's own.
+const SERVICE_BITS_MIN: u8 = 3;
+
+/// A range of ports: `first-last`, `first+more` or one port.
+pub(crate) fn node_ports(given: &str) -> Result<(i64, i64), FlagError> {
+    let text = given.trim();
+    let refused = |why: String| {
+        FlagError::new(&format!("invalid argument {given:?} for \"--service-node-port-range\" flag: {why}"))
+    };
+    let number = |text: &str| {
+        text.parse::<i64>().map_err(|_| refused(format!("strconv.Atoi: parsing {text:?}: invalid syntax")))
+    };
+    let (first, last) = match (text.split_once('-'), text.split_once('+')) {
+        (Some(_), Some(_)) => return Err(refused(format!("unable to parse port range: {text}"))),
+        (Some((first, last)), None) => (number(first)?, number(last)?),
+        (None, Some((first, more))) => {
+            let first = number(first)?;
+            (first, first.saturating_add(number(more)?))
+        }
+        (None, None) => (number(text)?, number(text)?),
+    };
+    if first > 65535 || last > 65535 {
+        return Err(refused(format!("the port range cannot be greater than 65535: {text}")));
     }
-    if port > 0 && !ranges.node_ports.contains(&port) {
-        let (first, last) = (ranges.node_ports.start(), ranges.node_ports.end());
-        errors.push(format!("kubernetes service node port range {first}-{last} doesn't contain {port}"));
+    if last < first {
+        return Err(refused(format!("end port cannot be less than start port: {text}")));
     }
-    FlagError::aggregate(errors)?;
-    Ok(checked.unwrap_or(0))
+    Ok((first.max(1), last))
 }
 
 fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {
+    let texts = non_empty(flags.raw_list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK);
     let mut networks: Vec<net::Cidr> = Vec::new();
-    for text in non_empty(flags.list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK) {
-        let bad = || {
-            FlagError::new(&format!("--service-cluster-ip-range: {text:?} is no network such as 10.0.0.0/24"))
-        };
-        let network = net::parse_cidr_sloppy(&text).ok_or_else(bad)?;
-        if networks.iter().any(|known| known.address.is_ipv4() == network.address.is_ipv4()) {
-            return Err(FlagError::new("--service-cluster-ip-range: there can be one network a family"));
-        }
-        networks.push(network);
+    for (at, text) in texts.iter().enumerate() {
+        let what = if at == 0 { "a valid cidr" } else { "an ip net" };
+        let bad = || FlagError::new(&format!("service-cluster-ip-range[{at}] is not {what}"));
+        networks.push(net::parse_cidr_sloppy(text).ok_or_else(bad)?);
     }
-    let text = flags.text("service-node-port-range");
-    let bad =
-        || FlagError::new(&format!("--service-node-port-range: {text:?} is no range such as 30000-32767"));
-    let (first, last) = match (text.split_once('-'), text.split_once('+')) {
-        (Some((first, last)), _) => (first.parse().map_err(|_| bad())?, last.parse().map_err(|_| bad())?),
-        (_, Some((first, more))) => {
-            let first: i64 = first.parse().map_err(|_| bad())?;
-            let more: i64 = more.parse().map_err(|_| bad())?;
-            (first, first.checked_add(more).ok_or_else(bad)?)
+    match networks.as_slice() {
+        [_] => {}
+        [first, second] if first.address.is_ipv4() != second.address.is_ipv4() => {}
+        [_, _] => {
+            let why = "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family";
+            return Err(FlagError::new(why));
         }
-        _ => (text.parse().map_err(|_| bad())?, text.parse().map_err(|_| bad())?),
-    };
-    if first < 1 || last > 65535 || first > last {
-        return Err(bad());
+        _ => {
+            return Err(FlagError::new("--service-cluster-ip-range must not contain more than two entries"));
+        }
     }
+    for (network, which) in networks.iter().zip(["primary", "secondary"]) {
+        let bits: u8 = if network.address.is_ipv4() { 32 } else { 128 };
+        if bits.saturating_sub(network.bits) < SERVICE_BITS_MIN {
+            return Err(FlagError::new(&format!(
+                "error determining service IP ranges for {which} service cidr: the service cluster IP range must be at \
+                 least 8 IP addresses"
+            )));
+        }
+    }
+    let (first, last) = node_ports(flags.text("service-node-port-range"))?;
     Ok(Ranges { networks, node_ports: first..=last })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::flags::{FlagError, Flags};
 use pintle_meta::field::FieldErrors;
+use pintle_meta::go_type::{GoStruct, GoType};
 
 use pintle_proxy::{ConnectProxy, Dialer, Egress, Identity, TlsOptions, Trust};
 use pintle_value::{Path as FieldPath, Value, yaml};
@@ -13,6 +14,28 @@ const VERSIONS: [&str; 2] = ["apiserver.k8s.io/v1beta1", "apiserver.k8s.io/v1alp
 /// The selections, in the order in which an error lists them.
 const NAMES: [&str; 3] = ["cluster", "controlplane", "etcd"];
 const PROTOCOLS: [&str; 3] = ["Direct", "HTTPConnect", "GRPC"];
+
+const SCHEME: &str = "k8s.io/apiserver/pkg/server/egressselector/config.go:33";
+const TEXT: GoType = GoType::Text("string");
+const TLS: GoStruct = GoStruct("TLSConfig", &[("caBundle", TEXT), ("clientKey", TEXT), ("clientCert", TEXT)]);
+const TRANSPORT: GoStruct = GoStruct(
+    "Transport",
+    &[
+        (
+            "tcp",
+            GoType::Struct(&GoStruct("TCPTransport", &[("url", TEXT), ("tlsConfig", GoType::Struct(&TLS))])),
+        ),
+        ("uds", GoType::Struct(&GoStruct("UDSTransport", &[("udsName", TEXT)]))),
+    ],
+);
+const CONNECTION: GoStruct = GoStruct(
+    "Connection",
+    &[("proxyProtocol", GoType::Text("ProtocolType")), ("transport", GoType::Struct(&TRANSPORT))],
+);
+const SELECTION: GoStruct =
+    GoStruct("EgressSelection", &[("name", TEXT), ("connection", GoType::Struct(&CONNECTION))]);
+const FILE: GoStruct =
+    GoStruct("EgressSelectorConfiguration", &[("egressSelections", GoType::Structs(&SELECTION))]);
 
 /// The dialers of the file; `None` without the flag.
 pub(crate) fn read(flags: &Flags) -> Result<Option<Egress>, FlagError> {
@@ -33,17 +56,33 @@ fn parse(text: &[u8]) -> Result<Egress, String> {
     let unreadable = |why: &str| format!("failed to read egress selector config: {why}");
     let parsed = yaml::parse(text).map_err(|error| unreadable(&error.to_string()))?.value;
     let (kind, version) = (parsed.str_at(&["kind"]), parsed.str_at(&["apiVersion"]));
-    if kind != "EgressSelectorConfiguration" || !VERSIONS.contains(&version) {
-        let why = format!("no kind \"{kind}\" is registered for version \"{version}\"");
-        return Err(unreadable(&why));
+    if kind.is_empty() {
+        let text = String::from_utf8_lossy(text);
+        return Err(unreadable(&format!("Object 'Kind' is missing in '{text}'")));
     }
-    let selections = parsed.items_at(&["egressSelections"]);
-    let errors = validate(selections);
+    if kind != FILE.0 || !VERSIONS.contains(&version) {
+        return Err(unreadable(&format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\""
+        )));
+    }
+    if let Some(error) = FILE.type_error(&parsed, version.rsplit('/').next().unwrap_or_default()) {
+        return Err(unreadable(&error));
+    }
+    let unknown = FILE.unknown_fields(&parsed);
+    if !unknown.is_empty() {
+        return Err(unreadable(&format!("strict decoding error: {}", unknown.join(", "))));
+    }
+    let mut selections = parsed.items_at(&["egressSelections"]).to_vec();
+    // The control plane has an old name.
+    for selection in selections.iter_mut().filter(|selection| selection.str_at(&["name"]) == "master") {
+        selection.set_at(&["name"], "controlplane".into());
+    }
+    let errors = validate(&selections);
     if !errors.is_empty() {
         return Err(format!("failed to validate egress selector configuration: {}", errors.sentence()));
     }
     let mut egress = Egress::default();
-    for selection in selections {
+    for selection in &selections {
         let name = selection.str_at(&["name"]).to_lowercase();
         let dialer = dialer(selection.get("connection").unwrap_or(&Value::Null));
         let failed = |why| {

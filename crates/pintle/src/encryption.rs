@@ -89,6 +89,8 @@ async fn parse_elsewhere(path: &Path, bytes: Vec<u8>) -> Result<Configuration, C
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     config_file::read_limited(path).map_err(|why| {
         let name = path.display().to_string();
-        ConfigError::Parse(format!("error opening encryption provider configuration file {name:?}: {why}"))
+        ConfigError::Parse(format!(
+            "error while loading file: error reading encryption provider configuration file {name:?}: {why}"
+        ))
     })
 }

@@ -20,13 +20,23 @@ const NAME_LISTS: [&str; 5] = [
 pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
-    for issuer in flags.list("service-account-issuer") {
-        if !seen.insert(issuer.clone()) {
+    for issuer in flags.values("service-account-issuer") {
+        if issuer.contains(':')
+            && let Err(why) = pintle_auth::check_url(&issuer)
+        {
+            errors.push(format!(
+                "service-account-issuer {issuer:?} contained a ':' but was not a valid URL: {why}"
+            ));
+        } else if issuer.is_empty() {
+            errors.push("service-account-issuer should not be an empty string".to_string());
+        } else if !seen.insert(issuer.clone()) {
             errors.push(format!("service-account-issuer {issuer:?} is already specified"));
         }
     }
     let keys_at = flags.text("service-account-jwks-uri");
-    if !keys_at.is_empty() && !keys_at.starts_with("https:") {
+    if let Err(why) = pintle_auth::check_url(keys_at) {
+        errors.push(format!("service-account-jwks-uri must be a valid URL: {why}"));
+    } else if !keys_at.is_empty() && !keys_at.starts_with("https:") {
         errors.push(format!("service-account-jwks-uri requires https scheme, parsed as: {keys_at}"));
     }
     for name in NAME_LISTS {

@@ -24,6 +24,7 @@ mod encryption;
 mod endpoint;
 mod etcd;
 mod etcd_stand_in;
+mod flag_checks;
 mod flags;
 mod flow;
 mod health;

@@ -1,7 +1,7 @@
 //! Which metrics are exported: `--disabled-metrics`, `--allow-metric-labels` and `--allow-metric-labels-manifest`.
 
 use crate::config_file;
-use crate::flags::{FlagError, Flags};
+use crate::flags::Flags;
 use pintle_meta::field::quoted;
 use pintle_metrics::Selection;
 use pintle_value::{Map, Value, json, yaml};
@@ -14,7 +14,7 @@ const METRIC: &str = "[a-zA-Z_:][a-zA-Z0-9_:]*";
 const LABEL: &str = "[a-zA-Z_][a-zA-Z0-9_]*";
 
 /// Reads the flags; errors have kube-apiserver's messages.
-pub(crate) fn read(flags: &Flags) -> Result<Selection, FlagError> {
+pub(crate) fn read(flags: &Flags) -> Result<Selection, Vec<String>> {
     let mut errors = Vec::new();
     let disabled = flags.list("disabled-metrics");
     let names: Value = disabled.iter().map(|name| Value::from(name.as_str())).collect::<Vec<_>>().into();
@@ -28,7 +28,7 @@ pub(crate) fn read(flags: &Flags) -> Result<Selection, FlagError> {
     }
     let mut lists = BTreeMap::new();
     for text in flags.values("allow-metric-labels") {
-        lists.extend(pairs(&text)?);
+        lists.extend(pairs(&text).map_err(|why| vec![why])?);
     }
     errors.extend(wrong_keys("metrics.allowListMapping", &lists));
     let manifest = flags.text("allow-metric-labels-manifest");
@@ -52,7 +52,9 @@ pub(crate) fn read(flags: &Flags) -> Result<Selection, FlagError> {
             ));
         }
     }
-    FlagError::aggregate(errors)?;
+    if !errors.is_empty() {
+        return Err(errors);
+    }
     let mut selection = Selection { disabled: disabled.into_iter().collect(), ..Selection::default() };
     for (key, values) in lists {
         let (metric, label) = key.split_once(',').unwrap_or((&key, ""));
@@ -111,17 +113,17 @@ fn is_name(text: &str, is_metric: bool) -> bool {
 
 /// The entries of one value of a map flag, as Go's flag library reads it: with one `=` the whole text is one entry,
 /// otherwise it is a line of comma-separated values in which quoted ones may have commas.
-fn pairs(text: &str) -> Result<BTreeMap<String, String>, FlagError> {
+fn pairs(text: &str) -> Result<BTreeMap<String, String>, String> {
     let items = match text.matches('=').count() {
         0 | 1 => vec![text.trim_matches('"').to_string()],
         _ => comma_separated(text),
     };
     let entry = |item: String| match item.split_once('=') {
         Some((key, value)) => Ok((key.to_string(), value.to_string())),
-        None => Err(FlagError::new(&format!(
+        None => Err(format!(
             "invalid argument {} for \"--allow-metric-labels\" flag: {item} must be formatted as key=value",
             quoted(text)
-        ))),
+        )),
     };
     items.into_iter().map(entry).collect()
 }
@@ -153,7 +155,7 @@ mod tests {
 
     fn check(line: &str) -> Result<Selection, String> {
         let Ok(Invocation::Serve(flags)) = parse(line.split(' ').map(str::to_string)) else { panic!() };
-        read(&flags).map_err(|error| error.to_string())
+        read(&flags).map_err(|errors| errors.join(", "))
     }
 
     #[test]

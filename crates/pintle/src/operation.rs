@@ -126,8 +126,10 @@ pub(crate) fn start_log(flags: &Flags) -> Result<(), FlagError> {
             return Err(FlagError::new(&format!("format: Invalid value: {other:?}: Unsupported log format")));
         }
     };
-    let modules = VModule::parse(&flags.list("vmodule").join(","))
-        .map_err(|why| FlagError::new(&format!("invalid argument for \"--vmodule\" flag: {why}")))?;
+    let modules = flags.list("vmodule").join(",");
+    let modules = VModule::parse(&modules).map_err(|why| {
+        FlagError::new(&format!("invalid argument {modules:?} for \"--vmodule\" flag: {why}"))
+    })?;
     if format == Format::Json && flags.given("vmodule") {
         return Err(FlagError::new("vmodule: Forbidden: Only supported for text log format"));
     }
@@ -193,10 +195,19 @@ fn named_certificates(values: &[String]) -> Result<Vec<NamedFiles>, FlagError> {
     Ok(all)
 }
 
+/// The help text of the flag, which kube-apiserver adds to its errors.
+const CORS_HELP: &str = "List of allowed origins for CORS, comma separated. An allowed origin can be a regular expression to \
+                         support subdomain matching. If this list is empty CORS will not be enabled. Please ensure each \
+                         expression matches the entire hostname by anchoring to the start with '^' or including the '//' \
+                         prefix, and by anchoring to the end with '$' or including the ':' port separator suffix. Examples \
+                         of valid expressions are '//example\\.com(:|$)' and '^https://example\\.com(:|$)'";
+
 /// Parses CORS patterns. They must match the host at both ends, otherwise `example.com.evil.org` would match.
 fn cors(patterns: &[String]) -> Result<Option<Cors>, FlagError> {
     let wrong = |why: &str| {
-        FlagError::new(&format!("--cors-allowed-origins has an invalid regular expression: {why}"))
+        FlagError::new(&format!(
+            "--cors-allowed-origins has an invalid regular expression: {why}, help: {CORS_HELP}"
+        ))
     };
     if patterns.is_empty() {
         return Ok(None);

@@ -27,19 +27,25 @@ impl Proxying {
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
         let egress = egress::read(flags)?.unwrap_or_default();
         let dialer = egress.to_cluster();
+        // As in kube-apiserver, one of the two flags alone has no effect.
         let client_certificate =
-            pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?.inspect(|(certificate, key)| {
-                if !certificate.exists() || !key.exists() {
-                    tracing::warn!(
-                        "the files of --proxy-client-cert-file and --proxy-client-key-file are missing"
-                    );
-                }
-            });
-        let kubelet = pair(flags, "kubelet-client-certificate", "kubelet-client-key")?;
+            path(flags, "proxy-client-cert-file").zip(path(flags, "proxy-client-key-file"));
+        if let Some((certificate, key)) = &client_certificate {
+            read(certificate)?;
+            read(key)?;
+        }
+        let kubelet = path(flags, "kubelet-client-certificate").zip(path(flags, "kubelet-client-key"));
+        // kube-apiserver reads these files when it makes the resources of the core group.
+        let refused = |why: &str| FlagError::new(&format!("problem initializing API group \"\": {why}"));
+        if let Some((certificate, key)) = &kubelet {
+            for file in [certificate, key] {
+                crate::config_file::read(file).map_err(|why| refused(&why))?;
+            }
+        }
         let certificates = KubeletCertificates {
             client: kubelet,
             authority: match path(flags, "kubelet-certificate-authority") {
-                Some(file) => Some(read(&file)?),
+                Some(file) => Some(crate::config_file::read(&file).map_err(|why| refused(&why))?),
                 None => None,
             },
         };
@@ -51,7 +57,7 @@ impl Proxying {
         let prefixes = flags.list("requestheader-extra-headers-prefix");
         let identity = IdentityHeaders::new(names.iter(), prefixes.iter());
         let streams = Streams::new(settings, identity, &dialer, certificates)
-            .map_err(|why| FlagError::new(&format!("certificates towards kubelets: {why}")))?;
+            .map_err(|why| refused(&why.to_string()))?;
         Ok(Proxying {
             egress,
             aggregation: AggregationSettings {
@@ -92,14 +98,6 @@ fn authentication(flags: &Flags) -> Result<Vec<(&'static str, String)>, FlagErro
 
 fn path(flags: &Flags, name: &str) -> Option<PathBuf> {
     Some(flags.text(name)).filter(|text| !text.is_empty()).map(PathBuf::from)
-}
-
-fn pair(flags: &Flags, certificate: &str, key: &str) -> Result<Option<(PathBuf, PathBuf)>, FlagError> {
-    match (path(flags, certificate), path(flags, key)) {
-        (Some(certificate), Some(key)) => Ok(Some((certificate, key))),
-        (None, None) => Ok(None),
-        _ => Err(FlagError::new(&format!("--{certificate} and --{key} go together"))),
-    }
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, FlagError> {

@@ -55,6 +55,20 @@ const NOT_SERVED: [(&str, &str); 22] = [
     ("storage.k8s.io", "v1alpha1"),
 ];
 
+/// The group and version of an entry, if no such group exists.
+fn unknown_group(key: &str) -> Option<&str> {
+    let slash = key.find('/')?;
+    let (group, rest) = (key.get(..slash)?, key.get(slash.saturating_add(1)..)?);
+    let served = builtin_versions();
+    let mut known = served.iter().map(|(v, _)| v.group.as_str()).chain(NOT_SERVED.map(|(group, _)| group));
+    // `api/v1` is the core group; `api` is no group with other versions.
+    if known.any(|known| known == group) || (group == "api" && rest.split('/').next() == Some("v1")) {
+        return None;
+    }
+    let end = rest.find('/').unwrap_or(rest.len());
+    key.get(..slash.saturating_add(1).saturating_add(end))
+}
+
 impl RuntimeConfig {
     /// Parses the entries of the flag.
     pub(crate) fn parse(entries: &BTreeMap<String, String>) -> Result<Self, String> {
@@ -67,7 +81,17 @@ impl RuntimeConfig {
                 Some(other) => return Err(format!("invalid value {key}={other}")),
             }
         }
-        for (key, value) in entries.iter().filter(|(key, _)| STAGES.iter().all(|(stage, _)| stage != key)) {
+        let named = || entries.iter().filter(|(key, _)| STAGES.iter().all(|(stage, _)| stage != key));
+        for (key, _) in named() {
+            if !matches!(key.split('/').count(), 2 | 3) {
+                return Err(format!("runtime-config invalid key {key}"));
+            }
+        }
+        let unknown: Vec<&str> = named().map(|(key, _)| key.as_str()).filter_map(unknown_group).collect();
+        if !unknown.is_empty() {
+            return Err(format!("unknown api groups {}", unknown.join(",")));
+        }
+        for (key, value) in named() {
             config.add(key, value)?;
         }
         Ok(config)
@@ -77,7 +101,11 @@ impl RuntimeConfig {
         let on = match value {
             "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
             "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
-            other => return Err(format!("invalid value of {key}: {other}")),
+            other => {
+                return Err(format!(
+                    "invalid value of {key}: {other}, err: strconv.ParseBool: parsing {other:?}: invalid syntax"
+                ));
+            }
         };
         let parts: Vec<&str> = key.split('/').collect();
         let (group, version, resource) = match parts.as_slice() {
@@ -89,10 +117,7 @@ impl RuntimeConfig {
         let group = if group == "api" { "" } else { group };
         let served = builtin_versions();
         let served = || served.iter().map(|(v, _)| (v.group.as_str(), v.version.as_str()));
-        let mut known = served().chain(NOT_SERVED).filter(|(known, _)| *known == group).peekable();
-        if known.peek().is_none() {
-            return Err(format!("unknown api groups {group}"));
-        }
+        let mut known = served().chain(NOT_SERVED).filter(|(known, _)| *known == group);
         if !known.any(|(_, known)| known == version) {
             return Err(format!("group version {group}/{version} that has not been registered"));
         }

@@ -90,7 +90,8 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let config = Config::new(flags)?;
     let operation = Arc::new(Operation::new(flags)?);
     let audit = AuditConfig::new(flags)?;
-    metric_flags::read(flags)?.apply();
+    // Their errors are those of `flag_checks`.
+    metric_flags::read(flags).unwrap_or_default().apply();
     // kube-apiserver's default is false, but the recorded answers are of a server that allows it.
     pintle_kinds::set_allow_privileged(!flags.given("allow-privileged") || flags.bool("allow-privileged"));
     let (harmless, missed) = flags.without_effect();

@@ -1,12 +1,17 @@
 //! `--tracing-config-file`: the destination and the sampling rate of traces.
 
 use crate::flags::{FlagError, Flags};
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_trace::Settings;
 use pintle_value::{Value, yaml};
 
 const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const DEFAULT_ENDPOINT: &str = "localhost:4317";
+const FILE: GoStruct = GoStruct(
+    "TracingConfiguration",
+    &[("endpoint", GoType::Text("string")), ("samplingRatePerMillion", GoType::Int32)],
+);
 
 /// Reads the file, if there is one.
 pub(crate) fn read(flags: &Flags) -> Result<Option<Settings>, FlagError> {
@@ -15,30 +20,70 @@ pub(crate) fn read(flags: &Flags) -> Result<Option<Settings>, FlagError> {
         return Ok(None);
     }
     let wrong = |why: String| FlagError::new(&format!("failed to read tracing config: {why}"));
-    let bytes = std::fs::read(path)
-        .map_err(|e| wrong(format!("unable to read tracing configuration from {path:?}: {e}")))?;
-    parse(&bytes).map(Some).map_err(wrong)
+    let bytes = std::fs::read(path).map_err(|error| {
+        let why = crate::config_file::go_text(std::path::Path::new(path), &error);
+        wrong(format!("unable to read tracing configuration from {path:?}: {why}"))
+    })?;
+    let tree =
+        decode(&bytes).map_err(|why| wrong(format!("unable to decode tracing configuration data: {why}")))?;
+    let settings = settings(&tree);
+    settings
+        .map(Some)
+        .map_err(|why| FlagError::new(&format!("failed to validate tracing configuration: {why}")))
 }
 
-fn parse(bytes: &[u8]) -> Result<Settings, String> {
-    let undecodable = |why: String| format!("unable to decode tracing configuration data: {why}");
-    let tree = yaml::parse(bytes).map_err(|e| undecodable(e.message().to_string()))?.value;
+fn decode(bytes: &[u8]) -> Result<Value, String> {
+    let tree = yaml::parse(bytes).map_err(|error| error.message().to_string())?.value;
     let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
     if !VERSIONS.contains(&version) || kind != "TracingConfiguration" {
-        return Err(undecodable(format!("no kind {kind:?} is registered for version {version:?}")));
+        let scheme = "k8s.io/apiserver/pkg/server/options/tracing.go:49";
+        return Err(format!("no kind {kind:?} is registered for version {version:?} in scheme {scheme:?}"));
     }
-    let endpoint = match tree.str_at(&["endpoint"]) {
-        "" => DEFAULT_ENDPOINT,
-        given => given.trim_start_matches("http://").trim_start_matches("dns:///"),
-    };
+    if let Some(error) = FILE.type_error(&tree, version.rsplit('/').next().unwrap_or_default()) {
+        return Err(error);
+    }
+    let unknown = FILE.unknown_fields(&tree);
+    if !unknown.is_empty() {
+        return Err(format!("strict decoding error: {}", unknown.join(", ")));
+    }
+    Ok(tree)
+}
+
+fn settings(tree: &Value) -> Result<Settings, String> {
+    let mut errors = Vec::new();
     let rate = tree.get("samplingRatePerMillion").and_then(Value::as_int).unwrap_or(0);
-    match u32::try_from(rate).ok().filter(|rate| *rate <= 1_000_000) {
-        Some(per_million) => Ok(Settings { endpoint: endpoint.to_string(), per_million }),
-        None if rate < 0 => Err(format!(
-            "tracing.samplingRatePerMillion: Invalid value: {rate}: sampling rate must be positive"
-        )),
-        None => Err(format!(
-            "tracing.samplingRatePerMillion: Invalid value: {rate}: sampling rate per million must be less than or equal to one million"
+    let per_million = u32::try_from(rate).ok().filter(|rate| *rate <= 1_000_000);
+    if per_million.is_none() {
+        let why = match rate < 0 {
+            true => "sampling rate must be positive",
+            false => "sampling rate per million must be less than or equal to one million",
+        };
+        errors.push(format!("samplingRatePerMillion: Invalid value: {rate}: {why}"));
+    }
+    let endpoint = tree.str_at(&["endpoint"]);
+    if let Err(error) = check_endpoint(endpoint) {
+        errors.push(error);
+    }
+    if !errors.is_empty() {
+        return Err(pintle_auth::aggregate(errors));
+    }
+    let endpoint = if endpoint.is_empty() { DEFAULT_ENDPOINT } else { endpoint };
+    let endpoint = endpoint.trim_start_matches("dns:///").trim_start_matches("dns://").to_string();
+    Ok(Settings { endpoint, per_million: per_million.unwrap_or(0) })
+}
+
+/// An endpoint is a name of gRPC, whose scheme is `dns` if it has none.
+fn check_endpoint(endpoint: &str) -> Result<(), String> {
+    let url = if endpoint.contains("://") { endpoint.to_string() } else { format!("dns://{endpoint}") };
+    let refused = |why: &str| Err(format!("endpoint: Invalid value: {url:?}: {why}"));
+    if let Err(why) = pintle_auth::check_url(&url) {
+        return refused(&why);
+    }
+    match url.split_once("://").map_or("", |(scheme, _)| scheme) {
+        "dns" | "unix" | "unix-abstract" => Ok(()),
+        scheme => refused(&format!(
+            "unsupported scheme: {scheme}.  Options are none, dns, unix, or unix-abstract.  See \
+             https://github.com/grpc/grpc/blob/master/doc/naming.md"
         )),
     }
 }
@@ -50,13 +95,31 @@ mod tests {
     #[test]
     fn the_file_names_a_collector_and_a_rate() {
         let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n";
-        let settings = |rest: &str| parse(format!("{text}{rest}").as_bytes());
+        let settings =
+            |rest: &str| decode(format!("{text}{rest}").as_bytes()).and_then(|tree| settings(&tree));
         let want = Settings { endpoint: "c:1".into(), per_million: 100 };
         assert_eq!(settings("endpoint: c:1\nsamplingRatePerMillion: 100\n"), Ok(want));
         assert_eq!(settings("").map(|s| s.endpoint), Ok(DEFAULT_ENDPOINT.to_string()));
-        for wrong in ["samplingRatePerMillion: -1\n", "samplingRatePerMillion: 1000001\n"] {
-            assert!(settings(wrong).is_err(), "{wrong}");
+        for (wrong, want) in [
+            (
+                "samplingRatePerMillion: -1\n",
+                "samplingRatePerMillion: Invalid value: -1: sampling rate must be positive",
+            ),
+            ("samplingRatePerMillion: 1000001\n", "must be less than or equal to one million"),
+            (
+                "samplingRatePerMillion: a\n",
+                "json: cannot unmarshal string into Go struct field TracingConfiguration",
+            ),
+            ("endpoint: 'http://a'\n", "endpoint: Invalid value: \"http://a\": unsupported scheme: http."),
+            (
+                "endpoint: a b\n",
+                "endpoint: Invalid value: \"dns://a b\": parse \"dns://a b\": invalid character",
+            ),
+            ("colour: red\n", "strict decoding error: unknown field \"colour\""),
+        ] {
+            let error = settings(wrong).unwrap_err();
+            assert!(error.contains(want), "{error}");
         }
-        assert!(parse(b"kind: TracingConfiguration\n").is_err());
+        assert!(decode(b"kind: TracingConfiguration\n").is_err());
     }
 }

@@ -1,9 +1,13 @@
 //! `Kubeconfig`: the address, the CAs and the credentials for a webhook; and `ReviewClient`, which retries as
 //! kube-apiserver's webhook client does.
 
+mod current;
+
 use crate::counts::CountedCall;
 use crate::{Dialer, HttpsAnswer, HttpsClient, HttpsRequest, Identity, JSON, refusal};
 use bytes::Bytes;
+pub use current::validate;
+use current::{Current, invalid_configuration, server_url};
 use http::{HeaderMap, HeaderValue, Method, header};
 use pintle_meta::Status;
 use pintle_value::{Value, base64, yaml};
@@ -44,54 +48,33 @@ impl Kubeconfig {
             return Err(NO_CONFIGURATION.to_string());
         }
         let tree = read_file(path)?;
-        if ["users", "clusters", "contexts"].iter().all(|list| tree.items_at(&[list]).is_empty())
-            && tree.str_at(&["current-context"]).is_empty()
-        {
-            return Err(NO_CONFIGURATION.to_string());
-        }
         let folder = path.parent().unwrap_or(Path::new(""));
-        Kubeconfig::read(&tree, folder).map_err(|why| format!("invalid configuration: {why}"))
+        Kubeconfig::read(&tree, folder)
     }
 
     fn read(tree: &Value, folder: &Path) -> Result<Self, String> {
-        let named = |list: &str, name: &str, part: &str| {
-            let mut all = tree.items_at(&[list]).iter();
-            all.find(|entry| entry.str_at(&["name"]) == name).and_then(|entry| entry.get(part)).cloned()
-        };
-        let current = tree.str_at(&["current-context"]);
+        let current = Current::of(tree);
+        current.validate(folder)?;
+        let Current { cluster, user, .. } = &current;
         let mut errors = Vec::new();
-        let context = named("contexts", current, "context");
-        if context.is_none() {
-            errors.push(format!("context was not found for specified context: {current}"));
-        }
-        let context = context.unwrap_or_default();
-        let (cluster_name, user_name) = (context.str_at(&["cluster"]), context.str_at(&["user"]));
-        let cluster = named("clusters", cluster_name, "cluster").unwrap_or_default();
-        let user = named("users", user_name, "user").unwrap_or_default();
-        let server = cluster.str_at(&["server"]).to_string();
-        if server.is_empty() {
-            errors.push(match cluster_name {
-                "" => "cluster has no server defined".to_string(),
-                name => format!("no server found for cluster \"{name}\""),
-            });
-        }
-        let authorities = data_or_file(&cluster, "certificate-authority", cluster_name, folder, &mut errors);
-        let certificate = data_or_file(&user, "client-certificate", user_name, folder, &mut errors);
-        let key = data_or_file(&user, "client-key", user_name, folder, &mut errors);
+        let server = server_url(cluster, user)?;
+        let authorities =
+            data_or_file(cluster, "certificate-authority", current.cluster_name, folder, &mut errors);
+        let certificate = data_or_file(user, "client-certificate", current.user_name, folder, &mut errors);
+        let key = data_or_file(user, "client-key", current.user_name, folder, &mut errors);
         if cluster.at(&["insecure-skip-tls-verify"]).and_then(Value::as_bool).unwrap_or(false) {
             errors.push(
                 "insecure-skip-tls-verify is not supported: a webhook decides about access".to_string(),
             );
         }
         if user.get("exec").is_some() || user.get("auth-provider").is_some() {
-            errors.push(format!("plugins for credentials of user \"{user_name}\" are not supported"));
+            let name = current.user_name;
+            errors.push(format!("plugins for credentials of user \"{name}\" are not supported"));
         }
-        let authorization = authorization(&user, folder);
-        match errors.as_slice() {
-            [] => {}
-            [one] => return Err(one.clone()),
-            many => return Err(format!("[{}]", many.join(", "))),
-        }
+        invalid_configuration(&errors)?;
+        let authorization = authorization(user, folder)?;
+        // A token file that is missing at the start is a mistake in the configuration.
+        authorization.header()?;
         let has_certificate = !certificate.is_empty() || !key.is_empty();
         let server_name = Some(cluster.str_at(&["tls-server-name"]).to_string());
         Ok(Kubeconfig {
@@ -101,7 +84,7 @@ impl Kubeconfig {
                 certificate: has_certificate.then_some((certificate, key)),
                 server_name: server_name.filter(|name| !name.is_empty()),
             },
-            authorization: authorization?,
+            authorization,
         })
     }
 }
@@ -110,13 +93,32 @@ const NO_CONFIGURATION: &str = "invalid configuration: no configuration has been
                                 environment variable";
 
 /// Parses a kubeconfig. The error is client-go's.
-pub(crate) fn read_file(path: &Path) -> Result<Value, String> {
+pub fn read_file(path: &Path) -> Result<Value, String> {
     let text =
         std::fs::read(path).map_err(|error| format!("stat {}: {}", path.display(), in_words(&error)))?;
     let parsed = yaml::parse(&text);
-    let tree =
-        parsed.map_err(|e| format!("error loading config file \"{}\": {}", path.display(), e.message()))?;
-    Ok(tree.value)
+    let refused = |why: &str| format!("error loading config file \"{}\": {why}", path.display());
+    let tree = parsed.map_err(|e| refused(e.message()))?.value;
+    if !tree.is_null() && tree.as_object().is_none() {
+        return Err(refused(&format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
+             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            tree.json_type()
+        )));
+    }
+    let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
+    if !matches!(version, "" | "v1") || !matches!(kind, "" | "Config") {
+        let (version, kind) = (non_empty(version, "v1"), non_empty(kind, "Config"));
+        return Err(refused(&format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
+             \"k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50\""
+        )));
+    }
+    Ok(tree)
+}
+
+fn non_empty<'a>(text: &'a str, default: &'a str) -> &'a str {
+    if text.is_empty() { default } else { text }
 }
 
 impl Authorization {
@@ -372,14 +374,33 @@ mod tests {
         for (text, want) in [
             (
                 "current-context: x".to_string(),
-                "[context was not found for specified context: x, cluster has no server defined]",
+                "invalid configuration: [context was not found for specified context: x, cluster has no server defined]",
             ),
+            ("clusters: [{name: c, cluster: {server: 'https://a'}}]".to_string(), NO_CONFIGURATION),
+            (file("", ""), "invalid configuration: no server found for cluster \"c\""),
             (
                 file("server: 'https://a', certificate-authority: ca.crt", ""),
-                "unable to read certificate-authority /nowhere/ca.crt for c due to open /nowhere/ca.crt: no such file or directory",
+                "invalid configuration: unable to read certificate-authority /nowhere/ca.crt for c due to open /nowhere/ca.crt: no such file or directory",
             ),
+            (
+                file("server: 'https://a'", "client-certificate: a"),
+                "invalid configuration: [client-key-data or client-key must be specified for u to use the clientCert \
+                 authentication method., unable to read client-cert /nowhere/a for u due to open /nowhere/a: no such file \
+                 or directory]",
+            ),
+            (
+                file("server: 'https://a'", "token: t, username: name"),
+                "invalid configuration: more than one authentication method found for u; found [token basicAuth], only one is allowed",
+            ),
+            (file("server: 'https://a'", "tokenFile: t"), "open /nowhere/t: no such file or directory"),
+            (file("server: '::::'", ""), "parse \"http://::::\": invalid port \"::::\" after host"),
+            (file("server: 'a:1/b'", ""), "host must be a URL or a host:port pair: \"a:1/b\""),
         ] {
             assert_eq!(read(&text).err().as_deref(), Some(want));
         }
+        assert_eq!(
+            read(&file("server: 'a:1', certificate-authority-data: YQ==", "")).unwrap().server,
+            "https://a:1"
+        );
     }
 }

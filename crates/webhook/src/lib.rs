@@ -11,7 +11,9 @@ mod kubeconfig;
 
 pub use credentials::Credentials;
 pub use https::{HttpsAnswer, HttpsClient, HttpsRequest, Identity};
-pub use kubeconfig::{Kubeconfig, ReviewClient, ReviewError};
+pub use kubeconfig::{
+    Kubeconfig, ReviewClient, ReviewError, read_file as read_kubeconfig, validate as validate_kubeconfig,
+};
 pub use pintle_proxy::{Dialer, Egress};
 
 use bytes::Bytes;

@@ -1,8 +1,9 @@
 //! `AuthenticationConfiguration`: the file of `--authentication-config`, and the `--oidc-*` flags in its terms.
 
 use super::oidc;
-use crate::config_file::{self, Fields};
+use crate::config_file;
 use pintle_meta::FieldErrors;
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_value::{Path, Value};
 
 /// Most issuers.
@@ -71,51 +72,60 @@ pub struct UserRule {
     pub message: String,
 }
 
-const SOURCE: Fields = Fields(&[("claim", None), ("prefix", None), ("expression", None)]);
-const FIELDS: Fields = Fields(&[
-    (
-        "jwt",
-        Some(&Fields(&[
-            (
-                "issuer",
-                Some(&Fields(&[
-                    ("url", None),
-                    ("discoveryURL", None),
-                    ("certificateAuthority", None),
-                    ("audiences", None),
-                    ("audienceMatchPolicy", None),
-                    ("egressSelectorType", None),
-                ])),
-            ),
-            (
-                "claimValidationRules",
-                Some(&Fields(&[
-                    ("claim", None),
-                    ("requiredValue", None),
-                    ("expression", None),
-                    ("message", None),
-                ])),
-            ),
-            (
-                "claimMappings",
-                Some(&Fields(&[
-                    ("username", Some(&SOURCE)),
-                    ("groups", Some(&SOURCE)),
-                    ("uid", Some(&Fields(&[("claim", None), ("expression", None)]))),
-                    ("extra", Some(&Fields(&[("key", None), ("valueExpression", None)]))),
-                ])),
-            ),
-            ("userValidationRules", Some(&Fields(&[("expression", None), ("message", None)]))),
-        ])),
-    ),
-    ("anonymous", Some(&Fields(&[("enabled", None), ("conditions", Some(&Fields(&[("path", None)])))]))),
-]);
+const TEXT: GoType = GoType::Text("string");
+const SOURCE: GoStruct =
+    GoStruct("PrefixedClaimOrExpression", &[("claim", TEXT), ("prefix", TEXT), ("expression", TEXT)]);
+const ISSUER: GoStruct = GoStruct(
+    "Issuer",
+    &[
+        ("url", TEXT),
+        ("discoveryURL", TEXT),
+        ("certificateAuthority", TEXT),
+        ("audiences", GoType::Texts("string")),
+        ("audienceMatchPolicy", GoType::Text("v1.AudienceMatchPolicyType")),
+        ("egressSelectorType", GoType::Text("v1.EgressSelectorType")),
+    ],
+);
+const CLAIM_RULE: GoStruct = GoStruct(
+    "ClaimValidationRule",
+    &[("claim", TEXT), ("requiredValue", TEXT), ("expression", TEXT), ("message", TEXT)],
+);
+const CLAIM_MAPPINGS: GoStruct = GoStruct(
+    "ClaimMappings",
+    &[
+        ("username", GoType::Struct(&SOURCE)),
+        ("groups", GoType::Struct(&SOURCE)),
+        ("uid", GoType::Struct(&GoStruct("ClaimOrExpression", &[("claim", TEXT), ("expression", TEXT)]))),
+        ("extra", GoType::Structs(&GoStruct("ExtraMapping", &[("key", TEXT), ("valueExpression", TEXT)]))),
+    ],
+);
+const USER_RULE: GoStruct = GoStruct("UserValidationRule", &[("expression", TEXT), ("message", TEXT)]);
+const JWT: GoStruct = GoStruct(
+    "JWTAuthenticator",
+    &[
+        ("issuer", GoType::Struct(&ISSUER)),
+        ("claimValidationRules", GoType::Structs(&CLAIM_RULE)),
+        ("claimMappings", GoType::Struct(&CLAIM_MAPPINGS)),
+        ("userValidationRules", GoType::Structs(&USER_RULE)),
+    ],
+);
+const ANONYMOUS: GoStruct = GoStruct(
+    "AnonymousAuthConfig",
+    &[
+        ("enabled", GoType::Bool),
+        ("conditions", GoType::Structs(&GoStruct("AnonymousAuthCondition", &[("path", TEXT)]))),
+    ],
+);
+const FILE: GoStruct = GoStruct(
+    "AuthenticationConfiguration",
+    &[("jwt", GoType::Structs(&JWT)), ("anonymous", GoType::Struct(&ANONYMOUS))],
+);
 
 impl AuthenticationConfig {
     /// Parses the text of a file. The error has kube-apiserver's text, without the file name.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let versions = ["v1", "v1beta1", "v1alpha1"];
-        let tree = config_file::decode(text, "AuthenticationConfiguration", &versions, &FIELDS)?;
+        let tree = config_file::decode(text, &versions, &FILE)?;
         let anonymous = tree.get("anonymous").filter(|value| !value.is_null()).map(|value| AnonymousConfig {
             enabled: value.at(&["enabled"]).and_then(Value::as_bool).unwrap_or(false),
             paths: value

@@ -3,7 +3,7 @@
 use super::rbac::Rule;
 use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};
 use crate::UserInfo;
-use pintle_value::{Value, json};
+use pintle_value::{Value, json, yaml};
 
 const API_VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
 /// The version of lines without one.
@@ -58,6 +58,27 @@ impl Authorizer for Abac {
     }
 }
 
+/// Reads a line, which may be JSON or YAML. As in kube-apiserver, anything but an object is refused as a whole.
+fn read_line(line: &str) -> Result<Value, String> {
+    let refused = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let tree = match line.starts_with('{') {
+        true => json::parse(line.as_bytes()).map_err(|error| refused(error.to_string()))?.value,
+        false => yaml::parse(line.as_bytes()).map_err(|error| refused(error.to_string()))?.value,
+    };
+    if tree.as_object().is_none() {
+        return Err(refused(format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            tree.json_type()
+        )));
+    }
+    Ok(tree)
+}
+
+fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
+    if text.is_empty() { default } else { text }
+}
+
 impl Policy {
     fn rule(&self) -> Rule {
         let verbs: &[&str] = if self.readonly { &["get", "list", "watch"] } else { &["*"] };
@@ -73,7 +94,7 @@ impl Policy {
     }
 
     fn parse(line: &str) -> Result<Self, String> {
-        let tree = json::parse(line.as_bytes()).map_err(|error| error.to_string())?.value;
+        let tree = read_line(line)?;
         let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
         match (version, kind) {
             (API_VERSION, "Policy") => {
@@ -82,7 +103,14 @@ impl Policy {
                 Ok(policy)
             }
             ("" | OLD_API_VERSION, "" | "Policy") => Ok(Policy::of(&tree)?.with_old_defaults()),
-            _ => Err(format!("no kind \"{kind}\" is registered for version \"{version}\"")),
+            _ => {
+                // A line without a version has the old one, and a line without a kind is a policy.
+                let (version, kind) = (or(version, OLD_API_VERSION), or(kind, "Policy"));
+                let scheme = "pkg/apis/abac/register.go:33";
+                Err(format!(
+                    "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{scheme}\""
+                ))
+            }
         }
     }
 

@@ -1,9 +1,10 @@
 //! `AuthorizationConfiguration`: the file of `--authorization-config`, and the authorization flags in its terms.
 
 use super::conditions::Conditions;
-use crate::config_file::{self, Fields};
+use crate::config_file;
 use pintle_meta::duration::GoDuration;
 use pintle_meta::field::{Plain, quoted};
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::BTreeSet;
@@ -48,28 +49,35 @@ pub struct WebhookConfig {
     pub conditions: Vec<String>,
 }
 
-const FIELDS: Fields = Fields(&[(
-    "authorizers",
-    Some(&Fields(&[
-        ("type", None),
-        ("name", None),
+const TEXT: GoType = GoType::Text("string");
+const WEBHOOK_FIELDS: GoStruct = GoStruct(
+    "WebhookConfiguration",
+    &[
+        ("authorizedTTL", GoType::Duration),
+        ("cacheAuthorizedRequests", GoType::Bool),
+        ("unauthorizedTTL", GoType::Duration),
+        ("cacheUnauthorizedRequests", GoType::Bool),
+        ("timeout", GoType::Duration),
+        ("subjectAccessReviewVersion", TEXT),
+        ("matchConditionSubjectAccessReviewVersion", TEXT),
+        ("failurePolicy", TEXT),
         (
-            "webhook",
-            Some(&Fields(&[
-                ("authorizedTTL", None),
-                ("cacheAuthorizedRequests", None),
-                ("unauthorizedTTL", None),
-                ("cacheUnauthorizedRequests", None),
-                ("timeout", None),
-                ("subjectAccessReviewVersion", None),
-                ("matchConditionSubjectAccessReviewVersion", None),
-                ("failurePolicy", None),
-                ("connectionInfo", Some(&Fields(&[("type", None), ("kubeConfigFile", None)]))),
-                ("matchConditions", Some(&Fields(&[("expression", None)]))),
-            ])),
+            "connectionInfo",
+            GoType::Struct(&GoStruct("WebhookConnectionInfo", &[("type", TEXT), ("kubeConfigFile", TEXT)])),
         ),
-    ])),
-)]);
+        ("matchConditions", GoType::Structs(&GoStruct("WebhookMatchCondition", &[("expression", TEXT)]))),
+    ],
+);
+const FILE: GoStruct = GoStruct(
+    "AuthorizationConfiguration",
+    &[(
+        "authorizers",
+        GoType::Structs(&GoStruct(
+            "AuthorizerConfiguration",
+            &[("type", TEXT), ("name", TEXT), ("webhook", GoType::Struct(&WEBHOOK_FIELDS))],
+        )),
+    )],
+);
 
 impl AuthorizationConfig {
     /// Parses and validates the text of a file. `required` are the types that must be present. The error has
@@ -88,7 +96,7 @@ impl AuthorizationConfig {
             return Ok(AuthorizationConfig::default());
         }
         let versions = ["v1", "v1beta1", "v1alpha1"];
-        let tree = config_file::decode(text, "AuthorizationConfiguration", &versions, &FIELDS)?;
+        let tree = config_file::decode(text, &versions, &FILE)?;
         let authorizers = tree.items_at(&["authorizers"]).iter().map(authorizer);
         Ok(AuthorizationConfig { authorizers: authorizers.collect::<Result<_, _>>()? })
     }

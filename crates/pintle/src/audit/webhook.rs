@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use pintle_audit::Event;
 use pintle_audit::sink::{Backend, Pending};
 use pintle_proxy::{Address, Dialer, Identity, TlsOptions, Transport, Trust};
-use pintle_value::{Value, base64, yaml};
+use pintle_value::{Value, base64};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,13 +30,13 @@ impl Webhook {
     /// Reads the kubeconfig.
     pub(super) fn load(file: &Path, pause: Duration, dialer: Dialer) -> Result<Self, String> {
         let shown = file.display();
-        let bytes = std::fs::read(file).map_err(|e| format!("initializing audit webhook: {shown}: {e}"))?;
-        let tree =
-            yaml::parse(&bytes).map_err(|e| format!("initializing audit webhook: {}", e.message()))?.value;
+        let refused = |why: String| format!("initializing audit webhook: {why}");
+        let tree = pintle_webhook::read_kubeconfig(file).map_err(refused)?;
+        let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
+        pintle_webhook::validate_kubeconfig(&tree, &folder).map_err(refused)?;
         let context = named(&tree, "contexts", tree.str_at(&["current-context"]), "context");
         let cluster = named(&tree, "clusters", context.str_at(&["cluster"]), "cluster");
         let user = named(&tree, "users", context.str_at(&["user"]), "user");
-        let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
         let document = |node: &Value, key: &str| document(node, key, &folder);
         let authority = document(&cluster, "certificate-authority")?;
         let insecure = cluster.get("insecure-skip-tls-verify").and_then(Value::as_bool) == Some(true);

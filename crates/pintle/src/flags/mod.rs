@@ -93,7 +93,12 @@ fn unknown_argument(error: &clap::Error) -> FlagError {
         _ => return FlagError(first_line(&error.to_string())),
     };
     match given.strip_prefix("--") {
-        Some(name) => FlagError(crate::commands::unknown("flag", name, FLAGS.iter().map(|flag| flag.name))),
+        Some(name) => {
+            let near = crate::commands::nearest(name, FLAGS.iter().map(|flag| flag.name));
+            let hint =
+                near.map_or("pintle help lists them".to_string(), |near| format!("did you mean --{near}?"));
+            FlagError(format!("unknown flag: --{name} ({hint})"))
+        }
         None => FlagError(format!("unexpected argument {given:?}")),
     }
 }
@@ -109,6 +114,12 @@ fn invalid_value(error: &clap::Error) -> FlagError {
     let name = text(ContextKind::InvalidArg).split(' ').next().unwrap_or("");
     let name = name.split(['=', '[']).next().unwrap_or(name);
     let why = error.source().map(ToString::to_string).unwrap_or_default();
+    let (name, why) = match name {
+        // The verbosity is klog's own flag, which has a short name and is an unsigned number.
+        "--v" => ("-v, --v", why.replace("ParseInt", "ParseUint")),
+        "--kubelet-port" | "--kubelet-read-only-port" => (name, why.replace("ParseInt", "ParseUint")),
+        _ => (name, why),
+    };
     FlagError(format!("invalid argument {:?} for {name:?} flag: {why}", text(ContextKind::InvalidValue)))
 }
 
@@ -187,6 +198,21 @@ impl Flags {
 
     /// Every feature gate with its effective value.
     pub(crate) fn gates(&self) -> Result<BTreeMap<&'static str, bool>, FlagError> {
+        for item in self.list("feature-gates") {
+            let Some((name, _)) = item.split_once('=') else {
+                return Err(FlagError(format!("missing bool value for {item}")));
+            };
+            let (component, name) = name.split_once(':').unwrap_or(("kube", name));
+            if component != "kube" {
+                return Err(FlagError(format!("component not registered: {component}")));
+            }
+            // The first unknown gate is reported, in the order of the command line.
+            if !gates::GATES.iter().any(|gate| gate.0 == name) {
+                return Err(FlagError(format!(
+                    "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
+                )));
+            }
+        }
         let asked = self.map("feature-gates");
         let asked: BTreeMap<&str, &str> = asked
             .iter()
@@ -201,7 +227,7 @@ impl Flags {
             };
             let Some(value) = go_bool(value) else {
                 return Err(FlagError(format!(
-                    "invalid argument for \"--feature-gates\" flag: invalid value of {name}={value}, expected true or false"
+                    "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
                 )));
             };
             if *locked && value != *default {

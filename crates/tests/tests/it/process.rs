@@ -37,13 +37,13 @@ fn damage(path: &Path) {
 async fn a_server_that_cannot_start_says_why_in_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    check_refusal(&["--nope"], "unknown flag \"nope\"");
+    check_refusal(&["--nope"], "unknown flag: --nope");
     check_refusal(&["--secure-port=x"], "strconv.ParseInt: parsing \"x\": invalid syntax");
     check_refusal(&["--ephemeral", "--enable-admission-plugins=Nope"], "is unknown");
     check_refusal(&["--ephemeral", "--authorization-mode=Nope"], "\"Nope\" is not a valid mode");
     check_refusal(
         &["--ephemeral", "--encryption-provider-config=x"],
-        "error opening encryption provider configuration file",
+        "error reading encryption provider configuration file",
     );
     check_refusal(&["--ephemeral", "--token-auth-file=/nope"], "/nope");
     check_refusal(&["--ephemeral", &format!("--secure-port={port}")], "cannot listen on 127.0.0.1");

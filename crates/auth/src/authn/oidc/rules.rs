@@ -95,6 +95,9 @@ fn validate_url(url: &str, disallowed: &[String], path: &Path<'_>, errors: &mut 
         let why = format!("URL must not overlap with disallowed issuers: [{}]", all.join(" "));
         errors.invalid(path, url, &why);
     }
+    if let Err(why) = pintle_cel::library::kubernetes::url::check(url) {
+        return errors.invalid(path, url, &why);
+    }
     let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (scheme, rest) = rest.split_once("://").unwrap_or(("", rest));

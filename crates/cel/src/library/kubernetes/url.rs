@@ -29,6 +29,11 @@ impl Opaque for Url {
     }
 }
 
+/// Returns the error of Go's `url.Parse`, if it refuses the text.
+pub fn check(text: &str) -> Result<(), String> {
+    Url::check(text)
+}
+
 /// `url`, `isURL` and the accessors.
 pub fn library() -> Library {
     let url = Type::Object(URL.into());

@@ -48,6 +48,15 @@ impl Url {
     /// Parses an absolute URL or path, with its fragment.
     pub(in super::super) fn parse(text: &str) -> Result<Url, String> {
         Url::parse_request(text)?;
+        Url::parse_any(text)
+    }
+
+    /// Go's `url.Parse`, which also accepts relative URLs.
+    pub(super) fn check(text: &str) -> Result<(), String> {
+        Url::parse_any(text).map(drop)
+    }
+
+    fn parse_any(text: &str) -> Result<Url, String> {
         let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
         let pieces = Pieces::parse(before, false).map_err(|error| refusal(before, &error))?;
         let decoded = unescape(fragment, Part::Fragment).map_err(|error| refusal(text, &error))?;

@@ -1,0 +1,165 @@
+//! The Go types of configuration files, for the errors of Go's JSON decoder about values of the wrong type.
+
+use pintle_value::Value;
+
+/// A struct: its name without a package, and its fields.
+pub struct GoStruct(pub &'static str, pub &'static [(&'static str, GoType)]);
+
+/// The type of a field.
+pub enum GoType {
+    /// A string, or a named type of strings.
+    Text(&'static str),
+    /// A list of strings, given the type of its items.
+    Texts(&'static str),
+    /// `bool`
+    Bool,
+    /// `int32`
+    Int32,
+    /// `metav1.Duration`, which decodes itself.
+    Duration,
+    /// A struct or a pointer to one.
+    Struct(&'static GoStruct),
+    /// A list of structs.
+    Structs(&'static GoStruct),
+    /// Any value.
+    Any,
+}
+
+impl GoStruct {
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&GoType> {
+        self.1.iter().find(|(field, _)| *field == name).map(|(_, type_)| type_)
+    }
+
+    /// The error of Go's decoder if a value within `tree` has the wrong type. `package` is the package of the structs, which
+    /// the API calls a version.
+    pub fn type_error(&self, tree: &Value, package: &str) -> Option<String> {
+        self.error_below(tree, package, "")
+    }
+
+    /// The errors of strict decoding about fields that the structs do not have. `kind` and `apiVersion` are known.
+    pub fn unknown_fields(&self, tree: &Value) -> Vec<String> {
+        let mut unknown = Vec::new();
+        self.find_unknown(tree, "", &mut unknown);
+        unknown
+    }
+
+    fn find_unknown(&self, tree: &Value, path: &str, unknown: &mut Vec<String>) {
+        let Some(map) = tree.as_object() else { return };
+        for (key, value) in map.iter() {
+            let below = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+            match self.field(key) {
+                Some(GoType::Struct(of)) => of.find_unknown(value, &below, unknown),
+                Some(GoType::Structs(of)) => {
+                    for (index, item) in value.as_array().unwrap_or_default().iter().enumerate() {
+                        of.find_unknown(item, &format!("{below}[{index}]"), unknown);
+                    }
+                }
+                Some(_) => {}
+                None if path.is_empty() && matches!(&**key, "kind" | "apiVersion") => {}
+                None => unknown.push(format!("unknown field \"{below}\"")),
+            }
+        }
+    }
+
+    fn error_below(&self, tree: &Value, package: &str, path: &str) -> Option<String> {
+        tree.as_object()?.iter().find_map(|(key, value)| {
+            let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+            self.field(key)?.error(value, self.0, package, &path)
+        })
+    }
+}
+
+impl GoType {
+    fn error(&self, value: &Value, owner: &str, package: &str, path: &str) -> Option<String> {
+        let wrong = |value: &Value, type_: &str| {
+            let found = value.json_type();
+            Some(format!(
+                "json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {type_}"
+            ))
+        };
+        let text = |value: &Value, type_: &str| match value {
+            Value::Null => None,
+            _ if value.as_str().is_some() => None,
+            _ => wrong(value, type_),
+        };
+        match self {
+            _ if value.is_null() => None,
+            GoType::Any => None,
+            GoType::Text(type_) => text(value, type_),
+            GoType::Texts(type_) => match value.as_array() {
+                Some(items) => items.iter().find_map(|item| text(item, type_)),
+                None => wrong(value, &format!("[]{type_}")),
+            },
+            GoType::Bool => value.as_bool().map_or_else(|| wrong(value, "bool"), |_| None),
+            GoType::Int32 => match value {
+                Value::Int(number) if i32::try_from(*number).is_ok() => None,
+                Value::Int(number) => Some(number_error(&number.to_string(), owner, path)),
+                Value::Float(number) => Some(number_error(&number.to_string(), owner, path)),
+                _ => wrong(value, "int32"),
+            },
+            GoType::Duration if value.as_str().is_some() => None,
+            GoType::Duration => {
+                Some(format!("json: cannot unmarshal {} into Go value of type string", value.json_type()))
+            }
+            GoType::Struct(of) if value.as_object().is_some() => of.error_below(value, package, path),
+            GoType::Struct(of) => wrong(value, &format!("{package}.{}", of.0)),
+            GoType::Structs(of) => {
+                let Some(items) = value.as_array() else {
+                    return wrong(value, &format!("[]{package}.{}", of.0));
+                };
+                items.iter().find_map(|item| GoType::Struct(of).error(item, owner, package, path))
+            }
+        }
+    }
+}
+
+fn number_error(number: &str, owner: &str, path: &str) -> String {
+    format!("json: cannot unmarshal number {number} into Go struct field {owner}.{path} of type int32")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use GoType::{Bool, Duration, Int32, Struct, Structs, Text, Texts};
+    use pintle_value::json;
+
+    const INNER: GoStruct = GoStruct("Inner", &[("name", Text("string")), ("on", Bool), ("count", Int32)]);
+    const OUTER: GoStruct = GoStruct(
+        "Outer",
+        &[("list", Structs(&INNER)), ("one", Struct(&INNER)), ("names", Texts("string")), ("time", Duration)],
+    );
+
+    #[test]
+    fn unknown_fields_are_named_by_their_paths() {
+        let text = r#"{"kind":"Outer","x":1,"list":[{"name":"a"},{"y":1,"kind":"z"}],"one":{"z":{}}}"#;
+        let found = OUTER.unknown_fields(&json::parse(text.as_bytes()).unwrap().value);
+        let want =
+            ["list[1].kind", "list[1].y", "one.z", "x"].map(|path| format!("unknown field \"{path}\""));
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn errors_name_the_innermost_struct_and_the_whole_path() {
+        for (text, want) in [
+            (
+                r#"{"list":[{"name":"a","on":true,"count":1}],"one":null,"names":["a"],"time":"1s","x":1}"#,
+                None,
+            ),
+            (r#"{"list":"x"}"#, Some("string into Go struct field Outer.list of type []v1.Inner")),
+            (r#"{"list":[{"name":1}]}"#, Some("number into Go struct field Inner.list.name of type string")),
+            (r#"{"list":[1]}"#, Some("number into Go struct field Outer.list of type v1.Inner")),
+            (r#"{"one":{"on":"true"}}"#, Some("string into Go struct field Inner.one.on of type bool")),
+            (
+                r#"{"one":{"count":1.5}}"#,
+                Some("number 1.5 into Go struct field Inner.one.count of type int32"),
+            ),
+            (r#"{"names":["a",{}]}"#, Some("object into Go struct field Outer.names of type string")),
+            (r#"{"time":3}"#, Some("number into Go value of type string")),
+        ] {
+            let found = OUTER.type_error(&json::parse(text.as_bytes()).unwrap().value, "v1");
+            let want = want.map(|want| format!("json: cannot unmarshal {want}"));
+            assert_eq!(found, want, "{text}");
+        }
+    }
+}

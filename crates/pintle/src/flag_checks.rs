@@ -1,0 +1,285 @@
+//! Validates the values of flags as kube-apiserver does, with its messages. Flags without effect are validated too: a
+//! mistake in them should not go unnoticed until another server is started with them.
+
+use crate::flags::{FlagError, Flags};
+use crate::metric_flags;
+
+/// Numbers and durations that must not be negative, with the message.
+const NOT_NEGATIVE: [(&str, &str); 8] = [
+    ("livez-grace-period", "--livez-grace-period can not be a negative value"),
+    ("max-requests-inflight", "--max-requests-inflight can not be negative value"),
+    ("max-mutating-requests-inflight", "--max-mutating-requests-inflight can not be negative value"),
+    ("request-timeout", "--request-timeout can not be negative value"),
+    ("min-request-timeout", "--min-request-timeout can not be negative value"),
+    ("storage-initialization-timeout", "--storage-initialization-timeout can not be negative value"),
+    ("shutdown-delay-duration", "--shutdown-delay-duration can not be negative value"),
+    (
+        "shutdown-watch-termination-grace-period",
+        "shutdown-watch-termination-grace-period, if provided, can not be a negative value",
+    ),
+];
+/// How the endpoints of the service `kubernetes` can be maintained.
+const RECONCILERS: [&str; 3] = ["lease", "master-count", "none"];
+/// The encodings that objects can be stored in.
+const MEDIA_TYPES: [&str; 3] =
+    ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
+/// The versions that can be emulated, and the version whose hidden metrics can be shown.
+const MINOR: u64 = 36;
+const MINOR_MIN: u64 = 33;
+
+/// Refuses flags that kube-apiserver refuses. All errors are reported together.
+pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
+    // kube-apiserver refuses these before all others.
+    check_watch_cache_sizes(flags)?;
+    for (name, form) in [
+        ("oidc-required-claim", "malformed pair, expect string=string"),
+        ("allow-metric-labels", "{} must be formatted as key=value"),
+    ] {
+        if let Some(value) = flags.values(name).iter().find(|value| !value.contains('=')) {
+            let why = form.replace("{}", value);
+            return Err(FlagError::new(&format!("invalid argument {value:?} for \"--{name}\" flag: {why}")));
+        }
+    }
+    let mut errors = Vec::new();
+    errors.extend(log_errors(flags));
+    let is_negative = |name: &str| flags.int(name) < 0 || flags.signed_duration(name).0 < 0;
+    errors
+        .extend(NOT_NEGATIVE.iter().filter(|(name, _)| is_negative(name)).map(|(_, why)| (*why).to_string()));
+    errors.extend(version_errors(flags)?);
+    let media_type = flags.text("storage-media-type");
+    if !MEDIA_TYPES.contains(&media_type) {
+        errors.push(format!(
+            "--storage-media-type {media_type:?} invalid, allowed values: {}",
+            MEDIA_TYPES.join(", ")
+        ));
+    }
+    if flags.bool("encryption-provider-config-automatic-reload")
+        && flags.text("encryption-provider-config").is_empty()
+    {
+        errors.push(
+            "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
+                .to_string(),
+        );
+    }
+    if !matches!(flags.text("storage-backend"), "" | "etcd3") {
+        errors.push(
+            "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'"
+                .to_string(),
+        );
+    }
+    if flags.list("etcd-servers-overrides").iter().any(|item| !is_override(item)) {
+        errors.push(
+            "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, \
+             semicolon separated"
+                .to_string(),
+        );
+    }
+    errors.extend(metrics_errors(flags));
+    errors.extend(node_port_errors(flags));
+    if flags.int("apiserver-count") <= 0 {
+        let count = flags.int("apiserver-count");
+        errors.push(format!("--apiserver-count should be a positive number, but value '{count}' provided"));
+    }
+    let reconciler = flags.text("endpoint-reconciler-type");
+    if !RECONCILERS.contains(&reconciler) {
+        errors.push(format!("Reconciler not implemented: {reconciler}"));
+    }
+    let port = flags.int("secure-port");
+    // Unlike kube-apiserver, Pintle chooses a port if it is 0.
+    if !(0..=65535).contains(&port) {
+        errors.push(format!(
+            "--secure-port {port} must be between 1 and 65535, inclusive. It cannot be turned off with 0"
+        ));
+    }
+    FlagError::aggregate(errors)
+}
+
+fn log_errors(flags: &Flags) -> Option<String> {
+    let frequency = flags.signed_duration("log-flush-frequency");
+    let why = "Must be greater than zero";
+    (frequency.0 < 1).then(|| format!("flushFrequency: Invalid value: \"{frequency}\": {why}"))
+}
+
+/// Items of `--watch-cache-sizes` are a resource, `#` and a number.
+fn check_watch_cache_sizes(flags: &Flags) -> Result<(), FlagError> {
+    for item in flags.list("watch-cache-sizes") {
+        let parts: Vec<&str> = item.split('#').collect();
+        let [_, size] = parts.as_slice() else {
+            return Err(FlagError::new(&format!("invalid value of watch cache size: {item}")));
+        };
+        match size.parse::<i64>() {
+            Ok(size) if size < 0 => {
+                return Err(FlagError::new(&format!("watch cache size cannot be negative: {item}")));
+            }
+            Ok(_) => {}
+            Err(_) => {
+                return Err(FlagError::new(&format!(
+                    "invalid size of watch cache: strconv.Atoi: parsing {size:?}: invalid syntax"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An override is `group/resource#servers`.
+fn is_override(item: &str) -> bool {
+    let mut parts = item.split('#');
+    let (resource, servers) = (parts.next().unwrap_or(""), parts.next());
+    servers.is_some() && parts.next().is_none() && resource.split('/').count() == 2
+}
+
+/// Errors of `--kubernetes-service-node-port`.
+fn node_port_errors(flags: &Flags) -> Vec<String> {
+    let mut errors = Vec::new();
+    let port = flags.int("kubernetes-service-node-port");
+    if !(0..=65535).contains(&port) {
+        errors.push(format!(
+            "--kubernetes-service-node-port {port} must be between 0 and 65535, inclusive. If 0, the Kubernetes master \
+             service will be of type ClusterIP"
+        ));
+    }
+    // An invalid range is reported where it is used.
+    if let Ok((first, last)) = crate::config::node_ports(flags.text("service-node-port-range"))
+        && port > 0
+        && !(first..=last).contains(&port)
+    {
+        errors.push(format!("kubernetes service node port range {first}-{last} doesn't contain {port}"));
+    }
+    errors
+}
+
+/// Errors of `--emulated-version` and `--min-compatibility-version`.
+fn version_errors(flags: &Flags) -> Result<Vec<String>, FlagError> {
+    let mut errors = Vec::new();
+    let emulated = version(flags, "emulated-version")?;
+    let lowest = version(flags, "min-compatibility-version")?;
+    if let Some((text, minor)) = &emulated
+        && !(MINOR_MIN..=MINOR).contains(minor)
+    {
+        errors.push(format!("emulation version {text} is not between [1.{MINOR_MIN}, 1.{MINOR}.0]"));
+    }
+    let latest = emulated.as_ref().map_or(MINOR, |(_, minor)| *minor);
+    let (text, minor) = lowest.unwrap_or_else(|| {
+        let minor = latest.saturating_sub(1).max(MINOR_MIN);
+        (format!("1.{minor}"), minor)
+    });
+    if !(MINOR_MIN..=latest).contains(&minor) {
+        errors.push(format!(
+            "minCompatibilityVersion version {text} is not between [1.{MINOR_MIN}, 1.{latest}]"
+        ));
+    }
+    for (flag, name) in [
+        ("emulation-forward-compatible", "EmulationForwardCompatible"),
+        ("runtime-config-emulation-forward-compatible", "RuntimeConfigEmulationForwardCompatible"),
+    ] {
+        if flags.bool(flag) && latest == MINOR {
+            errors.push(format!(
+                "ServerRunOptions.{name} cannot be set to true if the emulation version is the same as the binary version"
+            ));
+        }
+    }
+    Ok(errors)
+}
+
+/// The version of a flag, `[kube=]1.N`: its text and N.
+fn version(flags: &Flags, name: &str) -> Result<Option<(String, u64)>, FlagError> {
+    let mut found: Option<(String, u64)> = None;
+    for item in flags.list(name) {
+        let text = match item.split_once('=') {
+            None => item.as_str(),
+            Some(("kube", text)) => text,
+            Some((other, _)) => return Err(FlagError::new(&format!("component not registered: {other}"))),
+        };
+        if let Some((earlier, _)) = &found {
+            return Err(FlagError::new(&format!("duplicate version flag, kube={earlier} and kube={text}")));
+        }
+        let number = |part: Option<&str>| part.and_then(|part| part.parse::<u64>().ok());
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let mut parts = text.split('.');
+        let (Some(major), Some(minor)) = (number(parts.next()), number(parts.next())) else {
+            return Err(FlagError::new(&format!("could not parse {text:?} as version")));
+        };
+        if number(parts.next()).is_some_and(|patch| patch != 0) {
+            return Err(FlagError::new(&format!("patch version not allowed, got: kube={text}")));
+        }
+        // Other major versions are out of range in any case.
+        found = Some((text.to_string(), if major == 1 { minor } else { 0 }));
+    }
+    Ok(found)
+}
+
+fn metrics_errors(flags: &Flags) -> Vec<String> {
+    let mut errors = Vec::new();
+    let hidden = flags.text("show-hidden-metrics-for-version");
+    let previous = format!("1.{}", MINOR.saturating_sub(1));
+    if !hidden.is_empty() && hidden != previous {
+        errors.push(format!(
+            "metrics.showHiddenMetricsForVersion: Invalid value: {hidden:?}: must be omitted or have the value '{previous}'; \
+             only the previous minor version is allowed"
+        ));
+    }
+    errors.extend(metric_flags::read(flags).err().into_iter().flatten());
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Invocation, parse};
+
+    fn error(line: &str) -> String {
+        let args = line.split(' ').filter(|arg| !arg.is_empty()).map(str::to_string);
+        let Ok(Invocation::Serve(flags)) = parse(args) else { panic!("{line}") };
+        check(&flags).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        for (line, want) in [
+            ("", ""),
+            ("--secure-port=0 --emulated-version=1.35 --watch-cache-sizes=pods#100,foo.bar#5", ""),
+            ("--emulated-version=kube=1.34 --show-hidden-metrics-for-version=1.35", ""),
+            ("--request-timeout=-1s", "--request-timeout can not be negative value"),
+            ("--min-request-timeout=-1", "--min-request-timeout can not be negative value"),
+            (
+                "--livez-grace-period=-1s --shutdown-delay-duration=-1s",
+                "[--livez-grace-period can not be a negative value, --shutdown-delay-duration can not be negative value]",
+            ),
+            (
+                "--log-flush-frequency=-1s",
+                "flushFrequency: Invalid value: \"-1s\": Must be greater than zero",
+            ),
+            ("--watch-cache-sizes=foo", "invalid value of watch cache size: foo"),
+            ("--watch-cache-sizes=pods#-1", "watch cache size cannot be negative: pods#-1"),
+            ("--emulated-version=1.99", "emulation version 1.99 is not between [1.33, 1.36.0]"),
+            (
+                "--emulated-version=1.20",
+                "[emulation version 1.20 is not between [1.33, 1.36.0], minCompatibilityVersion version 1.33 is not \
+                 between [1.33, 1.20]]",
+            ),
+            ("--emulated-version=1.35.2", "patch version not allowed, got: kube=1.35.2"),
+            (
+                "--emulated-version=1.34 --emulated-version=1.35",
+                "duplicate version flag, kube=1.34 and kube=1.35",
+            ),
+            (
+                "--kubernetes-service-node-port=20",
+                "kubernetes service node port range 30000-32767 doesn't contain 20",
+            ),
+            ("--endpoint-reconciler-type=Lease", "Reconciler not implemented: Lease"),
+            ("--emulated-version=foo", "could not parse \"foo\" as version"),
+            (
+                "--min-compatibility-version=1.37",
+                "minCompatibilityVersion version 1.37 is not between [1.33, 1.36]",
+            ),
+            (
+                "--encryption-provider-config-automatic-reload",
+                "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config",
+            ),
+            ("--apiserver-count=0", "--apiserver-count should be a positive number, but value '0' provided"),
+        ] {
+            assert_eq!(error(line), want, "{line}");
+        }
+    }
+}
