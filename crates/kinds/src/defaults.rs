@@ -215,24 +215,24 @@ struct Declared {
 
 /// The fields of the structs in the table of types; those of inlined structs are under the key `inline`.
 fn structs() -> HashMap<&'static str, Vec<Declared>> {
-    let mut structs: HashMap<&str, Vec<Declared>> = HashMap::new();
-    let mut current = "";
-    for line in TYPES.lines() {
-        if let Some(field) = line.strip_prefix(' ') {
-            structs.entry(current).or_default().extend(declared(field));
-        } else if let Some(("struct", name)) = line.split_once(' ') {
-            current = name.split(' ').next().unwrap_or_default();
-            structs.insert(current, Vec::new());
+    let mut structs = HashMap::with_capacity(1024);
+    let mut lines = TYPES.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some(name) = line.strip_prefix("struct ") else { continue };
+        let mut fields = Vec::new();
+        while let Some(field) = lines.next_if(|line| line.starts_with(' ')) {
+            fields.extend(declared(field.trim_start()));
         }
+        structs.insert(name.split(' ').next().unwrap_or_default(), fields);
     }
     structs
 }
 
 fn declared(line: &'static str) -> Option<Declared> {
-    let (facts, default) =
-        line.split_once(" default=").map_or((line, None), |(facts, value)| (facts, Some(value)));
-    let mut words = facts.split(' ');
+    let mut words = line.splitn(3, ' ');
     let (key, type_) = (words.next()?, words.next()?);
+    let facts = words.next().filter(|facts| facts.contains('='));
+    let default = facts.and_then(|facts| facts.split_once("default=")).map(|(_, value)| value);
     let pointer = type_.starts_with('*');
     Some(Declared { member: Member { key, pointer }, type_: type_.trim_start_matches('*'), default })
 }
@@ -259,6 +259,10 @@ struct Loader {
 impl Loader {
     /// The defaults of a type, if it or anything in it has some.
     fn defaults(&mut self, name: &'static str) -> Option<Arc<Defaults>> {
+        // Basic types have no package.
+        if !name.contains('/') || !self.structs.contains_key(name) {
+            return None;
+        }
         if let Some(done) = self.done.get(name) {
             return done.clone();
         }
