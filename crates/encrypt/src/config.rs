@@ -8,6 +8,7 @@ use crate::secretbox::Secretbox;
 use pintle_meta::FieldErrors;
 use pintle_meta::duration::GoDuration;
 use pintle_meta::field::{ErrorKind, quoted};
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_value::{Path, Value, base64, json, yaml};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,10 +35,44 @@ const TIMEOUT_DEFAULT: &str = "3s";
 /// Creates the client of a KMS plugin from its endpoint and time-out.
 pub type Connect = dyn Fn(&str, Duration) -> Result<Arc<dyn kms::KmsService>, String>;
 
+const TEXT: GoType = GoType::Text("string");
+const KEYS: GoType = GoType::Structs(&GoStruct("Key", &[("name", TEXT), ("secret", TEXT)]));
+const PROVIDER: GoStruct = GoStruct(
+    "ProviderConfiguration",
+    &[
+        ("aesgcm", GoType::Struct(&GoStruct("AESConfiguration", &[("keys", KEYS)]))),
+        ("aescbc", GoType::Struct(&GoStruct("AESConfiguration", &[("keys", KEYS)]))),
+        ("secretbox", GoType::Struct(&GoStruct("SecretboxConfiguration", &[("keys", KEYS)]))),
+        ("identity", GoType::Struct(&GoStruct("IdentityConfiguration", &[]))),
+        (
+            "kms",
+            GoType::Struct(&GoStruct(
+                "KMSConfiguration",
+                &[
+                    ("apiVersion", TEXT),
+                    ("name", TEXT),
+                    ("cachesize", GoType::Int32),
+                    ("endpoint", TEXT),
+                    ("timeout", GoType::Duration),
+                ],
+            )),
+        ),
+    ],
+);
+const RULE: GoStruct = GoStruct(
+    "ResourceConfiguration",
+    &[("resources", GoType::Texts("string")), ("providers", GoType::Structs(&PROVIDER))],
+);
+/// The Go types of the file.
+const FILE: GoStruct = GoStruct(KIND, &[("resources", GoType::Structs(&RULE))]);
+
 /// Parses a configuration. `path` is only used in errors; `connect` creates the client of a KMS plugin.
 pub fn parse(path: &str, bytes: &[u8], connect: &Connect) -> Result<Configuration, ConfigError> {
     if bytes.is_empty() {
-        let why = format!("encryption provider configuration file {} is empty", quoted(path));
+        let why = format!(
+            "error while loading file: encryption provider configuration file {} is empty",
+            quoted(path)
+        );
         return Err(ConfigError::Parse(why));
     }
     let tree = decode(bytes).map_err(|why| {
@@ -73,40 +108,24 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
             quoted(SCHEME)
         ));
     }
-    let mut unknown = Vec::new();
-    fields(&tree, "", &["apiVersion", "kind", "resources"], &mut unknown);
-    for (i, rule) in tree.items_at(&["resources"]).iter().enumerate() {
-        let path = format!("resources[{i}]");
-        fields(rule, &path, &["resources", "providers"], &mut unknown);
-        for (j, provider) in rule.items_at(&["providers"]).iter().enumerate() {
-            let path = format!("{path}.providers[{j}]");
-            fields(provider, &path, &["aesgcm", "aescbc", "secretbox", "identity", "kms"], &mut unknown);
-            for name in ["aesgcm", "aescbc", "secretbox"] {
-                let Some(keyed) = provider.get(name) else { continue };
-                fields(keyed, &format!("{path}.{name}"), &["keys"], &mut unknown);
-                for (k, key) in keyed.items_at(&["keys"]).iter().enumerate() {
-                    fields(key, &format!("{path}.{name}.keys[{k}]"), &["name", "secret"], &mut unknown);
-                }
-            }
-            if let Some(kms) = provider.get("kms") {
-                let known = ["apiVersion", "name", "cachesize", "endpoint", "timeout"];
-                fields(kms, &format!("{path}.kms"), &known, &mut unknown);
-            }
-        }
+    if let Some(error) = FILE.type_error(&tree, "v1") {
+        return Err(error);
     }
+    if let Some(error) = tree.items_at(&["resources"]).iter().find_map(timeout_error) {
+        return Err(error);
+    }
+    let unknown = FILE.unknown_fields(&tree);
     match unknown.is_empty() {
         true => Ok(tree),
         false => Err(format!("strict decoding error: {}", unknown.join(", "))),
     }
 }
 
-fn fields(object: &Value, path: &str, known: &[&str], unknown: &mut Vec<String>) {
-    for (name, _) in object.as_object().into_iter().flat_map(|map| map.iter()) {
-        if !known.contains(&name.as_str()) {
-            let dot = if path.is_empty() { "" } else { "." };
-            unknown.push(format!("unknown field \"{path}{dot}{name}\""));
-        }
-    }
+/// The error about a time-out that is no duration, which the decoder itself refuses.
+fn timeout_error(rule: &Value) -> Option<String> {
+    let providers = rule.items_at(&["providers"]).iter();
+    let mut timeouts = providers.filter_map(|provider| provider.at(&["kms", "timeout"])?.as_str());
+    timeouts.find_map(|text| GoDuration::parse(text).err().map(|error| error.to_string()))
 }
 
 fn validate(tree: &Value, errors: &mut FieldErrors) {

@@ -79,7 +79,14 @@ fn complaints_about_files() {
         r#"{{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{{"resources":["*.*"],"providers":[{identity}]}},{{"resources":["secrets"],"providers":[{identity}]}}]}}"#
     );
     for (config, expected) in [
-        (String::new(), parse(r#"encryption provider configuration file "/etc/enc.json" is empty"#)),
+        (
+            String::new(),
+            parse(r#"error while loading file: encryption provider configuration file "/etc/enc.json" is empty"#),
+        ),
+        (
+            file(r#""secrets""#, r#"{"aescbc":{"keys":"a"}}"#),
+            parse("error decoding encryption provider configuration file \"/etc/enc.json\": json: cannot unmarshal string into Go struct field AESConfiguration.resources.providers.aescbc.keys of type []v1.Key"),
+        ),
         (two, "error while building transformers: resource \"secrets\" is masked by earlier rule \"*.*\"".into()),
         (
             file(r#""secrets""#, &keyed("secretbox", "k", short)),
