@@ -2,11 +2,9 @@
 //! process as well.
 
 use pintle_cache::{CloseReason, Item};
-use pintle_engine::decode::Media;
-use pintle_engine::{Body, Change, Engine, WriteRequest};
+use pintle_engine::Engine;
 use pintle_meta::Status;
-use pintle_meta::options::FieldValidation;
-use pintle_value::{Str, Value, json};
+use pintle_value::{Str, Value};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -77,20 +75,8 @@ async fn update_status(engine: &Engine, name: &str) -> Result<(), Status> {
     if known.is_some_and(same) {
         return Ok(());
     }
-    let request = WriteRequest {
-        target: target.sub("status"),
-        change: Change::Apply { body: applied(name, &wanted, &engine.storage().now_text()), force: true },
-        dry_run: false,
-        field_manager: MANAGER.into(),
-        user_agent: String::new(),
-        validation: Some(FieldValidation::Strict),
-        user: engine.storage().system_user(),
-    };
-    match engine.writer().write(&request).await {
-        // The schema was deleted in the meantime.
-        Err(status) if status.code == 404 => Ok(()),
-        other => other.map(drop),
-    }
+    let status = status(&wanted, &engine.storage().now_text());
+    engine.writer().apply_status(&target, MANAGER, status).await
 }
 
 /// The condition's fields, without its time.
@@ -103,20 +89,15 @@ fn condition(level: &str, found: bool) -> [(&'static str, String); 4] {
     [("type", "Dangling".into()), ("status", status.into()), ("reason", reason.into()), ("message", message)]
 }
 
-fn applied(name: &str, wanted: &[(&str, String)], now: &str) -> Body {
+fn status(wanted: &[(&str, String)], now: &str) -> Value {
     let mut condition = Value::object();
     for (key, text) in wanted {
         condition.set_at(&[key], text.as_str().into());
     }
     condition.set_at(&["lastTransitionTime"], now.into());
-    let mut schema = Value::object();
-    schema.set_at(&["apiVersion"], format!("{GROUP}/v1").as_str().into());
-    schema.set_at(&["kind"], "FlowSchema".into());
-    schema.set_at(&["metadata", "name"], name.into());
-    schema.set_at(&["status", "conditions"], Value::Array(vec![condition]));
-    let mut bytes = Vec::new();
-    json::print(&schema, &mut bytes);
-    Body { bytes: bytes.into(), media: Media::Json }
+    let mut status = Value::object();
+    status.set_at(&["conditions"], Value::Array(vec![condition]));
+    status
 }
 
 #[cfg(test)]

@@ -5,11 +5,9 @@ use crate::feed::Feed;
 use pintle_admission::policy::type_check::{self, Types, Warning};
 use pintle_admission::policy::{GROUP, type_check::custom_schema, type_check::published_schema};
 use pintle_cache::{CloseReason, Item};
-use pintle_engine::decode::Media;
-use pintle_engine::{Body, Change, Engine, WriteRequest};
-use pintle_meta::options::FieldValidation;
+use pintle_engine::Engine;
 use pintle_meta::{GroupVersion, GroupVersionKind, Status};
-use pintle_value::{Str, Value, json};
+use pintle_value::{Str, Value};
 use std::sync::Arc;
 
 const POLICIES: &str = "/registry/validatingadmissionpolicies/";
@@ -63,29 +61,13 @@ async fn update_status(engine: &Arc<Engine>, name: &str) -> Result<(), Status> {
         Err(error) if error.is_cancelled() => return Ok(()),
         Err(error) => return Err(Status::internal(&error.to_string())),
     };
-    let request = WriteRequest {
-        target: target.sub("status"),
-        change: Change::Apply { body: applied(name, generation, &warnings), force: true },
-        dry_run: false,
-        field_manager: NAME.into(),
-        user_agent: String::new(),
-        validation: Some(FieldValidation::Strict),
-        user: engine.storage().system_user(),
-    };
-    match engine.writer().write(&request).await {
-        // The policy was deleted in the meantime.
-        Err(status) if status.code == 404 => Ok(()),
-        other => other.map(drop),
-    }
+    engine.writer().apply_status(&target, NAME, status(generation, &warnings)).await
 }
 
-fn applied(name: &str, generation: i64, warnings: &[Warning]) -> Body {
-    let mut policy = Value::object();
-    policy.set_at(&["apiVersion"], format!("{GROUP}/v1").as_str().into());
-    policy.set_at(&["kind"], "ValidatingAdmissionPolicy".into());
-    policy.set_at(&["metadata", "name"], name.into());
-    policy.set_at(&["status", "observedGeneration"], Value::Int(generation));
-    policy.set_at(&["status", "typeChecking"], Value::object());
+fn status(generation: i64, warnings: &[Warning]) -> Value {
+    let mut status = Value::object();
+    status.set_at(&["observedGeneration"], Value::Int(generation));
+    status.set_at(&["typeChecking"], Value::object());
     if !warnings.is_empty() {
         let entries = warnings.iter().map(|warning| {
             let mut entry = Value::object();
@@ -93,11 +75,9 @@ fn applied(name: &str, generation: i64, warnings: &[Warning]) -> Body {
             entry.set_at(&["warning"], warning.text.as_str().into());
             entry
         });
-        policy.set_at(&["status", "typeChecking", "expressionWarnings"], Value::Array(entries.collect()));
+        status.set_at(&["typeChecking", "expressionWarnings"], Value::Array(entries.collect()));
     }
-    let mut bytes = Vec::new();
-    json::print(&policy, &mut bytes);
-    Body { bytes: bytes.into(), media: Media::Json }
+    status
 }
 
 /// The kinds that this server serves. kube-controller-manager finds those of extension servers as well.

@@ -1,16 +1,18 @@
 //! Operations of the server itself: writes of its controllers, objects that it needs, and reads of stored trees.
 
+use crate::decode::Media;
 use crate::registry::BuiltInGroup;
 use crate::retry::{ATTEMPTS_MAX, Attempts, too_many_conflicts};
 use crate::write::Live;
-use crate::{Reader, Storage, Target, Writer, metadata, object, ownership};
+use crate::{Body, Change, Reader, Storage, Target, WriteRequest, Writer, metadata, object, ownership};
 use pintle_auth::UserInfo;
 use pintle_cache::{Extract, Object, Registration, Standing};
 use pintle_kinds::{Generation, Kind, KindVersion, features};
 use pintle_meta::Status;
+use pintle_meta::options::FieldValidation;
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, json};
 use std::sync::Arc;
 
 impl Storage {
@@ -167,6 +169,31 @@ impl Writer {
                 Err(WriteError::Conflict { .. }) => attempts.again(|| too_many_conflicts(target))?,
                 Err(error) => return Err(crate::status::write_error(error)),
             }
+        }
+    }
+
+    /// Applies the status of an object with server-side apply, as a controller does; an object that is gone needs none.
+    pub async fn apply_status(&self, target: &Target, manager: &str, status: Value) -> Result<(), Status> {
+        let gvk = target.kind_version().gvk(&target.kind);
+        let mut object = Value::object();
+        object.set_at(&["apiVersion"], gvk.group_version().to_string().as_str().into());
+        object.set_at(&["kind"], gvk.kind.as_str().into());
+        object.set_at(&["metadata", "name"], target.name.as_str().into());
+        object.set_at(&["status"], status);
+        let mut bytes = Vec::new();
+        json::print(&object, &mut bytes);
+        let request = WriteRequest {
+            target: target.sub("status"),
+            change: Change::Apply { body: Body { bytes: bytes.into(), media: Media::Json }, force: true },
+            dry_run: false,
+            field_manager: manager.into(),
+            user_agent: String::new(),
+            validation: Some(FieldValidation::Strict),
+            user: self.storage.system_user(),
+        };
+        match self.write(&request).await {
+            Err(status) if status.code == 404 => Ok(()),
+            other => other.map(drop),
         }
     }
 

@@ -9,16 +9,13 @@ use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
 use pintle_cache::Cache;
 use pintle_encrypt::{ConfigError, Encryption};
-use pintle_engine::decode::Media;
-use pintle_engine::{
-    AccessObjects, Body, Change, Clock, Codec, Engine, FormStore, Random, StoredForm, WriteRequest,
-};
+use pintle_engine::{AccessObjects, Clock, Codec, Engine, FormStore, Random, StoredForm};
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types, builtin, builtin_selected, features};
 use pintle_meta::{GroupVersion, Status, net};
 use pintle_store::{Embedded, OpenError, Options, Partition, Partitioned, Store};
 use pintle_store_etcd::OptionsError;
-use pintle_value::{Value, json};
+use pintle_value::Value;
 use pintle_webhook::{Client, Credentials, Egress};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -410,23 +407,9 @@ async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), St
     ] {
         ready.set_at(&[key], text.into());
     }
-    let mut applied = Value::object();
-    applied.set_at(&["kind"], "ServiceCIDR".into());
-    applied.set_at(&["apiVersion"], "networking.k8s.io/v1".into());
-    applied.set_at(&["metadata", "name"], "kubernetes".into());
-    applied.set_at(&["status", "conditions"], Value::Array(vec![ready]));
-    let mut bytes = Vec::new();
-    json::print(&applied, &mut bytes);
-    let request = WriteRequest {
-        target: target.sub("status"),
-        change: Change::Apply { body: Body { bytes: bytes.into(), media: Media::Yaml }, force: true },
-        dry_run: false,
-        field_manager: "kubernetes-service-cidr-controller".into(),
-        user_agent: String::new(),
-        validation: None,
-        user: engine.storage().system_user(),
-    };
-    engine.writer().write(&request).await.map(|_| ())
+    let mut status = Value::object();
+    status.set_at(&["conditions"], Value::Array(vec![ready]));
+    engine.writer().apply_status(&target, "kubernetes-service-cidr-controller", status).await
 }
 
 /// The target of an object; `None` if its kind is not served.

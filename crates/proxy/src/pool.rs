@@ -1,6 +1,6 @@
 //! Connections to backends, and those of them that are idle.
 //!
-//! A connection has no task of its own: whoever waits for a response or for a part of its body polls the connection. So a
+//! A connection has no task of its own: the task that waits for a response or for a part of its body polls the connection. So a
 //! proxied request stays in the task of its client, without wake-ups between tasks, and reads of the backend go on until its
 //! socket is empty before the client's connection is flushed. Nobody polls a connection while it is idle.
 

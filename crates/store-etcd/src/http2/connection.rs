@@ -131,7 +131,7 @@ impl Connection {
             let mut writer = match self.writer.try_lock() {
                 Ok(writer) => writer,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                // Whoever writes looks for more frames after it gave the lock back.
+                // The caller that writes looks for more frames after it gave the lock back.
                 Err(TryLockError::WouldBlock) => return,
             };
             let outcome = writer.write(&self.state, &mut Context::from_waker(&self.waker));
