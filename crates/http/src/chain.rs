@@ -29,7 +29,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{
-    Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate,
+    Attributes, Authenticator, Authorizer, Credentials, Decision, Unauthorized, UserInfo, authz, impersonate,
 };
 use pintle_controllers::aggregation::Aggregation;
 use pintle_meta::Status;
@@ -255,12 +255,12 @@ where
     let info = Arc::new(info);
 
     let user = authenticate(context, peer, &parts.headers, &info.path, &mut record.warnings).await;
-    filter_metrics::authenticated(peer, user.as_ref().ok(), began.elapsed());
+    filter_metrics::authenticated(peer, user.as_ref(), began.elapsed());
     note_identity(context, peer, parts, user.as_ref().ok());
     let user = match user {
         Ok(user) => user,
-        Err(status) => {
-            let answer = respond::status(&status, errors);
+        Err(_) => {
+            let answer = respond::status(&respond::unauthorized(), errors);
             let body = match &answer.body {
                 Body::Full(body) => Some(body.clone()),
                 Body::Chunks(_) => None,
@@ -447,14 +447,14 @@ pub(crate) async fn authenticate(
     headers: &HeaderMap,
     path: &str,
     warnings: &mut Vec<String>,
-) -> Result<UserInfo, Status> {
+) -> Result<UserInfo, Unauthorized> {
     let given = headers.get("authorization").map(headers::text);
     let authorization = given.or_else(|| websocket::authorization(headers).map(Into::into));
     let session = context.console.as_ref().and_then(|console| console.session(authorization.as_deref()));
     let credentials = match &session {
         Some(Some(stored)) => stored.get(path),
         // A session that is over: neither a certificate nor another authenticator is asked about its token.
-        Some(None) => return Err(respond::unauthorized()),
+        Some(None) => return Err(Unauthorized("the session of the console is over".to_string())),
         None => Credentials {
             peer: Some(&peer.certificates),
             authorization: authorization.as_deref(),
@@ -475,7 +475,7 @@ pub(crate) async fn authenticate(
         Err(why) => {
             // The reason never contains the credential.
             tracing::warn!(client = %peer.address, "refused credentials: {why}");
-            Err(respond::unauthorized())
+            Err(why)
         }
     }
 }

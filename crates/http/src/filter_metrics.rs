@@ -2,7 +2,7 @@
 
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
-use pintle_auth::{Decision, UserInfo};
+use pintle_auth::{Decision, Unauthorized, UserInfo};
 use pintle_metrics::{Family, Handle, families};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -18,14 +18,14 @@ pub(crate) enum Filter {
 type Series<const N: usize> = LazyLock<[Handle; N]>;
 
 const FILTERS: [&str; 2] = ["authentication", "authorization"];
-const AUTHENTICATION_RESULTS: [&str; 2] = ["success", "failure"];
+const AUTHENTICATION_RESULTS: [&str; 3] = ["success", "failure", "error"];
 const AUTHORIZATION_RESULTS: [&str; 4] = ["allowed", "denied", "no-opinion", "error"];
 
 static FILTER_SECONDS: Series<2> =
     LazyLock::new(|| FILTERS.map(|name| families::REQUEST_FILTER.with(&[name])));
-static AUTHENTICATIONS: Series<2> =
+static AUTHENTICATIONS: Series<3> =
     LazyLock::new(|| AUTHENTICATION_RESULTS.map(|result| families::AUTHENTICATION_ATTEMPTS.with(&[result])));
-static AUTHENTICATION_SECONDS: Series<2> =
+static AUTHENTICATION_SECONDS: Series<3> =
     LazyLock::new(|| AUTHENTICATION_RESULTS.map(|result| families::AUTHENTICATION_DURATION.with(&[result])));
 static AUTHORIZATIONS: Series<4> =
     LazyLock::new(|| AUTHORIZATION_RESULTS.map(|result| families::AUTHORIZATION_ATTEMPTS.with(&[result])));
@@ -41,12 +41,13 @@ pub(crate) fn filter(filter: Filter, took: Duration) {
 }
 
 /// Counts an authentication and observes the remaining validity of the client certificate.
-pub(crate) fn authenticated(peer: &Peer, user: Option<&UserInfo>, took: Duration) {
+pub(crate) fn authenticated(peer: &Peer, user: Result<&UserInfo, &Unauthorized>, took: Duration) {
     filter(Filter::Authentication, took);
-    let result = usize::from(user.is_none());
+    // Requests without credentials fail; refused credentials are errors, as in kube-apiserver.
+    let result = user.map_or_else(|refusal| if refusal.is_of_credentials() { 2 } else { 1 }, |_| 0);
     count(&AUTHENTICATIONS, result);
     observe(&AUTHENTICATION_SECONDS, result, &families::AUTHENTICATION_DURATION, took);
-    let Some(user) = user else { return };
+    let Ok(user) = user else { return };
     count(&USERS, user_group(&user.name));
     if let Some(seconds) = peer.certificates.seconds_left() {
         families::CLIENT_CERTIFICATE_EXPIRATION.observe(&[], seconds);

@@ -67,6 +67,20 @@ pub struct TokenUser {
 #[error("unauthorized: {0}")]
 pub struct Unauthorized(pub String);
 
+impl Unauthorized {
+    /// The refusal of a request that has no credentials.
+    fn without_credentials() -> Unauthorized {
+        Unauthorized(NO_CREDENTIALS.into())
+    }
+
+    /// Whether credentials were refused, rather than missing.
+    pub fn is_of_credentials(&self) -> bool {
+        self.0 != NO_CREDENTIALS
+    }
+}
+
+const NO_CREDENTIALS: &str = "no credentials";
+
 /// All authenticators.
 #[derive(Default)]
 pub struct Authenticator {
@@ -132,7 +146,7 @@ impl Authenticator {
             true if self.may_be_anonymous(credentials.path) => {
                 Ok(Authenticated { user: UserInfo::anonymous(), warning })
             }
-            true => Err(Unauthorized("no credentials".into())),
+            true => Err(Unauthorized::without_credentials()),
         }
     }
 
