@@ -7,8 +7,9 @@ use std::process::Command;
 
 use pintle_testkit::Server;
 
-/// The size of the disk. Retained history must fit in beside the objects: it is only given up when there is no space.
-const DISK_MIB: u64 = 256;
+/// The size of the disk. The log of the last five minutes must fit in beside the objects: the store needs it for watches, and
+/// only gives up older history when there is no space. Writers of a fight fill 256 MiB in less than three minutes.
+const DISK_MIB: u64 = 1024;
 const FILL_CHUNK_BYTES: usize = 64 << 10;
 
 /// A server whose data folder is a file system of its own if the test may mount one.
