@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const EVENTS: &str = "/registry/events/";
 
 /// kube-apiserver's error for an invalid flag.
-const BAD_OVERRIDE: &str = "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated";
+pub(crate) const BAD_OVERRIDE: &str = "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated";
 
 /// An etcd that stores only some resources.
 struct Override {

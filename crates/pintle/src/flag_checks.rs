@@ -1,6 +1,7 @@
 //! Validates the values of flags as kube-apiserver does, with its messages. Flags without effect are validated too: a
 //! mistake in them should not go unnoticed until another server is started with them.
 
+use crate::etcd::BAD_OVERRIDE;
 use crate::flags::{FlagError, Flags};
 use crate::metric_flags;
 
@@ -31,15 +32,12 @@ const MINOR_MIN: u64 = 33;
 pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     // kube-apiserver refuses these before all others.
     check_watch_cache_sizes(flags)?;
-    for (name, form) in [
-        ("oidc-required-claim", "malformed pair, expect string=string"),
-        ("allow-metric-labels", "{} must be formatted as key=value"),
-    ] {
-        if let Some(value) = flags.values(name).iter().find(|value| !value.contains('=')) {
-            let why = form.replace("{}", value);
-            return Err(FlagError::new(&format!("invalid argument {value:?} for \"--{name}\" flag: {why}")));
-        }
+    let name = "oidc-required-claim";
+    if let Some(value) = flags.values(name).iter().find(|value| !value.contains('=')) {
+        let why = "malformed pair, expect string=string";
+        return Err(FlagError::new(&format!("invalid argument {value:?} for \"--{name}\" flag: {why}")));
     }
+    metric_flags::allowed_values(flags)?;
     let mut errors = Vec::new();
     errors.extend(log_errors(flags));
     let is_negative = |name: &str| flags.int(name) < 0 || flags.signed_duration(name).0 < 0;
@@ -68,11 +66,7 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
         );
     }
     if flags.list("etcd-servers-overrides").iter().any(|item| !is_override(item)) {
-        errors.push(
-            "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, \
-             semicolon separated"
-                .to_string(),
-        );
+        errors.push(BAD_OVERRIDE.to_string());
     }
     errors.extend(metrics_errors(flags));
     errors.extend(node_port_errors(flags));

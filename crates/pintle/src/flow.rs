@@ -17,14 +17,8 @@ pub(crate) struct FlowFlags {
 
 impl FlowFlags {
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
+        // `flag_checks` refuses negative ones.
         let names = ["max-requests-inflight", "max-mutating-requests-inflight"];
-        let is_negative = |name: &&str| flags.int(name) < 0;
-        let mistakes: Vec<String> = names
-            .into_iter()
-            .filter(is_negative)
-            .map(|name| format!("--{name} can not be negative value"))
-            .collect();
-        FlagError::aggregate(mistakes)?;
         let [reads, writes] = names.map(|name| u64::try_from(flags.int(name)).unwrap_or(0));
         let fair = flags.bool("enable-priority-and-fairness");
         if fair && reads == 0 && writes == 0 {

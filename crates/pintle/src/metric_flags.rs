@@ -1,7 +1,7 @@
 //! Which metrics are exported: `--disabled-metrics`, `--allow-metric-labels` and `--allow-metric-labels-manifest`.
 
 use crate::config_file;
-use crate::flags::Flags;
+use crate::flags::{FlagError, Flags};
 use pintle_meta::field::quoted;
 use pintle_metrics::Selection;
 use pintle_value::{Map, Value, json, yaml};
@@ -26,10 +26,7 @@ pub(crate) fn read(flags: &Flags) -> Result<Selection, Vec<String>> {
             quoted(wrong)
         ));
     }
-    let mut lists = BTreeMap::new();
-    for text in flags.values("allow-metric-labels") {
-        lists.extend(pairs(&text).map_err(|why| vec![why])?);
-    }
+    let mut lists = allowed_values(flags).map_err(|error| vec![error.to_string()])?;
     errors.extend(wrong_keys("metrics.allowListMapping", &lists));
     let manifest = flags.text("allow-metric-labels-manifest");
     if !manifest.is_empty() {
@@ -62,6 +59,15 @@ pub(crate) fn read(flags: &Flags) -> Result<Selection, Vec<String>> {
         labels.insert(label.to_string(), values.split(',').map(str::to_string).collect());
     }
     Ok(selection)
+}
+
+/// The entries of `--allow-metric-labels`.
+pub(crate) fn allowed_values(flags: &Flags) -> Result<BTreeMap<String, String>, FlagError> {
+    let mut lists = BTreeMap::new();
+    for text in flags.values("allow-metric-labels") {
+        lists.extend(pairs(&text).map_err(|why| FlagError::new(&why))?);
+    }
+    Ok(lists)
 }
 
 fn read_manifest(path: &Path) -> Result<BTreeMap<String, String>, String> {
