@@ -16,8 +16,19 @@ use crate::store::Revision;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
+/// The free space is checked each time the log has grown by this part of what makes a compaction worthwhile.
+const SPACE_CHECKS_PER_COMPACTION: u64 = 8;
+/// Beside the space of a snapshot, this part of it is free, too: for the log until the next compaction ...
+const SNAPSHOTS_PER_RESERVE: u64 = 4;
+/// ... which on a disk that is nearly full is worthwhile once the log has grown by this part of a snapshot.
+const COMPACTIONS_PER_SNAPSHOT: u64 = 8;
+/// How long writers wait for history to be given up on a full disk, before they are refused.
+const GIVE_UP_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How often the end of a compaction is looked for meanwhile.
+const GIVE_UP_POLL: Duration = Duration::from_millis(1);
 /// How many marks are made per retention period: the granularity of compaction.
 const MARKS_PER_RETENTION: u64 = 5;
 /// Marks for each time that the log may grow before young history is forgotten, for when much is written in a short
@@ -49,6 +60,15 @@ pub(crate) struct Files {
     pub(crate) manifest: Arc<ManifestFile>,
     /// What becomes of segments that are no longer needed.
     pub(crate) retention: Retention,
+    /// How much must be free beside the space of a snapshot.
+    pub(crate) free_bytes_min: u64,
+}
+
+impl Files {
+    /// The space that must be free: the next compaction needs that of a snapshot.
+    fn reserve(&self, snapshot_bytes: u64) -> u64 {
+        snapshot_bytes.saturating_add(self.free_bytes_min.max(snapshot_bytes / SNAPSHOTS_PER_RESERVE))
+    }
 }
 
 /// Decides when to compact and runs the job.
@@ -64,6 +84,8 @@ pub(crate) struct Compactor {
     done: Done,
     /// After a failure, no attempt is made until the log has grown to this size.
     retry_at_bytes: u64,
+    /// The free space is checked again once the log has grown to this size.
+    check_space_at_bytes: u64,
     job: Option<JoinHandle<Outcome>>,
     /// That of the job.
     pace: Pace,
@@ -76,6 +98,18 @@ pub(crate) struct Done {
     pub(crate) log_bytes: u64,
     /// The length of the snapshot.
     pub(crate) snapshot_bytes: u64,
+}
+
+/// How history can be given up.
+pub(crate) enum GiveUp {
+    /// A part of it is gone.
+    Done,
+    /// A compaction is under way.
+    Wait,
+    /// All of it goes with a compaction to this mark.
+    Compact(Mark),
+    /// There is none, or there is no space for a snapshot.
+    Nothing,
 }
 
 type Outcome = Result<(Done, u64), String>;
@@ -99,6 +133,7 @@ impl Compactor {
             marks: VecDeque::from([mark]),
             done: Done { log_bytes: 0, snapshot_bytes },
             retry_at_bytes: 0,
+            check_space_at_bytes: 0,
             job: None,
             pace: Pace::Unpaced,
         }
@@ -141,11 +176,54 @@ impl Compactor {
         expired.or_else(|| self.marks.iter().rfind(|mark| self.expired(mark, now_ms)).cloned())
     }
 
-    /// Makes room on a full disk, if there is history to give up.
-    pub(crate) fn free_space(&self) {
-        if let Some(files) = &self.files {
-            Retention::give_up_oldest(&*files.disk);
+    /// The mark to compact to because the disk is nearly full. Segments that are only retained are removed first.
+    pub(crate) fn due_for_space(&mut self, current: impl FnOnce() -> Mark, log_bytes: u64) -> Option<Mark> {
+        let files = self.files.as_ref()?;
+        if self.job.is_some() || log_bytes < self.check_space_at_bytes.max(self.retry_at_bytes) {
+            return None;
         }
+        let step = self.compact_bytes_min / SPACE_CHECKS_PER_COMPACTION;
+        self.check_space_at_bytes = log_bytes.saturating_add(step);
+        let snapshot_bytes = self.shared.inspect(snapshot_file::encoded_len);
+        let wanted = files.reserve(snapshot_bytes);
+        let free = Retention::make_space(&*files.disk, wanted);
+        let gain = |log_bytes: u64| log_bytes.saturating_sub(self.done.log_bytes);
+        let worth = self.compact_bytes_min.max(snapshot_bytes / COMPACTIONS_PER_SNAPSHOT);
+        if free >= wanted || free < snapshot_bytes || gain(log_bytes) < worth {
+            return None;
+        }
+        tracing::warn!(free, wanted, "the disk is nearly full: history is compacted");
+        let enough = worth.max(wanted.saturating_sub(free));
+        let mark = self.marks.iter().find(|mark| gain(mark.log_bytes) >= enough).cloned();
+        Some(mark.unwrap_or_else(current))
+    }
+
+    /// Gives up a part of the history on a full disk. Returns a mark if that takes a compaction to it.
+    pub(crate) fn give_up(&mut self, current: impl FnOnce() -> Mark, log_bytes: u64) -> GiveUp {
+        let Some(files) = &self.files else { return GiveUp::Nothing };
+        if Retention::give_up_oldest(&*files.disk) {
+            return GiveUp::Done;
+        }
+        if self.job.is_some() {
+            return GiveUp::Wait;
+        }
+        let free = files.disk.free_bytes().unwrap_or(u64::MAX);
+        let fits = self.shared.inspect(snapshot_file::encoded_len) <= free;
+        if !fits || log_bytes <= self.done.log_bytes || log_bytes < self.retry_at_bytes {
+            return GiveUp::Nothing;
+        }
+        tracing::warn!(free, "the disk is full: history is compacted");
+        GiveUp::Compact(current())
+    }
+
+    /// Waits for the job to end, but not for long; answers like [`Compactor::poll`].
+    pub(crate) fn wait_briefly(&mut self) -> Option<u64> {
+        self.pace.hurry();
+        let start = Instant::now();
+        while self.job.as_ref().is_some_and(|job| !job.is_finished()) && start.elapsed() < GIVE_UP_WAIT_MAX {
+            thread::sleep(GIVE_UP_POLL);
+        }
+        self.poll()
     }
 
     /// Starts the job, which must be the only one: two must not write the manifest. Answers like
@@ -252,7 +330,20 @@ fn compact(files: &Files, state: &Snapshot, first_segment: u64, pace: &Pace) -> 
         manifest.snapshot = Some(state.revision());
         manifest.first_segment = first_segment;
     };
-    let manifest = files.manifest.update(change).map_err(|fault| fault.to_string())?;
+    let manifest = files.manifest.update(change).map_err(|fault| {
+        remove_unused(&*files.disk, state.revision());
+        fault.to_string()
+    })?;
     files.retention.retire(&*files.disk, &manifest).map_err(|error| error.to_string())?;
+    Retention::make_space(&*files.disk, files.reserve(length));
     Ok(length)
+}
+
+/// Removes a snapshot that did not get into the manifest: on a full disk nobody else would. After a failed sync of the
+/// folder the new manifest may be in place.
+fn remove_unused(disk: &dyn Disk, revision: Revision) {
+    let is_unused = matches!(Manifest::read(disk), Ok(Some(found)) if found.snapshot != Some(revision));
+    if is_unused {
+        let _ = disk.remove(&snapshot_file::file_name(revision));
+    }
 }

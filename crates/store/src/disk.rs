@@ -4,7 +4,7 @@
 
 use crate::error::OpenError;
 use crate::pace::{Pace, PacedFile};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, fstatvfs};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -24,6 +24,8 @@ pub trait Disk: Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes creations, renames and removals durable.
     fn sync_dir(&self) -> io::Result<()>;
+    /// How many bytes can still be written; an estimate, because others use the disk, too.
+    fn free_bytes(&self) -> io::Result<u64>;
 }
 
 /// An open file.
@@ -149,6 +151,11 @@ impl Disk for FolderDisk {
     fn sync_dir(&self) -> io::Result<()> {
         self.handle.sync_all()
     }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let found = fstatvfs(&self.handle)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 /// A folder that another process may have open. It can only be read.
@@ -178,6 +185,10 @@ impl Disk for ReadOnlyFolder {
 
     fn sync_dir(&self) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        Ok(0)
     }
 }
 

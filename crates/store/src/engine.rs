@@ -187,6 +187,11 @@ impl Store for Embedded {
         Box::pin(std::future::ready(self.health().map_err(|fault| fault.to_string())))
     }
 
+    fn sizes(&self) -> BoxFuture<'_, Vec<Option<u64>>> {
+        let size = self.history.as_ref().map(HistoryReader::disk_bytes);
+        Box::pin(std::future::ready(size.into_iter().collect()))
+    }
+
     fn compacted(&self) -> Revision {
         self.shared.compacted()
     }

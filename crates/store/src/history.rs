@@ -111,13 +111,30 @@ impl Retention {
         Ok(())
     }
 
-    /// Removes the oldest retained segment: writes need the room more than the past does.
-    pub(crate) fn give_up_oldest(disk: &dyn Disk) {
-        let Ok(names) = disk.list() else { return };
-        let Some(oldest) = names.iter().filter_map(|name| parse_retained_name(name)).min() else { return };
+    /// Removes the oldest retained segment, because writes need its space more. Returns whether there was one.
+    pub(crate) fn give_up_oldest(disk: &dyn Disk) -> bool {
+        let names = disk.list().unwrap_or_default();
+        let Some(oldest) = names.iter().filter_map(|name| parse_retained_name(name)).min() else {
+            return false;
+        };
         match disk.remove(&retained_name(oldest)) {
-            Ok(()) => tracing::warn!(segment = oldest, "the disk is full: a part of the history is removed"),
-            Err(error) => tracing::warn!(%error, "the disk is full, and history could not be removed"),
+            Ok(()) => tracing::warn!(segment = oldest, "the disk is nearly full: old history is removed"),
+            Err(error) => {
+                tracing::warn!(%error, "the disk is nearly full, and old history could not be removed");
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Removes retained segments, the oldest first, until `wanted` bytes are free. Returns how many bytes are free; if
+    /// that is unknown, there is no limit.
+    pub(crate) fn make_space(disk: &dyn Disk, wanted: u64) -> u64 {
+        loop {
+            let free = disk.free_bytes().unwrap_or(u64::MAX);
+            if free >= wanted || !Retention::give_up_oldest(disk) {
+                return free;
+            }
         }
     }
 
@@ -169,6 +186,14 @@ impl HistoryReader {
         let retention = Retention::new(options);
         let turn = Arc::new(Semaphore::new(1));
         HistoryReader { disk: Arc::downgrade(disk), retention, turn, closing: Arc::default() }
+    }
+
+    /// How many bytes all files take; `None` if that cannot be found out.
+    pub(crate) fn disk_bytes(&self) -> Option<u64> {
+        let disk = self.disk.upgrade()?;
+        // A file may be removed after it was listed.
+        let length = |name: &String| disk.open(name).and_then(|file| file.len()).ok();
+        Some(disk.list().ok()?.iter().filter_map(length).sum())
     }
 
     /// Ends the reading that is under way and refuses more, so that the files are free.

@@ -188,7 +188,9 @@ impl Log {
     }
 
     fn next_capacity(&self) -> u64 {
-        self.capacity.saturating_mul(2).max(self.segment_bytes_min).min(self.segment_bytes_max)
+        let free = self.disk.free_bytes().unwrap_or(u64::MAX);
+        let largest = self.segment_bytes_max.min(free / SEGMENTS_PER_FREE_SPACE);
+        self.capacity.saturating_mul(2).min(largest).max(self.segment_bytes_min)
     }
 
     /// Opens the next segment's file, and has it filled long before it is needed: that takes a while.
@@ -274,6 +276,8 @@ fn is_full(error: &io::Error) -> bool {
 
 /// The next segment is filled with zeros once this part of the current one is used.
 const FILL_AFTER: u64 = 8;
+/// A segment takes at most this part of the free space: segments are removed as a whole, and never the newest one.
+const SEGMENTS_PER_FREE_SPACE: u64 = 8;
 /// The name of the next segment's file until it is put in place.
 const SPARE_FILE: &str = "spare.tmp";
 

@@ -110,14 +110,15 @@ pub(crate) struct ManifestFile {
 
 struct Inner {
     current: Manifest,
-    /// Opened in advance, so that the log can continue when the process has no descriptors left.
+    /// Opened and filled in advance, so that the manifest can be replaced when the process has no descriptors and the
+    /// disk no space left.
     reserve: Option<Box<dyn DiskFile>>,
 }
 
 impl ManifestFile {
     /// Takes over the manifest that was read from `disk`.
     pub(crate) fn new(disk: Arc<dyn Disk>, current: Manifest) -> ManifestFile {
-        let reserve = disk.create(&temporary_name()).ok();
+        let reserve = create_reserve(&*disk);
         ManifestFile { disk, inner: Mutex::new(Inner { current, reserve }) }
     }
 
@@ -135,9 +136,16 @@ impl ManifestFile {
             None => next.write(&*self.disk)?,
         }
         inner.current = next;
-        inner.reserve = self.disk.create(&temporary_name()).ok();
+        inner.reserve = create_reserve(&*self.disk);
         Ok(next)
     }
+}
+
+fn create_reserve(disk: &dyn Disk) -> Option<Box<dyn DiskFile>> {
+    let file = disk.create(&temporary_name()).ok()?;
+    // Without space, the manifest may find some later.
+    let _ = file.write_at(0, &[0; LENGTH]);
+    Some(file)
 }
 
 impl Drop for ManifestFile {

@@ -29,6 +29,8 @@ pub struct Options {
     /// How long the log stays on disk after compaction, for [`crate::Store::history`]; `None` retains nothing more and
     /// leaves alone what is retained.
     pub history: Option<HistoryRetention>,
+    /// While less than this is free beside the space of a snapshot, history is given up, whatever its age.
+    pub free_bytes_min: u64,
     /// Compaction waits until at least this many log bytes can go.
     pub compact_bytes_min: u64,
     /// The size of the first log segment; each one is twice as large as the previous one ...
@@ -53,6 +55,7 @@ impl Default for Options {
             retention: Duration::from_secs(5 * 60),
             history_bytes_max: 128 << 20,
             history: None,
+            free_bytes_min: 16 << 20,
             compact_bytes_min: 8 << 20,
             segment_bytes_min: 256 << 10,
             segment_bytes_max: 32 << 20,

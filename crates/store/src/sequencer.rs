@@ -3,7 +3,7 @@
 //! It works on batches: everything that waits in the queue becomes one frame and one sync.
 
 use crate::clock::Clock;
-use crate::compaction::{CompactReply, Compactor, Files, Mark};
+use crate::compaction::{CompactReply, Compactor, Files, GiveUp, Mark};
 use crate::disk::Disk;
 use crate::error::{StoreFault, WriteError};
 use crate::history::Retention;
@@ -79,7 +79,12 @@ impl Sequencer {
             manifest,
         } = recovered;
         let mark = Mark { state: state.clone(), time_ms: last_time_ms, log_bytes: history_bytes };
-        let files = Files { disk, manifest, retention: Retention::new(options) };
+        let files = Files {
+            disk,
+            manifest,
+            retention: Retention::new(options),
+            free_bytes_min: options.free_bytes_min,
+        };
         let shared = Arc::new(Shared::new(state, compacted, history, options));
         let compactor = Compactor::new(Some(files), shared.clone(), options, snapshot_bytes, mark);
         Sequencer {
@@ -148,7 +153,11 @@ impl Sequencer {
         }
         let now_ms = self.clock.now_ms().max(self.last_time_ms);
         let staged = self.shared.inspect(|state| stage(state, batch));
-        if let Err(fault) = self.log_records(&staged, now_ms) {
+        let mut logged = self.log_records(&staged, now_ms);
+        if matches!(logged, Err(StoreFault::DiskFull { .. })) {
+            logged = self.heal_log().and_then(|()| self.log_records(&staged, now_ms));
+        }
+        if let Err(fault) = logged {
             self.note_fault(fault.clone());
             return refuse(staged.answers.into_iter().map(|(reply, _)| reply), &fault);
         }
@@ -169,15 +178,7 @@ impl Sequencer {
 
     /// Tries to continue after a transient fault.
     pub(crate) fn heal(&mut self) {
-        if matches!(self.fault, Some(StoreFault::DiskFull { .. })) {
-            self.compactor.free_space();
-        }
-        let next = self.shared.revision().next();
-        let healed = match &mut self.log {
-            Some(log) => log.heal(next),
-            None => Ok(()),
-        };
-        match healed {
+        match self.heal_log() {
             Ok(()) => {
                 tracing::warn!("the store takes writes again");
                 self.fault = None;
@@ -189,6 +190,40 @@ impl Sequencer {
                 self.note_fault(fault);
             }
         }
+    }
+
+    /// Makes the log usable again. As long as the disk is full, history is given up, the least needed first.
+    fn heal_log(&mut self) -> Result<(), StoreFault> {
+        let next = self.shared.revision().next();
+        loop {
+            let Some(log) = &mut self.log else { return Ok(()) };
+            match log.heal(next) {
+                Err(StoreFault::DiskFull { file }) if !self.give_up_history() => {
+                    return Err(StoreFault::DiskFull { file });
+                }
+                Err(StoreFault::DiskFull { .. }) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Gives up a part of the history; `false` if that is not possible or takes too long.
+    fn give_up_history(&mut self) -> bool {
+        let current = self.current_mark();
+        let gone = match self.compactor.give_up(|| current, self.log_bytes) {
+            GiveUp::Done => return true,
+            GiveUp::Nothing => return false,
+            GiveUp::Wait => self.compactor.wait_briefly(),
+            GiveUp::Compact(mark) => {
+                self.start_compaction(mark, None).or_else(|| self.compactor.wait_briefly())
+            }
+        };
+        self.forget(gone);
+        gone.is_some()
+    }
+
+    fn current_mark(&self) -> Mark {
+        Mark { state: self.shared.state(), time_ms: self.last_time_ms, log_bytes: self.log_bytes }
     }
 
     fn note_fault(&mut self, fault: StoreFault) {
@@ -215,7 +250,12 @@ impl Sequencer {
         self.compactor.observe(|| self.shared.state(), now_ms, self.log_bytes);
         let gone = self.compactor.poll();
         self.forget(gone);
-        if let Some(mark) = self.compactor.due(now_ms, self.log_bytes) {
+        let due = self.compactor.due(now_ms, self.log_bytes);
+        let due = due.or_else(|| {
+            let current = || Mark { state: self.shared.state(), time_ms: now_ms, log_bytes: self.log_bytes };
+            self.compactor.due_for_space(current, self.log_bytes)
+        });
+        if let Some(mark) = due {
             self.start_compaction(mark, None);
         }
     }
@@ -223,20 +263,21 @@ impl Sequencer {
     fn compact(&mut self, now_ms: u64, reply: CompactReply) {
         let gone = self.compactor.wait();
         self.forget(gone);
-        let current =
-            Mark { state: self.shared.state(), time_ms: self.last_time_ms, log_bytes: self.log_bytes };
+        let current = self.current_mark();
         let chosen = self.compactor.newest_expired(current, now_ms);
         match chosen.filter(|mark| mark.state.revision() > self.shared.compacted()) {
-            Some(mark) => self.start_compaction(mark, Some(reply)),
+            Some(mark) => drop(self.start_compaction(mark, Some(reply))),
             None => drop(reply.send(Ok(self.shared.compacted()))),
         }
     }
 
-    fn start_compaction(&mut self, mark: Mark, reply: Option<CompactReply>) {
+    /// Returns the first segment that remains if the compaction has ended already.
+    fn start_compaction(&mut self, mark: Mark, reply: Option<CompactReply>) -> Option<u64> {
         let revision = mark.state.revision();
         let first_segment = self.log.as_ref().map_or(0, |log| log.first_segment_after(revision));
         let gone = self.compactor.start(mark, first_segment, reply);
         self.forget(gone);
+        gone
     }
 
     fn forget(&mut self, first_segment: Option<u64>) {

@@ -315,6 +315,11 @@ impl Disk for SimDisk {
         inner.pending_names.clear();
         Ok(())
     }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let inner = self.lock();
+        Ok(inner.bytes_max.map_or(u64::MAX, |max| max.saturating_sub(inner.bytes())))
+    }
 }
 
 struct SimHandle {

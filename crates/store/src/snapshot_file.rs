@@ -110,6 +110,14 @@ fn write_temporary(disk: &dyn Disk, temporary: &str, snapshot: &Snapshot, pace: 
     Ok(out.offset)
 }
 
+/// How many bytes the file of a snapshot takes; a block has at least [`BLOCK_BYTES`], except the last one.
+pub(crate) fn encoded_len(snapshot: &Snapshot) -> u64 {
+    let entries =
+        (snapshot.len() as u64).saturating_mul(ENTRY_HEADER as u64).saturating_add(snapshot.bytes());
+    let blocks = entries.checked_div(BLOCK_BYTES as u64).map_or(1, |full| full.saturating_add(1));
+    entries.saturating_add(blocks.saturating_mul(BLOCK_HEADER as u64)).saturating_add(HEADER as u64)
+}
+
 /// Reads the snapshot's file; also answers with its length.
 pub(crate) fn read(disk: &dyn Disk, revision: Revision) -> Result<(Snapshot, u64), OpenError> {
     let name = file_name(revision);
@@ -398,8 +406,11 @@ mod tests {
         };
         let entries: Decoded = (0..30).map(|n| (format!("/key-{n:02}").into(), entry(n))).collect();
         let mut bytes = Vec::new();
-        write_backup(&Snapshot::from_entries(Revision(40), entries.clone()), &mut bytes).unwrap();
+        let snapshot = Snapshot::from_entries(Revision(40), entries.clone());
+        write_backup(&snapshot, &mut bytes).unwrap();
         assert!(bytes.len() > 5 * BLOCK_BYTES, "several blocks");
+        let (length, estimated) = (bytes.len() as u64, encoded_len(&snapshot));
+        assert!((length..length + 100).contains(&estimated), "{length} bytes, {estimated} were estimated");
         for threads in [1, 2, 3, 16] {
             assert!(decoded(threads, &bytes, 30).unwrap() == entries, "{threads} threads");
             // The header promises fewer entries than the blocks have, or more.

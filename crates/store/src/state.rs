@@ -9,6 +9,8 @@ use bytes::Bytes;
 pub struct Snapshot {
     revision: Revision,
     entries: Tree<Item>,
+    /// The bytes of all keys and values.
+    bytes: u64,
 }
 
 /// An entry under its key.
@@ -33,12 +35,14 @@ impl Keyed for Item {
 impl Snapshot {
     /// A state with nothing in it, at the revision of an empty store.
     pub fn empty() -> Snapshot {
-        Snapshot { revision: Revision::EMPTY, entries: Tree::new() }
+        Snapshot { revision: Revision::EMPTY, entries: Tree::new(), bytes: 0 }
     }
 
     /// A state put together by an engine from what it has stored.
     pub fn from_entries(revision: Revision, entries: impl IntoIterator<Item = (Key, Entry)>) -> Snapshot {
-        Snapshot { revision, entries: entries.into_iter().map(|(key, entry)| Item { key, entry }).collect() }
+        let entries: Tree<Item> = entries.into_iter().map(|(key, entry)| Item { key, entry }).collect();
+        let bytes = entries.iter().map(|item| bytes_of(&item.key, &item.entry.value)).sum();
+        Snapshot { revision, entries, bytes }
     }
 
     /// The same entries, renumbered after `base` in the order of their modification. For stores that lost changes:
@@ -65,6 +69,11 @@ impl Snapshot {
     /// How many keys there are.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// The bytes of all keys and values.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Whether there are no keys.
@@ -98,6 +107,9 @@ impl Snapshot {
             None => self.entries.remove(&key).map(|item| item.entry),
             Some(value) => self.put(revision, &key, value),
         };
+        let before = previous.as_ref().map_or(0, |entry| bytes_of(&key, &entry.value));
+        let after = value.as_ref().map_or(0, |value| bytes_of(&key, value));
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
         Change { revision, key, value, previous, note: Note::default() }
     }
 
@@ -120,6 +132,10 @@ impl Snapshot {
         let replaced = self.entries.insert(Item { key: key.clone(), entry });
         replaced.map(|item| item.entry)
     }
+}
+
+fn bytes_of(key: &str, value: &Bytes) -> u64 {
+    key.len().saturating_add(value.len()) as u64
 }
 
 impl<'a> IntoIterator for &'a Snapshot {

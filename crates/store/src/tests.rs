@@ -5,6 +5,7 @@ mod damage;
 mod engines;
 mod failures;
 mod history;
+mod space;
 
 use crate::{Embedded, ManualClock, Options};
 use std::path::PathBuf;
@@ -43,6 +44,7 @@ pub(crate) fn small_options(clock: Arc<ManualClock>) -> Options {
         compact_bytes_min: 4 << 10,
         segment_bytes_min: 2 << 10,
         segment_bytes_max: 8 << 10,
+        free_bytes_min: 4 << 10,
         clock,
         salt: 42,
         inline: true,

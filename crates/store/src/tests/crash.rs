@@ -161,6 +161,13 @@ fn simulate(seed: u64) -> (u64, u64) {
             1 => disk.power_off_after(random.below(40)),
             _ => disk.power_off_after(random.below(300)),
         }
+        if random.chance(30) {
+            // Little space is left: history must be given up, and writes are refused if that is not enough.
+            let names = disk.list().unwrap_or_default();
+            let lengths =
+                names.iter().filter_map(|name| disk.content(name)).map(|content| content.len() as u64);
+            disk.limit_bytes(lengths.sum::<u64>() + random.below(20 << 10));
+        }
         opened += u64::from(live(&disk, &clock, &mut random, &mut model).is_some());
         let killed = random.chance(30);
         disk = Arc::new(if killed { disk.after_kill() } else { disk.after_power_loss(&mut random) });
@@ -343,6 +350,10 @@ impl Disk for CountingDisk {
 
     fn sync_dir(&self) -> std::io::Result<()> {
         self.disk.sync_dir()
+    }
+
+    fn free_bytes(&self) -> std::io::Result<u64> {
+        self.disk.free_bytes()
     }
 }
 
