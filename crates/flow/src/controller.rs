@@ -176,7 +176,7 @@ impl<D> Controller<D> {
     }
 
     pub(crate) fn count_waiting(&self, mutating: bool, by: i32) {
-        self.count(2 + usize::from(mutating), by);
+        self.count(if mutating { 3 } else { 2 }, by);
     }
 
     fn count(&self, gauge: usize, by: i32) {

@@ -24,12 +24,12 @@ impl RetryAfter {
     /// Counts a rejection in this second of the clock; returns the seconds after which the client may retry.
     pub fn rejected(&mut self, second: u64) -> u64 {
         if second == self.second {
-            self.rejected += 1;
+            self.rejected = self.rejected.saturating_add(1);
             return self.seconds;
         }
         let ended = self.second;
         self.history.push((ended, self.rejected));
-        let oldest = (2 * self.seconds).min(SECONDS_MAX);
+        let oldest = self.seconds.saturating_mul(2).min(SECONDS_MAX);
         self.history.retain(|(at, _)| ended.saturating_sub(*at) <= oldest);
         self.second = second;
         self.rejected = 1;
@@ -42,11 +42,11 @@ impl RetryAfter {
         let recent =
             self.history.iter().filter(|(at, _)| second.saturating_sub(*at) <= self.seconds && *at < second);
         let rejected: u64 = recent.map(|(_, count)| count).sum();
-        if second.saturating_sub(self.raised) >= self.seconds && rejected >= 3 * self.seconds {
-            self.seconds = (2 * self.seconds).min(SECONDS_MAX);
+        if second.saturating_sub(self.raised) >= self.seconds && rejected >= self.seconds.saturating_mul(3) {
+            self.seconds = self.seconds.saturating_mul(2).min(SECONDS_MAX);
             self.raised = second;
         } else if rejected < self.seconds && self.seconds > 1 {
-            self.seconds -= 1;
+            self.seconds = self.seconds.saturating_sub(1);
         }
     }
 }

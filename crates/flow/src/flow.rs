@@ -126,21 +126,24 @@ impl FlowReport {
     /// A request enters (1) or leaves (-1) a queue.
     pub(crate) fn shift_queued(&mut self, requests: i64, seats: u64) {
         self.was_queued = true;
-        self.inqueue_requests += requests;
-        self.inqueue_seats += requests * i64::try_from(seats).unwrap_or(0);
+        self.inqueue_requests = self.inqueue_requests.saturating_add(requests);
+        self.inqueue_seats =
+            self.inqueue_seats.saturating_add(requests.saturating_mul(i64::try_from(seats).unwrap_or(0)));
     }
 
     /// Seats are taken (1) or freed (-1).
     pub(crate) fn shift_seats(&mut self, sign: i64, seats: u64) {
-        self.executing_seats += sign * i64::try_from(seats).unwrap_or(0);
+        self.executing_seats =
+            self.executing_seats.saturating_add(sign.saturating_mul(i64::try_from(seats).unwrap_or(0)));
     }
 
     pub(crate) fn reject(&mut self, reason: RejectReason) {
         let [concurrency, full, time] = &mut self.rejected;
-        *match reason {
+        let count = match reason {
             RejectReason::ConcurrencyLimit => concurrency,
             RejectReason::QueueFull => full,
             RejectReason::TimeOut => time,
-        } += 1;
+        };
+        *count = count.saturating_add(1);
     }
 }

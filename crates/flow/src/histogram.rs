@@ -33,9 +33,9 @@ impl Histogram {
     #[expect(clippy::cast_precision_loss, reason = "a weight")]
     fn observe_in(&mut self, bucket: usize, value: f64, times: u64) {
         if let Some(count) = self.counts.get_mut(bucket) {
-            *count += times;
+            *count = count.saturating_add(times);
         }
-        self.count += times;
+        self.count = self.count.saturating_add(times);
         self.sum += value * times as f64;
     }
 

@@ -184,8 +184,8 @@ impl<D> State<D> {
                     stats.wait_executed.observe(NO_WAIT_SECONDS);
                 }
                 stats.was_executed = true;
-                stats.dispatched += 1;
-                stats.executing_requests += 1;
+                stats.dispatched = stats.dispatched.saturating_add(1);
+                stats.executing_requests = stats.executing_requests.saturating_add(1);
                 let seats = self.queues.get(ticket).map_or(0, |request| request.work.max_seats());
                 stats.shift_seats(1, seats);
                 Arrived::Execute(ticket)
@@ -227,7 +227,7 @@ impl<D> State<D> {
         if let Some(request) = self.queues.get(ticket) {
             let took = now.saturating_sub(request.began).as_secs_f64();
             let mut stats = request.payload.flow.stats();
-            stats.executing_requests -= 1;
+            stats.executing_requests = stats.executing_requests.saturating_sub(1);
             match request.payload.is_watch {
                 true => stats.execution_watch.observe(took),
                 false => stats.execution_regular.observe(took),
@@ -270,8 +270,8 @@ impl<D> State<D> {
             let mut stats = request.payload.flow.stats();
             stats.shift_queued(-1, seats);
             stats.was_executed = true;
-            stats.dispatched += 1;
-            stats.executing_requests += 1;
+            stats.dispatched = stats.dispatched.saturating_add(1);
+            stats.executing_requests = stats.executing_requests.saturating_add(1);
             stats.shift_seats(1, seats);
             stats.wait_executed.observe(waited);
             drop(stats);
@@ -285,7 +285,8 @@ impl<D> State<D> {
         if let Some(ticket) = self.queues.take_blocked()
             && let Some(request) = self.queues.get(ticket)
         {
-            request.payload.flow.stats().no_accommodation += 1;
+            let mut stats = request.payload.flow.stats();
+            stats.no_accommodation = stats.no_accommodation.saturating_add(1);
         }
         self.waiting_ratio.set(now, self.queues.waiting() as f64);
         self.executing_ratio.set(now, self.queues.executing() as f64);
@@ -306,8 +307,9 @@ impl<D> State<D> {
         self.limits = limits;
         if let Queuing::Queue(options) = self.object.queuing {
             let part = (limits.nominal as f64 * REQUEST_SEATS_PART).ceil() as u64;
-            let of_hand = limits.nominal / u64::try_from(options.hand_size.max(1)).unwrap_or(1);
-            self.request_seats_max = part.min(of_hand).max(1);
+            let of_hand =
+                u64::try_from(options.hand_size).ok().and_then(|size| limits.nominal.checked_div(size));
+            self.request_seats_max = part.min(of_hand.unwrap_or(limits.nominal)).max(1);
         }
     }
 

@@ -2,6 +2,7 @@
 //! which request is next, and which is rejected. No I/O, no threads and no clock: every call says what time it is.
 //!
 //! [`Controller`] is what the filter chain uses; the modules below it are pure.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod controller;
 mod demand;

@@ -185,7 +185,7 @@ impl<P> FairQueues<P> {
         self.advance(now);
         let Queuing::Queue(options) = self.queuing else {
             if !self.fits(work.max_seats()) {
-                self.totals.rejected += 1;
+                self.totals.rejected = self.totals.rejected.saturating_add(1);
                 return Arrival::NoSeat;
             }
             let ticket = self.pool.insert(work, payload, now, self.r, flow, None);
@@ -196,11 +196,11 @@ impl<P> FairQueues<P> {
         let place = self.shortest_of_hand(flow, options);
         let length = self.pool.queue(place).length;
         if !self.has_common_seat() && length >= options.queue_length_max {
-            self.totals.rejected += 1;
+            self.totals.rejected = self.totals.rejected.saturating_add(1);
             return Arrival::QueueFull;
         }
         let ticket = self.enqueue(now, place, work, flow, payload);
-        let length = length + 1;
+        let length = length.saturating_add(1);
         if self.waiting == 1 && self.has_common_seat() && self.fits(work.max_seats()) {
             // Nobody else waits: no other queue needs to be looked at.
             let queue = self.pool.queue(place);
@@ -235,19 +235,19 @@ impl<P> FairQueues<P> {
         let request = self.pool.get_mut(ticket).filter(|request| request.phase == Phase::Executing)?;
         let (place, work) = (request.queue, request.work);
         request.phase = Phase::Lingering;
-        self.executing -= 1;
+        self.executing = self.executing.saturating_sub(1);
         if let Some(place) = place {
             let queue = self.pool.queue_mut(place);
-            queue.executing -= 1;
+            queue.executing = queue.executing.saturating_sub(1);
             queue.charge(now);
-            queue.executing_seats -= work.initial_seats;
+            queue.executing_seats = queue.executing_seats.saturating_sub(work.initial_seats);
             // The queue has paid for the time that it took; the guess is refunded.
             queue.next_dispatch_r -= as_work(work.initial_seats, EXECUTION_GUESS);
             let became_idle = queue.is_idle();
-            self.active_queues -= usize::from(became_idle);
+            self.active_queues = self.active_queues.saturating_sub(usize::from(became_idle));
             self.pool.bound_next_dispatch(place);
         }
-        let due = now + work.additional_latency;
+        let due = now.saturating_add(work.additional_latency);
         let lingers = !work.additional_latency.is_zero();
         if lingers {
             self.lingering.push(Reverse((due, ticket)));
@@ -285,12 +285,13 @@ impl<P> FairQueues<P> {
         let (place, seats) = (request.queue, request.work.max_seats());
         self.pool.unlink(ticket.slot());
         self.pool.remove(ticket);
-        self.waiting -= 1;
-        self.waiting_seats -= seats;
-        self.totals.rejected += 1;
-        self.totals.cancelled += 1;
+        self.waiting = self.waiting.saturating_sub(1);
+        self.waiting_seats = self.waiting_seats.saturating_sub(seats);
+        self.totals.rejected = self.totals.rejected.saturating_add(1);
+        self.totals.cancelled = self.totals.cancelled.saturating_add(1);
         if let Some(place) = place {
-            self.active_queues -= usize::from(self.pool.queue(place).is_idle());
+            self.active_queues =
+                self.active_queues.saturating_sub(usize::from(self.pool.queue(place).is_idle()));
             self.pool.bound_next_dispatch(place);
         }
         // It may have been too wide and held up others.
@@ -340,7 +341,7 @@ impl<P> FairQueues<P> {
 
     /// Seats that are taken or waited for.
     pub fn demand(&self) -> u64 {
-        self.seats_in_use + self.waiting_seats
+        self.seats_in_use.saturating_add(self.waiting_seats)
     }
 
     /// Whether nothing waits or executes.
@@ -417,7 +418,10 @@ impl<P> FairQueues<P> {
     /// The other seats, and those of them that are taken.
     fn common_seats(&self) -> (u64, u64) {
         let reserved = self.reserved();
-        (self.seats - reserved, self.seats_in_use - self.reserved_in_use.min(reserved))
+        (
+            self.seats.saturating_sub(reserved),
+            self.seats_in_use.saturating_sub(self.reserved_in_use.min(reserved)),
+        )
     }
 
     fn has_common_seat(&self) -> bool {
@@ -432,7 +436,7 @@ impl<P> FairQueues<P> {
             Queuing::Exempt => true,
             // A request wider than the level executes when it is alone.
             _ if wanted > seats => self.executing == 0,
-            _ => in_use + wanted <= seats,
+            _ => in_use.saturating_add(wanted) <= seats,
         }
     }
 
@@ -440,8 +444,8 @@ impl<P> FairQueues<P> {
     fn fits_reserved(&self, request: &Request<P>) -> bool {
         let wanted = request.work.max_seats();
         self.flows.holds_none(request.flow)
-            && self.reserved_in_use + wanted <= self.reserved()
-            && self.seats_in_use + wanted <= self.seats
+            && self.reserved_in_use.saturating_add(wanted) <= self.reserved()
+            && self.seats_in_use.saturating_add(wanted) <= self.seats
     }
 
     /// The queue of the flow's hand with the least work. Where to begin changes each time, so that flows whose hands overlap
@@ -449,7 +453,7 @@ impl<P> FairQueues<P> {
     fn shortest_of_hand(&mut self, flow: u64, options: QueueOptions) -> usize {
         let hand = Hand::deal(flow, options.queues, options.hand_size.max(1));
         let queues = hand.queues();
-        let offset = self.enqueued % queues.len().max(1);
+        let offset = self.enqueued.checked_rem(queues.len()).unwrap_or(0);
         self.enqueued = self.enqueued.wrapping_add(1);
         let (before, from) = queues.split_at(offset);
         let places = from.iter().chain(before).filter_map(|index| self.order.get(*index).copied());
@@ -462,12 +466,12 @@ impl<P> FairQueues<P> {
         let queue = self.pool.queue_mut(place);
         if queue.is_idle() {
             queue.next_dispatch_r = r;
-            self.active_queues += 1;
+            self.active_queues = self.active_queues.saturating_add(1);
         }
         self.pool.link(ticket.slot());
         self.pool.bound_next_dispatch(place);
-        self.waiting += 1;
-        self.waiting_seats += work.max_seats();
+        self.waiting = self.waiting.saturating_add(1);
+        self.waiting_seats = self.waiting_seats.saturating_add(work.max_seats());
         ticket
     }
 
@@ -504,7 +508,7 @@ impl<P> FairQueues<P> {
         let mut best: Option<(SeatSeconds, usize)> = None;
         let mut bounds: Option<LastDispatch> = None;
         for step in 1..=count {
-            let place = *self.order.get((self.robin + step) % count)?;
+            let place = *self.order.get(self.robin.saturating_add(step).checked_rem(count)?)?;
             let queue = self.pool.queue(place);
             let Some(first) = queue.head.and_then(|slot| self.pool.at(slot)) else { continue };
             if !is_allowed(first) {
@@ -553,13 +557,13 @@ impl<P> FairQueues<P> {
         let (total, initial_seats, after) =
             (request.total, request.work.initial_seats, request.work.max_seats());
         let ticket = request.ticket(slot);
-        self.waiting -= 1;
-        self.waiting_seats -= before;
+        self.waiting = self.waiting.saturating_sub(1);
+        self.waiting_seats = self.waiting_seats.saturating_sub(before);
         let queue = self.pool.queue_mut(place);
         queue.charge(now);
-        queue.executing += 1;
-        queue.executing_seats += initial_seats;
-        queue.seats_in_use += after;
+        queue.executing = queue.executing.saturating_add(1);
+        queue.executing_seats = queue.executing_seats.saturating_add(initial_seats);
+        queue.seats_in_use = queue.seats_in_use.saturating_add(after);
         queue.next_dispatch_r += total;
         self.pool.bound_next_dispatch(place);
         self.execute(now, slot);
@@ -570,15 +574,15 @@ impl<P> FairQueues<P> {
         if let Some(request) = self.pool.at_mut(slot) {
             request.phase = Phase::Executing;
             request.began = now;
-            self.executing += 1;
-            self.seats_in_use += request.work.max_seats();
+            self.executing = self.executing.saturating_add(1);
+            self.seats_in_use = self.seats_in_use.saturating_add(request.work.max_seats());
             if request.on_reserved_seats {
-                self.reserved_in_use += request.work.max_seats();
+                self.reserved_in_use = self.reserved_in_use.saturating_add(request.work.max_seats());
             }
             if request.queue.is_some() {
                 self.flows.add(request.flow);
             }
-            self.totals.dispatched += 1;
+            self.totals.dispatched = self.totals.dispatched.saturating_add(1);
         }
     }
 
@@ -587,16 +591,16 @@ impl<P> FairQueues<P> {
         let Some(request) = self.pool.remove(ticket) else { return };
         let (seats, place) = (request.work.max_seats(), request.queue);
         if request.on_reserved_seats {
-            self.reserved_in_use -= seats;
+            self.reserved_in_use = self.reserved_in_use.saturating_sub(seats);
         }
         if place.is_some() {
             self.flows.remove(request.flow);
         }
         self.released.push((request.payload, seats));
-        self.seats_in_use -= seats;
+        self.seats_in_use = self.seats_in_use.saturating_sub(seats);
         let Some(place) = place else { return };
         let queue = self.pool.queue_mut(place);
-        queue.seats_in_use -= seats;
+        queue.seats_in_use = queue.seats_in_use.saturating_sub(seats);
         let (index, is_unused) = (queue.index, queue.is_idle() && queue.seats_in_use == 0);
         if self.order.len() > self.queues_wanted() && is_unused {
             self.order.remove(index);

@@ -47,26 +47,26 @@ impl SeatSeconds {
 impl Add for SeatSeconds {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        SeatSeconds(self.0 + other.0)
+        SeatSeconds(self.0.saturating_add(other.0))
     }
 }
 
 impl Sub for SeatSeconds {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        SeatSeconds(self.0 - other.0)
+        SeatSeconds(self.0.saturating_sub(other.0))
     }
 }
 
 impl AddAssign for SeatSeconds {
     fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
+        self.0 = self.0.saturating_add(other.0);
     }
 }
 
 impl SubAssign for SeatSeconds {
     fn sub_assign(&mut self, other: Self) {
-        self.0 -= other.0;
+        self.0 = self.0.saturating_sub(other.0);
     }
 }
 

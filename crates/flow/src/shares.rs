@@ -40,13 +40,13 @@ impl Limits {
         Limits {
             nominal,
             lower: nominal.saturating_sub(percent(level.lendable_percent)),
-            upper: nominal + level.borrowing_percent.map_or(total, percent),
+            upper: nominal.saturating_add(level.borrowing_percent.map_or(total, percent)),
         }
     }
 
     /// The seats of a new level, before its demand is known.
     pub fn initial(&self) -> u64 {
-        self.nominal - (self.nominal - self.lower) / 2
+        self.nominal.saturating_sub(self.nominal.saturating_sub(self.lower) / 2)
     }
 }
 

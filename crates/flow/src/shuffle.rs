@@ -17,15 +17,16 @@ impl Hand {
         let mut remainders = [0usize; HAND_MAX];
         let mut rest = hash;
         for (dealt, remainder) in remainders.iter_mut().take(size).enumerate() {
-            let left = u64::try_from(queues - dealt).unwrap_or(1);
-            *remainder = usize::try_from(rest % left).unwrap_or(0);
-            rest /= left;
+            let left = u64::try_from(queues.saturating_sub(dealt)).unwrap_or(1);
+            *remainder = usize::try_from(rest.checked_rem(left).unwrap_or(0)).unwrap_or(0);
+            rest = rest.checked_div(left).unwrap_or(0);
         }
         // Each remainder counts the queues that are still in the deck; those dealt before it are skipped.
         let mut cards = [0usize; HAND_MAX];
         for (dealt, (card, remainder)) in cards.iter_mut().zip(&remainders).take(size).enumerate() {
             let earlier = remainders.iter().take(dealt).rev();
-            *card = earlier.fold(*remainder, |card, before| card + usize::from(card >= *before));
+            *card =
+                earlier.fold(*remainder, |card, before| card.saturating_add(usize::from(card >= *before)));
         }
         Hand { cards, size }
     }

@@ -43,7 +43,7 @@ impl<P> Turns<P> {
             BTreeMap::new()
         });
         let earlier = requests.insert(number, payload);
-        self.waiting += usize::from(earlier.is_none());
+        self.waiting = self.waiting.saturating_add(usize::from(earlier.is_none()));
         earlier
     }
 
@@ -55,7 +55,7 @@ impl<P> Turns<P> {
     /// A request waits no longer: its client is gone.
     pub fn leave(&mut self, flow: u64, number: u64) {
         let left = self.flows.get_mut(&flow).and_then(|requests| requests.remove(&number));
-        self.waiting -= usize::from(left.is_some());
+        self.waiting = self.waiting.saturating_sub(usize::from(left.is_some()));
     }
 
     /// The request whose turn it is.
@@ -71,7 +71,7 @@ impl<P> Turns<P> {
                 self.flows.remove(&flow);
             }
             if let Some((_, payload)) = next {
-                self.waiting -= 1;
+                self.waiting = self.waiting.saturating_sub(1);
                 return Some(payload);
             }
         }

@@ -32,7 +32,10 @@ impl WatchCounts {
         name: &str,
     ) -> WatchRegistration {
         let key = Key::new(group, resource, namespace, name);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_insert(0) += 1;
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(key.clone()).or_insert(0);
+        *count = count.saturating_add(1);
+        drop(counts);
         WatchRegistration { counts: Arc::clone(self), key }
     }
 
@@ -46,11 +49,11 @@ impl WatchCounts {
         let mut sum = counts.get(&key).copied().unwrap_or(0);
         if !namespace.is_empty() {
             key.namespace = namespace.into();
-            sum += counts.get(&key).copied().unwrap_or(0);
+            sum = sum.saturating_add(counts.get(&key).copied().unwrap_or(0));
         }
         if !name.is_empty() {
             key.name = name.into();
-            sum += counts.get(&key).copied().unwrap_or(0);
+            sum = sum.saturating_add(counts.get(&key).copied().unwrap_or(0));
         }
         sum
     }
@@ -67,7 +70,7 @@ impl Drop for WatchRegistration {
     fn drop(&mut self) {
         let mut counts = self.counts.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.key) {
-            *count -= 1;
+            *count = count.saturating_sub(1);
             if *count == 0 {
                 counts.remove(&self.key);
             }

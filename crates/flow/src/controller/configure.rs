@@ -86,12 +86,12 @@ impl<D> Controller<D> {
     #[expect(clippy::cast_precision_loss, reason = "small numbers of requests")]
     fn set_limits(&self, levels: &Levels<D>, now: Duration) -> u64 {
         let shares: u64 = levels.values().map(|level| level.state().object.shares.nominal).sum();
-        let (mut seats, mut places) = (0, 0usize);
+        let (mut seats, mut places) = (0u64, 0usize);
         for level in levels.values() {
             let mut state = level.state();
             let limits = Limits::new(state.object.shares, self.seats, shares);
             state.set_limits(limits);
-            seats += limits.nominal;
+            seats = seats.saturating_add(limits.nominal);
             if let Queuing::Queue(options) = state.object.queuing {
                 places = places.saturating_add(options.queues.saturating_mul(options.queue_length_max));
             }
@@ -119,17 +119,20 @@ impl<D> Controller<D> {
             let mut state = level.state();
             state.measure(now);
             if state.is_exempt() {
-                exempt += state.least_seats();
+                exempt = exempt.saturating_add(state.least_seats());
             } else {
-                lower += state.limits.lower;
-                least += state.least_seats();
+                lower = lower.saturating_add(state.limits.lower);
+                least = least.saturating_add(state.least_seats());
                 claims.push(state.claim());
             }
         }
         let left = sum.saturating_sub(exempt);
         let allocated = if left > least { allocate(sum, &claims) } else { None };
-        let part =
-            if left > lower && least > lower { (left - lower) as f64 / (least - lower) as f64 } else { 0.0 };
+        let part = if least > lower {
+            left.saturating_sub(lower) as f64 / least.saturating_sub(lower) as f64
+        } else {
+            0.0
+        };
         let idle_denominator = (self.seats as f64 / 10.0).round().max(1.0);
         let mut next = 0;
         for level in levels.values() {
@@ -139,14 +142,14 @@ impl<D> Controller<D> {
                 Some((seats, _)) => seats.get(next).map_or(0, |seats| seats.round() as u64),
                 None if left > least => state.current,
                 None => {
-                    let more = (state.least_seats() - state.limits.lower) as f64 * part.min(1.0);
-                    state.limits.lower + more.round() as u64
+                    let more = state.least_seats().saturating_sub(state.limits.lower) as f64 * part.min(1.0);
+                    state.limits.lower.saturating_add(more.round() as u64)
                 }
             };
             // kube-apiserver shows the first target for the exempt level.
             let target = if state.is_exempt() { claims.first() } else { claims.get(next) };
             state.target = target.map_or(0.0, |claim| claim.target);
-            next += usize::from(!state.is_exempt());
+            next = next.saturating_add(usize::from(!state.is_exempt()));
             state.set_seats(now, seats, idle_denominator);
         }
         allocated.map_or(0.0, |(_, proportion)| proportion)

@@ -51,12 +51,13 @@ impl SeatedFlows {
     }
 
     pub(super) fn add(&mut self, flow: u64) {
-        *self.0.entry(flow).or_default() += 1;
+        let requests = self.0.entry(flow).or_default();
+        *requests = requests.saturating_add(1);
     }
 
     pub(super) fn remove(&mut self, flow: u64) {
         if let Some(requests) = self.0.get_mut(&flow) {
-            *requests -= 1;
+            *requests = requests.saturating_sub(1);
             if *requests == 0 {
                 self.0.remove(&flow);
             }

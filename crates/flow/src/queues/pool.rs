@@ -120,7 +120,7 @@ impl<P> Pool<P> {
         queue: Option<usize>,
     ) -> Ticket {
         let serial = self.next_serial;
-        self.next_serial += 1;
+        self.next_serial = self.next_serial.wrapping_add(1);
         let request = Request {
             serial,
             payload,
@@ -138,7 +138,7 @@ impl<P> Pool<P> {
         };
         let slot = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(None);
-            self.requests.len() - 1
+            self.requests.len().saturating_sub(1)
         });
         if let Some(place) = self.requests.get_mut(slot) {
             *place = Some(request);
@@ -181,7 +181,7 @@ impl<P> Pool<P> {
             }
             None => {
                 self.queues.push(queue);
-                self.queues.len() - 1
+                self.queues.len().saturating_sub(1)
             }
         }
     }
@@ -214,9 +214,9 @@ impl<P> Pool<P> {
         if before.is_none() {
             queue.head = Some(slot);
         }
-        queue.length += 1;
-        queue.initial_seats += work.initial_seats;
-        queue.max_seats += work.max_seats();
+        queue.length = queue.length.saturating_add(1);
+        queue.initial_seats = queue.initial_seats.saturating_add(work.initial_seats);
+        queue.max_seats = queue.max_seats.saturating_add(work.max_seats());
         queue.work += total;
         if let Some(request) = before.and_then(|slot| self.at_mut(slot)) {
             request.next = Some(slot);
@@ -245,9 +245,9 @@ impl<P> Pool<P> {
         if next.is_none() {
             queue.tail = previous;
         }
-        queue.length -= 1;
-        queue.initial_seats -= work.initial_seats;
-        queue.max_seats -= work.max_seats();
+        queue.length = queue.length.saturating_sub(1);
+        queue.initial_seats = queue.initial_seats.saturating_sub(work.initial_seats);
+        queue.max_seats = queue.max_seats.saturating_sub(work.max_seats());
         queue.work -= total;
     }
 
