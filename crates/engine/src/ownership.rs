@@ -78,22 +78,23 @@ fn record_plain(
     }
 }
 
-/// Like `record`, for a new object. Fields that JSON omits have no owner.
-pub(crate) fn record_new(
+/// Like `record`, for a proposal. Fields that JSON omits have no owner.
+pub(crate) fn record_proposed(
     target: &Target,
     owner: Owner<'_>,
+    live: Option<&Value>,
     proposed: &mut Proposed,
     conversions: &Conversions,
 ) {
     if !proposed.empties {
-        return record_with(target, owner, None, &mut proposed.object, conversions);
+        return record_with(target, owner, live, &mut proposed.object, conversions);
     }
     let mut shown = proposed.object.clone();
     typed::normalize_with(&target.kind_version().schema, &mut shown, typed::Empties::PreserveSerialized);
     if let Some(asked) = proposed.object.at(&MANAGED_FIELDS) {
         shown.set_at(&MANAGED_FIELDS, asked.clone());
     }
-    record_with(target, owner, None, &mut shown, conversions);
+    record_with(target, owner, live, &mut shown, conversions);
     match shown.remove_at(&MANAGED_FIELDS) {
         Some(fields) => proposed.object.set_at(&MANAGED_FIELDS, fields),
         None => _ = proposed.object.remove_at(&MANAGED_FIELDS),

@@ -55,8 +55,8 @@ pub enum PatchType {
 pub(crate) struct Proposed {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
-    /// Whether the object has empty lists or maps that JSON omits. Go distinguishes them from absent ones until a new
-    /// object has been validated.
+    /// Whether the object has empty lists or maps that JSON omits. Go distinguishes them from absent ones until the object
+    /// is stored; for updates see [`empties_of_update`].
     pub(crate) empties: bool,
 }
 
@@ -99,6 +99,11 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> 
     Ok(Proposed { object, warnings, empties })
 }
 
+/// How the empty lists and maps of an update are handled: they only remain where the generation depends on them.
+pub(crate) fn empties_of_update(target: &Target) -> Empties {
+    if target.kind.rules.exact_generation { Empties::Preserve } else { Empties::PreserveSerialized }
+}
+
 /// Applies a patch to the live object, which is in the version of the request.
 pub(crate) fn patch_object(
     cx: &Context<'_>,
@@ -119,9 +124,9 @@ pub(crate) fn patch_object(
     if !reported {
         complaints.clear();
     }
-    complete(cx.target, &mut object, Empties::PreserveSerialized);
+    let empties = complete(cx.target, &mut object, empties_of_update(cx.target));
     mark_reset(&mut object, resets);
-    let proposed = Proposed { object, warnings: decode::warnings(complaints), empties: false };
+    let proposed = Proposed { object, warnings: decode::warnings(complaints), empties };
     proposed.checked(|object| {
         metadata::default_namespace(object, cx.target)?;
         metadata::check_name(object, cx.target)

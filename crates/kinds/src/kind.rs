@@ -296,6 +296,9 @@ pub struct Rules {
     pub unconditional_update: bool,
     /// How `metadata.generation` changes.
     pub generation: Generation,
+    /// The generation increases with each update that has an empty list or map, because Go compares these kinds with
+    /// `reflect.DeepEqual`, and stored objects have none. For all other kinds an empty list equals an absent one.
+    pub exact_generation: bool,
     /// A deletion returns the object instead of a `Status`.
     pub delete_returns_object: bool,
     /// The default propagation of a deletion is to orphan dependents (legacy kinds).
@@ -332,6 +335,7 @@ impl Default for Rules {
             create_on_update: false,
             unconditional_update: true,
             generation: Generation::Unset,
+            exact_generation: false,
             delete_returns_object: false,
             orphan_by_default: false,
             gc_unsupported: false,

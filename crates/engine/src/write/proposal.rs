@@ -94,17 +94,17 @@ impl Writer {
                     metadata::wipe_system_fields(object);
                     metadata::default_namespace(object, target)
                 })?;
-                ownership::record_new(target, owner, &mut proposed, conversions);
+                ownership::record_proposed(target, owner, None, &mut proposed, conversions);
                 proposed
             }
             Change::Replace(body) => {
-                let decoded = propose::decode_object(&cx, body, typed::Empties::PreserveSerialized)?;
+                let decoded = propose::decode_object(&cx, body, propose::empties_of_update(target))?;
                 note_request_object(target, &decoded.object);
                 let mut proposed = decoded.checked(|object| {
                     metadata::default_namespace(object, target)?;
                     metadata::check_name(object, target)
                 })?;
-                ownership::record_with(target, owner, live, &mut proposed.object, conversions);
+                ownership::record_proposed(target, owner, live, &mut proposed, conversions);
                 proposed
             }
             Change::Patch(kind, body) => {
@@ -113,7 +113,7 @@ impl Writer {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
                 let mut proposed = propose::patch_object(&cx, live, *kind, body)?;
-                ownership::record_with(target, owner, Some(live), &mut proposed.object, conversions);
+                ownership::record_proposed(target, owner, Some(live), &mut proposed, conversions);
                 proposed
             }
             Change::Apply { body, force } => {
@@ -126,9 +126,9 @@ impl Writer {
                 let (mut object, unknown) =
                     ownership::apply(target, owner, live, &config.tree, *force, conversions)?;
                 crate::object_size::check(&object)?;
-                propose::complete(target, &mut object, typed::Empties::PreserveSerialized);
+                let empties = propose::complete(target, &mut object, propose::empties_of_update(target));
                 let warnings = config.complaints(request.validation(), &unknown)?;
-                Proposed { object, warnings, empties: false }.checked(|object| {
+                Proposed { object, warnings, empties }.checked(|object| {
                     check_no_uid(target, object, live)?;
                     metadata::default_namespace(object, target)?;
                     metadata::check_name(object, target)
