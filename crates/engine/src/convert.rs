@@ -4,6 +4,7 @@
 //! object (`prepare`, then `tree_in`), or in `Conversions`, which records what is missing so that the code can run again.
 
 mod in_flight_conversions;
+mod limits;
 mod metrics;
 mod review;
 
@@ -12,6 +13,7 @@ pub(crate) use in_flight_conversions::InFlightConversions;
 use crate::unreadable::Faults;
 use crate::{Reader, Storage, Target, object};
 use bytes::Bytes;
+use limits::{batches, check_converted, shortened};
 use metrics::Failure;
 use pintle_cache::Object;
 use pintle_kinds::Kind;
@@ -29,9 +31,6 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Go's client appends this to an error when its own time-out ended the request.
 const LATE: &str = " (Client.Timeout exceeded while awaiting headers)";
-/// How many objects one conversion request contains at most.
-const BATCH_MAX: usize = 500;
-
 impl Reader {
     /// Converts `tree`, in any version of the kind, to the version with index `to`.
     pub(crate) async fn convert(&self, kind: &Kind, tree: Value, to: usize) -> Result<Value, Status> {
@@ -78,7 +77,7 @@ impl Reader {
             .iter()
             .filter(|object| object.unreadable().is_none() && self.needs_webhook(target, object))
             .collect();
-        for batch in due.chunks(BATCH_MAX) {
+        for batch in batches(&due, |object| object.json().len()) {
             match self.convert_batch(target, conversion, batch).await {
                 Ok(()) => {}
                 // If the webhook cannot be reached, do not retry it for each object.
@@ -124,6 +123,7 @@ impl Reader {
             object::coerce(&target.kind, &mut tree, target.version);
             let mut out = Vec::new();
             json::print(&tree, &mut out);
+            check_converted(&out).map_err(|why| (Failure::Invalid, why))?;
             object.keep_converted(slot(target.version), out.into());
         }
         Ok(())
@@ -244,7 +244,7 @@ impl Reader {
             })?;
         let objects = review::objects(version, &uid, &answer).map_err(|error| {
             let failure = if error.is_undecodable { Failure::Call } else { Failure::Malformed };
-            (failure, format!("conversion webhook for {of} failed: {}", error.why))
+            (failure, format!("conversion webhook for {of} failed: {}", shortened(error.why)))
         })?;
         if objects.len() != trees.len() {
             let why = format!(
@@ -258,7 +258,8 @@ impl Reader {
         pairs
             .map(|(index, (original, converted))| {
                 let place = review::Place { of: &of, index, in_list: trees.len() > 1 };
-                review::accept(original, converted, &names(to), &place).map_err(|why| (Failure::Invalid, why))
+                let accepted = review::accept(original, converted, &names(to), &place);
+                accepted.map_err(|why| (Failure::Invalid, shortened(why)))
             })
             .collect()
     }

@@ -171,6 +171,15 @@ impl Server {
         self.child.as_ref().map(Child::id)
     }
 
+    /// The largest resident set of the process so far; 0 if it does not run.
+    pub fn peak_bytes(&self) -> u64 {
+        let path = self.pid().map(|pid| format!("/proc/{pid}/status"));
+        let status = path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kibibytes.unwrap_or(0).saturating_mul(1024)
+    }
+
     /// The data folder.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.join("data")

@@ -3,6 +3,7 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+mod budget;
 mod connect;
 mod counts;
 mod credentials;
@@ -16,12 +17,13 @@ pub use kubeconfig::{
 };
 pub use pintle_proxy::{Dialer, Egress};
 
+use budget::ResponseBudget;
 use bytes::Bytes;
 use connect::Connections;
 use counts::CountedCall;
 use credentials::User;
 use http::{Method, Request, Response, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use pintle_kinds::endpoint::{Endpoint, Place};
 use pintle_meta::{GroupResource, Status};
@@ -32,6 +34,8 @@ use std::time::Duration;
 
 /// The size limit of a response.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
+/// The error if responses of webhooks take too much memory.
+const NO_MEMORY: &str = "responses of webhooks take too much memory";
 /// The most bytes of an error's text that are quoted.
 const REFUSAL_BYTES_MAX: usize = 2048;
 /// The most redirects of a call.
@@ -98,13 +102,14 @@ pub struct Client {
     connections: Connections,
     credentials: Credentials,
     egress: Egress,
+    budget: ResponseBudget,
 }
 
 impl Client {
     /// Creates a client that sends `credentials` to the webhooks they are for. Services are reached through the cluster's
     /// egress, URLs through that of the control plane.
     pub fn new(credentials: Credentials, egress: Egress) -> Self {
-        Client { connections: Connections::default(), credentials, egress }
+        Client { credentials, egress, ..Client::default() }
     }
 }
 
@@ -305,7 +310,7 @@ impl Client {
         {
             match kept.try_send_request(request).await {
                 Ok(answer) => {
-                    let answer = read(answer).await?;
+                    let answer = read(answer, &self.budget).await?;
                     self.connections.keep(key, kept);
                     return Ok(answer);
                 }
@@ -323,29 +328,41 @@ impl Client {
         let opened = connect::open(&dialer, &key.1, &hop.route.host, &endpoint.ca_bundle, certificate);
         let mut fresh = opened.await?;
         let answer = fresh.send_request(request).await;
-        let answer = read(answer.map_err(|error| Fault::Unreachable(in_words(&error)))?).await?;
+        let answer = answer.map_err(|error| Fault::Unreachable(in_words(&error)))?;
+        let answer = read(answer, &self.budget).await?;
         self.connections.keep(key, fresh);
         Ok(answer)
     }
 }
 
-async fn read(answer: Response<Incoming>) -> Result<Received, Fault> {
+async fn read(answer: Response<Incoming>, budget: &ResponseBudget) -> Result<Received, Fault> {
     let code = answer.status().as_u16();
     let text = |name: header::HeaderName| {
         answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("").to_string()
     };
     let (content_type, location) = (text(header::CONTENT_TYPE), text(header::LOCATION));
     let retry_after = kubeconfig::retry_after(code, answer.headers());
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(|error| {
-        let why = match error.downcast_ref::<hyper::Error>() {
-            Some(_) => "unexpected EOF".to_string(),
-            None => error.to_string(),
-        };
+    let body = read_body(answer.into_body(), budget).await.map_err(|why| {
         Fault::Unread(format!(
             "unexpected error when reading response body. Please retry. Original error: {why}"
         ))
     })?;
-    Ok(Received { code, content_type, location, retry_after, body: body.to_bytes() })
+    Ok(Received { code, content_type, location, retry_after, body })
+}
+
+async fn read_body(mut body: Incoming, budget: &ResponseBudget) -> Result<Bytes, &'static str> {
+    let mut reading = budget.begin();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| "unexpected EOF")?;
+        let Ok(part) = frame.into_data() else { continue };
+        if reading.len().saturating_add(part.len()) > ANSWER_BYTES_MAX {
+            return Err("length limit exceeded");
+        }
+        if !reading.push(&part) {
+            return Err(NO_MEMORY);
+        }
+    }
+    reading.end().ok_or(NO_MEMORY)
 }
 
 /// Go's error for a connection that ended before the response.

@@ -406,3 +406,63 @@ async fn a_webhook_that_is_gone_breaks_only_what_needs_it() {
         assert_eq!((code, &got["spec"]), (200, &expected), "{version} {got}");
     }
 }
+
+/// What a webhook of the next test answers instead of the converted object.
+fn hostile(attack: &str, answer: &mut Value) {
+    let response = &mut answer["response"];
+    let object = &mut response["convertedObjects"][0];
+    match attack {
+        "large" => object["spec"]["mode"] = "x".repeat(5 << 20).into(),
+        "lists" => object["spec"]["many"] = vec![json!([]); 4_200_000].into(),
+        "message" => {
+            response["result"] = json!({"status": "Failure", "message": "no ".repeat(500_000)});
+        }
+        "kind" => object["kind"] = Value::Null,
+        "uid" => response["uid"] = "another".into(),
+        _ => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_webhooks_cost_a_bounded_amount_of_memory() {
+    const RSS_GROWTH_MAX: u64 = 400 << 20;
+    // A list has an error for each of its three objects.
+    const REFUSAL_BYTES_MAX: usize = 300_000;
+    let server = Server::start_ephemeral().await.unwrap();
+    let admin = server.admin().unwrap();
+    let attack = Arc::new(Mutex::new("none"));
+    let current = attack.clone();
+    let hook = Webhook::start(move |review| {
+        let mut answer = answer(&review);
+        hostile(*current.lock().unwrap(), &mut answer);
+        (200, answer)
+    });
+    let hook = hook.await.unwrap();
+    define(&admin, &definition("places", "Place", &webhook_conversion(&hook, &["v1"]))).await;
+    for number in 0..3 {
+        let object = place("v1", &format!("p{number}"), json!({"hostPort": "h:1"}));
+        assert_eq!(admin.post(&path("v1", "places", ""), &object).await.unwrap().0, 201);
+    }
+    let before = server.peak_bytes();
+    for (name, expected) in [
+        ("large", "more than 4194304"),
+        ("lists", "too much memory"),
+        ("message", "no no no"),
+        ("kind", "'Kind' is missing"),
+        ("uid", "expected response.uid"),
+    ] {
+        *attack.lock().unwrap() = name;
+        for target in ["/p0", ""] {
+            let (code, refused) = admin.get(&path("v2", "places", target)).await.unwrap();
+            let text = refused.to_string();
+            let start = text.get(..1000).unwrap_or(&text);
+            assert!(code == 500 && text.contains(expected), "{name}{target}: {code} {start}");
+            assert!(text.len() < REFUSAL_BYTES_MAX, "{name}{target}: {} bytes", text.len());
+        }
+    }
+    let grown = server.peak_bytes() - before;
+    assert!(grown < RSS_GROWTH_MAX, "{} MiB", grown >> 20);
+    *attack.lock().unwrap() = "none";
+    let (code, list) = admin.get(&path("v2", "places", "")).await.unwrap();
+    assert_eq!((code, list["items"].as_array().map(Vec::len)), (200, Some(3)), "{list}");
+}

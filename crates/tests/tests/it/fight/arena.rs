@@ -55,13 +55,6 @@ impl Arena {
     fn filler(&self) -> Option<PathBuf> {
         self.disk.as_ref().map(|folder| folder.join("filler"))
     }
-
-    /// The largest resident set of the process so far.
-    pub(super) fn rss_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.server.pid().unwrap())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
-    }
 }
 
 impl Drop for Arena {

@@ -107,7 +107,7 @@ async fn exempt_clients_are_answered_and_nothing_acknowledged_is_lost() {
             wait_for_writes(&arena.server, &format!("round {round}")).await;
             exempt.expect_unready(false);
         }
-        let rss = arena.rss_bytes();
+        let rss = arena.server.peak_bytes();
         let answered = exempt.stop().await;
         eprintln!("round {round}: {answered}; {} MiB; {}", rss >> 20, ledger.summary());
         assert!(answered.answers > 0, "no exempt request was answered in round {round}");
