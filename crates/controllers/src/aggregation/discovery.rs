@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http_body_util::{BodyExt, Limited};
 use pintle_value::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,10 @@ use std::time::Duration;
 const DOCUMENT_BYTES_MAX: usize = 32 << 20;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The most values in a document. That of kube-apiserver itself has a quarter of a million.
+const VALUES_MAX: usize = 2_000_000;
+/// How many resources and subresources of a version are taken from a document.
+const RESOURCES_MAX: usize = 10_000;
 /// How many definitions are taken from one document, and how deep they are processed.
 const DEFINITIONS_MAX: usize = 10_000;
 const DEPTH_MAX: usize = 128;
@@ -102,10 +106,10 @@ pub(super) async fn fetch(
         version.openapi_v2 = spec(&body, &service.group).map(Arc::new);
     }
     if let Some((_, body)) = get(aggregation, remote, "/openapi/v3", JSON).await
-        && let Ok(parsed) = json::parse(&body)
+        && let Some(document) = parse(&body)
     {
         let name = format!("apis/{}/{}", service.group, service.version);
-        version.openapi_v3 = parsed.value.str_at(&["paths", &name, "serverRelativeURL"]).to_string();
+        version.openapi_v3 = document.str_at(&["paths", &name, "serverRelativeURL"]).to_string();
     }
     Some(version)
 }
@@ -117,12 +121,22 @@ async fn resources(
 ) -> Option<RemoteVersion> {
     if let Some((media, body)) = get(aggregation, remote, "/apis", AGGREGATED).await
         && media.replace(' ', "").contains("as=APIGroupDiscoveryList")
-        && let Ok(parsed) = json::parse(&body)
+        && let Some(document) = parse(&body)
     {
-        return Some(aggregated(&parsed.value, service));
+        return Some(aggregated(&document, service));
     }
     let (_, body) = get(aggregation, remote, &path(&service.group, &service.version), JSON).await?;
-    Some(from_legacy(&json::parse(&body).ok()?.value, service))
+    Some(from_legacy(&parse(&body)?, service))
+}
+
+/// Parses a document; `None` if it is not JSON, or if its tree would take too much memory: a list of empty lists has three bytes for
+/// each.
+fn parse(document: &[u8]) -> Option<Value> {
+    let begins_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
+    if document.iter().filter(begins_value).count() > VALUES_MAX {
+        return None;
+    }
+    Some(json::parse(document).ok()?.value)
 }
 
 /// Extracts a group's paths, and the definitions that they use, from an OpenAPI v2 document.
@@ -130,7 +144,7 @@ fn spec(document: &[u8], group: &str) -> Option<RemoteSpec> {
     let mut hasher = std::hash::DefaultHasher::new();
     document.hash(&mut hasher);
     let hash = hasher.finish();
-    let tree = json::parse(document).ok()?.value;
+    let tree = parse(document)?;
     let prefix = format!("/apis/{group}/");
     let all = tree.get("paths").and_then(Value::as_object)?;
     let own = all.iter().filter(|(path, _)| path.starts_with(&prefix));
@@ -226,6 +240,7 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
         subresources: tree
             .items_at(&["subresources"])
             .iter()
+            .take(RESOURCES_MAX)
             .map(|sub| RemoteSubresource {
                 subresource: sub.str_at(&["subresource"]).to_string(),
                 response_kind: kind(sub.get("responseKind")),
@@ -233,7 +248,8 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
             })
             .collect(),
     };
-    RemoteVersion { resources: resources.iter().map(resource).collect(), ..RemoteVersion::default() }
+    let resources = resources.iter().take(RESOURCES_MAX).map(resource).collect();
+    RemoteVersion { resources, ..RemoteVersion::default() }
 }
 
 /// Extracts one version from a legacy document, in which subresources are resources with a slash in their name.
@@ -250,7 +266,8 @@ fn from_legacy(document: &Value, service: &ApiService) -> RemoteVersion {
             kind: tree.str_at(&["kind"]).to_string(),
         }
     };
-    for tree in document.items_at(&["resources"]) {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for tree in document.items_at(&["resources"]).iter().take(RESOURCES_MAX) {
         let name = tree.str_at(&["name"]);
         if let Some((parent, sub)) = name.split_once('/') {
             let sub = RemoteSubresource {
@@ -258,11 +275,12 @@ fn from_legacy(document: &Value, service: &ApiService) -> RemoteVersion {
                 response_kind: response_kind(tree),
                 verbs: texts(tree, "verbs"),
             };
-            if let Some(parent) = out.resources.iter_mut().find(|resource| resource.resource == parent) {
+            if let Some(parent) = places.get(parent).and_then(|place| out.resources.get_mut(*place)) {
                 parent.subresources.push(sub);
             }
             continue;
         }
+        places.entry(name).or_insert(out.resources.len());
         out.resources.push(RemoteResource {
             resource: name.to_string(),
             response_kind: response_kind(tree),
@@ -289,6 +307,44 @@ fn texts(tree: &Value, key: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn service() -> ApiService {
+        ApiService {
+            name: "v1.g".into(),
+            group: "g".into(),
+            version: "v1".into(),
+            group_priority: 1,
+            version_priority: 1,
+            remote: None,
+        }
+    }
+
+    /// Without limits, the second half would be compared with the first: hours for a document of 32 MiB.
+    #[test]
+    fn a_hostile_document_takes_little_time_and_memory() {
+        let half = VALUES_MAX / 5;
+        let parents = r#"{"name":"a"},"#.repeat(half);
+        let subs = r#"{"name":"b/c"},"#.repeat(half);
+        let document = format!(r#"{{"resources":[{parents}{subs}{{"name":"d"}}]}}"#);
+        let found = from_legacy(&parse(document.as_bytes()).unwrap(), &service());
+        assert_eq!(found.resources.len(), RESOURCES_MAX);
+        let lists = "[],".repeat(VALUES_MAX);
+        assert_eq!(parse(format!("[{lists}0]").as_bytes()), None);
+    }
+
+    #[test]
+    fn subresources_of_legacy_documents_belong_to_their_resource() {
+        let document = br#"{"resources":[{"name":"a"},{"name":"a/status"},{"name":"b/scale"},{"name":"b"},{"name":"a/x"}]}"#;
+        let found = from_legacy(&parse(document).unwrap(), &service());
+        let names: Vec<_> = found
+            .resources
+            .iter()
+            .map(|resource| {
+                (&*resource.resource, resource.subresources.iter().map(|sub| &*sub.subresource).collect())
+            })
+            .collect::<Vec<(&str, Vec<&str>)>>();
+        assert_eq!(names, [("a", vec!["status", "x"]), ("b", vec![])]);
+    }
 
     #[test]
     fn a_spec_has_what_the_paths_of_its_group_refer_to() {
