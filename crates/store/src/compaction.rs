@@ -189,7 +189,11 @@ impl Compactor {
         let free = Retention::make_space(&*files.disk, wanted);
         let gain = |log_bytes: u64| log_bytes.saturating_sub(self.done.log_bytes);
         let worth = self.compact_bytes_min.max(snapshot_bytes / COMPACTIONS_PER_SNAPSHOT);
-        if free >= wanted || free < snapshot_bytes || gain(log_bytes) < worth {
+        if free >= wanted || gain(log_bytes) < worth {
+            return None;
+        }
+        if free < snapshot_bytes {
+            tracing::warn!(free, snapshot_bytes, "the disk is nearly full: there is no space for a snapshot");
             return None;
         }
         tracing::warn!(free, wanted, "the disk is nearly full: history is compacted");
