@@ -55,6 +55,11 @@ impl Notes {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).response_object.take()
     }
 
+    /// Sets the response that is recorded instead of the one that is sent; `document` is JSON.
+    pub fn set_response(&self, document: Vec<u8>) {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).response_object = Some(document);
+    }
+
     fn note_object(&self, object: &Value) {
         let text = |key: &str| object.str_at(&["metadata", key]).to_string();
         let metadata = ["namespace", "name", "uid", "resourceVersion"].map(text);

@@ -25,6 +25,8 @@ pub struct Record {
     event: Event,
     /// The notes of the handlers.
     pub notes: Arc<Notes>,
+    /// The code that is recorded instead of the one of the response.
+    code: Option<u16>,
 }
 
 /// The attributes of a request when it is received.
@@ -82,7 +84,7 @@ impl Auditor {
             annotations: Default::default(),
         };
         let notes = Notes::new(rules.level, rules.omit_managed_fields);
-        Some(Record { auditor: Arc::clone(self), rules: rules.clone(), event, notes })
+        Some(Record { auditor: Arc::clone(self), rules: rules.clone(), event, notes, code: None })
     }
 
     /// Writes the queued events and waits for that.
@@ -105,9 +107,14 @@ impl Record {
         self.event.level == Level::RequestResponse
     }
 
+    /// Records this code instead of the one of the response.
+    pub fn record_code(&mut self, code: u16) {
+        self.code = Some(code);
+    }
+
     /// Sets the code of the response.
     pub fn answered(&mut self, code: u16) {
-        self.event.response_status.get_or_insert_default().code = code;
+        self.event.response_status.get_or_insert_default().code = self.code.unwrap_or(code);
     }
 
     /// Sets the body of the response, if it is an object in JSON. A `Status` is recorded at all levels.

@@ -63,6 +63,11 @@ impl Impersonation {
         if self.constrained { "constrainedimpersonation" } else { "impersonation" }
     }
 
+    /// Whether the constrained modes are on.
+    pub fn is_constrained(&self) -> bool {
+        self.constrained
+    }
+
     /// With the constrained modes, or with the legacy mode alone.
     pub fn new(constrained: bool) -> Self {
         Impersonation { constrained, last: Mutex::default() }

@@ -8,7 +8,7 @@ mod config_file;
 pub mod impersonate;
 mod user;
 
-pub use authn::{Authenticator, Credentials, Unauthorized};
+pub use authn::{Authenticated, Authenticator, Credentials, Unauthorized};
 pub use authz::{Attributes, Authorizer, Authorizing, Decision};
 pub use user::UserInfo;
 

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use http::request::Parts;
 use http_body_util::BodyExt;
 use pintle_audit::{Asked, Notes, Received, Record, Stage};
+use pintle_auth::authn::Remarks;
 use pintle_auth::{UserInfo, authz};
+use pintle_meta::Status;
 use pintle_metrics::families;
 use pintle_value::{cbor, json, yaml};
 use std::net::IpAddr;
@@ -22,9 +24,11 @@ pub(crate) async fn received(
     parts: &Parts,
     info: &RequestInfo,
     user: &UserInfo,
+    remarks: &Remarks,
     id: &str,
 ) -> Result<Option<Box<Record>>, ApiResponse> {
     let Some(mut record) = begin(context, peer, parts, info, Some(user), id) else { return Ok(None) };
+    remarks.annotations.iter().for_each(|(key, value)| record.notes.annotate(key, value));
     if record.stage(Stage::RequestReceived, pintle_audit::now()).await {
         return Ok(Some(Box::new(record)));
     }
@@ -34,22 +38,32 @@ pub(crate) async fn received(
     Err(respond::text(500, &authz::html_safe(&text)))
 }
 
-/// Records a request whose credentials are refused, with a single event, as in kube-apiserver.
-pub(crate) async fn unauthenticated(
+/// Records a request that is refused before its user is known, with a single event, as in kube-apiserver. Returns the
+/// answer.
+pub(crate) async fn refused_early(
     context: &Context,
     peer: &Peer,
     parts: &Parts,
     info: &RequestInfo,
     id: &str,
-    code: u16,
-    body: Option<Bytes>,
-) {
-    let Some(mut record) = begin(context, peer, parts, info, None, id) else { return };
-    if let Some(body) = body {
-        record.response_body(&body);
+    answer: ApiResponse,
+) -> ApiResponse {
+    let Some(mut record) = begin(context, peer, parts, info, None, id) else { return answer };
+    if let Body::Full(body) = &answer.body {
+        record.response_body(body);
     }
-    record.answered(code);
+    record.answered(answer.code);
     record.stage(Stage::ResponseStarted, pintle_audit::now()).await;
+    answer
+}
+
+/// Notes the answer that is recorded for a write that timed out. In kube-apiserver, the handler of the write learns of
+/// it and answers, but only the audit sees that answer: the client already has the one of the time-out filter.
+pub(crate) fn timed_out(record: &Record) {
+    let text = "request did not complete within requested timeout - context deadline exceeded";
+    let mut document = Vec::new();
+    json::print(&Status::timeout(text, 0).to_value(), &mut document);
+    record.notes.set_response(document);
 }
 
 /// Annotates the decision of the authorizers.
@@ -64,10 +78,11 @@ pub(crate) async fn answered(
     record: Option<Box<Record>>,
     mut answer: ApiResponse,
     long_running: bool,
+    forwarded: bool,
 ) -> (ApiResponse, Option<Box<Record>>) {
     let Some(mut record) = record else { return (answer, None) };
     record.answered(answer.code);
-    if record.wants_response() && !long_running {
+    if record.wants_response() && !long_running && !forwarded {
         answer.body = match answer.body {
             Body::Full(bytes) => Body::Full(bytes),
             // kube-apiserver also holds the whole object in memory here.
@@ -77,7 +92,8 @@ pub(crate) async fn answered(
             },
         };
     }
-    if let Some(document) = response_document(&record, &answer) {
+    // kube-apiserver does not decode the answers of extension servers.
+    if !forwarded && let Some(document) = response_document(&record, &answer) {
         record.response_body(&document);
         record.answered(answer.code);
     }

@@ -6,10 +6,11 @@ use crate::completion::Completion;
 use crate::console::{self, Console};
 use crate::cors::{self, Cors};
 use crate::debug::{self, Profiler};
+use crate::filter_metrics::{Filter, Steps};
 use crate::flow::{Asking, FlowControl, Held};
 use crate::health::{self, Health};
 use crate::lifecycle::{Lifecycle, Ordinary};
-use crate::metrics::{Labels, LongRunning, Metrics};
+use crate::metrics::{self, Labels, LongRunning, Metrics};
 use crate::negotiate::{Accept, Encoding, Media};
 use crate::offload::{LARGE_BODY_BYTES, Offload};
 use crate::openid::OpenId;
@@ -29,7 +30,8 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{
-    Attributes, Authenticator, Authorizer, Credentials, Decision, Unauthorized, UserInfo, authz, impersonate,
+    Attributes, Authenticated, Authenticator, Authorizer, Credentials, Decision, Unauthorized, UserInfo,
+    authz, impersonate,
 };
 use pintle_controllers::aggregation::Aggregation;
 use pintle_meta::Status;
@@ -41,6 +43,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The largest request body in bytes.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// The code in the audit events of forwarded requests that timed out: the one of the proxy, which only the audit sees.
+const PROXY_FAILED: u16 = 503;
+const GATEWAY_TIMEOUT: u16 = 504;
 /// The longest text of one warning, and of all warnings of an answer together, in characters.
 const WARNING_CHARS_MAX: usize = 256;
 const WARNINGS_CHARS_MAX: usize = 4 * 1024;
@@ -149,7 +154,8 @@ where
         Ok(read) => answer(context, peer, &parts, read, body, &id, began, &mut record).await,
     };
 
-    let (answer, audit) = auditing::answered(record.audit, answer, record.long_running).await;
+    let (answer, audit) =
+        auditing::answered(record.audit, answer, record.long_running, record.forwarded).await;
     let mut response = finish(answer, record.warnings, gzip);
     if let Some(origin) = origin {
         cors::allow(response.headers_mut(), origin);
@@ -203,6 +209,8 @@ struct Record {
     audit: Option<Box<pintle_audit::Record>>,
     held: Held,
     rejected: bool,
+    /// An extension server answers.
+    forwarded: bool,
 }
 
 impl Record {
@@ -218,6 +226,7 @@ impl Record {
             audit: None,
             held: Held::default(),
             rejected: false,
+            forwarded: false,
         }
     }
 }
@@ -249,27 +258,27 @@ where
     let errors = read.accept.for_errors(Media::WITHOUT_CBOR);
     let timeout = match request_timeout(context, &read) {
         Ok(timeout) => timeout,
-        Err(status) => return respond::status(&status, errors),
+        Err(status) => {
+            let answer = respond::status(&status, errors);
+            return auditing::refused_early(context, peer, parts, &read.info, id, answer).await;
+        }
     };
     let Read { info, query, accept, method } = read;
     let info = Arc::new(info);
 
-    let user = authenticate(context, peer, &parts.headers, &info.path, &mut record.warnings).await;
-    filter_metrics::authenticated(peer, user.as_ref(), began.elapsed());
-    note_identity(context, peer, parts, user.as_ref().ok());
-    let user = match user {
-        Ok(user) => user,
+    let known = authenticate(context, peer, &parts.headers, &info.path).await;
+    filter_metrics::authenticated(peer, known.as_ref().map(|known| &known.user), began.elapsed());
+    note_identity(context, peer, parts, known.as_ref().ok().map(|known| &known.user));
+    let Authenticated { user, remarks } = match known {
+        Ok(known) => known,
         Err(_) => {
             let answer = respond::status(&respond::unauthorized(), errors);
-            let body = match &answer.body {
-                Body::Full(body) => Some(body.clone()),
-                Body::Chunks(_) => None,
-            };
-            auditing::unauthenticated(context, peer, parts, &info, id, answer.code, body).await;
+            let answer = auditing::refused_early(context, peer, parts, &info, id, answer).await;
             context.turns.of_refusal(context.turns.key_of_address(peer.address.ip())).next().await;
             return answer;
         }
     };
+    record.warnings.extend(remarks.warning.map(str::to_string));
     record.long_running = info.long_running();
     if record.long_running {
         record.ordinary = None;
@@ -277,40 +286,53 @@ where
     let trace = spans::begin(context, parts, &info, &user, id, began);
     record.trace = Some(Arc::clone(&trace));
     trace.open("audit");
-    match auditing::received(context, peer, parts, &info, &user, id).await {
+    let mut steps = Steps::begin();
+    match auditing::received(context, peer, parts, &info, &user, &remarks, id).await {
         Ok(audit) => record.audit = audit,
         Err(answer) => return answer,
     }
+    steps.end(Filter::Audit);
     trace.open(context.impersonation.filter_name());
     let user = match effective_user(context, user, &parts.headers, &info, record.audit.as_deref_mut()).await {
         Ok(user) => user,
         Err(refusal) => return refusal.response(parts, errors),
     };
+    steps.end(if context.impersonation.is_constrained() {
+        Filter::ConstrainedImpersonation
+    } else {
+        Filter::Impersonation
+    });
     trace.open("priorityandfairness");
     let asking = Asking { info: &info, query: &query, user: &user, began, timeout };
     if let Err(answer) = context.flow.admit(&*context.api, &peer.turns, &asking, &mut record.held).await {
         record.rejected = true;
-        record.labels = rejected_labels(context, parts, &info, &query, &accept);
+        let content_type = &*headers::first(&parts.headers, "content-type");
+        record.labels = refused_labels(context, parts, &info, &query, &accept, content_type);
         return answer;
     }
+    steps.end(Filter::Flow);
     trace.open("authorization");
-    let before = Instant::now();
     let user = match authorize(context, user, &info, record.audit.as_deref_mut()).await {
         Ok(user) => user,
         Err(refusal) => return refusal.response(parts, errors),
     };
-    filter_metrics::filter(filter_metrics::Filter::Authorization, before.elapsed());
+    steps.end(Filter::Authorization);
     if let Some(service) = aggregate::find(&context.aggregation, &info.path)
         && let Some(remote) = &service.remote
     {
+        record.forwarded = true;
         let deadline = began.checked_add(timeout).filter(|_| !info.long_running());
         let identity = &context.streams.identity;
         let request = Aggregated { parts, info: &info, query: &query, user: &user, id, identity, deadline };
         let work = request.serve(&context.aggregation, remote, passthrough::body(body));
-        return match deadline {
-            Some(_) => tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| respond::timed_out()),
-            None => work.await,
-        };
+        let Some(_) = deadline else { return work.await };
+        return tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
+            metrics::count_termination(&Labels::forwarded(&info), GATEWAY_TIMEOUT);
+            if let Some(audit) = &mut record.audit {
+                audit.record_code(PROXY_FAILED);
+            }
+            respond::timed_out()
+        });
     }
     let state = context.api.discovery();
     if !info.resource_request {
@@ -351,8 +373,13 @@ where
     let asked = route::RouteRequest { method: &method, accept: &accept, content_type, cbor: context.cbor };
     let routed = match route::route(&state, &info, &asked) {
         Ok(routed) => routed,
+        Err(response) if method == "POST" && response.code == 415 => {
+            record.labels = refused_labels(context, parts, &info, &query, &accept, "application/json");
+            return response;
+        }
         // kube-apiserver reads the body of an update before it checks the media type.
         Err(response) if method == "PUT" && response.code == 415 => {
+            record.labels = refused_labels(context, parts, &info, &query, &accept, "application/json");
             return match read_body(&method, body).await {
                 Ok(_) => response,
                 Err(status) => respond::status(&status, Some(Encoding::Json { pretty: false })),
@@ -364,9 +391,16 @@ where
         record.warnings.push(warning.to_string());
         if let Some(audit) = &record.audit {
             audit.notes.annotate("k8s.io/deprecated", "true");
+            if let Some(release) = filter_metrics::removed_release(warning) {
+                audit.notes.annotate("k8s.io/removed-release", release);
+            }
         }
     }
     record.labels = Labels::of(&info, &routed.target, &query);
+    if let Some(warning) = &routed.target.version().deprecation {
+        filter_metrics::deprecated(&record.labels, warning);
+    }
+    filter_metrics::field_validation(&query);
     record.verb = record.labels.verb.to_string();
     let long_running = info.long_running();
     if long_running {
@@ -383,6 +417,7 @@ where
     let wants_socket = watches && websocket::asked_for(&parts.headers);
     let socket = parts.extensions.get::<hyper::upgrade::OnUpgrade>().filter(|_| wants_socket).cloned();
     let notes = record.audit.as_ref().map(|audit| Arc::clone(&audit.notes));
+    let is_write = info.is_write();
     let work = async {
         let body = match read_body(&method, body).await {
             Ok(body) => body,
@@ -417,10 +452,17 @@ where
             _ => answer,
         };
     }
-    if began.elapsed() >= timeout {
-        return respond::timed_out();
-    }
-    tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| respond::timed_out())
+    let answer = match began.elapsed() >= timeout {
+        true => None,
+        false => tokio::time::timeout(timeout, work).await.ok(),
+    };
+    answer.unwrap_or_else(|| {
+        if let Some(audit) = record.audit.as_deref().filter(|_| is_write) {
+            auditing::timed_out(audit);
+        }
+        metrics::count_termination(&record.labels, GATEWAY_TIMEOUT);
+        respond::timed_out()
+    })
 }
 
 /// Parses path, query and Accept headers. The error is the answer to a request that cannot be parsed.
@@ -446,8 +488,7 @@ pub(crate) async fn authenticate(
     peer: &Peer,
     headers: &HeaderMap,
     path: &str,
-    warnings: &mut Vec<String>,
-) -> Result<UserInfo, Unauthorized> {
+) -> Result<Authenticated, Unauthorized> {
     let given = headers.get("authorization").map(headers::text);
     let authorization = given.or_else(|| websocket::authorization(headers).map(Into::into));
     let session = context.console.as_ref().and_then(|console| console.session(authorization.as_deref()));
@@ -467,17 +508,10 @@ pub(crate) async fn authenticate(
     if authorization.is_some() {
         filter_metrics::token_authenticated(known.is_ok(), began.elapsed());
     }
-    match known {
-        Ok(known) => {
-            warnings.extend(known.warning.map(str::to_string));
-            Ok(known.user)
-        }
-        Err(why) => {
-            // The reason never contains the credential.
-            tracing::warn!(client = %peer.address, "refused credentials: {why}");
-            Err(why)
-        }
-    }
+    known.inspect_err(|why| {
+        // The reason never contains the credential.
+        tracing::warn!(client = %peer.address, "refused credentials: {why}");
+    })
 }
 
 /// A connection counts as unauthenticated until a request on it is authenticated. HTTP/2 is expensive and prone to
@@ -556,14 +590,14 @@ async fn effective_user(
 }
 
 /// The metric labels of a rejected request: those of its route, if it has one.
-fn rejected_labels(
+fn refused_labels(
     context: &Context,
     parts: &http::request::Parts,
     info: &RequestInfo,
     query: &[(String, String)],
     accept: &Accept,
+    content_type: &str,
 ) -> Labels {
-    let content_type = &*headers::first(&parts.headers, "content-type");
     let asked =
         route::RouteRequest { method: parts.method.as_str(), accept, content_type, cbor: context.cbor };
     match route::route(&context.api.discovery(), info, &asked) {
@@ -700,7 +734,7 @@ fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
 fn request_id(headers: &HeaderMap) -> String {
     match &*headers::first(headers, "audit-id") {
         "" => random_uuid(),
-        given => given.chars().take(64).collect(),
+        given => given.to_string(),
     }
 }
 

@@ -206,8 +206,8 @@ where
 /// Says whom the credentials of a request stand for: nobody where they are missing or refused. The page asks this first,
 /// because a browser may have a client certificate that no script can see.
 async fn identity(context: &Context, peer: &Peer, parts: &Parts) -> ApiResponse {
-    let known = chain::authenticate(context, peer, &parts.headers, SESSION, &mut Vec::new()).await;
-    let user = known.ok().filter(|user| !user.in_group(UserInfo::UNAUTHENTICATED));
+    let known = chain::authenticate(context, peer, &parts.headers, SESSION).await;
+    let user = known.ok().map(|known| known.user).filter(|user| !user.in_group(UserInfo::UNAUTHENTICATED));
     let Some(user) = user else { return answer(&[("user", Value::Null)]) };
     peer.authenticated();
     let mut map = Map::new();

@@ -1,54 +1,103 @@
 //! Metrics of the steps before a request is handled: authentication, authorization and body sizes.
 
+use crate::metrics::Labels;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
 use pintle_auth::{Decision, Unauthorized, UserInfo};
 use pintle_metrics::{Family, Handle, families};
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::sync::{LazyLock, OnceLock};
+use std::time::{Duration, Instant};
 
 /// A step that is measured.
 #[derive(Clone, Copy)]
 pub(crate) enum Filter {
     Authentication,
+    Audit,
+    Impersonation,
+    ConstrainedImpersonation,
+    Flow,
     Authorization,
 }
 
-/// Series with one label, resolved once.
-type Series<const N: usize> = LazyLock<[Handle; N]>;
+/// The series of a family with one label. A series is exported from its first use on, as in kube-apiserver, and resolved
+/// once.
+struct Series<const N: usize> {
+    family: &'static Family,
+    labels: [&'static str; N],
+    handles: [OnceLock<Handle>; N],
+}
 
-const FILTERS: [&str; 2] = ["authentication", "authorization"];
+impl<const N: usize> Series<N> {
+    const fn new(family: &'static Family, labels: [&'static str; N]) -> Self {
+        Series { family, labels, handles: [const { OnceLock::new() }; N] }
+    }
+
+    fn handle(&self, index: usize) -> Option<&Handle> {
+        let label = *self.labels.get(index)?;
+        Some(self.handles.get(index)?.get_or_init(|| self.family.with(&[label])))
+    }
+
+    fn count(&self, index: usize) {
+        if let Some(handle) = self.handle(index) {
+            handle.add(1);
+        }
+    }
+
+    fn observe(&self, index: usize, took: Duration) {
+        if let Some(handle) = self.handle(index) {
+            handle.observe(self.family.buckets(), took.as_secs_f64());
+        }
+    }
+}
+
 const AUTHENTICATION_RESULTS: [&str; 3] = ["success", "failure", "error"];
 const AUTHORIZATION_RESULTS: [&str; 4] = ["allowed", "denied", "no-opinion", "error"];
+const USER_GROUPS: [&str; 4] = ["admin", "email_id", "kube_proxy", "other"];
 
-static FILTER_SECONDS: Series<2> =
-    LazyLock::new(|| FILTERS.map(|name| families::REQUEST_FILTER.with(&[name])));
-static AUTHENTICATIONS: Series<3> =
-    LazyLock::new(|| AUTHENTICATION_RESULTS.map(|result| families::AUTHENTICATION_ATTEMPTS.with(&[result])));
+static FILTER_SECONDS: Series<6> = Series::new(
+    &families::REQUEST_FILTER,
+    [
+        "authentication",
+        "audit",
+        "impersonation",
+        "constrainedimpersonation",
+        "priorityandfairness",
+        "authorization",
+    ],
+);
+static AUTHENTICATIONS: Series<3> = Series::new(&families::AUTHENTICATION_ATTEMPTS, AUTHENTICATION_RESULTS);
 static AUTHENTICATION_SECONDS: Series<3> =
-    LazyLock::new(|| AUTHENTICATION_RESULTS.map(|result| families::AUTHENTICATION_DURATION.with(&[result])));
-static AUTHORIZATIONS: Series<4> =
-    LazyLock::new(|| AUTHORIZATION_RESULTS.map(|result| families::AUTHORIZATION_ATTEMPTS.with(&[result])));
+    Series::new(&families::AUTHENTICATION_DURATION, AUTHENTICATION_RESULTS);
+static AUTHORIZATIONS: Series<4> = Series::new(&families::AUTHORIZATION_ATTEMPTS, AUTHORIZATION_RESULTS);
 static AUTHORIZATION_SECONDS: Series<4> =
-    LazyLock::new(|| AUTHORIZATION_RESULTS.map(|result| families::AUTHORIZATION_DURATION.with(&[result])));
-static USERS: Series<4> = LazyLock::new(|| {
-    ["admin", "email_id", "kube_proxy", "other"].map(|name| families::AUTHENTICATED_USERS.with(&[name]))
-});
+    Series::new(&families::AUTHORIZATION_DURATION, AUTHORIZATION_RESULTS);
+static USERS: Series<4> = Series::new(&families::AUTHENTICATED_USERS, USER_GROUPS);
 
-/// Measures a step.
-pub(crate) fn filter(filter: Filter, took: Duration) {
-    observe(&FILTER_SECONDS, filter as usize, &families::REQUEST_FILTER, took);
+/// Measures steps that follow each other.
+pub(crate) struct Steps(Instant);
+
+impl Steps {
+    /// Starts the first step.
+    pub(crate) fn begin() -> Self {
+        Steps(Instant::now())
+    }
+
+    /// Ends a step and starts the next one.
+    pub(crate) fn end(&mut self, filter: Filter) {
+        let began = std::mem::replace(&mut self.0, Instant::now());
+        FILTER_SECONDS.observe(filter as usize, self.0.saturating_duration_since(began));
+    }
 }
 
 /// Counts an authentication and observes the remaining validity of the client certificate.
 pub(crate) fn authenticated(peer: &Peer, user: Result<&UserInfo, &Unauthorized>, took: Duration) {
-    filter(Filter::Authentication, took);
+    FILTER_SECONDS.observe(Filter::Authentication as usize, took);
     // Requests without credentials fail; refused credentials are errors, as in kube-apiserver.
     let result = user.map_or_else(|refusal| if refusal.is_of_credentials() { 2 } else { 1 }, |_| 0);
-    count(&AUTHENTICATIONS, result);
-    observe(&AUTHENTICATION_SECONDS, result, &families::AUTHENTICATION_DURATION, took);
+    AUTHENTICATIONS.count(result);
+    AUTHENTICATION_SECONDS.observe(result, took);
     let Ok(user) = user else { return };
-    count(&USERS, user_group(&user.name));
+    USERS.count(user_group(&user.name));
     if let Some(seconds) = peer.certificates.seconds_left() {
         families::CLIENT_CERTIFICATE_EXPIRATION.observe(&[], seconds);
     }
@@ -90,26 +139,44 @@ pub(crate) fn authorized(decision: &Decision, took: Duration) {
         Decision::NoOpinion(_) => 2,
         Decision::Failed(_) => 3,
     };
-    count(&AUTHORIZATIONS, result);
-    observe(&AUTHORIZATION_SECONDS, result, &families::AUTHORIZATION_DURATION, took);
+    AUTHORIZATIONS.count(result);
+    AUTHORIZATION_SECONDS.observe(result, took);
+}
+
+/// Notes that a deprecated version was requested.
+pub(crate) fn deprecated(labels: &Labels, warning: &str) {
+    let release = removed_release(warning).unwrap_or("");
+    families::DEPRECATED_REQUESTS
+        .set(&[&labels.group, release, &labels.resource, &labels.subresource, &labels.version], 1.0);
+}
+
+/// The release that a warning of deprecation names as the first without this version.
+pub(crate) fn removed_release(warning: &str) -> Option<&str> {
+    let (_, rest) = warning.split_once(", unavailable in v")?;
+    rest.split_once('+').map(|(release, _)| release)
+}
+
+/// Exports the series of the `fieldValidation` of a request. kube-apiserver creates it, but never observes a duration.
+pub(crate) fn field_validation(query: &[(String, String)]) {
+    static SERIES: Series<5> =
+        Series::new(&families::FIELD_VALIDATION, ["", "Ignore", "Warn", "Strict", "invalid"]);
+    let mut asked = query.iter().filter(|(key, _)| key == "fieldValidation").map(|(_, value)| value.as_str());
+    let index = match (asked.next(), asked.next()) {
+        (None, _) => 0,
+        (Some("Ignore"), None) => 1,
+        (Some("Warn"), None) => 2,
+        (Some("Strict"), None) => 3,
+        (Some(""), None) => 0,
+        _ => 4,
+    };
+    SERIES.handle(index);
 }
 
 /// Counts the size of a body.
 pub(crate) fn body_read(info: &RequestInfo, bytes: usize) {
-    if matches!(info.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection") {
+    if info.is_write() {
+        let verb = if info.verb == "deletecollection" { "delete_collection" } else { &info.verb };
         #[expect(clippy::cast_precision_loss, reason = "a size to be put in a bucket")]
-        families::REQUEST_BODY.observe(&[&info.group, &info.resource, &info.verb], bytes as f64);
-    }
-}
-
-fn count<const N: usize>(series: &Series<N>, index: usize) {
-    if let Some(series) = series.get(index) {
-        series.add(1);
-    }
-}
-
-fn observe<const N: usize>(series: &Series<N>, index: usize, family: &Family, took: Duration) {
-    if let Some(series) = series.get(index) {
-        series.observe(family.buckets(), took.as_secs_f64());
+        families::REQUEST_BODY.observe(&[&info.group, &info.resource, verb], bytes as f64);
     }
 }

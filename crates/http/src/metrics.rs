@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// The limit of label sets of requests; later ones count as `other`.
 const SERIES_MAX: usize = pintle_metrics::SERIES_MAX;
+/// The longest name of a resource, a DNS label.
+const RESOURCE_BYTES_MAX: usize = 63;
 
 /// What a request counts under.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +67,30 @@ impl Labels {
         }
     }
 
+    /// A request for a resource of an extension server. Its path is all that is known, so it must only be counted where
+    /// this is rare.
+    pub(crate) fn forwarded(info: &RequestInfo) -> Self {
+        let verb = match info.verb.as_str() {
+            "get" => "GET",
+            "list" => "LIST",
+            "create" => "POST",
+            "update" => "PUT",
+            "patch" => "PATCH",
+            "delete" | "deletecollection" => "DELETE",
+            _ => OTHER,
+        };
+        Labels {
+            component: "apiserver",
+            verb,
+            group: info.group.clone(),
+            version: info.version.clone(),
+            resource: resource_label(&info.resource),
+            subresource: resource_label(&info.subresource),
+            scope: scope_of(info),
+            dry_run: "",
+        }
+    }
+
     fn values(&self) -> [&str; 8] {
         [
             self.component,
@@ -105,6 +131,11 @@ fn verb_of(target: &Target, info: &RequestInfo) -> &'static str {
 fn clean_method(method: &str) -> &'static str {
     const METHODS: [&str; 5] = ["DELETE", "GET", "PATCH", "POST", "PUT"];
     METHODS.into_iter().find(|known| *known == method).unwrap_or(OTHER)
+}
+
+/// A part of a path as a label, unless it is too long to name a resource.
+fn resource_label(part: &str) -> String {
+    if part.len() <= RESOURCE_BYTES_MAX { part.to_string() } else { OTHER.to_string() }
 }
 
 fn scope_of(info: &RequestInfo) -> &'static str {
@@ -163,6 +194,14 @@ impl RequestSeries {
     }
 }
 
+/// Counts a request that the server ended in self-defence.
+pub(crate) fn count_termination(labels: &Labels, code: u16) {
+    let text = code.to_string();
+    let mut values = vec![text.as_str()];
+    values.extend(labels.plain_values());
+    families::REQUEST_TERMINATIONS.inc(&values);
+}
+
 /// Updates metrics that are counted elsewhere.
 type Source = Box<dyn Fn() + Send + Sync>;
 
@@ -197,10 +236,7 @@ impl Metrics {
     /// Counts a request that was rejected before it ran.
     pub(crate) fn request_rejected(&self, labels: &Labels, code: u16) {
         self.series(labels).count(code);
-        let text = code.to_string();
-        let mut values = vec![text.as_str()];
-        values.extend(labels.plain_values());
-        families::REQUEST_TERMINATIONS.inc(&values);
+        count_termination(labels, code);
     }
 
     fn series(&self, labels: &Labels) -> Arc<RequestSeries> {

@@ -88,6 +88,11 @@ impl RequestInfo {
                 && matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
     }
 
+    /// Returns whether the request changes objects.
+    pub fn is_write(&self) -> bool {
+        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+
     fn read_resource(&mut self, mut parts: &[&str]) {
         if let ["namespaces", namespace, rest @ ..] = parts {
             self.namespace = (*namespace).to_string();

@@ -30,6 +30,7 @@ const BODY_BYTES: &[f64] = &[
 
 /// The default buckets of Prometheus.
 const DEFAULT_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const JWT_BOUNDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const CONDITION_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
 
 /// Buckets of priority and fairness; `flow` repeats those that it counts itself.
@@ -90,6 +91,7 @@ families! {
     AUTHENTICATION_RELOADED_AT = "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "status"], "When the authentication configuration was last reloaded, by status.";
     AUTHENTICATION_RELOADS = "apiserver_authentication_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "status"], "Reloads of the authentication configuration by status.";
     AUTHENTICATION_CONFIG_INFO = "apiserver_authentication_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash"], "The hash of the authentication configuration in effect.";
+    JWT_SECONDS = "apiserver_authentication_jwt_authenticator_latency_seconds", Histogram(JWT_BOUNDS), &["jwt_issuer_hash", "result"], "Durations of the authentication of tokens of OpenID providers that were not cached.";
     AUTHORIZATION_RELOADED_AT = "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "status"], "When the authorization configuration was last reloaded, by status.";
     AUTHORIZATION_RELOADS = "apiserver_authorization_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "status"], "Reloads of the authorization configuration by status.";
     AUTHORIZATION_CONFIG_INFO = "apiserver_authorization_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash"], "The hash of the authorization configuration that counts.";
@@ -138,6 +140,7 @@ families! {
     REQUEST_DURATION = "apiserver_request_duration_seconds", Histogram(REQUEST_SECONDS), &["component", "dry_run", "group", "resource", "scope", "subresource", "verb", "version"], "Durations of requests.";
     REQUEST_FILTER = "apiserver_request_filter_duration_seconds", Histogram(FILTER_SECONDS), &["filter"], "Durations of the filters before a request is handled.";
     REQUEST_SLI = "apiserver_request_sli_duration_seconds", Histogram(SLI_SECONDS), REQUEST, "Durations of requests without the time of webhooks and of waiting in queues.";
+    DEPRECATED_REQUESTS = "apiserver_requested_deprecated_apis", Gauge, &["group", "removed_release", "resource", "subresource", "version"], "Deprecated APIs that were requested.";
     REQUEST_TERMINATIONS = "apiserver_request_terminations_total", Counter, &["code", "component", "group", "resource", "scope", "subresource", "verb", "version"], "Requests that the server ended in self-defence.";
     REQUEST_TOTAL = "apiserver_request_total", Counter, &["code", "component", "dry_run", "group", "resource", "scope", "subresource", "verb", "version"], "Requests by verb, resource and status code.";
     RESPONSE_SIZES = "apiserver_response_sizes", Histogram(RESPONSE_BYTES), REQUEST, "Sizes of answers to gets and lists.";

@@ -42,13 +42,22 @@ pub struct Credentials<'a> {
     pub path: &'a str,
 }
 
-/// The authenticated user, and a warning for the client.
+/// The authenticated user, and remarks about the credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     /// The user, groups completed.
     pub user: UserInfo,
-    /// A warning about the credentials.
+    /// Remarks about the credentials.
+    pub remarks: Remarks,
+}
+
+/// What a client and the audit learn about accepted credentials.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remarks {
+    /// A warning for the client.
     pub warning: Option<&'static str>,
+    /// Annotations of the request's audit event.
+    pub annotations: Vec<(&'static str, String)>,
 }
 
 /// The user of a token.
@@ -58,8 +67,8 @@ pub struct TokenUser {
     pub user: UserInfo,
     /// The requested audiences for which the token is valid.
     pub audiences: Vec<String>,
-    /// A warning about the token.
-    pub warning: Option<&'static str>,
+    /// Remarks about the token.
+    pub remarks: Remarks,
 }
 
 /// The credentials are not accepted. The reason is for the log and for TokenReviews; clients only get 401.
@@ -122,14 +131,14 @@ impl Authenticator {
         let peer = credentials.peer.filter(|peer| !peer.is_empty());
         if let (Some(peer), Some(proxy), Some(headers)) = (peer, &self.front_proxy, credentials.headers) {
             match proxy.authenticate(peer, headers, now) {
-                Ok(Some(user)) => return Ok(known(user, None)),
+                Ok(Some(user)) => return Ok(known(user, Remarks::default())),
                 Ok(None) => {}
                 Err(why) => refused.push(why),
             }
         }
         if let (Some(peer), Some(authorities)) = (peer, &self.certificates) {
             match &*peer.identity(authorities, now) {
-                Ok(Some(user)) => return Ok(known(user.clone(), None)),
+                Ok(Some(user)) => return Ok(known(user.clone(), Remarks::default())),
                 Ok(None) => {}
                 Err(why) => refused.push(why.clone()),
             }
@@ -137,14 +146,15 @@ impl Authenticator {
         let (token, warning) = bearer(credentials.authorization.unwrap_or(""));
         if let Some(token) = token {
             match self.authenticate_token(token, None, now).await {
-                Ok(found) => return Ok(known(found.user, found.warning)),
+                Ok(found) => return Ok(known(found.user, found.remarks)),
                 Err(Unauthorized(why)) => refused.push(why),
             }
         }
         match refused.is_empty() {
             false => Err(Unauthorized(aggregate(refused))),
             true if self.may_be_anonymous(credentials.path) => {
-                Ok(Authenticated { user: UserInfo::anonymous(), warning })
+                let remarks = Remarks { warning, ..Remarks::default() };
+                Ok(Authenticated { user: UserInfo::anonymous(), remarks })
             }
             true => Err(Unauthorized::without_credentials()),
         }
@@ -165,7 +175,7 @@ impl Authenticator {
         };
         let ours = audiences.is_none() || !own.is_empty();
         if let Some(user) = self.tokens.get(token).filter(|_| ours) {
-            return Ok(TokenUser { user: user.clone(), audiences: own, warning: None });
+            return Ok(TokenUser { user: user.clone(), audiences: own, remarks: Remarks::default() });
         }
         let mut refused = Vec::new();
         if let Some(tokens) = &self.service_accounts {
@@ -177,12 +187,12 @@ impl Authenticator {
         }
         if let Some(user) = self.bootstrap.as_ref().filter(|_| ours).and_then(|b| b.authenticate(token, now))
         {
-            return Ok(TokenUser { user, audiences: own, warning: None });
+            return Ok(TokenUser { user, audiences: own, remarks: Remarks::default() });
         }
         let issuers = self.issuers.load_full();
         if !issuers.is_empty() && ours {
             match issuers.authenticate(token, now).await {
-                Ok(Some(user)) => return Ok(TokenUser { user, audiences: own, warning: None }),
+                Ok(Some(user)) => return Ok(TokenUser { user, audiences: own, remarks: Remarks::default() }),
                 Ok(None) => {}
                 Err(why) => refused.push(why),
             }
@@ -206,8 +216,8 @@ impl Authenticator {
     }
 }
 
-fn known(user: UserInfo, warning: Option<&'static str>) -> Authenticated {
-    Authenticated { user: user.with_authenticated_group(), warning }
+fn known(user: UserInfo, remarks: Remarks) -> Authenticated {
+    Authenticated { user: user.with_authenticated_group(), remarks }
 }
 
 /// The effective token of a TokenReview. kube-apiserver parses it like a header: it ends at a space, and one that
@@ -256,7 +266,7 @@ mod tests {
         }
         assert!(ask("Bearer nope").is_err());
         let spaced = ask("Bearer  admintoken").unwrap();
-        assert_eq!((spaced.user, spaced.warning), (UserInfo::anonymous(), Some(EXTRA_SPACE)));
+        assert_eq!((spaced.user, spaced.remarks.warning), (UserInfo::anonymous(), Some(EXTRA_SPACE)));
     }
 
     #[test]

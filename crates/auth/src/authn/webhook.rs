@@ -1,7 +1,7 @@
 //! Token webhooks: TokenReviews in version v1 or v1beta1.
 
-use super::TokenUser;
 use super::cache::{self, Cache};
+use super::{Remarks, TokenUser};
 use crate::UserInfo;
 use pintle_value::{Value, json};
 use pintle_webhook::ReviewClient;
@@ -104,7 +104,7 @@ impl TokenWebhook {
                 })
                 .collect(),
         };
-        Ok(Some(TokenUser { user, audiences, warning: None }))
+        Ok(Some(TokenUser { user, audiences, remarks: Remarks::default() }))
     }
 
     /// An answer without kind is taken for the expected one.

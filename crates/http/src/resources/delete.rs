@@ -95,6 +95,7 @@ impl Resources {
             // kube-apiserver records them in the internal version of this type.
             let mut tree = tree.clone();
             tree.set_at(&["apiVersion"], "meta.k8s.io/__internal".into());
+            tree.set_at(&["kind"], "DeleteOptions".into());
             let mut out = Vec::new();
             pintle_value::json::print(&tree, &mut out);
             Some(out)

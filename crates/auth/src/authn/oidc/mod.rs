@@ -13,10 +13,12 @@ pub(super) use rules::{invalid_conditions, validate};
 use super::cache::{self, Cache};
 use super::config::JwtConfig;
 use crate::UserInfo;
+use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use distributed::Distributed;
 use mapping::Mapping;
+use pintle_metrics::families;
 use pintle_value::{Value, json};
 use pintle_webhook::{Dialer, Egress, HttpsClient, Identity};
 use provider::{Expected, GOOGLE, GOOGLE_WITHOUT_SCHEME, Provider};
@@ -34,6 +36,8 @@ pub struct Issuers(Vec<Issuer>);
 
 struct Issuer {
     url: String,
+    /// The label of its metrics.
+    hash: String,
     provider: Arc<Provider>,
     mapping: Mapping,
     distributed: Option<Distributed>,
@@ -117,6 +121,7 @@ impl Issuer {
         let groups = &config.groups.claim;
         Ok(Issuer {
             url: config.url.clone(),
+            hash: issuer_hash(&config.url),
             mapping: rules::mapping(config)?,
             distributed: (!groups.is_empty()).then(|| {
                 let (audiences, algorithms) = (config.audiences.clone(), algorithms.to_vec());
@@ -133,6 +138,20 @@ impl Issuer {
         if let Some(user) = self.cache.get(&key, instant) {
             return Ok((*user).clone());
         }
+        let found = self.authenticate_anew(token, key, instant, now).await;
+        let result = if found.is_ok() { "success" } else { "failure" };
+        families::JWT_SECONDS.observe(&[&self.hash, result], instant.elapsed().as_secs_f64());
+        found
+    }
+
+    /// Authenticates a token that is not cached, and caches its user.
+    async fn authenticate_anew(
+        &self,
+        token: &str,
+        key: cache::Key,
+        instant: Instant,
+        now: SystemTime,
+    ) -> Result<UserInfo, String> {
         if !self.provider.is_ready() {
             return Err("oidc: authenticator not initialized".to_string());
         }
@@ -156,6 +175,13 @@ impl Issuer {
         );
         Ok(user)
     }
+}
+
+/// The hash of an issuer in metrics.
+fn issuer_hash(url: &str) -> String {
+    let hash = digest::digest(&digest::SHA256, url.as_bytes());
+    let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
 }
 
 /// The claimed issuer of a token; nothing is verified.
