@@ -110,7 +110,14 @@ pub(crate) fn status_json(status: &Status, pretty: bool) -> Vec<u8> {
     out.string("apiVersion", "v1");
     out.key("metadata");
     out.open();
+    if let Some(other) = &status.other_metadata {
+        out.nonempty("selfLink", &other.self_link);
+        out.nonempty("resourceVersion", &other.resource_version);
+    }
     out.nonempty("continue", &status.continue_token);
+    if let Some(count) = status.other_metadata.as_ref().and_then(|other| other.remaining_item_count) {
+        out.int("remainingItemCount", count);
+    }
     out.close();
     out.string("status", if status.success { "Success" } else { "Failure" });
     out.nonempty("message", &status.message);

@@ -31,9 +31,13 @@ pub(crate) const ENVELOPE_END: &[u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 pub(crate) fn encode(status: &Status) -> Vec<u8> {
     let mut out = Writer::default();
     out.message(1, |w| {
-        w.string(1, "");
-        w.string(2, "");
+        let other = status.other_metadata.as_deref();
+        w.string(1, other.map_or("", |other| &other.self_link));
+        w.string(2, other.map_or("", |other| &other.resource_version));
         w.string(3, &status.continue_token);
+        if let Some(count) = other.and_then(|other| other.remaining_item_count) {
+            w.int(4, count);
+        }
     });
     out.string(2, if status.success { "Success" } else { "Failure" });
     out.string(3, &status.message);

@@ -89,6 +89,27 @@ impl Details {
     }
 }
 
+/// Fields of a status' `metadata` that only other servers set, such as webhooks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub struct OtherMetadata {
+    pub self_link: Str,
+    pub resource_version: Str,
+    pub remaining_item_count: Option<i64>,
+}
+
+impl OtherMetadata {
+    fn from_value(metadata: &Value) -> Option<Box<Self>> {
+        let text = |key: &str| Str::from(metadata.str_at(&[key]));
+        let found = OtherMetadata {
+            self_link: text("selfLink"),
+            resource_version: text("resourceVersion"),
+            remaining_item_count: metadata.get("remainingItemCount").and_then(Value::as_int),
+        };
+        (found != OtherMetadata::default()).then(|| Box::new(found))
+    }
+}
+
 /// A response that is not an object: every error, and the success of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
@@ -102,6 +123,8 @@ pub struct Status {
     pub details: Box<Details>,
     /// `metadata.continue`: the token with which an expired list can be continued.
     pub continue_token: String,
+    /// The rest of `metadata` of a status that another server made.
+    pub other_metadata: Option<Box<OtherMetadata>>,
     /// Whether this is a success.
     pub success: bool,
     /// Whether `details` are written even when empty, as for some errors.
@@ -123,6 +146,7 @@ impl Status {
             message: message.into(),
             details: Box::default(),
             continue_token: String::new(),
+            other_metadata: None,
             success: false,
             empty_details: false,
             tells_code: false,
@@ -163,6 +187,7 @@ impl Status {
             message: String::new(),
             details: Box::new(details),
             continue_token: String::new(),
+            other_metadata: None,
             success: true,
             empty_details: false,
             tells_code: false,
@@ -188,8 +213,19 @@ impl Status {
         out.insert("kind", "Status".into());
         out.insert("apiVersion", "v1".into());
         let mut metadata = Map::new();
+        if let Some(other) = &self.other_metadata {
+            for (key, text) in [("selfLink", &other.self_link), ("resourceVersion", &other.resource_version)]
+            {
+                if !text.is_empty() {
+                    metadata.insert(key, text.clone().into());
+                }
+            }
+        }
         if !self.continue_token.is_empty() {
             metadata.insert("continue", self.continue_token.clone().into());
+        }
+        if let Some(count) = self.other_metadata.as_ref().and_then(|other| other.remaining_item_count) {
+            metadata.insert("remainingItemCount", Value::Int(count));
         }
         out.insert("metadata", Value::Object(metadata));
         out.insert("status", if self.success { "Success" } else { "Failure" }.into());
@@ -220,6 +256,7 @@ impl Status {
         let mut status = Status::new(code, Reason::Unknown, tree.str_at(&["message"]));
         status.other_reason = tree.str_at(&["reason"]).into();
         status.continue_token = tree.str_at(&["metadata", "continue"]).to_string();
+        status.other_metadata = tree.get("metadata").and_then(OtherMetadata::from_value);
         let Some(details) = tree.get("details") else { return status };
         let text = |key: &str| Str::from(details.str_at(&[key]));
         let retry = details.get("retryAfterSeconds").and_then(Value::as_int).unwrap_or(0);

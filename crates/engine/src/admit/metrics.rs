@@ -45,13 +45,15 @@ pub(super) fn observe(asked: Asked<'_>, failure: Option<&Failure>, took: Duratio
 pub(super) fn observe_conditions(asked: Asked<'_>, met: &Result<bool, String>, took: Duration) {
     let Asked { webhook, step, operation } = asked;
     let labels = ["webhook", webhook.name.as_str(), operation, step];
-    match met {
-        Err(_) => families::CONDITION_ERRORS.inc(&labels),
-        Ok(false) => {
-            let step = if step == "admit" { step } else { "validate" };
-            families::CONDITION_EXCLUSIONS.inc(&["webhook", &webhook.name, operation, step]);
-        }
-        Ok(true) => return,
+    if met == &Ok(true) {
+        return;
+    }
+    if met.is_err() {
+        families::CONDITION_ERRORS.inc(&labels);
+    }
+    if met.is_ok() || webhook.fails_open {
+        let step = if step == "admit" { step } else { "validate" };
+        families::CONDITION_EXCLUSIONS.inc(&["webhook", &webhook.name, operation, step]);
     }
     families::CONDITION_DURATION.observe(&labels, took.as_secs_f64());
 }
