@@ -190,6 +190,10 @@ fn run_server(args: Vec<String>) -> ExitCode {
                 fail_as_command(&error.to_string());
                 ExitCode::from(error.exit_code())
             }
+            Err(error) if error.exit_code() != 1 => {
+                _ = fail(&error.to_string());
+                ExitCode::from(error.exit_code())
+            }
             outcome => exit(outcome),
         },
         Err(error) => fail(&error.to_string()),

@@ -44,11 +44,11 @@ pub(crate) fn read(flags: &Flags) -> Result<Option<Egress>, FlagError> {
         return Ok(None);
     }
     let file = Path::new(file);
-    if !file.exists() {
-        let why = format!("egress-selector-config-file {} does not exist", file.display());
-        return Err(FlagError::new(&why));
-    }
-    let text = crate::config_file::read(file).map_err(|why| FlagError::new(&why))?;
+    let text = crate::config_file::read(file).map_err(|why| {
+        FlagError::new(&format!(
+            "failed to read egress selector config: unable to read egress selector configuration from {file:?} [{why}]"
+        ))
+    })?;
     parse(&text).map(Some).map_err(|why| FlagError::new(&why))
 }
 

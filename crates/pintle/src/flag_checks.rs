@@ -4,6 +4,7 @@
 use crate::etcd::BAD_OVERRIDE;
 use crate::flags::{FlagError, Flags};
 use crate::metric_flags;
+use pintle_value::quantity::Quantity;
 
 /// Numbers and durations that must not be negative, with the message.
 const NOT_NEGATIVE: [(&str, &str); 8] = [
@@ -21,6 +22,13 @@ const NOT_NEGATIVE: [(&str, &str); 8] = [
 ];
 /// How the endpoints of the service `kubernetes` can be maintained.
 const RECONCILERS: [&str; 3] = ["lease", "master-count", "none"];
+/// Flags of buffers of the log, which need a feature gate.
+const LOG_BUFFERS: [(&str, &str, &str); 2] = [
+    ("text", "log-text-split-stream", "log-text-info-buffer-size"),
+    ("json", "log-json-split-stream", "log-json-info-buffer-size"),
+];
+/// Flags that belong to the proxy between servers.
+const PEER_FLAGS: [&str; 3] = ["peer-ca-file", "peer-advertise-ip", "peer-advertise-port"];
 /// The encodings that objects can be stored in.
 const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
@@ -38,8 +46,8 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
         return Err(FlagError::new(&format!("invalid argument {value:?} for \"--{name}\" flag: {why}")));
     }
     metric_flags::allowed_values(flags)?;
-    let mut errors = Vec::new();
-    errors.extend(log_errors(flags));
+    check_buffer_sizes(flags)?;
+    let mut errors = log_errors(flags)?;
     let is_negative = |name: &str| flags.int(name) < 0 || flags.signed_duration(name).0 < 0;
     errors
         .extend(NOT_NEGATIVE.iter().filter(|(name, _)| is_negative(name)).map(|(_, why)| (*why).to_string()));
@@ -74,10 +82,8 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
         let count = flags.int("apiserver-count");
         errors.push(format!("--apiserver-count should be a positive number, but value '{count}' provided"));
     }
-    let reconciler = flags.text("endpoint-reconciler-type");
-    if !RECONCILERS.contains(&reconciler) {
-        errors.push(format!("Reconciler not implemented: {reconciler}"));
-    }
+    errors.extend(peer_errors(flags)?);
+    errors.extend(leadership_errors(flags));
     let port = flags.int("secure-port");
     // Unlike kube-apiserver, Pintle chooses a port if it is 0.
     if !(0..=65535).contains(&port) {
@@ -88,10 +94,64 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     FlagError::aggregate(errors)
 }
 
-fn log_errors(flags: &Flags) -> Option<String> {
+/// Returns the type of `--endpoint-reconciler-type` if it is not known. kube-apiserver notices it after all other checks.
+pub(crate) fn unknown_reconciler(flags: &Flags) -> Option<&str> {
+    Some(flags.text("endpoint-reconciler-type")).filter(|type_| !RECONCILERS.contains(type_))
+}
+
+/// Errors of flags of the log. Its buffers need a feature gate.
+fn log_errors(flags: &Flags) -> Result<Vec<String>, FlagError> {
+    let mut errors = Vec::new();
     let frequency = flags.signed_duration("log-flush-frequency");
-    let why = "Must be greater than zero";
-    (frequency.0 < 1).then(|| format!("flushFrequency: Invalid value: \"{frequency}\": {why}"))
+    if frequency.0 < 1 {
+        let why = "Must be greater than zero";
+        errors.push(format!("flushFrequency: Invalid value: \"{frequency}\": {why}"));
+    }
+    if flags.gates()?.get("LoggingAlphaOptions") == Some(&true) {
+        return Ok(errors);
+    }
+    for (format, split, size) in LOG_BUFFERS {
+        let is_zero = Quantity::parse(flags.text(size)).is_ok_and(|size| size.is_zero());
+        let used = [("splitStream", flags.bool(split)), ("infoBufferSize", flags.given(size) && !is_zero)];
+        errors.extend(used.iter().filter(|(_, is_used)| *is_used).map(|(field, _)| {
+            format!("options.{format}.{field}: Forbidden: Feature LoggingAlphaOptions is disabled")
+        }));
+    }
+    Ok(errors)
+}
+
+/// Sizes of buffers are quantities.
+fn check_buffer_sizes(flags: &Flags) -> Result<(), FlagError> {
+    for (_, _, name) in LOG_BUFFERS.iter().filter(|(_, _, name)| flags.given(name)) {
+        let value = flags.text(name);
+        if let Err(error) = Quantity::parse(value) {
+            return Err(FlagError::new(&format!(
+                "invalid argument {value:?} for \"--{name}\" flag: {error}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Errors of the flags of the proxy between servers.
+fn peer_errors(flags: &Flags) -> Result<Vec<String>, FlagError> {
+    let gate = "UnknownVersionInteroperabilityProxy";
+    if flags.gates()?.get(gate) == Some(&true) {
+        return Ok(Vec::new());
+    }
+    let given = PEER_FLAGS.iter().filter(|name| !flags.text(name).is_empty());
+    Ok(given.map(|name| format!("--{name} requires {gate} feature to be turned on")).collect())
+}
+
+/// Errors of the times of coordinated leader election: each must be greater than the next.
+fn leadership_errors(flags: &Flags) -> Vec<String> {
+    let names = ["lease-duration", "renew-deadline", "retry-period"];
+    let names = names.map(|name| format!("coordinated-leadership-{name}"));
+    let ordered = names.iter().zip(names.iter().skip(1));
+    ordered
+        .filter(|(long, short)| flags.signed_duration(long).0 <= flags.signed_duration(short).0)
+        .map(|(long, short)| format!("--{long} must be greater than --{short}"))
+        .collect()
 }
 
 /// Items of `--watch-cache-sizes` are a resource, `#` and a number.
@@ -120,7 +180,8 @@ fn check_watch_cache_sizes(flags: &Flags) -> Result<(), FlagError> {
 fn is_override(item: &str) -> bool {
     let mut parts = item.split('#');
     let (resource, servers) = (parts.next().unwrap_or(""), parts.next());
-    servers.is_some() && parts.next().is_none() && resource.split('/').count() == 2
+    let is_pair = parts.next().is_none() && resource.split('/').count() == 2;
+    is_pair && servers.is_some_and(|servers| servers.split(';').all(|server| !server.is_empty()))
 }
 
 /// Errors of `--kubernetes-service-node-port`.
@@ -261,7 +322,22 @@ mod tests {
                 "--kubernetes-service-node-port=20",
                 "kubernetes service node port range 30000-32767 doesn't contain 20",
             ),
-            ("--endpoint-reconciler-type=Lease", "Reconciler not implemented: Lease"),
+            ("--endpoint-reconciler-type=Lease", ""),
+            (
+                "--coordinated-leadership-renew-deadline=15s",
+                "--coordinated-leadership-lease-duration must be greater than --coordinated-leadership-renew-deadline",
+            ),
+            (
+                "--log-json-split-stream --log-text-info-buffer-size=1Ki",
+                "[options.text.infoBufferSize: Forbidden: Feature LoggingAlphaOptions is disabled, options.json.splitStream: \
+                 Forbidden: Feature LoggingAlphaOptions is disabled]",
+            ),
+            ("--log-json-split-stream --feature-gates=LoggingAlphaOptions=true", ""),
+            (
+                "--feature-gates=UnknownVersionInteroperabilityProxy=false --peer-ca-file=x",
+                "--peer-ca-file requires UnknownVersionInteroperabilityProxy feature to be turned on",
+            ),
+            ("--etcd-servers-overrides=/pods#", BAD_OVERRIDE),
             ("--emulated-version=foo", "could not parse \"foo\" as version"),
             (
                 "--min-compatibility-version=1.37",

@@ -153,6 +153,17 @@ fn tls(flags: &Flags) -> Result<TlsSettings, FlagError> {
     if let Some(unknown) = cipher_suites.iter().find(|name| !SUITES.contains(&name.as_str())) {
         return Err(FlagError::new(&format!("Cipher suite {unknown} not supported or doesn't exist")));
     }
+    // Go does not serve HTTP/2 without a cipher suite that all of its clients have.
+    let required = ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"];
+    let lacks_required =
+        !cipher_suites.is_empty() && !cipher_suites.iter().any(|name| required.contains(&name.as_str()));
+    if lacks_required && !only_tls13 && !flags.bool("disable-http2-serving") {
+        return Err(FlagError::new(&format!(
+            "error configuring http2: http2: TLSConfig.CipherSuites is missing an HTTP/2-required AES_128_GCM_SHA256 cipher (need \
+             at least one of {})",
+            required.join(" or ")
+        )));
+    }
     let mut curves = Vec::new();
     for text in flags.list("tls-curve-preferences") {
         let range = || FlagError::new(&format!("curve preference {text} is out of range (must be 1-65535)"));

@@ -154,7 +154,7 @@ impl Reload {
 pub(crate) fn named_certificates(operation: &Operation) -> Result<Vec<NamedCertificate>, ServeError> {
     let mut all = Vec::new();
     for files in &operation.named_certificates {
-        let pair = pki::read_pair(&files.certificate, &files.key)?;
+        let pair = pki::read_pair(&files.certificate, &files.key).map_err(ServeError::NamedCertificate)?;
         let certificate = pki::serving_certificate(&pair, &files.certificate)?;
         all.push(NamedCertificate { certificate, names: files.names.clone() });
     }

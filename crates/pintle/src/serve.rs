@@ -55,8 +55,14 @@ pub(crate) enum ServeError {
     Listen(SocketAddr, std::io::Error),
     #[error("--client-ca-file: {0}")]
     ClientCa(#[from] AuthorityError),
-    #[error("TLS: {0}")]
+    #[error("{}", tls_error(.0))]
     Tls(#[from] rustls::Error),
+    #[error("failed to load SNI cert and key: {0}")]
+    NamedCertificate(PkiError),
+    #[error("error building peer proxy handler, {0} not specified")]
+    PeerProxy(&'static str),
+    #[error("Reconciler not implemented: {0}")]
+    Reconciler(String),
     #[error("cannot start: {0}")]
     Runtime(std::io::Error),
     #[error("the server ended unexpectedly: {0}")]
@@ -73,9 +79,35 @@ impl ServeError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             // kube-apiserver exits with another code here.
-            ServeError::Objects(ObjectsError::Admission(SettingsError::PluginFile(_))) => 255,
+            ServeError::Objects(ObjectsError::Admission(SettingsError::PluginFile(_)))
+            | ServeError::Reconciler(_) => 255,
             _ => 1,
         }
+    }
+}
+
+/// The text of an error of TLS, in Go's words for what an administrator may cause.
+fn tls_error(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InconsistentKeys(_) => "tls: private key does not match public key".to_string(),
+        other => format!("TLS: {other}"),
+    }
+}
+
+/// Refuses flags that kube-apiserver refuses after all others.
+fn check_late(flags: &Flags) -> Result<(), ServeError> {
+    if !flags.text("peer-ca-file").is_empty() {
+        for (flag, name) in
+            [("proxy-client-cert-file", "proxy-cert-file"), ("proxy-client-key-file", "proxy-key-file")]
+        {
+            if flags.text(flag).is_empty() {
+                return Err(ServeError::PeerProxy(name));
+            }
+        }
+    }
+    match crate::flag_checks::unknown_reconciler(flags) {
+        Some(type_) => Err(ServeError::Reconciler(type_.to_string())),
+        None => Ok(()),
     }
 }
 
@@ -90,6 +122,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let config = Config::new(flags)?;
     let operation = Arc::new(Operation::new(flags)?);
     let audit = AuditConfig::new(flags)?;
+    check_late(flags)?;
     // Their errors are those of `flag_checks`.
     metric_flags::read(flags).unwrap_or_default().apply();
     // kube-apiserver's default is false, but the recorded answers are of a server that allows it.
@@ -338,6 +371,14 @@ fn add_checks(
         // The file is followed from the start, so the hook is finished at once.
         let check = "poststarthook/start-encryption-provider-config-automatic-reload";
         health.set_check(check, Scope::Everywhere, "", || Ok(()));
+    }
+    if config.proxying.aggregation.client_certificate.is_some() {
+        // The files are followed from the start, so the hook is finished at once.
+        let (check, after) = (
+            "poststarthook/aggregator-reload-proxy-client-cert",
+            "poststarthook/start-kubernetes-service-cidr-controller",
+        );
+        health.set_check(check, Scope::Everywhere, after, || Ok(()));
     }
     for check in ["poststarthook/storage-readiness", "informer-sync"] {
         let engine = engine.clone();

@@ -23,6 +23,8 @@ pub(crate) const OWN_FLAGS: [&str; 6] =
     ["console", "controllers", "data-dir", "ephemeral", "history-retention", "watch-history-bytes"];
 /// A flag with a deprecated name.
 const BACKOFF: &str = "audit-webhook-initial-backoff";
+/// Arguments that are not flags: there must be none.
+const OPERANDS: &str = "operands";
 const OLD_BACKOFF: &str = "audit-webhook-batch-initial-backoff";
 
 /// Every feature gate with its stage, as in metrics.
@@ -70,9 +72,17 @@ impl FlagError {
 /// Parses a command line without the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, FlagError> {
     let args: Vec<String> = args.into_iter().map(dashes_for_underscores).collect();
-    match command().try_get_matches_from(args) {
+    match command().try_get_matches_from(&args) {
         Ok(matches) => {
             let flags = Flags { matches };
+            let operands: Vec<String> = flags.values(OPERANDS);
+            if operands.iter().any(|operand| !operand.is_empty()) {
+                let operands: Vec<String> = operands.iter().map(|text| format!("{text:?}")).collect();
+                let operands = operands.join(" ");
+                return Err(FlagError(format!(
+                    "\"kube-apiserver\" does not take any arguments, got [{operands}]"
+                )));
+            }
             flags.gates()?;
             match flags.text("version") {
                 "true" | "raw" => Ok(Invocation::Print(format!("Kubernetes {GIT_VERSION}\n"))),
@@ -80,14 +90,14 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation
             }
         }
         Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelp => Ok(Invocation::Print(help())),
-        Err(e) if e.kind() == clap::error::ErrorKind::UnknownArgument => Err(unknown_argument(&e)),
+        Err(e) if e.kind() == clap::error::ErrorKind::UnknownArgument => Err(unknown_argument(&e, &args)),
         Err(e) if e.kind() == clap::error::ErrorKind::ValueValidation => Err(invalid_value(&e)),
         Err(e) => Err(FlagError(first_line(&e.to_string()))),
     }
 }
 
 /// The error for an unknown flag, with the nearest known one.
-fn unknown_argument(error: &clap::Error) -> FlagError {
+fn unknown_argument(error: &clap::Error, args: &[String]) -> FlagError {
     let given = match error.get(clap::error::ContextKind::InvalidArg) {
         Some(clap::error::ContextValue::String(given)) => given.as_str(),
         _ => return FlagError(first_line(&error.to_string())),
@@ -99,7 +109,13 @@ fn unknown_argument(error: &clap::Error) -> FlagError {
                 near.map_or("pintle help lists them".to_string(), |near| format!("did you mean --{near}?"));
             FlagError(format!("unknown flag: --{name} ({hint})"))
         }
-        None => FlagError(format!("unexpected argument {given:?}")),
+        None => match given.strip_prefix('-').and_then(|rest| rest.chars().next()) {
+            Some(letter) => {
+                let whole = args.iter().find(|arg| arg.starts_with(given)).map_or(given, String::as_str);
+                FlagError(format!("unknown shorthand flag: {letter:?} in {whole}"))
+            }
+            None => FlagError(format!("unexpected argument {given:?}")),
+        },
     }
 }
 
@@ -271,7 +287,7 @@ fn command() -> Command {
     for flag in FLAGS {
         command = command.arg(argument(flag));
     }
-    command
+    command.arg(Arg::new(OPERANDS).num_args(0..))
 }
 
 fn argument(flag: &'static Flag) -> Arg {
@@ -311,7 +327,7 @@ fn version_parser() -> ValueParser {
 fn value_parser(type_: Type) -> ValueParser {
     /// Rejects a value with the error of Go's parser.
     fn checked(fault: fn(&str) -> Option<String>) -> ValueParser {
-        ValueParser::new(move |text: &str| match fault(text).filter(|_| !text.is_empty()) {
+        ValueParser::new(move |text: &str| match fault(text) {
             None => Ok(text.to_string()),
             Some(why) => Err(why),
         })
@@ -328,7 +344,7 @@ fn value_parser(type_: Type) -> ValueParser {
         Type::Float => checked(|t| if t.parse::<f64>().is_ok() { None } else { syntax("ParseFloat", t) }),
         Type::Duration => checked(|t| GoDuration::parse(t).err().map(|error| error.to_string())),
         Type::Ip => checked(|t| {
-            let is_address = t.parse::<IpAddr>().is_ok();
+            let is_address = t.is_empty() || t.parse::<IpAddr>().is_ok();
             (!is_address).then(|| format!("failed to parse IP: {t:?}"))
         }),
         Type::IntList => checked(|t| {
