@@ -36,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) watch_history_bytes: usize,
     /// Whether the web console is served.
     pub(crate) console: bool,
+    /// Whether containers may be privileged.
+    pub(crate) allows_privileged: bool,
     pub(crate) cert_dir: Option<PathBuf>,
     /// Encryption at rest.
     pub(crate) encryption: EncryptionFlags,
@@ -253,6 +255,7 @@ impl Config {
             watch_history_bytes: usize::try_from(flags.int("watch-history-bytes")).unwrap_or(0),
             // In place of a kube-apiserver, only what kube-apiserver serves is served.
             console: flags.bool("console") && (flags.given("console") || !stands_in),
+            allows_privileged: allows_privileged(flags, program),
             cert_dir: path(flags, "cert-dir"),
             encryption: EncryptionFlags {
                 file: path(flags, "encryption-provider-config"),
@@ -373,6 +376,15 @@ impl Config {
 /// Returns whether Pintle runs in place of a kube-apiserver: under its name, or with its flags.
 fn stands_in_for_kube_apiserver(flags: &Flags, program: Program) -> bool {
     program == Program::KubeApiserver || OF_KUBE_APISERVER.iter().any(|name| flags.given(name))
+}
+
+/// kube-apiserver refuses privileged containers by default. Alone, Pintle allows them, because nobody but its user runs
+/// pods on it. A server that signs tokens with keys of the cluster (without such a flag kube-apiserver does not start) has
+/// kube-apiserver's default.
+fn allows_privileged(flags: &Flags, program: Program) -> bool {
+    let signs = ["service-account-signing-endpoint", "service-account-signing-key-file"];
+    let is_alone = program != Program::KubeApiserver && !signs.iter().any(|name| flags.given(name));
+    if flags.given("allow-privileged") { flags.bool("allow-privileged") } else { is_alone }
 }
 
 /// The environment variable that replaces `--controllers`, for users who cannot change the command line.

@@ -125,8 +125,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     check_late(flags)?;
     // Their errors are those of `flag_checks`.
     metric_flags::read(flags).unwrap_or_default().apply();
-    // kube-apiserver's default is false, but the recorded answers are of a server that allows it.
-    pintle_kinds::set_allow_privileged(!flags.given("allow-privileged") || flags.bool("allow-privileged"));
+    pintle_kinds::set_allow_privileged(config.allows_privileged);
     let (harmless, missed) = flags.without_effect();
     if !missed.is_empty() {
         tracing::warn!(
