@@ -138,6 +138,9 @@ impl<'v> Versioned<'v> {
 
 impl Context<'_> {
     fn api_version(&self) -> Str {
+        if self.kind.group.is_empty() {
+            return self.kind.version.clone();
+        }
         self.kind.group_version().to_string().into()
     }
 

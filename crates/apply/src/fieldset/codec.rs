@@ -37,7 +37,7 @@ fn members(set: &Set, also_member: bool) -> Map {
     let dot = (also_member && !set.is_empty()).then(|| (Str::from("."), Value::object()));
     let below = set.entries().iter().map(|entry| {
         let below = members(&entry.below, entry.member);
-        (Str::from(step_text(&entry.element)), Value::Object(below))
+        (step_text(&entry.element), Value::Object(below))
     });
     dot.into_iter().chain(below).collect()
 }
@@ -54,7 +54,7 @@ fn write(set: &Set, also_member: bool, out: &mut Vec<u8>) {
             out.push(b',');
         }
         first = false;
-        json::print(&Value::String(step_text(&entry.element).into()), out);
+        json::write_string(&step_text(&entry.element), out);
         out.push(b':');
         write(&entry.below, entry.member, out);
     }
@@ -62,11 +62,16 @@ fn write(set: &Set, also_member: bool, out: &mut Vec<u8>) {
 }
 
 /// `f:name`, `k:{"name":"c"}`, `v:"x"` or `i:3`
-fn step_text(element: &PathElement) -> String {
+fn step_text(element: &PathElement) -> Str {
     let mut out: Vec<u8> = Vec::new();
     match element {
-        PathElement::Field(name) => return format!("f:{name}"),
-        PathElement::Index(at) => return format!("i:{at}"),
+        PathElement::Field(name) => {
+            let mut text = Str::with_capacity(name.len().saturating_add(2));
+            text.push_str("f:");
+            text.push_str(name);
+            return text;
+        }
+        PathElement::Index(at) => return format!("i:{at}").into(),
         PathElement::Value(value) => {
             out.extend_from_slice(b"v:");
             json::print(value, &mut out);
@@ -84,7 +89,7 @@ fn step_text(element: &PathElement) -> String {
             out.push(b'}');
         }
     }
-    String::from_utf8_lossy(&out).into_owned()
+    String::from_utf8_lossy(&out).into_owned().into()
 }
 
 /// Decodes the members of an object: whether the object itself is a member, and the set below.

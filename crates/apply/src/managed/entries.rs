@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(super) struct ManagerId {
     /// The identity as JSON, by which kube-apiserver sorts managers.
-    key: String,
+    key: Vec<u8>,
     pub(super) manager: Str,
     pub(super) applies: bool,
     /// Version of an updater; "" for appliers.
@@ -25,22 +25,22 @@ impl ManagerId {
         let operation = if applies { "Apply" } else { "Update" };
         let mut key = Vec::from(*b"{");
         for (name, value) in [
-            ("manager", manager),
-            ("operation", operation),
-            ("apiVersion", api_version),
-            ("subresource", subresource),
+            ("\"manager\":", manager),
+            ("\"operation\":", operation),
+            ("\"apiVersion\":", api_version),
+            ("\"subresource\":", subresource),
         ] {
             if !value.is_empty() {
                 if key.len() > 1 {
                     key.push(b',');
                 }
-                key.extend_from_slice(format!("\"{name}\":").as_bytes());
-                json::print(&Value::from(value), &mut key);
+                key.extend_from_slice(name.as_bytes());
+                json::write_string(value, &mut key);
             }
         }
         key.push(b'}');
         ManagerId {
-            key: String::from_utf8_lossy(&key).into_owned(),
+            key,
             manager: manager.into(),
             applies,
             api_version: api_version.into(),
@@ -50,9 +50,13 @@ impl ManagerId {
 
     /// The id of the write that is being recorded, before it is merged with the manager's earlier entry.
     pub(super) fn current() -> Self {
-        let mut id = ManagerId::new("", false, "", "");
-        id.key = "current-operation".into();
-        id
+        ManagerId {
+            key: b"current-operation".to_vec(),
+            manager: Str::default(),
+            applies: false,
+            api_version: Str::default(),
+            subresource: Str::default(),
+        }
     }
 }
 

@@ -22,9 +22,9 @@ pub fn update(
     owner: Owner<'_>,
 ) -> Result<(), ApplyError> {
     let stored = live.map(entries::entries_of).unwrap_or_default();
-    let managed = live_or_new(live, new, !owner.subresource.is_empty());
+    let (managed, is_of_live) = live_or_new(live, new, !owner.subresource.is_empty());
     // Only entries that come from the store are certain to have our encoding.
-    let unchanged = stored == entries::entries_of(new);
+    let is_stored = is_of_live || stored == entries::entries_of(new);
     new.remove_at(&["metadata", "managedFields"]);
     // An untracked object stays untracked until it is applied; a new object is tracked from the start.
     let exists = live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty());
@@ -37,25 +37,26 @@ pub fn update(
     };
     let after = record(cx, &before, new, managed.clone(), owner)?;
     let stored = entries::Stored { managed: &managed, entries: stored };
-    entries::put(new, &after, unchanged.then_some(&stored));
+    entries::put(new, &after, is_stored.then_some(&stored));
     Ok(())
 }
 
 /// The initial managers: those of the request if they can be decoded, else those of the live object, so that clients
-/// without knowledge of managed fields do not delete them. Subresources cannot set them.
-fn live_or_new(live: Option<&Value>, new: &Value, is_subresource: bool) -> Managed {
+/// without knowledge of managed fields do not delete them. Subresources cannot set them. Also returns whether they are
+/// those of the live object.
+fn live_or_new(live: Option<&Value>, new: &Value, is_subresource: bool) -> (Managed, bool) {
     let of_live = || {
         let entries = live.map(entries::entries_of).unwrap_or_default();
-        Managed::decode(entries).unwrap_or_default()
+        (Managed::decode(entries).unwrap_or_default(), true)
     };
     if is_subresource {
         return of_live();
     }
     if entries::asks_for_reset(new) {
-        return Managed::default();
+        return (Managed::default(), false);
     }
     match Managed::decode(entries::entries_of(new)) {
-        Ok(managed) if !managed.owners.is_empty() => managed,
+        Ok(managed) if !managed.owners.is_empty() => (managed, false),
         _ => of_live(),
     }
 }

@@ -151,6 +151,10 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
 fn maps(fields: &Fields<'_>, old: Option<&Value>, new: Option<&Value>) -> Comparison {
     let mut found = Collector::default();
     for (key, old, new) in zip(old, new) {
+        // Most members are equal, and finding that out is cheaper than comparing by type.
+        if old == new {
+            continue;
+        }
         if let Some(ty) = fields.field(key) {
             found.push(&PathElement::Field(key.clone()), walk(old, new, ty));
         }
