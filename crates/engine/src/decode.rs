@@ -272,6 +272,14 @@ pub fn api_version(group: &str, version: &str) -> Str {
     if group.is_empty() { version.into() } else { Str::from(format!("{group}/{version}")) }
 }
 
+/// Returns whether `text` is the `apiVersion` of a version, without building that.
+pub(crate) fn is_api_version(group: &str, version: &str, text: &str) -> bool {
+    match group {
+        "" => text == version,
+        _ => text.strip_prefix(group).and_then(|rest| rest.strip_prefix('/')) == Some(version),
+    }
+}
+
 /// A parsed body whose type has not been checked yet.
 enum Parsed<'b> {
     /// The document, and the error of a number that is out of range, if there is one.

@@ -178,7 +178,7 @@ impl<'a> TargetVersions<'a> {
 
     fn position(&self, api_version: &str) -> Option<usize> {
         let versions = &self.target.kind.versions;
-        versions.iter().position(|v| crate::decode::api_version(&v.group, &v.name) == api_version)
+        versions.iter().position(|v| crate::decode::is_api_version(&v.group, &v.name, api_version))
     }
 }
 
@@ -207,9 +207,8 @@ impl Versions for TargetVersions<'_> {
     /// The fields that a custom resource resets are only known for the written version, except for its status.
     fn filter(&self, api_version: &str) -> Option<&Filter> {
         let version = self.target.kind_version();
-        let is_own = crate::decode::api_version(&version.group, &version.name) == api_version;
         self.filter.as_ref().filter(|_| {
-            is_own
+            crate::decode::is_api_version(&version.group, &version.name, api_version)
                 || self.target.subresource == "status"
                 || version.schema.converts_through_internal_version()
         })

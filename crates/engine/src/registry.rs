@@ -18,8 +18,8 @@ pub type Members = Arc<Vec<Arc<Kind>>>;
 /// An immutable snapshot of the registry, cheap to clone.
 #[derive(Clone, Default)]
 pub struct Kinds {
-    /// By group and plural.
-    all: OrdMap<(Str, Str), Arc<Kind>>,
+    /// By group, then by plural: a lookup with two borrowed texts needs no key that owns them.
+    all: OrdMap<Str, OrdMap<Str, Arc<Kind>>>,
     /// By group, version and plural.
     by_resource: OrdMap<(Str, Str, Str), (Arc<Kind>, usize)>,
     /// By group, version and kind, served or not.
@@ -35,7 +35,7 @@ pub struct Kinds {
 impl Kinds {
     /// All kinds in order of group and plural.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Kind>> {
-        self.all.values()
+        self.all.values().flat_map(OrdMap::values)
     }
 
     /// What each group serves.
@@ -50,7 +50,7 @@ impl Kinds {
 
     /// The kind of this group and plural in any version.
     pub fn by_plural(&self, group: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.all.get(&(group.into(), plural.into()))
+        self.all.get(group)?.get(plural)
     }
 
     /// The kind with this name in this group and version, and the index of the version.
@@ -95,11 +95,15 @@ impl Kinds {
             }
         }
         self.by_prefix.insert(kind.store_prefix.clone(), kind.clone());
-        self.all.insert((kind.group.clone(), kind.plural.clone()), kind);
+        self.all.entry(kind.group.clone()).or_default().insert(kind.plural.clone(), kind);
     }
 
     fn take_out(&mut self, group: &str, plural: &str) {
-        let Some(kind) = self.all.remove(&(group.into(), plural.into())) else { return };
+        let Some(of_group) = self.all.get_mut(group) else { return };
+        let Some(kind) = of_group.remove(plural) else { return };
+        if of_group.is_empty() {
+            self.all.remove(group);
+        }
         self.by_prefix.remove(&kind.store_prefix);
         for version in &kind.versions {
             let place = (version.group.clone(), version.name.clone(), kind.plural.clone());
@@ -154,6 +158,11 @@ impl Registry {
     /// The kinds of this moment.
     pub fn kinds(&self) -> Arc<Kinds> {
         self.kinds.load_full()
+    }
+
+    /// The kinds of this moment, for a short look: cheaper than [`Self::kinds`], and not to be held across an await.
+    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<Kinds>> {
+        self.kinds.load()
     }
 
     /// Adds a built-in kind. From then on its groups are closed to definitions.

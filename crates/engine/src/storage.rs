@@ -11,6 +11,7 @@ use pintle_meta::{GroupVersion, Timestamp};
 use pintle_schema::{Arena, NodeId, Schema};
 use pintle_store::{Expect, Op, Store, StoreFault, Write, WriteError};
 use pintle_value::{Str, Value};
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 
 /// The objects of a server, in the store and in memory, and their kinds.
@@ -26,6 +27,11 @@ pub struct Storage {
     pub(crate) metadata_schema: Schema,
     /// The form of that schema for custom resources, built when the first of them needs it.
     pub(crate) custom_metadata: OnceLock<(Arc<Arena>, NodeId)>,
+}
+
+thread_local! {
+    /// The last time that was written as text, in seconds, and its text.
+    static LAST_TIME: RefCell<(i64, String)> = const { RefCell::new((0, String::new())) };
 }
 
 impl Storage {
@@ -109,7 +115,14 @@ impl Storage {
 
     /// The current time in the format of metadata.
     pub fn now_text(&self) -> String {
-        self.time_text(self.clock.now().0)
+        let now = self.clock.now().0;
+        // Each write asks several times, and all writes of a second get the same text.
+        LAST_TIME.with_borrow_mut(|(seconds, text)| {
+            if *seconds != now || text.is_empty() {
+                (*seconds, *text) = (now, self.time_text(now));
+            }
+            text.clone()
+        })
     }
 
     pub(crate) fn time_text(&self, seconds: i64) -> String {
@@ -139,7 +152,7 @@ impl Storage {
 impl Storage {
     /// The revision of the last change of a resource's objects; `None` if it has no objects.
     pub(crate) fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
-        let kinds = self.registry.kinds();
+        let kinds = self.registry.load();
         let kind = kinds.by_plural(group, plural)?;
         self.cache.resource(&kind.store_prefix)?.changed_at()
     }

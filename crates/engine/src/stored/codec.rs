@@ -57,7 +57,7 @@ impl Codec {
             None => value.clone(),
             Some(form) => form.encode(key, value),
         };
-        if !is_object_key(key) {
+        if !is_object_key(key) || self.encryption.is_plain() {
             return Ok(formed);
         }
         let (group, resource) = self.resource(key);
