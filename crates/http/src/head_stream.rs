@@ -10,6 +10,7 @@ use crate::head_budget::{HeadBudget, HeadShare};
 use crate::request_line::{HEAD_BYTES_MAX, Head, HeadTarget, Next, head_end};
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -153,8 +154,9 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
 
     /// Reads more of a head. The client's end of the connection ends the head, too.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let mut bytes = [0; READ_BYTES];
-        let mut piece = ReadBuf::new(&mut bytes);
+        // Every request comes through here, so the buffer is not zeroed for each.
+        let mut bytes = [MaybeUninit::uninit(); READ_BYTES];
+        let mut piece = ReadBuf::uninit(&mut bytes);
         ready!(Pin::new(&mut self.inner).poll_read(cx, &mut piece))?;
         if piece.filled().is_empty() {
             self.state = State::Unchanged;

@@ -4,7 +4,7 @@ use crate::Body;
 use crate::requestinfo::RequestInfo;
 use crate::route::{Action, Target};
 use bytes::Bytes;
-use pintle_metrics::{Handle, OTHER, Text, families, label_text};
+use pintle_metrics::{Handle, OTHER, Text, families};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const SERIES_MAX: usize = pintle_metrics::SERIES_MAX;
 const RESOURCE_BYTES_MAX: usize = 63;
 
 /// What a request counts under.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Labels {
     pub(crate) component: &'static str,
     pub(crate) verb: &'static str,
@@ -208,7 +208,7 @@ type Source = Box<dyn Fn() + Send + Sync>;
 /// Metrics of requests, and what updates the others.
 #[derive(Default)]
 pub struct Metrics {
-    requests: RwLock<HashMap<String, Arc<RequestSeries>>>,
+    requests: RwLock<HashMap<Labels, Arc<RequestSeries>>>,
     sources: Mutex<Vec<Source>>,
 }
 
@@ -240,18 +240,17 @@ impl Metrics {
     }
 
     fn series(&self, labels: &Labels) -> Arc<RequestSeries> {
-        const NAMES: [&str; 8] = ["", "", "", "", "", "", "", ""];
-        let key = label_text(&NAMES, &labels.values());
-        if let Some(series) = self.requests.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(series) = self.requests.read().unwrap_or_else(PoisonError::into_inner).get(labels) {
             return Arc::clone(series);
         }
         let mut all = self.requests.write().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= SERIES_MAX && !all.contains_key(&key) {
+        if all.len() >= SERIES_MAX && !all.contains_key(labels) {
             drop(all);
             let other = Labels::other(&http::Method::GET);
             return Arc::new(RequestSeries::new(other));
         }
-        Arc::clone(all.entry(key).or_insert_with(|| Arc::new(RequestSeries::new(labels.clone()))))
+        let series = || Arc::new(RequestSeries::new(labels.clone()));
+        Arc::clone(all.entry(labels.clone()).or_insert_with(series))
     }
 
     /// Forgets what was counted.

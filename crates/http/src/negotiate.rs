@@ -39,7 +39,7 @@ impl Media {
     }
 
     fn subtype(self) -> &'static str {
-        self.name().trim_start_matches("application/")
+        self.name().strip_prefix("application/").unwrap_or_default()
     }
 }
 

@@ -281,7 +281,7 @@ pub fn reset() {
 }
 
 /// `a="1",b="2"`, with values escaped and truncated.
-pub fn label_text(names: &[&str], values: &[&str]) -> String {
+fn label_text(names: &[&str], values: &[&str]) -> String {
     let mut out = String::with_capacity(names.len().saturating_mul(24));
     for (name, value) in names.iter().zip(values) {
         if !out.is_empty() {
@@ -297,7 +297,11 @@ pub fn label_text(names: &[&str], values: &[&str]) -> String {
 
 fn escape(value: &str, out: &mut String) {
     let end = (0..=VALUE_BYTES_MAX.min(value.len())).rev().find(|at| value.is_char_boundary(*at));
-    for c in value.get(..end.unwrap_or(0)).unwrap_or("").chars() {
+    let value = value.get(..end.unwrap_or(0)).unwrap_or("");
+    if !value.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
+        return out.push_str(value);
+    }
+    for c in value.chars() {
         match c {
             '\\' => out.push_str("\\\\"),
             '"' => out.push_str("\\\""),
