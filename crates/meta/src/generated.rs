@@ -48,7 +48,7 @@ pub fn name(base: &str, random: &mut dyn FnMut() -> u64) -> Str {
 pub fn uid(mut random: [u8; 16]) -> Str {
     random[6] = random[6] & 0x0f | 0x40;
     random[8] = random[8] & 0x3f | 0x80;
-    let mut out = Str::with_capacity(36);
+    let mut out = String::with_capacity(36);
     for (i, byte) in random.iter().enumerate() {
         if matches!(i, 4 | 6 | 8 | 10) {
             out.push('-');
@@ -57,7 +57,7 @@ pub fn uid(mut random: [u8; 16]) -> Str {
             out.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
         }
     }
-    out
+    out.into()
 }
 
 #[cfg(test)]
