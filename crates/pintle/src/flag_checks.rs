@@ -53,7 +53,8 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
         .extend(NOT_NEGATIVE.iter().filter(|(name, _)| is_negative(name)).map(|(_, why)| (*why).to_string()));
     errors.extend(version_errors(flags)?);
     let media_type = flags.text("storage-media-type");
-    if !MEDIA_TYPES.contains(&media_type) {
+    // An empty value means JSON.
+    if !media_type.is_empty() && !MEDIA_TYPES.contains(&media_type) {
         errors.push(format!(
             "--storage-media-type {media_type:?} invalid, allowed values: {}",
             MEDIA_TYPES.join(", ")
@@ -293,6 +294,7 @@ mod tests {
     fn values_out_of_range_are_refused() {
         for (line, want) in [
             ("", ""),
+            ("--storage-media-type=", ""),
             ("--secure-port=0 --emulated-version=1.35 --watch-cache-sizes=pods#100,foo.bar#5", ""),
             ("--emulated-version=kube=1.34 --show-hidden-metrics-for-version=1.35", ""),
             ("--request-timeout=-1s", "--request-timeout can not be negative value"),

@@ -32,11 +32,12 @@ pub enum StorageMediaType {
 }
 
 impl StorageMediaType {
-    /// The media type of this name.
+    /// The media type of this name. The empty name means JSON, which is the default of kube-apiserver's library,
+    /// not of its flag.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "application/vnd.kubernetes.protobuf" => Some(StorageMediaType::Protobuf),
-            "application/json" => Some(StorageMediaType::Json),
+            "" | "application/json" => Some(StorageMediaType::Json),
             "application/yaml" => Some(StorageMediaType::Yaml),
             _ => None,
         }
