@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 pub use discovery::{RemoteKind, RemoteResource, RemoteSpec, RemoteSubresource, RemoteVersion};
 use imbl::OrdMap;
 use pintle_cache::{CloseReason, Item};
+use pintle_engine::services::{ENDPOINT_SLICES, SERVICE_NAME};
 use pintle_engine::{Engine, Target};
 use pintle_metrics::families;
 use pintle_proxy::{Address, Dialer, Identity, TlsOptions, Transport, Trust};
@@ -24,9 +25,6 @@ use tokio::task::JoinSet;
 
 const PREFIX: &str = "/registry/apiregistration.k8s.io/apiservices/";
 const SERVICES: &str = "/registry/services/specs/";
-const ENDPOINT_SLICES: &str = "/registry/endpointslices/";
-/// The label that names the service of an EndpointSlice.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MANAGER: &str = "kube-apiserver";
 /// How often every extension server is checked.
 const RESYNC: Duration = Duration::from_secs(30);
@@ -43,8 +41,6 @@ pub struct AggregationSettings {
     pub dialer: Dialer,
     /// The client certificate and key files for extension servers.
     pub client_certificate: Option<(PathBuf, PathBuf)>,
-    /// Whether requests go to the endpoints of services rather than to their cluster IPs.
-    pub routes_to_endpoints: bool,
     /// Whether redirects of extension servers are passed on to clients instead of being rejected.
     pub forwards_redirects: bool,
 }
@@ -151,7 +147,7 @@ impl Aggregation {
 
     /// Resolves the current address of an extension server. The error says why that fails.
     pub fn resolve(&self, remote: &Remote) -> Result<Address, String> {
-        remote.resolution.resolve(&self.engine, &remote.service, self.settings.routes_to_endpoints)
+        remote.resolution.resolve(&self.engine, &remote.service)
     }
 
     /// Whether redirects of extension servers are passed on to clients.

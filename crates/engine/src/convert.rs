@@ -11,7 +11,7 @@ mod review;
 pub(crate) use in_flight_conversions::InFlightConversions;
 
 use crate::unreadable::Faults;
-use crate::{Reader, Storage, Target, object};
+use crate::{Reader, Target, object};
 use bytes::Bytes;
 use limits::{batches, check_converted, shortened};
 use metrics::Failure;
@@ -21,7 +21,7 @@ use pintle_kinds::endpoint::Conversion;
 use pintle_meta::{GroupVersionKind, Status};
 use pintle_schema::structural;
 use pintle_value::{Value, json};
-use pintle_webhook::{CallError, Services};
+use pintle_webhook::CallError;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -262,26 +262,6 @@ impl Reader {
                 accepted.map_err(|why| (Failure::Invalid, shortened(why)))
             })
             .collect()
-    }
-}
-
-impl Services for Storage {
-    fn locate(&self, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
-        use pintle_admission::ClusterState;
-        let service = self.object("", "services", namespace, name);
-        let service = service.ok_or_else(|| format!("service \"{name}\" not found"))?;
-        let listed = service
-            .items_at(&["spec", "ports"])
-            .iter()
-            .any(|p| p.get("port").and_then(Value::as_int) == Some(i64::from(port)));
-        match service.str_at(&["spec", "type"]) {
-            "ExternalName" => Ok((service.str_at(&["spec", "externalName"]).to_string(), port)),
-            _ if service.str_at(&["spec", "clusterIP"]) == "None" => {
-                Err("cannot route to service with ClusterIP \"None\"".to_string())
-            }
-            _ if !listed => Err(format!("no service port {port} found for service \"{name}\"")),
-            _ => Ok((service.str_at(&["spec", "clusterIP"]).to_string(), port)),
-        }
     }
 }
 

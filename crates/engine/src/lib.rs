@@ -30,6 +30,7 @@ mod read;
 mod registry;
 mod retry;
 mod select;
+pub mod services;
 mod signer_rights;
 mod status;
 mod storage;
@@ -103,6 +104,8 @@ pub struct Options {
     pub deletion_workers: usize,
     /// Whether parts of a ResourceClaim's status need rights of their own (`DRAResourceClaimGranularStatusAuthorization`).
     pub granular_claim_status: bool,
+    /// Whether webhooks and extension servers are reached at the endpoints of their services rather than at their cluster IPs.
+    pub routes_to_endpoints: bool,
 }
 
 /// The engine: one per server. Each part uses those before it.
@@ -124,6 +127,7 @@ impl Engine {
             types: options.types,
             metadata_schema: options.metadata_schema,
             custom_metadata: Default::default(),
+            routes_to_endpoints: options.routes_to_endpoints,
         });
         let reader = Arc::new(Reader {
             storage: storage.clone(),

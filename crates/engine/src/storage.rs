@@ -27,6 +27,8 @@ pub struct Storage {
     pub(crate) metadata_schema: Schema,
     /// The form of that schema for custom resources, built when the first of them needs it.
     pub(crate) custom_metadata: OnceLock<(Arc<Arena>, NodeId)>,
+    /// Whether webhooks and extension servers are reached at the endpoints of their services.
+    pub(crate) routes_to_endpoints: bool,
 }
 
 thread_local! {

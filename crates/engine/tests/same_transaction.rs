@@ -73,6 +73,7 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         unsafe_deletion: false,
         deletion_workers: 1,
         granular_claim_status: true,
+        routes_to_endpoints: false,
     }));
     engine.storage().install_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);

@@ -111,6 +111,7 @@ pub(crate) async fn open(
         unsafe_deletion: config.gate("AllowUnsafeMalformedObjectDeletion"),
         deletion_workers: config.deletion_workers,
         granular_claim_status: config.gate("DRAResourceClaimGranularStatusAuthorization"),
+        routes_to_endpoints: config.proxying.routes_to_endpoints,
         egress: config.proxying.egress.clone(),
     };
     let served = Served { kinds, types: builtin.types };
@@ -182,6 +183,7 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
         unsafe_deletion: false,
         deletion_workers: 1,
         granular_claim_status: true,
+        routes_to_endpoints: false,
         access_objects: AccessObjects::default(),
         egress: Egress::default(),
     };
@@ -196,6 +198,7 @@ struct Settled {
     unsafe_deletion: bool,
     deletion_workers: usize,
     granular_claim_status: bool,
+    routes_to_endpoints: bool,
     access_objects: AccessObjects,
     egress: Egress,
 }
@@ -258,6 +261,7 @@ fn engine(
         unsafe_deletion: settings.unsafe_deletion,
         deletion_workers: settings.deletion_workers,
         granular_claim_status: settings.granular_claim_status,
+        routes_to_endpoints: settings.routes_to_endpoints,
     }));
     engine.storage().install_all(served.kinds.into_iter());
     for (index, store) in all.iter().enumerate() {

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// The settings of forwarded requests.
 pub(crate) struct Proxying {
+    /// Whether webhooks and extension servers are reached at the endpoints of their services.
+    pub(crate) routes_to_endpoints: bool,
     /// How the cluster and the control plane are reached.
     pub(crate) egress: Egress,
     pub(crate) aggregation: AggregationSettings,
@@ -60,10 +62,10 @@ impl Proxying {
             .map_err(|why| refused(&why.to_string()))?;
         Ok(Proxying {
             egress,
+            routes_to_endpoints: flags.bool("enable-aggregator-routing"),
             aggregation: AggregationSettings {
                 dialer,
                 client_certificate,
-                routes_to_endpoints: flags.bool("enable-aggregator-routing"),
                 forwards_redirects: !flags.bool("aggregator-reject-forwarding-redirect"),
             },
             streams: Arc::new(streams),

@@ -1,9 +1,10 @@
 //! Determines the condition `Available` of an APIService, with kube-apiserver's texts: its service and endpoints exist,
 //! and the extension server answers a discovery request.
 
-use super::{Aggregation, ApiService, MANAGER, Outcome, Remote, discovery, resolve};
+use super::{Aggregation, ApiService, MANAGER, Outcome, Remote, discovery};
 use http::header::{ACCEPT_ENCODING, HOST, HeaderValue, USER_AGENT};
 use http::{Method, Request, Uri};
+use pintle_engine::services::{is_ready_endpoint, slice_port};
 use pintle_meta::field::quoted;
 use pintle_metrics::families;
 use pintle_proxy::{Address, Transport, empty_body, header::RemoteUser};
@@ -79,15 +80,15 @@ async fn examine(aggregation: &Aggregation, service: &ApiService, remote: &Remot
             let message = format!("{of} is not listening on port {number}");
             return Err(Condition::unavailable("ServicePortError", message));
         };
-        let slices = resolve::endpoint_slices(engine, reference);
+        let slices = engine.storage().endpoint_slices(&reference.namespace, &reference.name);
         if slices.is_empty() {
             let message = format!("cannot find endpointslices for {of}");
             return Err(Condition::unavailable("EndpointsNotFound", message));
         }
         let port_name = port.str_at(&["name"]);
         let is_active = |slice: &Value| {
-            slice.items_at(&["endpoints"]).iter().any(resolve::is_ready)
-                && resolve::port_named(slice, port_name).is_some()
+            slice.items_at(&["endpoints"]).iter().any(is_ready_endpoint)
+                && slice_port(slice, port_name).is_some()
         };
         if !slices.iter().any(is_active) {
             let message =

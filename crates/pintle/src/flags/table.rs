@@ -569,7 +569,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "enable-aggregator-routing",
         Bool,
         "",
-        "Send requests for extension servers to the endpoints of their services",
+        "Send requests for extension servers and webhooks to the endpoints of their services",
     ),
     accepted("enable-logs-handler", Bool, ""),
     used(
