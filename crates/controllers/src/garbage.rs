@@ -185,6 +185,11 @@ async fn collect(
         return drop_references(engine, target, uid, &gone).await;
     }
     let has_dependents = graph.dependents(uid).next().is_some();
+    let waits = |dependent: &Str| graph.node(dependent).is_some_and(|node| node.deleting && node.foreground);
+    if waiting && graph.dependents(uid).any(waits) {
+        // Owner and dependent wait for each other, directly or through this object: it must not block its owner.
+        unblock_owners(engine, target, uid).await?;
+    }
     let policy = if (waiting && has_dependents) || node.foreground {
         Propagation::Foreground
     } else if node.orphans {
@@ -216,6 +221,23 @@ async fn drop_references(engine: &Engine, target: &Target, uid: &str, owners: &[
             let left: Vec<Value> =
                 left.filter(|r| !owners.iter().any(|o| o == r.str_at(&["uid"]))).cloned().collect();
             set_list(object, "ownerReferences", left);
+        })
+        .await
+}
+
+/// Makes the owner references of an object non-blocking, if it still has this uid.
+async fn unblock_owners(engine: &Engine, target: &Target, uid: &str) -> Result<(), Status> {
+    engine
+        .writer()
+        .mutate(target, Some("kube-controller-manager"), |object| {
+            if object.str_at(&["metadata", "uid"]) != uid {
+                return;
+            }
+            let mut references = object.items_at(&["metadata", "ownerReferences"]).to_vec();
+            for reference in references.iter_mut().filter(|r| r.get("blockOwnerDeletion").is_some()) {
+                reference.set_at(&["blockOwnerDeletion"], Value::Bool(false));
+            }
+            set_list(object, "ownerReferences", references);
         })
         .await
 }
