@@ -236,7 +236,7 @@ impl Reader {
         let body = review::request(version, &uid, &desired, trees);
         let answer = self
             .webhooks
-            .call(&*self.storage, &conversion.endpoint, Bytes::from(body), TIMEOUT)
+            .call(&*self.storage, &conversion.endpoint, Bytes::from(body), TIMEOUT.into())
             .await
             .map_err(|error| {
                 let limit = if matches!(error, CallError::Late { .. }) { LATE } else { "" };

@@ -14,6 +14,7 @@ mod claim_rights;
 mod computed;
 mod convert;
 mod crd;
+mod deadline;
 pub mod decode;
 mod delete;
 pub mod environment;
@@ -44,6 +45,7 @@ mod write;
 
 pub use access_objects::AccessObjects;
 pub use admit::{Admission, Hooks};
+pub use deadline::with_deadline;
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
 pub use history::{ObjectHistory, ObjectVersion};

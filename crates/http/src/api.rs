@@ -15,7 +15,6 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A future behind a pointer.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -87,8 +86,6 @@ pub struct ApiRequest {
     pub accept: Negotiated,
     /// The representation of errors; see [`ApiRequest::fail`].
     pub errors: Option<Encoding>,
-    /// The deadline of the request; watches have none.
-    pub deadline: Option<Instant>,
     /// Its id, as in the `Audit-Id` header.
     pub id: String,
 }

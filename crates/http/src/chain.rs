@@ -8,6 +8,7 @@ use crate::cors::{self, Cors};
 use crate::debug::{self, Profiler};
 use crate::filter_metrics::{Filter, Steps};
 use crate::flow::{Asking, FlowControl, Held};
+use crate::handler_time::HandlerTime;
 use crate::health::{self, Health};
 use crate::lifecycle::{Lifecycle, Ordinary};
 use crate::metrics::{self, Labels, LongRunning, Metrics};
@@ -419,6 +420,8 @@ where
     let socket = parts.extensions.get::<hyper::upgrade::OnUpgrade>().filter(|_| wants_socket).cloned();
     let notes = record.audit.as_ref().map(|audit| Arc::clone(&audit.notes));
     let is_write = info.is_write();
+    let time = HandlerTime::of(routed.target.action, timeout);
+    let errors = routed.errors;
     let work = async {
         let body = match read_body(&method, body).await {
             Ok(body) => body,
@@ -436,10 +439,12 @@ where
             user,
             accept: routed.accept,
             errors: routed.errors,
-            deadline: began.checked_add(timeout).filter(|_| !long_running),
             id: id.to_string(),
         };
-        let served = pintle_audit::with_notes(notes, context.api.serve(request));
+        let ends = [began.checked_add(timeout), Instant::now().checked_add(time.limit)];
+        let deadline = ends.into_iter().flatten().min().filter(|_| !long_running);
+        let served = pintle_engine::with_deadline(deadline, context.api.serve(request));
+        let served = pintle_audit::with_notes(notes, served);
         let served = pintle_trace::with_trace(Some(trace), served);
         if large {
             return context.offload.run(served).await;
@@ -455,7 +460,10 @@ where
     }
     let answer = match began.elapsed() >= timeout {
         true => None,
-        false => tokio::time::timeout(timeout, work).await.ok(),
+        false => match tokio::time::timeout(time.limit, work).await {
+            Ok(answer) => Some(answer),
+            Err(_) => time.expired(errors),
+        },
     };
     answer.unwrap_or_else(|| {
         if let Some(audit) = record.audit.as_deref().filter(|_| is_write) {

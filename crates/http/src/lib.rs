@@ -19,6 +19,7 @@ mod drain;
 mod field_count;
 mod filter_metrics;
 pub mod flow;
+mod handler_time;
 mod head_budget;
 mod head_stream;
 mod headers;

@@ -84,15 +84,30 @@ pub enum CallError {
 /// The pending response of a call.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
 
+/// How long a call may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// When the caller gives up.
+    pub limit: Duration,
+    /// The parameter `timeout` of the call: how many seconds the webhook has.
+    pub parameter_seconds: u64,
+}
+
+impl From<Duration> for Timeout {
+    fn from(limit: Duration) -> Self {
+        Timeout { limit, parameter_seconds: limit.as_secs() }
+    }
+}
+
 /// Calls webhooks.
 pub trait Caller: Send + Sync {
-    /// Posts JSON and waits for the response, no longer than `timeout`.
+    /// Posts JSON and waits for the response, no longer than the limit of `timeout`.
     fn call<'a>(
         &'a self,
         services: &'a dyn Services,
         endpoint: &'a Endpoint,
         body: Bytes,
-        timeout: Duration,
+        timeout: Timeout,
     ) -> Answer<'a>;
 }
 
@@ -119,12 +134,16 @@ impl Caller for Client {
         services: &'a dyn Services,
         endpoint: &'a Endpoint,
         body: Bytes,
-        timeout: Duration,
+        timeout: Timeout,
     ) -> Answer<'a> {
         Box::pin(async move {
-            let mut hop = Hop { route: Route::new(endpoint, timeout), method: Method::POST, referer: None };
+            let mut hop = Hop {
+                route: Route::new(endpoint, timeout.parameter_seconds),
+                method: Method::POST,
+                referer: None,
+            };
             let called = self.repeat(services, endpoint, body, &mut hop);
-            let answer = match tokio::time::timeout(timeout, called).await {
+            let answer = match tokio::time::timeout(timeout.limit, called).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(Fault::Unusable(why))) => return Err(CallError::Unusable(why)),
                 Ok(Err(Fault::Unreachable(why))) => return Err(hop.unreachable(why)),
@@ -407,7 +426,7 @@ struct Route {
 }
 
 impl Route {
-    fn new(endpoint: &Endpoint, timeout: Duration) -> Self {
+    fn new(endpoint: &Endpoint, timeout_seconds: u64) -> Self {
         let (authority, path) = match &endpoint.place {
             Place::Url(url) => {
                 let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
@@ -418,7 +437,7 @@ impl Route {
                 (format!("{name}.{namespace}.svc:{port}"), path.as_str())
             }
         };
-        let path_and_query = format!("{}?timeout={}s", cleaned(path), timeout.as_secs());
+        let path_and_query = format!("{}?timeout={timeout_seconds}s", cleaned(path));
         Route::of(authority, path_and_query)
     }
 

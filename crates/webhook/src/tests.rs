@@ -23,7 +23,7 @@ fn certificate() -> Vec<u8> {
 async fn call(place: Place, ca_bundle: Vec<u8>) -> String {
     let client = Client::default();
     let endpoint = Endpoint { place, ca_bundle };
-    let answer = client.call(&Nowhere, &endpoint, Bytes::new(), Duration::from_secs(10)).await;
+    let answer = client.call(&Nowhere, &endpoint, Bytes::new(), Duration::from_secs(10).into()).await;
     answer.unwrap_err().to_string()
 }
 
@@ -72,7 +72,7 @@ fn answers_that_are_no_success_are_put_in_words() {
 #[test]
 fn places_that_answers_name_are_found() {
     let endpoint = Endpoint { place: Place::Url("https://a:1/b//c/./d/../".into()), ca_bundle: Vec::new() };
-    let route = Route::new(&endpoint, Duration::from_secs(3));
+    let route = Route::new(&endpoint, 3);
     assert_eq!(route.url(), "https://a:1/b/c?timeout=3s");
     assert_eq!(route.moved("/x?y").url(), "https://a:1/x?y");
     assert_eq!(route.moved("https://b/x").url(), "https://b/x");

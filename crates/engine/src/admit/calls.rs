@@ -2,6 +2,7 @@
 
 use crate::Admission;
 use crate::answer::{self, Review};
+use crate::deadline::webhook_timeout;
 use bytes::Bytes;
 use pintle_admission::matching::Matched;
 use pintle_admission::webhook::Webhook;
@@ -85,7 +86,8 @@ impl Admission {
         };
         let span = pintle_trace::concurrent_span(name);
         let call = span.as_ref().map(|span| span.child("HTTP POST"));
-        let answer = caller.call(&*self.storage, endpoint, Bytes::from(body), webhook.timeout).await;
+        let timeout = webhook_timeout(webhook.timeout);
+        let answer = caller.call(&*self.storage, endpoint, Bytes::from(body), timeout).await;
         drop((call, span));
         let answer = answer.map_err(not_called)?;
         let review = self
