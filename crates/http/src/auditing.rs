@@ -1,7 +1,7 @@
 //! Audit of requests: when events are emitted, and what the filter chain records for them.
 
 use crate::api::ApiResponse;
-use crate::chain::Context;
+use crate::context::Context;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
 use crate::{Body, headers, respond, statuspb, target};

@@ -1,10 +1,21 @@
-//! `Body`: the content of an answer, whole or in chunks.
+//! The content of requests ([`ClientBody`]) and of answers ([`Body`]).
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+/// The body of a client's request.
+pub(crate) trait ClientBody:
+    http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static
+{
+}
+
+impl<B> ClientBody for B where
+    B: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static
+{
+}
 
 /// The body of an answer.
 pub enum Body {

@@ -1,6 +1,6 @@
 //! One connection from handshake to end: connection limits, idle time-outs, and when it is closed.
 
-use crate::chain::Context;
+use crate::context::Context;
 use crate::drain::RequestBody;
 use crate::head_budget::HeadBudget;
 use crate::head_stream::HeadStream;

@@ -12,8 +12,10 @@
 //! Requests that change something must be JSON and must not come from a page of another origin: a browser presents the
 //! client certificate of its user to whoever makes it send a request.
 
+use crate::access;
 use crate::api::ApiResponse;
-use crate::chain::{self, Context};
+use crate::body::ClientBody;
+use crate::context::Context;
 use crate::peer::Peer;
 use crate::{compress, headers, respond};
 use bytes::Bytes;
@@ -72,18 +74,14 @@ impl Console {
     }
 
     /// Answers a request that needs no user: see [`is_public`].
-    pub(crate) async fn serve_public<B>(
+    pub(crate) async fn serve_public<B: ClientBody>(
         &self,
         context: &Context,
         peer: &Peer,
         parts: &Parts,
         path: &str,
         body: B,
-    ) -> ApiResponse
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    ) -> ApiResponse {
         let answer = match path {
             SESSION if parts.method == http::Method::GET => identity(context, peer, parts).await,
             SESSION => self.serve_session(parts, body).await.unwrap_or_else(|status| fail(&status)),
@@ -96,11 +94,7 @@ impl Console {
         secured(answer)
     }
 
-    async fn serve_session<B>(&self, parts: &Parts, body: B) -> Result<ApiResponse, Status>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn serve_session<B: ClientBody>(&self, parts: &Parts, body: B) -> Result<ApiResponse, Status> {
         match parts.method.as_str() {
             "POST" => {
                 let body = read_json(parts, body, SMALL_BYTES_MAX).await?;
@@ -125,18 +119,14 @@ impl Console {
     }
 
     /// A code for the user who makes the request.
-    async fn serve_link<B>(
+    async fn serve_link<B: ClientBody>(
         &self,
         context: &Context,
         parts: &Parts,
         peer: &PeerCertificates,
         user: &UserInfo,
         body: B,
-    ) -> Result<ApiResponse, Status>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    ) -> Result<ApiResponse, Status> {
         read_json(parts, body, SMALL_BYTES_MAX).await?;
         let authorization = parts.headers.get("authorization").map(headers::text);
         let credentials = StoredCredentials {
@@ -168,18 +158,14 @@ pub(crate) fn is_public(path: &str) -> bool {
 }
 
 /// Answers a request of the console's API by a user who may make it; `None` for the paths of others.
-pub(crate) async fn serve<B>(
+pub(crate) async fn serve<B: ClientBody>(
     context: &Context,
     parts: &Parts,
     peer: &PeerCertificates,
     path: &str,
     user: &UserInfo,
     body: B,
-) -> Result<ApiResponse, B>
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) -> Result<ApiResponse, B> {
     let Some(console) = &context.console else { return Err(body) };
     let outcome = match path {
         LINKS | CEL if parts.method != http::Method::POST => {
@@ -192,11 +178,11 @@ where
     Ok(secured(outcome.unwrap_or_else(|status| fail(&status))))
 }
 
-async fn evaluate_expression<B>(context: &Context, parts: &Parts, body: B) -> Result<ApiResponse, Status>
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn evaluate_expression<B: ClientBody>(
+    context: &Context,
+    parts: &Parts,
+    body: B,
+) -> Result<ApiResponse, Status> {
     let body = read_json(parts, body, evaluate::REQUEST_BYTES_MAX).await?;
     let work = async { evaluate::evaluate(&body) };
     let value = context.offload.run(work).await.map_err(|error| Status::bad_request(error.to_string()))?;
@@ -206,7 +192,7 @@ where
 /// Says whom the credentials of a request stand for: nobody where they are missing or refused. The page asks this first,
 /// because a browser may have a client certificate that no script can see.
 async fn identity(context: &Context, peer: &Peer, parts: &Parts) -> ApiResponse {
-    let known = chain::authenticate(context, peer, &parts.headers, SESSION).await;
+    let known = access::authenticate(context, peer, &parts.headers, SESSION).await;
     let user = known.ok().map(|known| known.user).filter(|user| !user.in_group(UserInfo::UNAUTHENTICATED));
     let Some(user) = user else { return answer(&[("user", Value::Null)]) };
     peer.authenticated();
@@ -244,11 +230,7 @@ fn redirect() -> ApiResponse {
 }
 
 /// Reads a body of JSON that no page of another origin sent.
-async fn read_json<B>(parts: &Parts, body: B, bytes_max: usize) -> Result<Bytes, Status>
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn read_json<B: ClientBody>(parts: &Parts, body: B, bytes_max: usize) -> Result<Bytes, Status> {
     if is_cross_origin(parts) {
         return Err(forbidden("the API of the console is only for its own pages"));
     }

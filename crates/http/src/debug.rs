@@ -2,8 +2,8 @@
 
 use crate::Body;
 use crate::api::{ApiResponse, BoxFuture};
+use crate::body::ClientBody;
 use crate::{query, respond};
-use bytes::Bytes;
 use http::HeaderValue;
 use http_body_util::{BodyExt, Limited};
 use std::sync::Arc;
@@ -33,15 +33,11 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Answers the request; `None` if the path is unknown.
-pub(crate) async fn serve<B>(
+pub(crate) async fn serve<B: ClientBody>(
     profiler: Option<&Arc<dyn Profiler>>,
     asked: &Asked<'_>,
     body: B,
-) -> Option<ApiResponse>
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) -> Option<ApiResponse> {
     let profiler = profiler?;
     match asked.path {
         "/debug/flags/v" => Some(verbosity(asked.method, body).await),
@@ -56,11 +52,7 @@ where
 }
 
 /// `PUT /debug/flags/v` changes the log verbosity. The texts are kube-apiserver's.
-async fn verbosity<B>(method: &str, body: B) -> ApiResponse
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn verbosity<B: ClientBody>(method: &str, body: B) -> ApiResponse {
     if method != "PUT" {
         return plain(406, "unsupported http method");
     }
@@ -147,7 +139,8 @@ mod tests {
     use super::*;
 
     async fn put(value: &'static str) -> (u16, String) {
-        let answer = verbosity("PUT", http_body_util::Full::new(Bytes::from_static(value.as_bytes()))).await;
+        let answer =
+            verbosity("PUT", http_body_util::Full::new(bytes::Bytes::from_static(value.as_bytes()))).await;
         let body = answer.body.collect().await.unwrap().to_bytes();
         (answer.code, String::from_utf8_lossy(&body).trim().to_string())
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How many bytes of a body are discarded at most, and how long that may take. Go's server reads 256 KiB and then keeps
 /// the connection half open for 500 ms, in which a client takes the answer; we read on instead, somewhat further than
 /// the largest accepted body (`writes/body-too-large.http` refuses one of 3 MiB and a byte because of its media type).
-const DRAIN_BYTES_MAX: usize = crate::chain::BODY_BYTES_MAX + 1024 * 1024;
+const DRAIN_BYTES_MAX: usize = crate::dispatch::BODY_BYTES_MAX + 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A request's body.

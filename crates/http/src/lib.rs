@@ -3,6 +3,7 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+mod access;
 mod aggregate;
 pub mod api;
 mod auditing;
@@ -12,12 +13,15 @@ mod completion;
 mod compress;
 mod connection;
 mod console;
+mod context;
 mod cors;
 pub mod debug;
 pub mod discovery;
+mod dispatch;
 mod drain;
 mod field_count;
 mod filter_metrics;
+mod finish;
 pub mod flow;
 mod handler_time;
 mod head_budget;
@@ -36,6 +40,7 @@ mod pages;
 mod passthrough;
 mod peer;
 pub mod query;
+mod request_id;
 mod request_line;
 pub mod requestinfo;
 pub mod resources;

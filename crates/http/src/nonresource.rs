@@ -1,7 +1,7 @@
 //! Paths that are not resources: version, health, metrics, index, OpenID documents.
 
 use crate::api::ApiResponse;
-use crate::chain::Context;
+use crate::context::Context;
 use crate::discovery::{DiscoveryState, serve as discovery};
 use crate::health;
 use crate::negotiate::{Accept, Media};

@@ -1,7 +1,7 @@
 //! Requests that another server answers: adapts hyper's types to the reverse proxy.
 
 use crate::api::ApiResponse;
-use crate::body::{Aborted, Body, Chunks};
+use crate::body::{Aborted, Body, Chunks, ClientBody};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use pintle_proxy::header::IdentityHeaders;
-use pintle_proxy::{BoxError, ProxyBody, RequestBody, tunnel};
+use pintle_proxy::{ProxyBody, RequestBody, tunnel};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -45,11 +45,7 @@ pub(crate) fn headers(parts: &Parts, identity: &IdentityHeaders) -> HeaderMap {
 }
 
 /// Wraps a request's body for the proxy.
-pub(crate) fn body<B>(body: B) -> RequestBody
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
+pub(crate) fn body<B: ClientBody>(body: B) -> RequestBody {
     body.map_err(Into::into).boxed_unsync()
 }
 

@@ -1,8 +1,9 @@
 //! The listener and its connections: accept, handshake, serve, and graceful shutdown.
 
 use crate::Body;
-use crate::chain::{self, Context};
+use crate::chain;
 use crate::connection::{self, Builders, Shared};
+use crate::context::Context;
 use crate::drain::RequestBody;
 use crate::limits::ConnectionLimits;
 use crate::peer::Peer;
@@ -19,8 +20,8 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
-pub use crate::chain::BODY_BYTES_MAX;
-pub use crate::chain::Context as ServerContext;
+pub use crate::context::Context as ServerContext;
+pub use crate::dispatch::BODY_BYTES_MAX;
 
 /// The first and the longest pause after a failed accept, for example because of file descriptor exhaustion.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);

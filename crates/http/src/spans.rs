@@ -1,6 +1,6 @@
 //! The trace of a request: its name, who may continue an incoming trace, and the log of slow requests.
 
-use crate::chain::Context;
+use crate::context::Context;
 use crate::flow::Classified;
 use crate::requestinfo::RequestInfo;
 use crate::{headers, target};

@@ -3,7 +3,7 @@
 mod translate;
 
 use crate::api::{ApiResponse, LocateRequest, Located};
-use crate::chain::Context;
+use crate::context::Context;
 use crate::negotiate::Encoding;
 use crate::requestinfo::RequestInfo;
 use crate::route::Target;

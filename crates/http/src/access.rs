@@ -1,0 +1,164 @@
+//! Who makes a request and what they may do: authentication, impersonation and authorization.
+
+use crate::api::ApiResponse;
+use crate::context::Context;
+use crate::negotiate::Encoding;
+use crate::peer::Peer;
+use crate::requestinfo::RequestInfo;
+use crate::{auditing, filter_metrics, headers, respond, target, websocket};
+use http::HeaderMap;
+use pintle_auth::{
+    Attributes, Authenticated, Credentials, Decision, Unauthorized, UserInfo, authz, impersonate,
+};
+use pintle_meta::Status;
+use pintle_meta::selector::{FieldSelector, LabelSelector};
+use std::time::{Instant, SystemTime};
+
+/// Authenticates a request for `path` by its headers, the certificate of its connection or a session of the console.
+pub(crate) async fn authenticate(
+    context: &Context,
+    peer: &Peer,
+    headers: &HeaderMap,
+    path: &str,
+) -> Result<Authenticated, Unauthorized> {
+    let given = headers.get("authorization").map(headers::text);
+    let authorization = given.or_else(|| websocket::authorization(headers).map(Into::into));
+    let session = context.console.as_ref().and_then(|console| console.session(authorization.as_deref()));
+    let credentials = match &session {
+        Some(Some(stored)) => stored.get(path),
+        // A session that is over: neither a certificate nor another authenticator is asked about its token.
+        Some(None) => return Err(Unauthorized("the session of the console is over".to_string())),
+        None => Credentials {
+            peer: Some(&peer.certificates),
+            authorization: authorization.as_deref(),
+            headers: Some(headers),
+            path,
+        },
+    };
+    let began = Instant::now();
+    let known = context.authenticator.authenticate(credentials, SystemTime::now()).await;
+    if authorization.is_some() {
+        filter_metrics::token_authenticated(known.is_ok(), began.elapsed());
+    }
+    known.inspect_err(|why| {
+        // The reason never contains the credential.
+        tracing::warn!(client = %peer.address, "refused credentials: {why}");
+    })
+}
+
+/// A connection counts as unauthenticated until a request on it is authenticated. HTTP/2 is expensive and prone to
+/// abuse: as in kube-apiserver, unauthenticated clients get their answer and must then connect again.
+pub(crate) fn note_identity(
+    context: &Context,
+    peer: &Peer,
+    parts: &http::request::Parts,
+    user: Option<&UserInfo>,
+) {
+    if user.is_some_and(|user| !user.in_group(UserInfo::UNAUTHENTICATED)) {
+        peer.authenticated();
+    } else if context.closes_unauthenticated_http2 && parts.version == http::Version::HTTP_2 {
+        peer.close_after_answers();
+    }
+}
+
+/// The reason why authorization stops a request.
+pub(crate) enum Refusal {
+    /// The user may not make it.
+    Forbidden(Status),
+    /// An authorizer failed, and no other one allowed the request.
+    Failed(String),
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Refusal::Forbidden(status)
+    }
+}
+
+impl Refusal {
+    /// The answer to the client.
+    pub(crate) fn response(self, parts: &http::request::Parts, errors: Option<Encoding>) -> ApiResponse {
+        match self {
+            Refusal::Forbidden(status) => {
+                let mut response = respond::status(&status, errors);
+                response.set_header("x-content-type-options", "nosniff");
+                response
+            }
+            // kube-apiserver answers this with plain text.
+            Refusal::Failed(why) => {
+                let uri = target::path_and_query(parts);
+                let text = format!("Internal Server Error: {uri:?}: {why}");
+                respond::text(500, &authz::html_safe(&text))
+            }
+        }
+    }
+}
+
+/// Returns the effective user after impersonation.
+pub(crate) async fn effective_user(
+    context: &Context,
+    user: UserInfo,
+    headers: &HeaderMap,
+    info: &RequestInfo,
+    audit: Option<&mut pintle_audit::Record>,
+) -> Result<UserInfo, Refusal> {
+    let given = headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
+    let given = given.map(|(name, value)| (name.as_str(), headers::text(value)));
+    let Some(wanted) = impersonate::wanted(given)? else { return Ok(user) };
+    let attributes = attributes_of(info, user);
+    let authorizer = &*context.authorizer;
+    let (user, constraint) = context.impersonation.impersonate(authorizer, &wanted, &attributes).await?;
+    if let Some(audit) = audit {
+        audit.impersonates(&user, &constraint);
+    }
+    Ok(user)
+}
+
+/// Authorizes a request. Returns its user.
+pub(crate) async fn authorize(
+    context: &Context,
+    user: UserInfo,
+    info: &RequestInfo,
+    audit: Option<&mut pintle_audit::Record>,
+) -> Result<UserInfo, Refusal> {
+    let attributes = attributes_of(info, user);
+    let began = Instant::now();
+    let decision = context.authorizer.authorize(&attributes).await;
+    filter_metrics::authorized(&decision, began.elapsed());
+    if let Some(audit) = audit {
+        let (allowed, reason) = match &decision {
+            Decision::Allow(reason) => (true, reason.as_str()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => (false, reason.as_str()),
+            Decision::Failed(_) => (false, "internal error"),
+        };
+        auditing::authorized(&audit.notes, allowed, reason);
+    }
+    match decision {
+        Decision::Allow(_) => Ok(attributes.user),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+            Err(Refusal::Forbidden(authz::forbidden(&attributes, &reason)))
+        }
+        Decision::Failed(failure) => Err(Refusal::Failed(failure.error)),
+    }
+}
+
+fn attributes_of(info: &RequestInfo, user: UserInfo) -> Attributes {
+    Attributes {
+        user,
+        verb: info.verb.clone(),
+        resource_request: info.resource_request,
+        path: info.path.clone(),
+        group: info.group.clone(),
+        version: info.version.clone(),
+        resource: info.resource.clone(),
+        subresource: info.subresource.clone(),
+        namespace: info.namespace.clone(),
+        name: info.name.clone(),
+        // A selector that cannot be parsed is dropped from the attributes: the request is then authorized as if it
+        // selected everything.
+        field_selector: FieldSelector::parse(&info.field_selector).unwrap_or_default(),
+        label_selector: LabelSelector::parse(&info.label_selector)
+            .map(|selector| selector.requirements().to_vec())
+            .unwrap_or_default(),
+    }
+}

@@ -1,0 +1,321 @@
+//! Sends a request that has passed the filters to what answers it: an extension server, a page, a stream to a node, or
+//! the API.
+
+use crate::aggregate::{self, Aggregated};
+use crate::api::{ApiRequest, ApiResponse};
+use crate::body::ClientBody;
+use crate::chain::Record;
+use crate::context::Context;
+use crate::discovery::DiscoveryState;
+use crate::handler_time::HandlerTime;
+use crate::metrics::{self, Labels, LongRunning};
+use crate::negotiate::{Accept, Encoding};
+use crate::offload::LARGE_BODY_BYTES;
+use crate::peer::Peer;
+use crate::requestinfo::RequestInfo;
+use crate::route::{self, Action, Routed};
+use crate::streams::Streamed;
+use crate::{
+    auditing, console, debug, filter_metrics, headers, health, nonresource, passthrough, query, respond,
+    target, websocket,
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use pintle_auth::{UserInfo, authz};
+use pintle_controllers::aggregation::Remote;
+use pintle_meta::Status;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The largest request body in bytes.
+pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// The code in the audit events of forwarded requests that timed out: the one of the proxy, which only the audit sees.
+const PROXY_FAILED: u16 = 503;
+const GATEWAY_TIMEOUT: u16 = 504;
+
+/// A request whose method, path and headers have been parsed.
+pub(crate) struct Call<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) peer: &'a Peer,
+    pub(crate) parts: &'a http::request::Parts,
+    pub(crate) id: &'a str,
+    pub(crate) began: Instant,
+    /// How long the request may take; watches are exempt.
+    pub(crate) timeout: Duration,
+    pub(crate) info: Arc<RequestInfo>,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) accept: Accept,
+}
+
+impl<'a> Call<'a> {
+    /// Parses path, query and Accept headers. The error is the answer to a request that cannot be parsed.
+    pub(crate) fn read(
+        context: &'a Context,
+        peer: &'a Peer,
+        parts: &'a http::request::Parts,
+        id: &'a str,
+        began: Instant,
+    ) -> Result<Self, ApiResponse> {
+        let path = query::unescape(target::path(parts), false)
+            .ok_or_else(|| respond::text(400, "400 Bad Request"))?;
+        let query = query::parse(target::query(parts));
+        let info = RequestInfo::parse(parts.method.as_str(), &path, &query).map_err(|_| {
+            let uri = target::path_and_query(parts);
+            let why = format!("unable to determine kind and namespace from url, {uri}");
+            let text = format!("Internal Server Error: {uri:?}: failed to create RequestInfo: {why}");
+            respond::text(500, &authz::html_safe(&text))
+        })?;
+        let pretty = query::first(&query, "pretty");
+        let value = |name| headers::first(&parts.headers, name);
+        let accept = Accept::parse(&value("accept"), pretty, &value("user-agent"));
+        let timeout = context.request_timeout;
+        Ok(Call { context, peer, parts, id, began, timeout, info: Arc::new(info), query, accept })
+    }
+
+    /// The metric labels of a request that is refused: those of the route that it would have with this media type, if there is one.
+    pub(crate) fn labels_as(&self, content_type: &str) -> Labels {
+        match self.route(&self.context.api.discovery(), content_type) {
+            Ok(routed) if self.info.resource_request => Labels::of(&self.info, &routed.target, &self.query),
+            _ => Labels::other(&self.parts.method),
+        }
+    }
+
+    fn method(&self) -> &'a str {
+        self.parts.method.as_str()
+    }
+
+    fn route(&self, state: &DiscoveryState, content_type: &str) -> Result<Routed, ApiResponse> {
+        let (method, cbor) = (self.method(), self.context.cbor);
+        let asked = route::RouteRequest { method, accept: &self.accept, content_type, cbor };
+        route::route(state, &self.info, &asked)
+    }
+
+    /// Answers the request of an authorized user.
+    pub(crate) async fn dispatch<B: ClientBody>(
+        self,
+        user: UserInfo,
+        body: B,
+        record: &mut Record,
+    ) -> ApiResponse {
+        if let Some(service) = aggregate::find(&self.context.aggregation, &self.info.path)
+            && let Some(remote) = &service.remote
+        {
+            return self.forward(remote, &user, body, record).await;
+        }
+        let state = self.context.api.discovery();
+        if !self.info.resource_request {
+            return self.serve_page(&state, &user, body, record).await;
+        }
+        // A path such as `//api/v1` counts as a resource for authorization, but nothing is served there.
+        if !self.info.path.strip_prefix('/').is_some_and(|path| path.starts_with(&self.info.prefix)) {
+            return respond::page_not_found();
+        }
+        match self.route(&state, &headers::first(&self.parts.headers, "content-type")) {
+            Ok(routed) => self.serve_resource(routed, user, body, record).await,
+            Err(refusal) => self.refuse_route(refusal, body, record).await,
+        }
+    }
+
+    /// Forwards the request to an extension server.
+    async fn forward<B: ClientBody>(
+        &self,
+        remote: &Remote,
+        user: &UserInfo,
+        body: B,
+        record: &mut Record,
+    ) -> ApiResponse {
+        record.forwarded = true;
+        let Call { context, parts, id, .. } = *self;
+        let (info, query, identity) = (&*self.info, &self.query, &context.streams.identity);
+        let deadline = self.began.checked_add(self.timeout).filter(|_| !info.long_running());
+        let request = Aggregated { parts, info, query, user, id, identity, deadline };
+        let work = request.serve(&context.aggregation, remote, passthrough::body(body));
+        let Some(_) = deadline else { return work.await };
+        tokio::time::timeout(self.timeout, work).await.unwrap_or_else(|_| {
+            metrics::count_termination(&Labels::forwarded(info), GATEWAY_TIMEOUT);
+            if let Some(audit) = &mut record.audit {
+                audit.record_code(PROXY_FAILED);
+            }
+            respond::timed_out()
+        })
+    }
+
+    /// Answers a request for something other than a resource: console, debugging, health, discovery, documents.
+    async fn serve_page<B: ClientBody>(
+        &self,
+        state: &DiscoveryState,
+        user: &UserInfo,
+        body: B,
+        record: &mut Record,
+    ) -> ApiResponse {
+        let Call { context, peer, parts, .. } = *self;
+        let (method, path, query) = (self.method(), &*self.info.path, &self.query);
+        if health::ENDPOINTS.iter().any(|name| path.strip_prefix('/') == Some(*name)) {
+            record.labels = Labels::health(path, &parts.method);
+        }
+        let body = match console::serve(context, parts, &peer.certificates, path, user, body).await {
+            Ok(answer) => return answer,
+            Err(body) => body,
+        };
+        let debug = debug::Asked { method, path, query };
+        if let Some(answer) = debug::serve(context.profiler.as_ref(), &debug, body).await {
+            return answer;
+        }
+        if let Some(answer) = context.health.serve(path, query).await {
+            return answer;
+        }
+        let if_none_match = &*headers::first(&parts.headers, "if-none-match");
+        let accept = &self.accept;
+        let asked = nonresource::NonResourceRequest { method, path, query, accept, if_none_match };
+        // Rendering the documents of thousands of kinds takes seconds, so do it on the offload pool.
+        if path.starts_with("/openapi") {
+            return context.offload.run(async { nonresource::serve(context, state, &asked) }).await;
+        }
+        nonresource::serve(context, state, &asked)
+    }
+
+    /// Completes the answer to a request without a route.
+    async fn refuse_route<B: ClientBody>(
+        &self,
+        refusal: ApiResponse,
+        body: B,
+        record: &mut Record,
+    ) -> ApiResponse {
+        let method = self.method();
+        if refusal.code != 415 || !matches!(method, "POST" | "PUT") {
+            return refusal;
+        }
+        record.labels = self.labels_as("application/json");
+        // kube-apiserver reads the body of an update before it checks the media type.
+        if method == "PUT"
+            && let Err(status) = read_body(method, body).await
+        {
+            return respond::status(&status, Some(Encoding::Json { pretty: false }));
+        }
+        refusal
+    }
+
+    /// Answers a request for a resource.
+    async fn serve_resource<B: ClientBody>(
+        self,
+        routed: Routed,
+        user: UserInfo,
+        body: B,
+        record: &mut Record,
+    ) -> ApiResponse {
+        let Call { context, parts, .. } = self;
+        self.record_route(&routed, record);
+        let is_log = self.info.subresource == "log" && routed.target.action == Action::Get;
+        if routed.target.action == Action::Connect || is_log {
+            let (info, query, target) = (&*self.info, &self.query, &routed.target);
+            let request = Streamed { parts, info, target, query, user: &user, errors: routed.errors };
+            return request.serve(context, passthrough::body(body)).await;
+        }
+        if self.info.long_running() {
+            let watches = matches!(routed.target.action, Action::Watch | Action::WatchOne);
+            let wants_socket = watches && websocket::asked_for(&parts.headers);
+            let socket =
+                parts.extensions.get::<hyper::upgrade::OnUpgrade>().filter(|_| wants_socket).cloned();
+            let answer = self.serve_api(routed, user, body, None, record).await;
+            return match socket {
+                Some(upgrade) if answer.code == 200 => websocket::switch(&parts.headers, upgrade, answer),
+                _ => answer,
+            };
+        }
+        let Call { began, timeout, .. } = self;
+        let is_write = self.info.is_write();
+        let time = HandlerTime::of(routed.target.action, timeout);
+        let errors = routed.errors;
+        let answer = match began.elapsed() >= timeout {
+            true => None,
+            false => {
+                let work = self.serve_api(routed, user, body, Some(time.limit), record);
+                match tokio::time::timeout(time.limit, work).await {
+                    Ok(answer) => Some(answer),
+                    Err(_) => time.expired(errors),
+                }
+            }
+        };
+        answer.unwrap_or_else(|| {
+            if let Some(audit) = record.audit.as_deref().filter(|_| is_write) {
+                auditing::timed_out(audit);
+            }
+            metrics::count_termination(&record.labels, GATEWAY_TIMEOUT);
+            respond::timed_out()
+        })
+    }
+
+    /// Records the route of a request for metrics, log and audit, and warns of a deprecated version.
+    fn record_route(&self, routed: &Routed, record: &mut Record) {
+        record.labels = Labels::of(&self.info, &routed.target, &self.query);
+        if let Some(warning) = &routed.target.version().deprecation {
+            record.warnings.push(warning.to_string());
+            if let Some(audit) = &record.audit {
+                audit.notes.annotate("k8s.io/deprecated", "true");
+                if let Some(release) = filter_metrics::removed_release(warning) {
+                    audit.notes.annotate("k8s.io/removed-release", release);
+                }
+            }
+            filter_metrics::deprecated(&record.labels, warning);
+        }
+        filter_metrics::field_validation(&self.query);
+        record.verb = record.labels.verb.to_string();
+        if self.info.long_running() {
+            record.open = Some(LongRunning::begin(&record.labels));
+        }
+    }
+
+    /// Reads the body and lets the API answer. `limit` is the time that is left, unless the request is long-running.
+    async fn serve_api<B: ClientBody>(
+        self,
+        routed: Routed,
+        user: UserInfo,
+        body: B,
+        limit: Option<Duration>,
+        record: &Record,
+    ) -> ApiResponse {
+        let Call { context, parts, id, began, timeout, info, query, .. } = self;
+        let body = match read_body(parts.method.as_str(), body).await {
+            Ok(body) => body,
+            Err(status) => return respond::status(&status, routed.errors),
+        };
+        let is_large = body.len() >= LARGE_BODY_BYTES;
+        filter_metrics::body_read(&info, body.len());
+        let request = ApiRequest {
+            info,
+            target: routed.target,
+            method: parts.method.clone(),
+            query,
+            headers: parts.headers.clone(),
+            body,
+            user,
+            accept: routed.accept,
+            errors: routed.errors,
+            id: id.to_string(),
+        };
+        let deadline = limit.and_then(|limit| {
+            let ends = [began.checked_add(timeout), Instant::now().checked_add(limit)];
+            ends.into_iter().flatten().min()
+        });
+        let notes = record.audit.as_ref().map(|audit| Arc::clone(&audit.notes));
+        let served = pintle_engine::with_deadline(deadline, context.api.serve(request));
+        let served = pintle_audit::with_notes(notes, served);
+        let served = pintle_trace::with_trace(record.trace.clone(), served);
+        if is_large {
+            return context.offload.run(served).await;
+        }
+        served.await
+    }
+}
+
+/// Reads the body, for methods that have one.
+async fn read_body<B: ClientBody>(method: &str, body: B) -> Result<Bytes, Status> {
+    if matches!(method, "GET" | "HEAD" | "OPTIONS") {
+        return Ok(Bytes::new());
+    }
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(e) if e.is::<LengthLimitError>() => Err(respond::too_large(BODY_BYTES_MAX)),
+        Err(e) => Err(Status::bad_request(e.to_string())),
+    }
+}
