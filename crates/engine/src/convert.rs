@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Go's client appends this to an error when its own time-out ended the request.
 const LATE: &str = " (Client.Timeout exceeded while awaiting headers)";
+
 impl Reader {
     /// Converts `tree`, in any version of the kind, to the version with index `to`.
     pub(crate) async fn convert(&self, kind: &Kind, tree: Value, to: usize) -> Result<Value, Status> {

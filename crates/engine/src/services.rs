@@ -79,20 +79,24 @@ impl Storage {
 impl Services for Storage {
     fn locate(&self, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
         let hosts = self.service_hosts(namespace, name, port)?;
-        choose_host(&*self.random, &hosts).cloned().ok_or_else(|| no_endpoints(name))
+        choose_host(&*self.random, name, &hosts).cloned()
     }
 }
 
-/// A random one of the hosts.
-pub fn choose_host<'a>(random: &dyn Random, hosts: &'a [(String, u16)]) -> Option<&'a (String, u16)> {
+/// A random one of the hosts of the service `name`.
+pub fn choose_host<'a>(
+    random: &dyn Random,
+    name: &str,
+    hosts: &'a [(String, u16)],
+) -> Result<&'a (String, u16), String> {
     if let [one] = hosts {
-        return Some(one);
+        return Ok(one);
     }
     let mut bytes = [0; 8];
     random.fill(&mut bytes);
     let count = u64::try_from(hosts.len()).unwrap_or(0);
-    let chosen = u64::from_le_bytes(bytes).checked_rem(count)?;
-    hosts.get(usize::try_from(chosen).unwrap_or(0))
+    let chosen = u64::from_le_bytes(bytes).checked_rem(count).and_then(|at| usize::try_from(at).ok());
+    chosen.and_then(|at| hosts.get(at)).ok_or_else(|| no_endpoints(name))
 }
 
 fn no_endpoints(name: &str) -> String {

@@ -11,7 +11,6 @@ use http_body_util::BodyExt;
 use pintle_audit::{Asked, Notes, Received, Record, Stage};
 use pintle_auth::authn::Remarks;
 use pintle_auth::{UserInfo, authz};
-use pintle_meta::Status;
 use pintle_metrics::families;
 use pintle_value::{cbor, json, yaml};
 use std::net::IpAddr;
@@ -60,9 +59,8 @@ pub(crate) async fn refused_early(
 /// Notes the answer that is recorded for a write that timed out. In kube-apiserver, the handler of the write learns of
 /// it and answers, but only the audit sees that answer: the client already has the one of the time-out filter.
 pub(crate) fn timed_out(record: &Record) {
-    let text = "request did not complete within requested timeout - context deadline exceeded";
     let mut document = Vec::new();
-    json::print(&Status::timeout(text, 0).to_value(), &mut document);
+    json::print(&respond::handler_timed_out().to_value(), &mut document);
     record.notes.set_response(document);
 }
 

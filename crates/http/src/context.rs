@@ -22,11 +22,11 @@ use std::time::Duration;
 
 /// Everything that the filter chain needs to answer requests.
 pub struct Context {
-    /// Objects.
+    /// Serves objects.
     pub api: Arc<dyn Api>,
-    /// Who asks.
+    /// Authenticates requests.
     pub authenticator: Arc<Authenticator>,
-    /// What they may do.
+    /// Authorizes requests.
     pub authorizer: Arc<dyn Authorizer>,
     /// Health checks.
     pub health: Arc<Health>,
@@ -46,7 +46,7 @@ pub struct Context {
     pub compression: bool,
     /// The value of `Strict-Transport-Security`, if the header is sent.
     pub strict_transport: Option<HeaderValue>,
-    /// Acting as somebody else.
+    /// Decides who may act as another user.
     pub impersonation: Impersonation,
     /// The longest duration of a request; watches are exempt.
     pub request_timeout: Duration,

@@ -4,7 +4,6 @@ use crate::api::ApiResponse;
 use crate::negotiate::Encoding;
 use crate::respond;
 use crate::route::Action;
-use pintle_meta::Status;
 use std::time::Duration;
 
 /// The longest time that a write of one object takes, as in kube-apiserver.
@@ -30,8 +29,7 @@ impl HandlerTime {
     /// The handler's answer when the limit of writes is reached. `None` if the request's own time is over: a filter answers
     /// then.
     pub(crate) fn expired(&self, errors: Option<Encoding>) -> Option<ApiResponse> {
-        let why = "request did not complete within requested timeout - context deadline exceeded";
-        self.is_of_writes.then(|| respond::status(&Status::timeout(why, 0), errors))
+        self.is_of_writes.then(|| respond::status(&respond::handler_timed_out(), errors))
     }
 }
 

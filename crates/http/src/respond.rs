@@ -45,6 +45,11 @@ pub fn text(code: u16, text: &str) -> ApiResponse {
     response
 }
 
+/// The error of a handler whose time is over, which is not always what the client receives.
+pub(crate) fn handler_timed_out() -> Status {
+    Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
+}
+
 /// The answer to a request that timed out. As in kube-apiserver, its Status has neither kind nor version and is sent as
 /// text.
 pub fn timed_out() -> ApiResponse {

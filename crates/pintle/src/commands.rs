@@ -186,15 +186,16 @@ fn run_server(args: Vec<String>) -> ExitCode {
     match flags::parse(args) {
         Ok(flags::Invocation::Print(text)) => print(&text),
         Ok(flags::Invocation::Serve(flags)) => match serve::run(&flags) {
-            Err(error) if error.is_of_a_file() => {
-                fail_as_command(&error.to_string());
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                let why = error.to_string();
+                if error.is_of_a_file() {
+                    fail_as_command(&why);
+                } else {
+                    _ = fail(&why);
+                }
                 ExitCode::from(error.exit_code())
             }
-            Err(error) if error.exit_code() != 1 => {
-                _ = fail(&error.to_string());
-                ExitCode::from(error.exit_code())
-            }
-            outcome => exit(outcome),
         },
         Err(error) => fail(&error.to_string()),
     }

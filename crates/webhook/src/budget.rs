@@ -2,6 +2,7 @@
 //! not take all memory of the server.
 
 use bytes::Bytes;
+use pintle_value::json;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -61,9 +62,8 @@ impl Reading {
 
     /// The whole body, which is counted until it is dropped; `None` if there is no memory for its values.
     pub(crate) fn end(mut self) -> Option<Bytes> {
-        let begins_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
-        let values = self.body.iter().filter(begins_value).count();
-        let wanted = self.body.len().saturating_add(values.saturating_mul(VALUE_BYTES));
+        let values = json::values_at_most(&self.body).saturating_mul(VALUE_BYTES);
+        let wanted = self.body.len().saturating_add(values);
         self.hold(wanted).then(|| match self.held {
             None => Bytes::from(self.body),
             Some(held) => Bytes::from_owner(CountedBody { body: self.body, _held: held }),

@@ -132,8 +132,7 @@ async fn resources(
 /// Parses a document; `None` if it is not JSON, or if its tree would take too much memory: a list of empty lists has three bytes for
 /// each.
 fn parse(document: &[u8]) -> Option<Value> {
-    let begins_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
-    if document.iter().filter(begins_value).count() > VALUES_MAX {
+    if json::values_at_most(document) > VALUES_MAX {
         return None;
     }
     Some(json::parse(document).ok()?.value)

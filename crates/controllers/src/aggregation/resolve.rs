@@ -37,7 +37,8 @@ impl LastResolution {
                 current
             }
         };
-        let (host, port) = choose_host(storage.random_source(), &current.hosts).cloned().unwrap_or_default();
+        let chosen = choose_host(storage.random_source(), &reference.name, &current.hosts)?;
+        let (host, port) = chosen.clone();
         Ok(Address { tls: true, host, port, checked: Vec::new() })
     }
 }

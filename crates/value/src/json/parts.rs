@@ -113,6 +113,12 @@ pub fn compact(json: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// An upper bound of the number of values in a text that need not be well-formed, for limits that hold before it is parsed.
+pub fn values_at_most(json: &[u8]) -> usize {
+    let begin = json.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+    begin.saturating_add(1)
+}
+
 /// Whether [`compact`] would write the same bytes.
 pub fn is_compact(json: &[u8]) -> bool {
     let mut out = Vec::new();
