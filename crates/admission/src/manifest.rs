@@ -3,6 +3,7 @@
 use crate::config::go_error_text;
 use aws_lc_rs::digest::{Context, SHA256};
 use pintle_meta::field::quoted;
+use pintle_value::hex;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -48,8 +49,10 @@ impl ManifestFolder {
             documents.extend(split(&text).into_iter().map(|document| (file.clone(), document)));
         }
         let is_empty = left == FOLDER_BYTES_MAX;
-        let hex: String = digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        let hash = if is_empty { String::new() } else { format!("sha256:{hex}") };
+        let hash = match is_empty {
+            true => String::new(),
+            false => format!("sha256:{}", hex::encode(digest.finish().as_ref())),
+        };
         Ok(ManifestFolder { documents, hash })
     }
 }

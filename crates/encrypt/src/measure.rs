@@ -3,6 +3,7 @@
 use crate::provider::TransformError;
 use aws_lc_rs::digest;
 use pintle_metrics::families;
+use pintle_value::hex;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -25,11 +26,7 @@ fn server_id_hash() -> &'static str {
 
 /// `sha256:` and the hash in hex.
 fn hash(bytes: &[u8]) -> String {
-    let mut out = String::from("sha256:");
-    for byte in digest::digest(&digest::SHA256, bytes).as_ref() {
-        out.push_str(&format!("{byte:02x}"));
-    }
-    out
+    format!("sha256:{}", hex::encode(digest::digest(&digest::SHA256, bytes).as_ref()))
 }
 
 fn now_seconds() -> f64 {

@@ -16,7 +16,7 @@ use pintle_schema::Schema;
 use pintle_schema::proto::{self, Envelope};
 use pintle_schema::typed::{self, Strict};
 use pintle_value::json::Parsed as Document;
-use pintle_value::{Path, Str, Value, cbor, json, yaml};
+use pintle_value::{Path, Str, Value, cbor, hex, json, yaml};
 
 /// The internal version of kube-apiserver, in which it works on all kinds. A body with this version is refused.
 pub(crate) const INTERNAL_VERSION: &str = "__internal";
@@ -396,13 +396,9 @@ fn summarize(body: &[u8]) -> String {
         (None, _) => "<empty>".to_string(),
         (Some(b'{'), Some(head)) => format!("{} ...", String::from_utf8_lossy(head)),
         (Some(b'{'), None) => String::from_utf8_lossy(body).into_owned(),
-        (_, Some(head)) => format!("{} ...", hex(head)),
-        (_, None) => hex(body),
+        (_, Some(head)) => format!("{} ...", hex::encode(head)),
+        (_, None) => hex::encode(body),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// The expected type for the main resource of `kind` in `version`.

@@ -2,6 +2,7 @@
 
 use aws_lc_rs::digest;
 use pintle_metrics::Family;
+use pintle_value::hex;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -122,9 +123,7 @@ pub(crate) fn hash(data: &[u8]) -> String {
     if data.is_empty() {
         return String::new();
     }
-    let digest = digest::digest(&digest::SHA256, data);
-    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex::encode(digest::digest(&digest::SHA256, data).as_ref()))
 }
 
 /// The content of a file; the error has Go's message.

@@ -7,6 +7,7 @@
 pub mod base64;
 pub mod calendar;
 pub mod cbor;
+pub mod hex;
 pub mod json;
 pub mod map;
 mod memory;

@@ -4,11 +4,11 @@ use super::x509_v1::OldCertificate;
 use crate::UserInfo;
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
+use pintle_value::hex;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -198,10 +198,7 @@ fn user_of(der: &CertificateDer<'_>) -> CertificateIdentity {
         [uid] if !uid.is_empty() => user.uid = uid.clone(),
         _ => return Err("client certificate: exactly one UID that is not empty is expected".into()),
     }
-    let mut id = String::from("X509SHA256=");
-    for byte in digest::digest(&digest::SHA256, der).as_ref() {
-        _ = write!(id, "{byte:02x}");
-    }
+    let id = format!("X509SHA256={}", hex::encode(digest::digest(&digest::SHA256, der).as_ref()));
     user.extra.insert(UserInfo::CREDENTIAL_ID.to_string(), vec![id]);
     Ok(Some(user))
 }

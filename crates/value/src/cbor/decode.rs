@@ -3,7 +3,7 @@
 use super::head::{self, Head, Major, Reader};
 use super::{DecodeError, time};
 use crate::quote::go_quoted;
-use crate::{Map, Str, Value, base64};
+use crate::{Map, Str, Value, base64, hex};
 use std::collections::HashSet;
 
 /// Reads the whole input as one value.
@@ -319,7 +319,7 @@ fn string(reader: &mut Reader<'_>, head: Head, encoding: Option<LaterEncoding>) 
         },
         (_, Some(LaterEncoding::Base64Url)) => Ok(base64::encode_url(content).into()),
         (_, Some(LaterEncoding::Base64)) => Ok(base64::encode(content).into()),
-        (_, Some(LaterEncoding::Base16)) => Ok(content.iter().map(|byte| format!("{byte:02x}")).collect()),
+        (_, Some(LaterEncoding::Base16)) => Ok(hex::encode(content).into()),
         (_, None) => Ok(lossy(content)),
     }
 }

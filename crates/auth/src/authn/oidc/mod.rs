@@ -19,7 +19,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use distributed::Distributed;
 use mapping::Mapping;
 use pintle_metrics::families;
-use pintle_value::{Value, json};
+use pintle_value::{Value, hex, json};
 use pintle_webhook::{Dialer, Egress, HttpsClient, Identity};
 use provider::{Expected, GOOGLE, GOOGLE_WITHOUT_SCHEME, Provider};
 use std::sync::Arc;
@@ -180,8 +180,7 @@ impl Issuer {
 /// The hash of an issuer in metrics.
 fn issuer_hash(url: &str) -> String {
     let hash = digest::digest(&digest::SHA256, url.as_bytes());
-    let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex::encode(hash.as_ref()))
 }
 
 /// The claimed issuer of a token; nothing is verified.

@@ -1,7 +1,5 @@
 //! Formats values for a clause at run time.
 
-use std::fmt::Write;
-
 use pintle_value::quote::go_quoted;
 
 use super::{Clause, Dialect};
@@ -82,10 +80,7 @@ fn hex(value: &Value<'_>) -> Option<String> {
         Value::Bytes(bytes) => bytes,
         value => return integer(value).map(|(sign, amount)| format!("{sign}{amount:x}")),
     };
-    Some(bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    }))
+    Some(pintle_value::hex::encode(bytes))
 }
 
 fn decimal(value: &Value<'_>, dialect: Dialect) -> Option<String> {
