@@ -7,7 +7,7 @@ use crate::head_stream::HeadStream;
 use crate::limits::Admitted;
 use crate::passthrough::ClientAddress;
 use crate::peer::Peer;
-use crate::request_line::HeadTarget;
+use crate::request_line::{Beside, HeadTarget};
 use crate::server::{answer, bad_request};
 use crate::stream::{ClientStream, UnreadLimit};
 use crate::turns::ClientTurns;
@@ -36,8 +36,6 @@ const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(95);
 /// Most bytes of the head of a request as hyper sees it: URLs that need it are percent-encoded by then.
 const HEAD_BYTES_MAX: usize = crate::request_line::HEAD_BYTES_MAX + 128 * 1024;
-/// Most headers of a request. `field_count` enforces the same limit in HTTP/2.
-const HEADERS_MAX: usize = crate::field_count::FIELDS_MAX;
 /// How many streams a client may reset before they are handled, and how many we reset because of its errors, before the
 /// connection is closed (CVE-2023-44487 and similar).
 const RESETS_PENDING_MAX: usize = 20;
@@ -73,11 +71,7 @@ pub(crate) struct Builders {
 impl Builders {
     pub(crate) fn new(streams_max: u32) -> Builders {
         let mut http1 = http1::Builder::new();
-        http1
-            .timer(TokioTimer::new())
-            .header_read_timeout(IDLE_TIMEOUT)
-            .max_headers(HEADERS_MAX)
-            .max_buf_size(HEAD_BYTES_MAX);
+        http1.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
@@ -157,14 +151,18 @@ fn connection(
     let address = peer.address;
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = HeadStream::new(stream, is_http2, &head_budget);
-    let targets = stream.targets();
+    let beside_heads = stream.beside_heads();
     let of_requests = Arc::clone(&peer);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(address));
         of_requests.received_request();
         let (context, peer) = (Arc::clone(&context), Arc::clone(&of_requests));
         let unread_limit = Arc::clone(&unread_limit);
-        let refusal = match targets.next() {
+        let Beside { target, headers } = beside_heads.next();
+        for (name, value) in headers {
+            request.headers_mut().append(name, value);
+        }
+        let refusal = match target {
             HeadTarget::Plain => None,
             HeadTarget::Refused(code) => Some(bad_request(code)),
             HeadTarget::Long(target) => {

@@ -7,7 +7,7 @@
 
 use crate::field_count::{FieldCount, PREFACE};
 use crate::head_budget::{HeadBudget, HeadShare};
-use crate::request_line::{HEAD_BYTES_MAX, Head, HeadTarget, Next, head_end};
+use crate::request_line::{Beside, HEAD_BYTES_MAX, Head, HeadTarget, Next, head_end};
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::mem::MaybeUninit;
@@ -30,18 +30,18 @@ const BUFFER_BYTES_KEPT: usize = 16 * 1024;
 /// Reads of a refused connection that are thrown away per poll.
 const DISCARDS_PER_POLL: usize = 16;
 
-/// What is known of the heads that hyper has not made requests of yet, in order.
+/// What there is beside the heads that hyper has not made requests of yet, in order.
 #[derive(Clone, Default)]
-pub(crate) struct Targets(Arc<Mutex<VecDeque<HeadTarget>>>);
+pub(crate) struct BesideHeads(Arc<Mutex<VecDeque<Beside>>>);
 
-impl Targets {
-    /// The target of the next request of an HTTP/1.1 connection.
-    pub(crate) fn next(&self) -> HeadTarget {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(HeadTarget::Plain)
+impl BesideHeads {
+    /// What there is beside the next request of an HTTP/1.1 connection.
+    pub(crate) fn next(&self) -> Beside {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(Beside::NOTHING)
     }
 
-    fn push(&self, target: HeadTarget) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(target);
+    fn push(&self, beside: Beside) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(beside);
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct HeadStream<S> {
     /// Limited to the body while there is one.
     inner: Take<S>,
     state: State,
-    targets: Targets,
+    beside_heads: BesideHeads,
     /// Bytes of the client that hyper has not got, and how many of them are known to hold no end of a head.
     received: Vec<u8>,
     searched: usize,
@@ -81,7 +81,7 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         HeadStream {
             inner: inner.take(u64::MAX),
             state: if is_http2 { State::Http2(FieldCount::new(PREFACE.len())) } else { State::Head },
-            targets: Targets::default(),
+            beside_heads: BesideHeads::default(),
             received: Vec::new(),
             searched: 0,
             share: budget.share(),
@@ -91,9 +91,9 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         }
     }
 
-    /// What is known of the targets of the requests.
-    pub(crate) fn targets(&self) -> Targets {
-        self.targets.clone()
+    /// What there is beside the heads that hyper reads.
+    pub(crate) fn beside_heads(&self) -> BesideHeads {
+        self.beside_heads.clone()
     }
 
     /// Moves bytes from `received` to `buf`, at most `limit`; returns how many.
@@ -137,8 +137,8 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         };
         self.searched = 0;
         self.share.release();
-        self.state = match (&head.target, head.next) {
-            (Some(HeadTarget::Refused(_)), _) => State::Refused,
+        self.state = match (&head.beside, head.next) {
+            (Some(Beside { target: HeadTarget::Refused(_), .. }), _) => State::Refused,
             (_, Next::Body(length)) => State::Body(length),
             // hyper takes this for HTTP/2 whatever client and server agreed on.
             _ if head.bytes == PREFACE_HEAD => {
@@ -146,8 +146,8 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
             }
             (_, Next::Unknown) => State::Unchanged,
         };
-        if let Some(target) = head.target {
-            self.targets.push(target);
+        if let Some(beside) = head.beside {
+            self.beside_heads.push(beside);
         }
         self.head = head.bytes;
     }
@@ -296,7 +296,7 @@ mod tests {
     async fn pass(sent: &[u8], piece: usize) -> (Vec<u8>, Vec<HeadTarget>) {
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let mut stream = HeadStream::new(server, false, &HeadBudget::default());
-        let targets = stream.targets();
+        let beside_heads = stream.beside_heads();
         let sent = sent.to_vec();
         let sending = tokio::spawn(async move {
             for part in sent.chunks(piece) {
@@ -307,8 +307,8 @@ mod tests {
         let mut got = Vec::new();
         stream.read_to_end(&mut got).await.unwrap();
         sending.await.unwrap();
-        let mut queue = targets.0.lock().unwrap();
-        (got, queue.drain(..).collect())
+        let mut queue = beside_heads.0.lock().unwrap();
+        (got, queue.drain(..).map(|beside| beside.target).collect())
     }
 
     async fn check(sent: &str, want: &str, requests: usize) {

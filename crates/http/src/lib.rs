@@ -31,6 +31,7 @@ pub mod health;
 mod lifecycle;
 mod limits;
 mod metrics;
+mod more_headers;
 pub mod negotiate;
 mod nonresource;
 mod offload;

@@ -5,6 +5,9 @@
 //! accepts them. The first are percent-encoded here, which means the same in a path and in a query; the second get a
 //! placeholder, and the request carries the real one as a `LongTarget`.
 
+use crate::more_headers::{self, TABLE_HEADERS_MAX};
+use http::{HeaderName, HeaderValue};
+use memchr::memchr;
 use std::fmt::Write as _;
 
 /// Most bytes of the head of a request: Go's `DefaultMaxHeaderBytes` and the slop of its reader.
@@ -40,20 +43,37 @@ pub(crate) enum Next {
     Unknown,
 }
 
+/// What a request has beside the head that hyper reads.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Beside {
+    pub(crate) target: HeadTarget,
+    /// The headers that hyper has no room for.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Beside {
+    /// Beside most requests there is nothing.
+    pub(crate) const NOTHING: Beside = Beside { target: HeadTarget::Plain, headers: Vec::new() };
+
+    fn of(target: HeadTarget) -> Self {
+        Beside { target, ..Beside::NOTHING }
+    }
+}
+
 /// A head for hyper.
 #[derive(Debug)]
 pub(crate) struct Head {
     /// The bytes that hyper reads.
     pub(crate) bytes: Vec<u8>,
     /// `None` if no request has this head.
-    pub(crate) target: Option<HeadTarget>,
+    pub(crate) beside: Option<Beside>,
     pub(crate) next: Next,
 }
 
 /// Where the head at the start of `bytes` ends, behind its empty line. The first `searched` bytes are known to hold no end.
 pub(crate) fn head_end(bytes: &[u8], searched: usize) -> Option<usize> {
     let mut from = searched.saturating_sub(2);
-    while let Some(at) = bytes.get(from..)?.iter().position(|byte| *byte == b'\n') {
+    while let Some(at) = memchr(b'\n', bytes.get(from..)?) {
         from = from.saturating_add(at).saturating_add(1);
         match bytes.get(from..)? {
             [b'\n', ..] => return from.checked_add(1),
@@ -67,38 +87,59 @@ pub(crate) fn head_end(bytes: &[u8], searched: usize) -> Option<usize> {
 impl Head {
     /// A request that is refused before anything of it is read.
     pub(crate) fn refused(code: u16) -> Self {
-        Head { bytes: REFUSED_HEAD.to_vec(), target: Some(HeadTarget::Refused(code)), next: Next::Unknown }
+        let beside = Some(Beside::of(HeadTarget::Refused(code)));
+        Head { bytes: REFUSED_HEAD.to_vec(), beside, next: Next::Unknown }
     }
 
     /// Reads one complete head. Where the first line is no request line, nothing of the head is passed on.
-    pub(crate) fn read(bytes: Vec<u8>) -> Self {
+    pub(crate) fn read(mut bytes: Vec<u8>) -> Self {
         if bytes == HTTP2_PREFACE {
-            return Head { bytes, target: None, next: Next::Unknown };
+            return Head { bytes, beside: None, next: Next::Unknown };
         }
-        let next = what_follows(&bytes);
-        let Some(range) = target_range(&bytes) else { return Head::refused(400) };
-        let target = bytes.get(range.clone()).unwrap_or_default();
-        // Go refuses control bytes in URLs, and what is no percent-encoding in their paths.
-        if target.iter().any(u8::is_ascii_control) || !is_path_encoded(target) {
-            return Head::refused(400);
-        }
-        let is_long = target.len() > URI_BYTES_MAX;
-        if !is_long && target.iter().all(|byte| is_accepted(*byte)) {
-            return Head { bytes, target: Some(HeadTarget::Plain), next };
-        }
-        // The authority of an absolute URL is not percent-encoded.
-        if !target.starts_with(b"/") && !is_encodable_absolute(target) {
-            return Head { bytes, target: Some(HeadTarget::Plain), next };
-        }
-        let encoded = percent_encoded(target);
-        let (line, target) = match encoded.len() > URI_BYTES_MAX {
-            true => ("/".to_string(), HeadTarget::Long(LongTarget(encoded.into()))),
-            false => (encoded, HeadTarget::Plain),
+        let (next, lines) = headers(&bytes);
+        let headers = match lines > TABLE_HEADERS_MAX {
+            true => match more_headers::take_out(&mut bytes) {
+                Ok(headers) => headers,
+                Err(code) => return Head::refused(code),
+            },
+            false => Vec::new(),
         };
-        let mut rewritten = bytes;
-        rewritten.splice(range, line.into_bytes());
-        Head { bytes: rewritten, target: Some(target), next }
+        let Some((bytes, target)) = read_target(bytes) else { return Head::refused(400) };
+        Head { bytes, beside: Some(Beside { target, headers }), next }
     }
+}
+
+/// Reads the target of a head, and rewrites the request line where hyper would not accept it. `None` if it is no request line.
+fn read_target(mut bytes: Vec<u8>) -> Option<(Vec<u8>, HeadTarget)> {
+    let range = target_range(&bytes)?;
+    let target = bytes.get(range.clone()).unwrap_or_default();
+    if target.len() <= URI_BYTES_MAX && target.iter().all(|byte| is_plain(*byte)) {
+        return Some((bytes, HeadTarget::Plain));
+    }
+    // Go refuses control bytes in URLs, and what is no percent-encoding in their paths.
+    if target.iter().any(u8::is_ascii_control) || !is_path_encoded(target) {
+        return None;
+    }
+    let is_long = target.len() > URI_BYTES_MAX;
+    if !is_long && target.iter().all(|byte| is_accepted(*byte)) {
+        return Some((bytes, HeadTarget::Plain));
+    }
+    // The authority of an absolute URL is not percent-encoded.
+    if !target.starts_with(b"/") && !is_encodable_absolute(target) {
+        return Some((bytes, HeadTarget::Plain));
+    }
+    let encoded = percent_encoded(target);
+    let (line, target) = match encoded.len() > URI_BYTES_MAX {
+        true => ("/".to_string(), HeadTarget::Long(LongTarget(encoded.into()))),
+        false => (encoded, HeadTarget::Plain),
+    };
+    bytes.splice(range, line.into_bytes());
+    Some((bytes, target))
+}
+
+/// Bytes that are accepted and that no check has to look at.
+fn is_plain(byte: u8) -> bool {
+    is_accepted(byte) && byte != b'%'
 }
 
 /// Bytes that `http::Uri` takes in every part of a URL and that mean there what they mean to Go. It would cut the URL at `#`.
@@ -139,7 +180,7 @@ fn scheme_end(target: &[u8]) -> Option<usize> {
 
 /// Where the target stands in `METHOD TARGET HTTP/1.x`; `None` if the first line is anything else.
 fn target_range(head: &[u8]) -> Option<std::ops::Range<usize>> {
-    let line = head.split(|byte| *byte == b'\n').next()?;
+    let line = head.get(..memchr(b'\n', head).unwrap_or(head.len()))?;
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let mut blanks = line.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
     let (first, second) = (blanks.next()?, blanks.next()?);
@@ -153,31 +194,41 @@ fn target_range(head: &[u8]) -> Option<std::ops::Range<usize>> {
     is_request.then_some(start..second)
 }
 
-/// Where the next head begins. What hyper takes for a head has one header in each line, so that both agree on the length of the
-/// body; where anything but one plain `Content-Length` decides, this does not guess.
-fn what_follows(head: &[u8]) -> Next {
-    let mut length = None;
-    let mut lines = head.split(|byte| *byte == b'\n');
-    if lines.next().is_some_and(|line| line.starts_with(b"CONNECT ")) {
-        return Next::Unknown;
-    }
-    for line in lines {
-        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
-        let (name, value) = line.split_at(colon);
+/// Where the next head begins, and how many lines follow the request line. What hyper takes for a head has one header in each
+/// line, so that both agree on the length of the body; where anything but one plain `Content-Length` decides, this does not
+/// guess.
+fn headers(head: &[u8]) -> (Next, usize) {
+    let (mut next, mut count) = (Next::Body(0), 0_usize);
+    let (mut has_length, mut rest) = (false, head);
+    while let Some(end) = memchr(b'\n', rest) {
+        let (line, behind) = rest.split_at(end);
+        rest = behind.get(1..).unwrap_or_default();
+        if count == 0 && line.starts_with(b"CONNECT ") {
+            next = Next::Unknown;
+        }
+        count = count.saturating_add(1);
+        let Some((name, value)) = memchr(b':', line).and_then(|colon| line.split_at_checked(colon)) else {
+            continue;
+        };
         if name.eq_ignore_ascii_case(b"transfer-encoding") || name.eq_ignore_ascii_case(b"upgrade") {
-            return Next::Unknown;
-        }
-        if name.eq_ignore_ascii_case(b"content-length") {
-            let digits = value.strip_prefix(b":").unwrap_or(value).trim_ascii();
-            let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-            let number = std::str::from_utf8(digits).ok().filter(|_| is_number).and_then(|d| d.parse().ok());
-            match (length, number) {
-                (None, Some(number)) => length = Some(number),
-                _ => return Next::Unknown,
-            }
+            next = Next::Unknown;
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            next = match (plain_number(value.get(1..).unwrap_or_default()), has_length, next) {
+                (Some(number), false, Next::Body(_)) => Next::Body(number),
+                _ => Next::Unknown,
+            };
+            has_length = true;
         }
     }
-    Next::Body(length.unwrap_or(0))
+    // Of the lines, the first is the request line and the last is empty.
+    (next, count.saturating_sub(2))
+}
+
+/// The number that consists of digits only.
+fn plain_number(text: &[u8]) -> Option<u64> {
+    let digits = text.trim_ascii();
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -193,7 +244,7 @@ mod tests {
     fn request_line(line: &[u8]) -> String {
         let head = read(line, "host: x\r\n");
         let text = String::from_utf8_lossy(&head.bytes).into_owned();
-        format!("{} {:?}", text.lines().next().unwrap(), head.target.unwrap())
+        format!("{} {:?}", text.lines().next().unwrap(), head.beside.unwrap().target)
     }
 
     #[test]
@@ -236,9 +287,22 @@ mod tests {
         let long = format!("/api?x={}", "<".repeat(30_000));
         let head = read(format!("GET {long} HTTP/1.1").as_bytes(), "host: x\r\n");
         assert_eq!(head.bytes, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n");
-        assert_eq!(head.target, Some(HeadTarget::Long(LongTarget(long.replace('<', "%3C").into()))));
+        let target = HeadTarget::Long(LongTarget(long.replace('<', "%3C").into()));
+        assert_eq!(head.beside, Some(Beside::of(target)));
         let at_limit = format!("/{}", "a".repeat(URI_BYTES_MAX - 1));
-        assert_eq!(read(format!("GET {at_limit} HTTP/1.1").as_bytes(), "").target, Some(HeadTarget::Plain));
+        let head = read(format!("GET {at_limit} HTTP/1.1").as_bytes(), "");
+        assert_eq!(head.beside, Some(Beside::NOTHING));
+    }
+
+    #[test]
+    fn headers_beyond_the_room_of_hyper_travel_beside_the_request() {
+        for (count, beside) in [(0, 0), (100, 0), (101, 6), (1000, 905)] {
+            let head = read(b"GET /a< HTTP/1.1", &"a: b\r\n".repeat(count));
+            assert_eq!(head.beside.unwrap().headers.len(), beside, "{count} headers");
+            assert!(head.bytes.starts_with(b"GET /a%3C HTTP/1.1\r\n") && head.bytes.ends_with(b"\n\r\n"));
+        }
+        let head = read(b"GET / HTTP/1.1", &"a: b\r\n".repeat(1001));
+        assert_eq!(head.beside, Some(Beside::of(HeadTarget::Refused(431))));
     }
 
     #[test]
@@ -254,12 +318,13 @@ mod tests {
             ("content-length: 1\r\ncontent-length: 1\r\n", Next::Unknown),
             ("Transfer-Encoding: identity\r\n", Next::Unknown),
             ("content-length: 1\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
+            ("transfer-encoding: chunked\r\ncontent-length: 1\r\n", Next::Unknown),
             ("upgrade: websocket\r\n", Next::Unknown),
         ] {
             assert_eq!(read(b"POST / HTTP/1.1", headers).next, want, "{headers:?}");
         }
         assert_eq!(read(b"CONNECT a:1 HTTP/1.1", "").next, Next::Unknown);
-        assert!(Head::read(HTTP2_PREFACE.to_vec()).target.is_none());
+        assert!(Head::read(HTTP2_PREFACE.to_vec()).beside.is_none());
     }
 
     #[test]

@@ -79,6 +79,34 @@ async fn http_itself_is_read_as_go_reads_it() {
     assert_eq!(too_long, "431 431 Request Header Fields Too Large");
 }
 
+/// hyper has room for a hundred headers; the further ones count as much as the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_one_of_many_headers_counts() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let admin = server.admin().unwrap();
+    let groups: Vec<String> = (0..900).map(|n| format!("group-{n}")).collect();
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let mut request = Request::new("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews").json(&review);
+    for group in &groups {
+        request = request.header("Impersonate-Group", group);
+    }
+    // Without this last header, the request would be the impersonator's own.
+    let request = request.header("Impersonate-User", "jane");
+    let answer = admin.send(&request).await.unwrap().json().unwrap();
+    let user = &answer["status"]["userInfo"];
+    assert_eq!(user["username"], "jane", "{answer}");
+    let shown: Vec<&str> =
+        user["groups"].as_array().unwrap().iter().filter_map(|group| group.as_str()).collect();
+    assert_eq!(shown.get(..900).unwrap(), groups);
+
+    let lines = |count: usize| "a: b\r\n".repeat(count);
+    let head = |count: usize| format!("GET /livez HTTP/1.1\r\n{}Host: a\r\n\r\n", lines(count));
+    assert_eq!(exchange(&server, &head(999)).await, "200 ok");
+    assert_eq!(exchange(&server, &head(1000)).await, "431 431 Request Header Fields Too Large");
+    let broken = format!("GET /livez HTTP/1.1\r\nHost: a\r\n{}no colon\r\n\r\n", lines(200));
+    assert_eq!(exchange(&server, &broken).await, "400 400 Bad Request");
+}
+
 /// Request smuggling: bodies are never parsed as requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_on_one_connection_stay_apart() {
