@@ -4,6 +4,7 @@ use crate::escalation::only_for_gc;
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
+use pintle_kinds::RequestSubject;
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
 use pintle_value::{Value, base64};
@@ -133,31 +134,13 @@ impl Plugin for CertificateSubjectRestriction {
             return Ok(());
         }
         let pem = base64::decode(csr.str_at(&["spec", "request"])).unwrap_or_default();
-        if names_organization(&pem, UserInfo::MASTERS) {
+        let Some(subject) = RequestSubject::of_pem(&pem) else {
+            return Err(request.forbidden(object, "failed to parse CSR: malformed certificate request"));
+        };
+        if subject.organizations.iter().any(|group| group == UserInfo::MASTERS) {
             let why = format!("use of {CLIENT_SIGNER} signer with system:masters group is not allowed");
             return Err(request.forbidden(object, &why));
         }
         Ok(())
     }
-}
-
-/// Returns whether the subject of a PEM request has this organization. Unparsable requests were refused before.
-fn names_organization(pem: &[u8], organization: &str) -> bool {
-    let text = String::from_utf8_lossy(pem);
-    let body: String = text
-        .lines()
-        .skip_while(|l| !l.starts_with("-----BEGIN"))
-        .skip(1)
-        .take_while(|l| !l.starts_with("-----"))
-        .collect();
-    let Ok(der) = base64::decode(body.trim()) else { return false };
-    // The organization attribute: the identifier 2.5.4.10, followed by one of the string types.
-    const IDENTIFIER: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
-    let wanted = organization.as_bytes();
-    der.windows(IDENTIFIER.len().saturating_add(2).saturating_add(wanted.len())).any(|window| {
-        let (identifier, rest) = window.split_at(IDENTIFIER.len());
-        let (head, text) = rest.split_at(2);
-        let length = head.get(1).map(|n| usize::from(*n));
-        identifier == IDENTIFIER && length == Some(wanted.len()) && text == wanted
-    })
 }

@@ -6,7 +6,7 @@ mod references;
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
-use pintle_kinds::certificate_request_common_name;
+use pintle_kinds::RequestSubject;
 use pintle_meta::field::quoted;
 use pintle_meta::{GroupResource, Status};
 use pintle_value::{Value, base64};
@@ -357,11 +357,11 @@ impl Case<'_> {
             return Ok(());
         }
         let pem = base64::decode(self.object.str_at(&["spec", "request"])).unwrap_or_default();
-        let Some(name) = certificate_request_common_name(&pem) else {
+        let Some(subject) = RequestSubject::of_pem(&pem) else {
             return self.refuse("unable to parse csr: PEM block type must be CERTIFICATE REQUEST");
         };
         let why = format!("can only create a node CSR with CN={USER_PREFIX}{}", self.node);
-        self.unless(name.strip_prefix(USER_PREFIX) == Some(self.node), &why)
+        self.unless(subject.common_name.strip_prefix(USER_PREFIX) == Some(self.node), &why)
     }
 }
 

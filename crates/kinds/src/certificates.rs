@@ -7,4 +7,4 @@ mod pem;
 pub(crate) mod podcertificaterequest;
 mod public_key;
 
-pub use pem::certificate_request_common_name;
+pub use pem::RequestSubject;

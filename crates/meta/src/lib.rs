@@ -3,6 +3,7 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+pub mod asn1;
 pub mod conditions;
 pub mod duration;
 pub mod field;

@@ -86,7 +86,7 @@ mod tests {
             extra_prefixes: texts(&["X-Remote-Extra-"]),
         };
         let mut headers = HeaderMap::new();
-        let peer = PeerCertificates::new(vec![client(&issuer, "front", &[], "")]);
+        let peer = PeerCertificates::new(vec![client::<&str>(&issuer, "front", &[], "")]);
         assert_eq!(proxy.authenticate(&peer, &headers, now()), Ok(None));
         for (name, value) in [
             ("x-remote-user", "alice"),
@@ -100,7 +100,7 @@ mod tests {
         let user = proxy.authenticate(&peer, &headers, now()).unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.uid.as_str(), user.groups), ("alice", "u", texts(&["a", "b"])));
         assert_eq!(user.extra.get("acme.com/project"), Some(&texts(&["p"])));
-        let other = PeerCertificates::new(vec![client(&issuer, "other", &[], "")]);
+        let other = PeerCertificates::new(vec![client::<&str>(&issuer, "other", &[], "")]);
         let why = proxy.authenticate(&other, &headers, now());
         assert_eq!(why, Err("x509: subject with cn=other is not allowed".into()));
     }

@@ -294,7 +294,7 @@ mod tests {
     fn a_wrong_certificate_is_refused_unless_a_token_is_right() {
         let (_, certificate) = x509::testing::authority();
         let (stranger, _) = x509::testing::authority();
-        let peer = PeerCertificates::new(vec![x509::testing::client(&stranger, "eve", &[], "")]);
+        let peer = PeerCertificates::new(vec![x509::testing::client::<&str>(&stranger, "eve", &[], "")]);
         let with = |authorization| Credentials { peer: Some(&peer), authorization, ..Credentials::default() };
         let auth = Authenticator {
             certificates: Some(ClientAuthorities::new([certificate]).unwrap()),

@@ -4,6 +4,7 @@ use super::x509_v1::OldCertificate;
 use crate::UserInfo;
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
+use pintle_meta::asn1;
 use pintle_value::hex;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -11,6 +12,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
+use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The user of a client certificate (`None`: no certificate), or the reason why it is refused.
@@ -182,17 +184,22 @@ fn validity(der: &CertificateDer<'_>) -> Option<(u64, u64)> {
 /// Common name, organisations and UID of a certificate.
 fn user_of(der: &CertificateDer<'_>) -> CertificateIdentity {
     let (_, certificate) = X509Certificate::from_der(der).map_err(|e| format!("client certificate: {e}"))?;
-    let subject = certificate.subject();
-    let text =
-        |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or("").to_string();
-    let name = subject.iter_common_name().last().map(text).unwrap_or_default();
-    if name.is_empty() {
+    let mut user = UserInfo::default();
+    let mut uids = Vec::new();
+    for attribute in certificate.subject().iter_attributes() {
+        let (value, oid) = (attribute.attr_value(), attribute.attr_type());
+        let text = asn1::text(value.tag().0, value.data).ok().flatten();
+        let text = text.ok_or("client certificate: the subject has an invalid string")?;
+        match oid {
+            oid if *oid == OID_X509_COMMON_NAME => user.name = text,
+            oid if *oid == OID_X509_ORGANIZATION_NAME => user.groups.push(text),
+            oid if oid.to_id_string() == UID_OID => uids.push(text),
+            _ => {}
+        }
+    }
+    if user.name.is_empty() {
         return Ok(None);
     }
-    let mut user = UserInfo { name, ..UserInfo::default() };
-    user.groups = subject.iter_organization().map(text).collect();
-    let uids: Vec<String> =
-        subject.iter_attributes().filter(|a| a.attr_type().to_id_string() == UID_OID).map(text).collect();
     match uids.as_slice() {
         [] => {}
         [uid] if !uid.is_empty() => user.uid = uid.clone(),
@@ -223,17 +230,17 @@ pub(crate) mod testing {
         (Issuer::new(params, key), certificate)
     }
 
-    pub(crate) fn client(
+    pub(crate) fn client<G: Into<rcgen::DnValue> + Clone>(
         issuer: &Issuer<'static, KeyPair>,
         name: &str,
-        groups: &[&str],
+        groups: &[G],
         uid: &str,
     ) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         for group in groups {
-            params.distinguished_name.push(DnType::OrganizationName, *group);
+            params.distinguished_name.push(DnType::OrganizationName, group.clone());
         }
         if !uid.is_empty() {
             params.distinguished_name.push(DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]), uid);
@@ -260,11 +267,27 @@ mod tests {
     }
 
     #[test]
+    fn groups_are_read_in_every_string_type() {
+        use rcgen::string::{BmpString, PrintableString, TeletexString};
+        let (issuer, certificate) = authority();
+        let authorities = ClientAuthorities::new([certificate]).unwrap();
+        for group in [
+            rcgen::DnValue::BmpString(BmpString::try_from("devs").unwrap()),
+            rcgen::DnValue::PrintableString(PrintableString::try_from("devs").unwrap()),
+            rcgen::DnValue::TeletexString(TeletexString::try_from("devs").unwrap()),
+        ] {
+            let peer = PeerCertificates::new(vec![client(&issuer, "alice", &[group], "")]);
+            let user = (*peer.identity(&authorities, now())).clone().unwrap().unwrap();
+            assert_eq!(user.groups, ["devs"]);
+        }
+    }
+
+    #[test]
     fn a_stranger_is_not_accepted_and_authorities_can_change() {
         let (_, certificate) = authority();
         let (other, others) = authority();
         let authorities = ClientAuthorities::new([certificate]).unwrap();
-        let peer = PeerCertificates::new(vec![client(&other, "alice", &[], "")]);
+        let peer = PeerCertificates::new(vec![client::<&str>(&other, "alice", &[], "")]);
         assert!(peer.identity(&authorities, now()).is_err());
         assert_eq!(*PeerCertificates::default().identity(&authorities, now()), Ok(None));
         authorities.set([others]).unwrap();
@@ -275,7 +298,7 @@ mod tests {
     fn an_expired_authority_is_not_accepted() {
         let (issuer, certificate) = authority();
         let authorities = ClientAuthorities::new([certificate.clone()]).unwrap();
-        let peer = PeerCertificates::new(vec![client(&issuer, "alice", &[], "")]);
+        let peer = PeerCertificates::new(vec![client::<&str>(&issuer, "alice", &[], "")]);
         assert!(peer.identity(&authorities, now()).is_ok());
         let late = SystemTime::UNIX_EPOCH + Duration::from_secs(validity(&certificate).unwrap().1 + 1);
         assert!(peer.identity(&authorities, late).is_err());

@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn only_old_versions_are_read() {
         let (issuer, _) = authority();
-        assert!(OldCertificate::read(&client(&issuer, "alice", &[], "")).is_none());
+        assert!(OldCertificate::read(&client::<&str>(&issuer, "alice", &[], "")).is_none());
         assert!(OldCertificate::read(&CertificateDer::from(b"x".to_vec())).is_none());
     }
 

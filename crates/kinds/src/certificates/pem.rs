@@ -5,8 +5,10 @@ use aws_lc_rs::signature::{
     ECDSA_P521_SHA512_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
     RSA_PKCS1_2048_8192_SHA512, UnparsedPublicKey, VerificationAlgorithm,
 };
+use pintle_meta::asn1;
 use pintle_value::base64;
 use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// A PEM block.
@@ -79,13 +81,32 @@ pub(super) fn request_error(bytes: &[u8]) -> Option<String> {
     (!is_self_signed(&request)).then(|| "x509: signature check failed".to_string())
 }
 
-/// The common name in a PEM certificate request: the last one, or "" if there is none.
-pub fn certificate_request_common_name(bytes: &[u8]) -> Option<String> {
-    let block = blocks(bytes).next()?;
-    let (_, request) = X509CertificationRequest::from_der(&block.contents).ok()?;
-    let subject = &request.certification_request_info.subject;
-    let last = subject.iter_common_name().last().and_then(|name| name.as_str().ok());
-    Some(last.unwrap_or("").to_string())
+/// For whom a certificate is requested.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestSubject {
+    /// The last common name, or "" if there is none.
+    pub common_name: String,
+    /// All organizations.
+    pub organizations: Vec<String>,
+}
+
+impl RequestSubject {
+    /// Reads a PEM certificate request; `None` if it is malformed. It is the same block that `request_error` validates.
+    pub fn of_pem(bytes: &[u8]) -> Option<Self> {
+        let block = blocks(bytes).next()?;
+        let (_, request) = X509CertificationRequest::from_der(&block.contents).ok()?;
+        let mut subject = RequestSubject::default();
+        for attribute in request.certification_request_info.subject.iter_attributes() {
+            let value = attribute.attr_value();
+            let Some(text) = asn1::text(value.tag().0, value.data).ok()? else { continue };
+            match attribute.attr_type() {
+                oid if *oid == OID_X509_COMMON_NAME => subject.common_name = text,
+                oid if *oid == OID_X509_ORGANIZATION_NAME => subject.organizations.push(text),
+                _ => {}
+            }
+        }
+        Some(subject)
+    }
 }
 
 /// The error of invalid issued certificates; an empty value is valid.
