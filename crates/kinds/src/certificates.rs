@@ -6,5 +6,6 @@ mod issued;
 mod pem;
 pub(crate) mod podcertificaterequest;
 mod public_key;
+mod request_signature;
 
 pub use pem::RequestSubject;

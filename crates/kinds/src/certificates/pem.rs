@@ -1,10 +1,6 @@
 //! Certificates and requests for them, as PEM.
 
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1,
-    ECDSA_P521_SHA512_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
-    RSA_PKCS1_2048_8192_SHA512, UnparsedPublicKey, VerificationAlgorithm,
-};
+use super::request_signature::signature_error;
 use pintle_meta::asn1;
 use pintle_value::base64;
 use x509_parser::certification_request::X509CertificationRequest;
@@ -78,7 +74,7 @@ pub(super) fn request_error(bytes: &[u8]) -> Option<String> {
     if !rest.is_empty() {
         return Some("asn1: syntax error: trailing data".to_string());
     }
-    (!is_self_signed(&request)).then(|| "x509: signature check failed".to_string())
+    signature_error(&request)
 }
 
 /// For whom a certificate is requested.
@@ -126,37 +122,4 @@ pub(super) fn certificate_error(bytes: &[u8]) -> Option<String> {
         }
     }
     (count == 0).then(|| "must contain at least one CERTIFICATE PEM block".to_string())
-}
-
-/// Returns whether a request is signed with its own key.
-pub(super) fn is_self_signed(request: &X509CertificationRequest<'_>) -> bool {
-    let key = &request.certification_request_info.subject_pki;
-    let curve = key.algorithm.parameters.as_ref().and_then(|p| p.as_oid().ok()).map(|oid| oid.to_id_string());
-    let algorithm = request.signature_algorithm.algorithm.to_id_string();
-    let Some(algorithm) = verification(&algorithm, curve.as_deref()) else {
-        // An unsupported algorithm is left to the signer.
-        return true;
-    };
-    let message = request.certification_request_info.raw;
-    let key = UnparsedPublicKey::new(algorithm, key.subject_public_key.data.as_ref());
-    key.verify(message, request.signature_value.data.as_ref()).is_ok()
-}
-
-/// The verification algorithm for a signature algorithm and, for elliptic curves, the curve of the key.
-fn verification(algorithm: &str, curve: Option<&str>) -> Option<&'static dyn VerificationAlgorithm> {
-    const P256: Option<&str> = Some("1.2.840.10045.3.1.7");
-    const P384: Option<&str> = Some("1.3.132.0.34");
-    const P521: Option<&str> = Some("1.3.132.0.35");
-    Some(match (algorithm, curve) {
-        ("1.2.840.10045.4.3.2", curve) if curve == P256 => &ECDSA_P256_SHA256_ASN1,
-        ("1.2.840.10045.4.3.3", curve) if curve == P256 => &ECDSA_P256_SHA384_ASN1,
-        ("1.2.840.10045.4.3.2", curve) if curve == P384 => &ECDSA_P384_SHA256_ASN1,
-        ("1.2.840.10045.4.3.3", curve) if curve == P384 => &ECDSA_P384_SHA384_ASN1,
-        ("1.2.840.10045.4.3.4", curve) if curve == P521 => &ECDSA_P521_SHA512_ASN1,
-        ("1.3.101.112", _) => &ED25519,
-        ("1.2.840.113549.1.1.11", _) => &RSA_PKCS1_2048_8192_SHA256,
-        ("1.2.840.113549.1.1.12", _) => &RSA_PKCS1_2048_8192_SHA384,
-        ("1.2.840.113549.1.1.13", _) => &RSA_PKCS1_2048_8192_SHA512,
-        _ => return None,
-    })
 }

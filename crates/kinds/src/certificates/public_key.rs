@@ -1,7 +1,7 @@
 //! The public keys of PodCertificateRequests, and the signatures that prove their possession.
 
-use super::pem::is_self_signed;
 use super::podcertificaterequest::SPEC;
+use super::request_signature::signature_error;
 use crate::fields::text;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P521_SHA256_ASN1, ED25519,
@@ -73,7 +73,7 @@ pub(super) fn validate_request(bytes: &[u8], path: &Path<'_>, errors: &mut Field
         }
         Key::Bits(bits) => refuse_bits(bits, path, errors),
         Key::Unknown => errors.push(ErrorKind::Invalid, path, None, UNKNOWN),
-        Key::Good(_) if is_self_signed(&request) => {}
+        Key::Good(_) if signature_error(&request).is_none() => {}
         Key::Good(_) => errors.push(ErrorKind::Invalid, path, None, "invalid signature"),
     }
 }
