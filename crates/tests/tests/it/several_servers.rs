@@ -194,7 +194,7 @@ async fn the_service_has_the_addresses_of_those_that_live() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_go_on_while_etcd_hangs_and_on_another_server() {
-    let Some(mut etcd) = Etcd::start(1, &[]) else { return };
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
     let (one, two) = (server(&etcd, 1).await, server(&etcd, 2).await);
     let (first, second) = (one.admin().unwrap(), two.admin().unwrap());
     let maps = "/api/v1/namespaces/default/configmaps";
