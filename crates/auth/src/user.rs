@@ -48,6 +48,18 @@ impl UserInfo {
         )
     }
 
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts =
+            |all: &[String]| all.iter().map(|text| text.len().saturating_add(size_of::<String>())).sum();
+        let extra = self.extra.iter().map(|(key, values)| {
+            let values: usize = texts(values);
+            key.len().saturating_add(size_of::<(String, Vec<String>)>()).saturating_add(values)
+        });
+        let groups: usize = texts(&self.groups);
+        [size_of::<Self>(), self.name.len(), self.uid.len(), groups, extra.sum()].into_iter().sum()
+    }
+
     /// Whether the user is in `group`.
     pub fn in_group(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
@@ -62,5 +74,22 @@ impl UserInfo {
             self.groups.push(UserInfo::AUTHENTICATED.to_string());
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_parts_of_a_user_count() {
+        let bytes = |change: fn(&mut UserInfo)| {
+            let mut user = UserInfo::default();
+            change(&mut user);
+            user.bytes() - UserInfo::default().bytes()
+        };
+        assert_eq!(bytes(|user| user.name = "n".repeat(100)), 100);
+        assert!(bytes(|user| user.groups = vec![String::new(); 1000]) >= 24_000);
+        assert!(bytes(|user| _ = user.extra.insert("k".repeat(10), vec!["v".repeat(1000)])) >= 1010);
     }
 }

@@ -28,6 +28,9 @@ const POLL_UNHEALTHY: Duration = Duration::from_secs(3);
 const SEED_LIFE: Duration = Duration::from_secs(180);
 /// The most cached decrypted seeds. There is one per key id and server run.
 const SEEDS_MAX: usize = 4096;
+/// After a call to decrypt that got no answer, no further one is made for this many times as long as it took. Values are
+/// decrypted where changes of the store are received, so a plugin that stalls would stop the whole server.
+const PAUSE_FACTOR: u32 = 10;
 const SEED_BYTES: usize = 32;
 /// The random bytes before each value, from which its key is derived.
 const INFO_BYTES: usize = 32;
@@ -74,11 +77,19 @@ pub struct Kms {
     service: Arc<dyn KmsService>,
     seed: Mutex<Option<Arc<Seed>>>,
     known: Mutex<HashMap<[u8; 32], Arc<Source>>>,
+    unanswered: Mutex<Option<Unanswered>>,
     healthy: AtomicBool,
     /// How often it became healthy.
     recoveries: AtomicU64,
     /// Dropped with the provider, which ends its thread.
     _stop: Sender<()>,
+}
+
+/// The last call to decrypt, if it got no answer. Cleared when the values that it made unreadable may be readable again.
+#[derive(Clone)]
+struct Unanswered {
+    pause_until: Instant,
+    why: String,
 }
 
 /// The seed for writes.
@@ -107,6 +118,7 @@ impl Kms {
             service,
             seed: Mutex::default(),
             known: Mutex::default(),
+            unanswered: Mutex::default(),
             healthy: AtomicBool::new(false),
             recoveries: AtomicU64::new(0),
             _stop: stop,
@@ -140,9 +152,37 @@ impl Kms {
         if let Err(why) = &outcome {
             tracing::warn!(provider = self.prefix, "KMS plugin is not healthy: {why}");
         }
-        if !self.healthy.swap(outcome.is_ok(), Ordering::AcqRel) && outcome.is_ok() {
+        let was_healthy = self.healthy.swap(outcome.is_ok(), Ordering::AcqRel);
+        if outcome.is_ok() && (self.ends_pause() || !was_healthy) {
             self.recoveries.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// Returns whether calls to decrypt that got no answer can be repeated now.
+    fn ends_pause(&self) -> bool {
+        let mut unanswered = self.unanswered();
+        let is_over = unanswered.as_ref().is_some_and(|last| Instant::now() >= last.pause_until);
+        if is_over {
+            *unanswered = None;
+        }
+        is_over
+    }
+
+    /// Decrypts a seed, unless the plugin has just left another call without an answer.
+    fn decrypt(&self, sealed: &Sealed) -> Result<Decrypted, String> {
+        let now = Instant::now();
+        if let Some(last) = self.unanswered().as_ref().filter(|last| now < last.pause_until) {
+            return Err(last.why.clone());
+        }
+        let outcome = self.measured("Decrypt", |service| service.decrypt(sealed));
+        if let Err(why) = &outcome
+            && is_unanswered(why)
+        {
+            let pause_until = Instant::now().checked_add(now.elapsed().saturating_mul(PAUSE_FACTOR));
+            let pause_until = pause_until.unwrap_or(now);
+            *self.unanswered() = Some(Unanswered { pause_until, why: why.clone() });
+        }
+        outcome
     }
 
     /// Calls the plugin and measures the time.
@@ -233,8 +273,7 @@ impl Kms {
             None => {
                 let failed = |why| TransformError(format!("failed to decrypt DEK, error: {why}"));
                 families::ENVELOPE_CACHE_MISSES.inc(&[]);
-                let key = self.measured("Decrypt", |service| service.decrypt(&object.sealed));
-                let key = key.map_err(failed)?;
+                let key = self.decrypt(&object.sealed).map_err(failed)?;
                 let source = Arc::new(Source::new(object.source_type, &key)?);
                 self.remember(cached, source.clone());
                 source
@@ -269,9 +308,20 @@ impl Kms {
         self.seed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unanswered(&self) -> MutexGuard<'_, Option<Unanswered>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Source>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether an error is that of a plugin that did not answer.
+fn is_unanswered(why: &str) -> bool {
+    ["Unavailable", "DeadlineExceeded"]
+        .iter()
+        .any(|code| why.starts_with(&format!("rpc error: code = {code} ")))
 }
 
 /// Polls the status until the provider is dropped.

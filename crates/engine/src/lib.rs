@@ -77,6 +77,8 @@ use std::sync::Arc;
 pub struct Options {
     /// Where objects are stored.
     pub store: Arc<dyn Store>,
+    /// The codec of that store, if it is a [`FormStore`].
+    pub codec: Option<Arc<Codec>>,
     /// The objects in memory.
     pub cache: Arc<Cache>,
     /// The time.
@@ -122,6 +124,7 @@ impl Engine {
     pub fn new(options: Options) -> Self {
         let storage = Arc::new(Storage {
             store: options.store,
+            codec: options.codec,
             cache: options.cache,
             registry: Registry::new(Vec::new()),
             clock: options.clock,

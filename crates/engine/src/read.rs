@@ -122,13 +122,6 @@ impl Reader {
             self.check_followable(target, &resource)?;
         }
         let _span = pintle_trace::span("cacher.GetList");
-        if options.resource_version.is_empty() {
-            // kube-apiserver gets etcd's current revision with a list that returns nothing.
-            let _span = pintle_trace::span("List(recursive=false) etcd3");
-            let began = std::time::Instant::now();
-            self.storage.catch_up(target).await?;
-            measures::consistent_read(target, began.elapsed());
-        }
         let moment = self.moment(&resource, request).await?;
         // On the first page, kube-apiserver ignores a limit with resourceVersion=0: a quirk pinned by
         // list-rv-match-unset.http.
@@ -228,11 +221,24 @@ impl Reader {
         Err(self.cannot_follow(target, &self.cannot_list(target, &faults)))
     }
 
+    /// Waits until the cache is current.
+    async fn catch_up_for_list(&self, target: &Target) -> Result<(), Status> {
+        // kube-apiserver gets etcd's current revision with a list that returns nothing.
+        let _span = pintle_trace::span("List(recursive=false) etcd3");
+        let began = std::time::Instant::now();
+        self.storage.catch_up(target).await?;
+        measures::consistent_read(target, began.elapsed());
+        Ok(())
+    }
+
     /// Determines the revision that a list reads.
     async fn moment(&self, resource: &Resource, request: &ListRequest) -> Result<Moment, Status> {
         let options = &request.options;
         if !options.continue_token.is_empty() {
             return self.continued(resource, request).await;
+        }
+        if options.resource_version.is_empty() {
+            self.catch_up_for_list(&request.target).await?;
         }
         let wanted = rv::parse_for_list(&options.resource_version)?;
         let exact = match options.resource_version_match {
@@ -277,9 +283,15 @@ impl Reader {
             Some(list_namespace(&request.target).map_or(start.to_owned(), |ns| format!("{ns}/{start}")));
         // A negative revision continues with the current state.
         let Ok(revision) = u64::try_from(token.version) else {
+            self.catch_up_for_list(&request.target).await?;
             let view = resource.view();
             return Ok(Moment { revision: view.revision(), view, after });
         };
+        // The cache has the revision of its own tokens, also while the store does not answer. Another server on the same
+        // store may be ahead.
+        if resource.revision() < revision {
+            self.catch_up_for_list(&request.target).await?;
+        }
         match resource.view_at(revision) {
             Ok(view) => Ok(Moment { view, after, revision }),
             Err(RevisionError::Future { current, .. }) => Err(too_large(revision, current)),

@@ -2,7 +2,7 @@
 
 use crate::environment::{Clock, Random};
 use crate::registry::{Kinds, Registry};
-use crate::{Target, decode, measures, object, object_key};
+use crate::{Codec, Target, decode, measures, object, object_key};
 use bytes::Bytes;
 use pintle_admission::ClusterState;
 use pintle_cache::{Cache, Object};
@@ -17,6 +17,8 @@ use std::sync::{Arc, OnceLock};
 /// The objects of a server, in the store and in memory, and their kinds.
 pub struct Storage {
     pub(crate) store: Arc<dyn Store>,
+    /// How the store encodes objects, if it does. Objects whose tree is known are encoded from it.
+    pub(crate) codec: Option<Arc<Codec>>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) registry: Registry,
     pub(crate) clock: Arc<dyn Clock>,
@@ -99,6 +101,9 @@ impl Storage {
             Op::Put(value) => value.clone(),
             Op::Delete => Bytes::new(),
         };
+        if let Some(codec) = &self.codec {
+            write = codec.encode_write(write, Some(tree))?;
+        }
         let operation = if write.expect == Expect::Absent { "create" } else { "update" };
         let _request = measures::StoreRequest::begin(target, operation);
         let revision = if extra_writes.is_empty() {

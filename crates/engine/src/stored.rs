@@ -22,11 +22,13 @@ pub use member::{MASTER_LEASES, PEER_LEASES};
 pub use store::FormStore;
 
 use bytes::Bytes;
+use pintle_value::Value;
 
 /// How values lie in a store. Implementations are pure: same bytes in, same bytes out.
 pub trait StoredForm: Send + Sync {
-    /// The bytes to store for an object in memory. `key` says which resource it belongs to.
-    fn encode(&self, key: &str, value: &Bytes) -> Bytes;
+    /// The bytes to store for an object in memory. `key` says which resource it belongs to; `tree` is the same object, if
+    /// the caller has it, and saves parsing `value`.
+    fn encode(&self, key: &str, value: &Bytes, tree: Option<&Value>) -> Bytes;
 
     /// The object in memory for stored bytes.
     fn decode(&self, key: &str, stored: &Bytes) -> Result<Bytes, Unreadable>;

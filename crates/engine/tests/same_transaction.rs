@@ -56,6 +56,7 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
     let webhooks = Arc::new(pintle_webhook::Client::default());
     let engine = Arc::new(Engine::new(pintle_engine::Options {
         store: store.clone(),
+        codec: None,
         cache: cache.clone(),
         clock: Arc::new(Fixed),
         random: Arc::new(Crowded(AtomicU64::new(1))),

@@ -13,8 +13,6 @@ use bytes::{BufMut, Bytes};
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream as StdUnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -48,12 +46,8 @@ impl Endpoint {
     async fn connect(&self) -> std::io::Result<UnixStream> {
         match self {
             Endpoint::Path(path) => UnixStream::connect(path).await,
-            Endpoint::Abstract(name) => {
-                let address = SocketAddr::from_abstract_name(name.as_bytes())?;
-                let stream = StdUnixStream::connect_addr(&address)?;
-                stream.set_nonblocking(true)?;
-                UnixStream::from_std(stream)
-            }
+            // Tokio, like the system, marks an abstract name by a NUL.
+            Endpoint::Abstract(name) => UnixStream::connect(format!("\0{name}")).await,
         }
     }
 }
@@ -249,6 +243,14 @@ mod tests {
         trailers.insert("grpc-status", "0".parse().unwrap());
         assert_eq!(check_status(&HeaderMap::new(), &trailers), Ok(()));
         assert_eq!(check_status(&HeaderMap::new(), &HeaderMap::new()).unwrap_err().code, "Unknown");
+    }
+
+    #[tokio::test]
+    async fn abstract_names_are_connected_to() {
+        let name = format!("pintle-grpc-{}", std::process::id());
+        let _listener = tokio::net::UnixListener::bind(format!("\0{name}")).unwrap();
+        assert!(Endpoint::new(&format!("@{name}")).connect().await.is_ok());
+        assert!(Endpoint::new("@pintle-grpc-nobody").connect().await.is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::drain::RequestBody;
 use crate::head_budget::HeadBudget;
 use crate::head_stream::HeadStream;
-use crate::limits::Admitted;
+use crate::limits::{Admitted, Stage};
 use crate::passthrough::ClientAddress;
 use crate::peer::Peer;
 use crate::request_line::{Beside, HeadTarget};
@@ -116,8 +116,14 @@ async fn accept(
     let unread_limit = Arc::new(UnreadLimit::new(UNREAD_MAX, UNREAD_UPGRADED_MAX));
     let client_turns = Arc::new(ClientTurns::new(Arc::clone(turns), address.ip()));
     let handshake = async {
-        let stream = crate::tls::refuse_old_versions(stream).await?;
-        turns.of_refusal(turns.key_of_address(address.ip())).next().await;
+        let mut stream = stream;
+        if crate::tls::greeting(&mut stream).await? {
+            admitted.reached(Stage::Greeted);
+        } else {
+            // What is not TLS has turns of its own, so that handshakes from the same address do not wait for all of it.
+            client_turns.set_not_tls(address.ip());
+        }
+        turns.of_refusal(client_turns.key()).next().await;
         let stream = ClientStream::new(stream, Arc::clone(&client_turns), Arc::clone(&unread_limit));
         TlsAcceptor::from(shared.tls.load_full()).accept(stream).await
     };
@@ -135,6 +141,7 @@ async fn accept(
         },
         () = admitted.signalled() => return None,
     };
+    admitted.reached(Stage::Secured);
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = Arc::new(Peer::new(address, chain, admitted, client_turns));
     Some(connection(shared, stream, peer, unread_limit))

@@ -40,6 +40,8 @@ const CEL: &str = "/console/api/cel";
 const SECRET_TYPE: &str = "application/vnd.pintle.secret+json";
 /// Most bytes of a request for a link or a session.
 const SMALL_BYTES_MAX: usize = 1024;
+/// Most bytes of the credentials in the `Authorization` header that a session retains.
+const AUTHORIZATION_BYTES_MAX: usize = 64 * 1024;
 
 /// The console of a server.
 #[derive(Default)]
@@ -133,6 +135,9 @@ impl Console {
             certificates: peer.clone(),
             authorization: authorization.map(|text| text.into_owned()),
         };
+        if credentials.authorization.as_ref().is_some_and(|text| text.len() > AUTHORIZATION_BYTES_MAX) {
+            return Err(respond::too_large(AUTHORIZATION_BYTES_MAX));
+        }
         // A session must not prolong itself.
         if credentials.authorization.as_deref().is_some_and(|text| session_token(text).is_some()) {
             return Err(forbidden("a session of the console cannot make links"));

@@ -1,8 +1,9 @@
 //! How many connections there may be, in all and of clients that have not said who they are.
 //!
-//! A connection is a stranger's until a request on it is authenticated. Where there are too many of those, the oldest one
-//! of the address that has most gives way: a flood from one address costs that address its own connections, and whoever
-//! authenticates soon after connecting is never among the oldest.
+//! A connection is a stranger's until a request on it is authenticated. Where there are too many of those, one of the address
+//! that has most gives way: the oldest at the stage that most of them are at. A flood from one address costs that address its
+//! own connections, whoever authenticates soon after connecting is never among the oldest, and a flood of connections that
+//! send no TLS does not cost those of the same address that wait for their handshake.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -25,10 +26,49 @@ pub(crate) struct ConnectionLimits {
 
 #[derive(Default)]
 struct Unauthenticated {
-    /// By network and order of arrival: the signal that closes the connection.
-    by_network: HashMap<Network, BTreeMap<u64, Arc<Notify>>>,
+    by_network: HashMap<Network, Strangers>,
     count: usize,
     next: u64,
+}
+
+/// How far an unauthenticated connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It sent nothing yet, or something that is not TLS.
+    Silent,
+    /// It sent the beginning of a handshake.
+    Greeted,
+    /// The handshake is complete.
+    Secured,
+}
+
+/// The number of stages.
+const STAGES: usize = 3;
+
+/// The unauthenticated connections of a network: for each stage, by order of arrival, the signal that closes the
+/// connection.
+#[derive(Default)]
+struct Strangers([BTreeMap<u64, Arc<Notify>>; STAGES]);
+
+impl Strangers {
+    fn len(&self) -> usize {
+        self.0.iter().map(BTreeMap::len).sum()
+    }
+
+    fn at(&mut self, stage: Stage) -> &mut BTreeMap<u64, Arc<Notify>> {
+        let [silent, greeted, secured] = &mut self.0;
+        match stage {
+            Stage::Silent => silent,
+            Stage::Greeted => greeted,
+            Stage::Secured => secured,
+        }
+    }
+
+    /// Removes the oldest connection of the stage with most connections; of equal stages, of the earlier one.
+    fn pop_oldest(&mut self) -> Option<Arc<Notify>> {
+        let largest = self.0.iter_mut().rev().max_by_key(|connections| connections.len())?;
+        largest.pop_first().map(|(_, signal)| signal)
+    }
 }
 
 /// An IPv4 address, or an IPv6 /64, which usually belongs to one client.
@@ -44,10 +84,18 @@ impl Network {
     }
 }
 
+/// Where an unauthenticated connection is counted.
+#[derive(Clone, Copy)]
+struct Stranger {
+    network: Network,
+    number: u64,
+    stage: Stage,
+}
+
 /// The slot of one connection, released on drop.
 pub(crate) struct Admitted {
     limits: Arc<ConnectionLimits>,
-    stranger: Mutex<Option<(Network, u64)>>,
+    stranger: Mutex<Option<Stranger>>,
     /// Wakes the connection's task.
     signal: Arc<Notify>,
 }
@@ -82,9 +130,9 @@ impl ConnectionLimits {
         } else if unauthenticated.count >= self.strangers_max {
             unauthenticated.evict_from_largest();
         }
-        let number = unauthenticated.add(network, Arc::clone(&signal));
+        let stranger = unauthenticated.add(network, Arc::clone(&signal));
         self.all.fetch_add(1, Ordering::Relaxed);
-        Some(Admitted { limits: Arc::clone(self), stranger: Mutex::new(Some((network, number))), signal })
+        Some(Admitted { limits: Arc::clone(self), stranger: Mutex::new(Some(stranger)), signal })
     }
 
     fn unauthenticated(&self) -> MutexGuard<'_, Unauthenticated> {
@@ -94,34 +142,41 @@ impl ConnectionLimits {
 
 impl Unauthenticated {
     fn of(&self, network: Network) -> usize {
-        self.by_network.get(&network).map_or(0, BTreeMap::len)
+        self.by_network.get(&network).map_or(0, Strangers::len)
     }
 
-    fn add(&mut self, network: Network, signal: Arc<Notify>) -> u64 {
+    fn add(&mut self, network: Network, signal: Arc<Notify>) -> Stranger {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
-        self.by_network.entry(network).or_default().insert(number, signal);
+        let stage = Stage::Silent;
+        self.by_network.entry(network).or_default().at(stage).insert(number, signal);
         self.count = self.count.saturating_add(1);
-        number
+        Stranger { network, number, stage }
     }
 
-    fn remove(&mut self, network: Network, number: u64) {
-        let Some(connections) = self.by_network.get_mut(&network) else { return };
-        if connections.remove(&number).is_some() {
-            self.count = self.count.saturating_sub(1);
-        }
-        if connections.is_empty() {
-            self.by_network.remove(&network);
-        }
+    /// Removes a connection; `None` if it was evicted.
+    fn remove(&mut self, stranger: Stranger) -> Option<Arc<Notify>> {
+        let connections = self.by_network.get_mut(&stranger.network)?;
+        let removed = connections.at(stranger.stage).remove(&stranger.number);
+        self.removed(stranger.network, removed)
     }
 
     fn evict_oldest(&mut self, network: Network) {
-        let oldest = self.by_network.get(&network).and_then(BTreeMap::first_key_value);
-        let Some((number, evicted)) = oldest.map(|(number, evicted)| (*number, Arc::clone(evicted))) else {
-            return;
-        };
-        self.remove(network, number);
-        evicted.notify_one();
+        let Some(connections) = self.by_network.get_mut(&network) else { return };
+        let oldest = connections.pop_oldest();
+        if let Some(evicted) = self.removed(network, oldest) {
+            evicted.notify_one();
+        }
+    }
+
+    fn removed(&mut self, network: Network, removed: Option<Arc<Notify>>) -> Option<Arc<Notify>> {
+        if removed.is_some() {
+            self.count = self.count.saturating_sub(1);
+        }
+        if self.of(network) == 0 {
+            self.by_network.remove(&network);
+        }
+        removed
     }
 
     fn evict_from_largest(&mut self) {
@@ -136,8 +191,20 @@ impl Admitted {
     /// Marks the connection as authenticated: it is no longer evicted.
     pub(crate) fn authenticated(&self) {
         let stranger = self.stranger.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((network, number)) = stranger {
-            self.limits.unauthenticated().remove(network, number);
+        if let Some(stranger) = stranger {
+            self.limits.unauthenticated().remove(stranger);
+        }
+    }
+
+    /// Records how far the connection is.
+    pub(crate) fn reached(&self, stage: Stage) {
+        let mut stranger = self.stranger.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(stranger) = stranger.as_mut() else { return };
+        let mut unauthenticated = self.limits.unauthenticated();
+        let Some(connections) = unauthenticated.by_network.get_mut(&stranger.network) else { return };
+        if let Some(signal) = connections.at(stranger.stage).remove(&stranger.number) {
+            connections.at(stage).insert(stranger.number, signal);
+            stranger.stage = stage;
         }
     }
 
@@ -186,6 +253,30 @@ mod tests {
         drop((flood, stranger, known));
         assert_eq!((limits.unauthenticated().count, limits.all.load(Ordering::Relaxed)), (0, 0));
         assert!(limits.unauthenticated().by_network.is_empty());
+    }
+
+    #[test]
+    fn a_flood_at_one_stage_does_not_cost_those_at_another() {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        for (flood, honest) in [(Stage::Silent, Stage::Greeted), (Stage::Secured, Stage::Silent)] {
+            let limits = Arc::new(ConnectionLimits::new(64));
+            let waits = limits.admit(address).unwrap();
+            waits.reached(honest);
+            let flood: Vec<Admitted> = (0..40)
+                .map(|_| {
+                    let admitted = limits.admit(address).unwrap();
+                    admitted.reached(flood);
+                    admitted
+                })
+                .collect();
+            assert!(!is_evicted(&waits), "{honest:?}");
+            assert_eq!(flood.iter().filter(|admitted| is_evicted(admitted)).count(), 25);
+            // An evicted connection is not counted again when it gets further.
+            flood.iter().for_each(|admitted| admitted.reached(Stage::Secured));
+            assert_eq!(limits.unauthenticated().count, 16);
+            drop((flood, waits));
+            assert!(limits.unauthenticated().by_network.is_empty() && limits.unauthenticated().count == 0);
+        }
     }
 
     #[test]

@@ -103,8 +103,9 @@ const HELLO_BYTES: usize = 11;
 /// A fatal alert `protocol_version`.
 const PROTOCOL_VERSION_ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 70];
 
-/// Sends an alert to clients that support at most TLS 1.1; the TLS library would report another reason.
-pub(crate) async fn refuse_old_versions(mut stream: TcpStream) -> std::io::Result<TcpStream> {
+/// Waits for the first bytes of a client and returns whether they begin a handshake. Sends an alert to clients that support
+/// at most TLS 1.1; the TLS library would report another reason.
+pub(crate) async fn greeting(stream: &mut TcpStream) -> std::io::Result<bool> {
     let mut hello = [0; HELLO_BYTES];
     let length = stream.peek(&mut hello).await?;
     // A handshake record with a ClientHello; from TLS 1.2 on the version is 3.3.
@@ -115,7 +116,7 @@ pub(crate) async fn refuse_old_versions(mut stream: TcpStream) -> std::io::Resul
         stream.shutdown().await?;
         return Err(std::io::Error::other("tls: client offered only unsupported versions"));
     }
-    Ok(stream)
+    Ok(matches!(hello, [22, 3, ..]))
 }
 
 /// Accepts any client certificate whose key the client has. Trust is checked per request: a client with an untrusted

@@ -240,6 +240,17 @@ impl ClientTurns {
         Poll::Ready(())
     }
 
+    /// The client at `address` sent something that is not TLS.
+    pub(crate) fn set_not_tls(&self, address: IpAddr) {
+        let key = self.turns.hasher.hash_one((address, "not TLS")).max(EXEMPT.saturating_add(1));
+        self.key.store(key, Ordering::Relaxed);
+    }
+
+    /// Whose turns the connection takes.
+    pub(crate) fn key(&self) -> u64 {
+        self.key.load(Ordering::Relaxed)
+    }
+
     /// The connection is that of a user whose request was classified.
     pub(crate) fn set_user(&self, key: u64, is_exempt: bool) {
         self.key.store(if is_exempt { EXEMPT } else { key }, Ordering::Relaxed);

@@ -58,6 +58,8 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: usize = 1 << 10;
 /// The interval of attempts to reach an etcd that does not listen yet.
 const TRY_EVERY: Duration = Duration::from_millis(50);
+/// How often the log says that the server waits for etcd.
+const NOTICE_EVERY: Duration = Duration::from_secs(5);
 
 /// Why the stand-in cannot run, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -190,16 +192,16 @@ pub(crate) async fn is_at(settings: &EtcdSettings) -> bool {
     if !is_loopback(host) {
         return false;
     }
-    let mut waits = false;
+    let mut notice_at = tokio::time::Instant::now();
     loop {
         match TcpStream::connect((host, port)).await {
             Ok(stream) => {
                 let said = tokio::time::timeout(ASK_TIMEOUT, ask(stream, host, port)).await;
                 return matches!(said, Ok(Some(true)));
             }
-            Err(error) if !waits => {
-                tracing::info!(%error, "waiting for etcd at {host}:{port}");
-                waits = true;
+            Err(error) if notice_at.elapsed() >= NOTICE_EVERY => {
+                tracing::warn!(%error, "waiting for etcd at {host}:{port}");
+                notice_at = tokio::time::Instant::now();
             }
             Err(_) => {}
         }

@@ -212,7 +212,7 @@ fn decode_all(stored: &Snapshot, codec: &Codec) -> Result<Snapshot, String> {
 
 fn encode_all(objects: &Snapshot, codec: &Codec) -> Result<Snapshot, String> {
     let encode = |(key, entry): (&Key, &Entry)| {
-        let value = codec.encode(key, &entry.value).map_err(|error| format!("{key}: {}", error.0))?;
+        let value = codec.encode(key, &entry.value, None).map_err(|error| format!("{key}: {}", error.0))?;
         Ok((key.clone(), Entry { value, ..entry.clone() }))
     };
     let entries: Result<Vec<(Key, Entry)>, String> = objects.iter().map(encode).collect();
@@ -230,7 +230,8 @@ async fn write_all(etcd: &Arc<Etcd>, objects: &Snapshot, codec: &Codec) -> Resul
         if writes.len() >= IN_FLIGHT {
             finished(writes.join_next().await)?;
         }
-        let value: Bytes = codec.encode(key, &entry.value).map_err(|error| format!("{key}: {}", error.0))?;
+        let value: Bytes =
+            codec.encode(key, &entry.value, None).map_err(|error| format!("{key}: {}", error.0))?;
         let (etcd, key) = (etcd.clone(), key.clone());
         writes.spawn(async move {
             let write = Write::put(key.clone(), Expect::Absent, value);

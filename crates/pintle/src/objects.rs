@@ -106,6 +106,7 @@ pub(crate) async fn open(
         ..pintle_cache::Options::default()
     };
     let settings = Settled {
+        codec: Some(codec),
         access_objects,
         service_ranges: config.service_ranges.clone(),
         unsafe_deletion: config.gate("AllowUnsafeMalformedObjectDeletion"),
@@ -179,6 +180,7 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     let networks = ANY_SERVICE_NETWORKS.iter().filter_map(|network| net::parse_cidr_sloppy(network));
     let service_ranges = Ranges { networks: networks.collect(), node_ports: 30_000..=32_767 };
     let settings = Settled {
+        codec: None,
         service_ranges,
         unsafe_deletion: false,
         deletion_workers: 1,
@@ -194,6 +196,7 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
 
 /// The parts of an engine that depend on the configuration.
 struct Settled {
+    codec: Option<Arc<Codec>>,
     service_ranges: Ranges,
     unsafe_deletion: bool,
     deletion_workers: usize,
@@ -247,6 +250,7 @@ fn engine(
     );
     let engine = Arc::new(Engine::new(pintle_engine::Options {
         store,
+        codec: settings.codec,
         cache: cache.clone(),
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),

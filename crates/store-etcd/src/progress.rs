@@ -2,14 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// The revision that the sink has seen.
 #[derive(Default)]
 pub(crate) struct Progress {
     applied: AtomicU64,
-    waiters: Mutex<BTreeMap<u64, Vec<oneshot::Sender<()>>>>,
+    waiters: Mutex<Waiters>,
+}
+
+#[derive(Default)]
+struct Waiters {
+    /// By revision and number.
+    all: BTreeMap<(u64, u64), oneshot::Sender<()>>,
+    next: u64,
+}
+
+/// The place of one caller among the waiters, which it leaves if it gives up: while the watch brings nothing, requests that
+/// time out must not pile up.
+struct Waiting<'a> {
+    progress: &'a Progress,
+    place: (u64, u64),
 }
 
 impl Progress {
@@ -20,12 +34,12 @@ impl Progress {
     /// Records that the sink has seen `revision`, which is lower than before only after a reload.
     pub(crate) fn set(&self, revision: u64) {
         let reached = {
-            let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiters = self.waiters();
             self.applied.store(revision, Ordering::Release);
-            let later = waiters.split_off(&revision.saturating_add(1));
-            std::mem::replace(&mut *waiters, later)
+            let later = waiters.all.split_off(&(revision.saturating_add(1), 0));
+            std::mem::replace(&mut waiters.all, later)
         };
-        for waiter in reached.into_values().flatten() {
+        for waiter in reached.into_values() {
             // A caller that stopped waiting is ignored.
             let _ = waiter.send(());
         }
@@ -33,16 +47,53 @@ impl Progress {
 
     /// Waits until the sink has seen `revision`.
     pub(crate) async fn reach(&self, revision: u64) {
-        let receiver = {
-            let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let (receiver, _waiting) = {
+            let mut waiters = self.waiters();
             if self.applied() >= revision {
                 return;
             }
             let (sender, receiver) = oneshot::channel();
-            waiters.entry(revision).or_default().push(sender);
-            receiver
+            let place = (revision, waiters.next);
+            waiters.next = waiters.next.wrapping_add(1);
+            waiters.all.insert(place, sender);
+            (receiver, Waiting { progress: self, place })
         };
         // The sender is dropped only with the store itself.
         let _ = receiver.await;
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.progress.waiters().all.remove(&self.place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn callers_are_woken_at_their_revision_and_leave_nothing_behind() {
+        let progress = Progress::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut first = Box::pin(progress.reach(3));
+        let mut same = Box::pin(progress.reach(3));
+        let mut later = Box::pin(progress.reach(4));
+        for waiting in [&mut first, &mut same, &mut later] {
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+        }
+        drop(same);
+        assert_eq!(progress.waiters().all.len(), 2, "one gave up");
+        progress.set(3);
+        assert_eq!(first.as_mut().poll(&mut context), Poll::Ready(()));
+        assert!(later.as_mut().poll(&mut context).is_pending());
+        drop(later);
+        assert!(progress.waiters().all.is_empty());
     }
 }

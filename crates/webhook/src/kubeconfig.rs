@@ -13,6 +13,7 @@ use pintle_meta::Status;
 use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// The time-out of one attempt, and the number of attempts.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,6 +26,9 @@ const PAUSE_FACTOR: f64 = 1.5;
 pub(crate) const REPEATS_MAX: u32 = 10;
 /// The size limit of a webhook's response.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// The most concurrent calls of one webhook; more wait. Each call takes a connection, and anyone can cause calls: with tokens
+/// that nobody knows, or as the anonymous user.
+const CALLS_MAX: usize = 128;
 
 /// The current context of a kubeconfig.
 pub struct Kubeconfig {
@@ -193,6 +197,7 @@ pub struct ReviewClient {
     /// Host and port of the URL, for metrics.
     host: String,
     timeout: Duration,
+    calls: Semaphore,
     authorization: Authorization,
     /// The pause after the first attempt.
     pause: Duration,
@@ -213,6 +218,7 @@ impl ReviewClient {
             url,
             host,
             timeout,
+            calls: Semaphore::new(CALLS_MAX),
             authorization: config.authorization,
             pause: PAUSE,
             agent: HeaderValue::from_static("kube-apiserver"),
@@ -310,9 +316,15 @@ impl ReviewClient {
             timeout: self.timeout,
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
-        let counted = CountedCall::begin(&self.host, request.body.len());
-        let sent = self.https.send(request).await;
-        counted.end(sent.as_ref().ok().map(|answer| (answer.code, answer.body.len())));
+        let sent = match tokio::time::timeout(self.timeout, self.calls.acquire()).await {
+            Ok(_permit) => {
+                let counted = CountedCall::begin(&self.host, request.body.len());
+                let sent = self.https.send(request).await;
+                counted.end(sent.as_ref().ok().map(|answer| (answer.code, answer.body.len())));
+                sent
+            }
+            Err(_) => Err(format!("Post \"{}\": context deadline exceeded", self.url)),
+        };
         sent.map_err(|why| ReviewError {
             may_pass: why.ends_with("connection reset by peer"),
             is_timeout: why.ends_with("context deadline exceeded"),
@@ -358,6 +370,22 @@ mod tests {
 
     fn read(text: &str) -> Result<Kubeconfig, String> {
         Kubeconfig::read(&yaml::parse(text.as_bytes()).unwrap().value, Path::new("/nowhere"))
+    }
+
+    #[tokio::test]
+    async fn calls_are_limited_and_those_that_are_given_up_make_room() {
+        let stalls = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("https://{}", stalls.local_addr().unwrap());
+        let config = Kubeconfig { server, identity: Identity::default(), authorization: Authorization::None };
+        let client = ReviewClient::new(config, None).unwrap();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut calls: Vec<_> = (0..CALLS_MAX + 1).map(|_| Box::pin(client.post(Bytes::new()))).collect();
+        for call in &mut calls {
+            assert!(call.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(client.calls.available_permits(), 0);
+        drop(calls);
+        assert_eq!(client.calls.available_permits(), CALLS_MAX);
     }
 
     #[test]

@@ -54,7 +54,8 @@ impl TokenWebhook {
         }
         let answer = self.review(token, wanted).await?;
         let life = if answer.is_some() { self.life.max(ACCEPTED_LIFE_MIN) } else { self.life };
-        self.cache.insert(key, answer.clone().map(Arc::new), token.len().saturating_add(1024), life, now);
+        let bytes = answer.as_ref().map_or(0, |known| known.user.bytes());
+        self.cache.insert(key, answer.clone().map(Arc::new), bytes, life, now);
         Ok(answer)
     }
 

@@ -96,3 +96,52 @@ fn malformed_values_are_errors() {
         assert!(kms.open("/k", &whole[..cut]).is_err(), "{cut}");
     }
 }
+
+/// A plugin whose calls to decrypt get no answer as long as it stalls.
+struct Stalls {
+    pad: Arc<Pad>,
+    stalls: AtomicBool,
+    calls: AtomicU64,
+}
+
+impl KmsService for Stalls {
+    fn status(&self) -> Result<Status, String> {
+        self.pad.status()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Result<Sealed, String> {
+        self.pad.encrypt(plain)
+    }
+
+    fn decrypt(&self, sealed: &Sealed) -> Result<Decrypted, String> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if !self.stalls.load(Ordering::Relaxed) {
+            return self.pad.decrypt(sealed);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        Err("rpc error: code = DeadlineExceeded desc = context deadline exceeded".to_string())
+    }
+}
+
+#[test]
+fn a_plugin_that_stalls_is_not_called_for_each_value() {
+    let pad = Pad::new("key-1");
+    let value = sealed(&Kms::start("plug", pad.clone()), b"one");
+    let plugin = Arc::new(Stalls { pad, stalls: AtomicBool::new(true), calls: AtomicU64::new(0) });
+    let kms = Kms::start("plug", plugin.clone());
+    let began = Instant::now();
+    let errors: Vec<_> = (0..1000).map(|_| kms.open("/k", &value).err().unwrap().0).collect();
+    assert!(errors.iter().all(|why| why.ends_with("desc = context deadline exceeded")));
+    let calls = plugin.calls.load(Ordering::Relaxed);
+    assert!(calls <= 1 + began.elapsed().as_millis() as u64 / 500, "{calls} calls");
+
+    // The values are read again when the plugin is called again, although its status was healthy all the time.
+    plugin.stalls.store(false, Ordering::Relaxed);
+    let before = kms.recoveries();
+    kms.unanswered().as_mut().unwrap().pause_until = Instant::now();
+    kms.poll();
+    assert_eq!(kms.recoveries(), before + 1);
+    assert_eq!(kms.open("/k", &value).unwrap().value, b"one");
+    kms.poll();
+    assert_eq!(kms.recoveries(), before + 1);
+}

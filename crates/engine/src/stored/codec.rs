@@ -5,7 +5,7 @@ use bytes::Bytes;
 use pintle_cache::{mark_outdated, unreadable_value, untransformable_value};
 use pintle_encrypt::{Encryption, TransformError};
 use pintle_kinds::Kind;
-use pintle_value::Str;
+use pintle_value::{Str, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -51,11 +51,11 @@ impl Codec {
         !is_object_key(key) || self.is_identity() && !stored.starts_with(SEALED)
     }
 
-    /// The bytes to store for an object in memory.
-    pub fn encode(&self, key: &str, value: &Bytes) -> Result<Bytes, TransformError> {
+    /// The bytes to store for an object in memory. `tree` is the same object, if the caller has it.
+    pub fn encode(&self, key: &str, value: &Bytes, tree: Option<&Value>) -> Result<Bytes, TransformError> {
         let formed = match &self.form {
             None => value.clone(),
-            Some(form) => form.encode(key, value),
+            Some(form) => form.encode(key, value, tree),
         };
         if !is_object_key(key) || self.encryption.is_plain() {
             return Ok(formed);

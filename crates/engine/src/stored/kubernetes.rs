@@ -97,19 +97,19 @@ impl KubernetesForm {
 }
 
 impl StoredForm for KubernetesForm {
-    fn encode(&self, key: &str, value: &Bytes) -> Bytes {
+    fn encode(&self, key: &str, value: &Bytes, tree: Option<&Value>) -> Bytes {
         if key == range::NODE_PORTS {
             return range::encode(self.media, value);
         }
         let json = value.get(value_header(0).len()..).unwrap_or_default();
         if let Some(endpoints) = self.builtin.get(ENDPOINTS).filter(|_| member::is_member_key(key)) {
-            return endpoints.encode(json);
+            return endpoints.encode(json, None);
         }
         if !is_object_key(key) {
             return value.clone();
         }
         match self.builtin(key) {
-            Some(stored) => stored.encode(json),
+            Some(stored) => stored.encode(json, tree),
             None if self.cbor => match json::parse(json) {
                 Ok(parsed) => {
                     let mut out = Vec::new();
@@ -134,12 +134,17 @@ impl StoredForm for KubernetesForm {
             None => custom(stored)?,
         };
         // If the value would now be stored differently, mark it, so that even an update without changes writes it.
-        if self.encode(key, &value) == stored { Ok(value) } else { Ok(mark_outdated(value)) }
+        if self.encode(key, &value, None) == stored { Ok(value) } else { Ok(mark_outdated(value)) }
     }
 }
 
 impl Stored {
-    fn encode(&self, json: &[u8]) -> Bytes {
+    fn encode(&self, json: &[u8], tree: Option<&Value>) -> Bytes {
+        if let Some(tree) = tree.filter(|tree| self.encoding == Encoding::Protobuf && !has_revision(tree)) {
+            let stored = self.protobuf(json.len(), tree);
+            debug_assert_eq!(stored, self.encode(json, None), "the tree of a write is what is stored");
+            return stored;
+        }
         // JSON in memory always parses; if it did not, it would be stored unchanged.
         let version = self.kind.storage_version();
         let parse = || {
@@ -156,13 +161,23 @@ impl Stored {
                 out
             }),
             Encoding::Definition => parse().map(|tree| definition::encode(&version.schema, &tree)),
-            Encoding::Protobuf => parse().map(|tree| {
-                let mut out = Vec::with_capacity(json.len());
-                proto::encode(&version.schema, &self.api_version, &self.kind.kind, &tree, &mut out);
-                out
-            }),
+            Encoding::Protobuf => {
+                return parse().map_or_else(|| line(json), |tree| self.protobuf(json.len(), &tree));
+            }
         };
         encoded.map_or_else(|| line(json), Bytes::from)
+    }
+
+    fn protobuf(&self, json_bytes: usize, tree: &Value) -> Bytes {
+        let mut out = Vec::with_capacity(json_bytes);
+        proto::encode(
+            &self.kind.storage_version().schema,
+            &self.api_version,
+            &self.kind.kind,
+            tree,
+            &mut out,
+        );
+        Bytes::from(out)
     }
 
     fn json(&self, json: &[u8]) -> Bytes {
@@ -278,6 +293,11 @@ fn custom(stored: &[u8]) -> Result<Bytes, Unreadable> {
     tree.remove_at(&["metadata", "resourceVersion"]);
     tree.remove_at(&["metadata", "selfLink"]);
     Ok(object::encode_untyped(&tree))
+}
+
+/// Whether a tree has a field that is in neither form of a stored object.
+fn has_revision(tree: &Value) -> bool {
+    tree.at(&["metadata", "resourceVersion"]).is_some()
 }
 
 fn is_json(stored: &[u8]) -> bool {

@@ -6,6 +6,7 @@ use pintle_store::{
     BoxFuture, Change, Entry, HistoryQuery, KeyHistory, Loaded, Note, Op, ReadError, Revision, Sink,
     Snapshot, Store, StoreFault, Write, WriteError,
 };
+use pintle_value::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +24,19 @@ impl FormStore {
     }
 
     fn encode(&self, write: Write) -> Result<Write, WriteError> {
+        if is_encoded(&write.note) { Ok(write) } else { self.codec.encode_write(write, None) }
+    }
+}
+
+impl Codec {
+    /// Encodes the value of a write, of which `tree` is the object. A [`FormStore`] does so with each write that nobody
+    /// encoded before.
+    pub(crate) fn encode_write(&self, write: Write, tree: Option<&Value>) -> Result<Write, WriteError> {
         let Op::Put(value) = &write.op else { return Ok(write) };
-        if self.codec.is_identity() {
+        if self.is_identity() {
             return Ok(write);
         }
-        let stored = self.codec.encode(&write.key, value);
+        let stored = self.encode(&write.key, value, tree);
         let stored = stored.map_err(|error| WriteError::NotTransformed { message: error.0 })?;
         let encoded = Encoded { note: write.note, value: value.clone(), stored: stored.clone() };
         Ok(Write { op: Op::Put(stored), note: Note(Some(Arc::new(encoded))), ..write })
@@ -204,16 +213,17 @@ impl FormSink {
     }
 }
 
-/// Returns whether a change carries the object of its own write.
-fn encoded_note(change: &Change) -> bool {
-    change.note.0.as_ref().is_some_and(|note| note.is::<Encoded>())
+/// Returns whether a note carries the object of its write.
+fn is_encoded(note: &Note) -> bool {
+    note.0.as_ref().is_some_and(|note| note.is::<Encoded>())
 }
 
 impl Sink for FormSink {
     fn apply(&self, changes: &[Change]) {
         let is_as_in_memory = |change: &Change| {
             let value = change.value.as_ref();
-            !encoded_note(change) && value.is_none_or(|value| self.codec.is_as_in_memory(&change.key, value))
+            !is_encoded(&change.note)
+                && value.is_none_or(|value| self.codec.is_as_in_memory(&change.key, value))
         };
         if changes.iter().all(is_as_in_memory) {
             return self.sink.apply(changes);

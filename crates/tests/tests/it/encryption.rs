@@ -4,6 +4,7 @@ use pintle_grpc::protobuf::{Field, Fields, put_bytes, text};
 use pintle_testkit::{Client, GrpcAnswer, GrpcServer, Options, Request, Server};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const KEY_1: &str = "BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSY=";
@@ -201,8 +202,23 @@ async fn values_under_a_lost_key_are_told_and_can_be_deleted() {
     assert_eq!(admin.send(&Request::new("GET", "/readyz")).await.unwrap().status(), 200);
 }
 
+/// The time limit of a call of the plugin.
+const PLUGIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A configuration that encrypts secrets with the plugin at this socket.
+fn kms_file(name: &str, socket: &Path) -> File {
+    let kms = json!({"kms": {"apiVersion": "v2", "name": "padding", "timeout": format!("{}s", PLUGIN_TIMEOUT.as_secs()),
+        "endpoint": format!("unix://{}", socket.display())}});
+    File::new(name, &json!([{"resources": ["secrets"], "providers": [kms]}]))
+}
+
 /// The plugin of kube-apiserver's recordings: it pads with the letters of the key id.
 fn start_plugin(path: &Path, key_id: &str) -> GrpcServer {
+    start_slow_plugin(path, key_id, Duration::ZERO)
+}
+
+/// The same plugin, which takes some time to decrypt.
+fn start_slow_plugin(path: &Path, key_id: &str, delay: Duration) -> GrpcServer {
     let key_id = key_id.to_string();
     let pad = |bytes: &[u8], key_id: &str| -> Vec<u8> {
         bytes.iter().zip(key_id.bytes().cycle()).map(|(byte, letter)| byte ^ letter).collect()
@@ -227,6 +243,7 @@ fn start_plugin(path: &Path, key_id: &str) -> GrpcServer {
                 put_bytes(2, key_id.as_bytes(), &mut out);
             }
             "/v2.KeyManagementService/Decrypt" => {
+                std::thread::sleep(delay);
                 let body = bytes.strip_prefix(b"pad:").ok_or((3, "not mine".to_string()))?;
                 put_bytes(1, &pad(body, &sealed_with), &mut out);
             }
@@ -243,7 +260,7 @@ async fn wait_for_code(admin: &Client, path: &str, code: u16) {
         if admin.get(path).await.unwrap().0 == code {
             return;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("{path} never answers {code}");
 }
@@ -251,9 +268,7 @@ async fn wait_for_code(admin: &Client, path: &str, code: u16) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kms_plugin_that_comes_late_makes_values_readable() {
     let socket = std::env::temp_dir().join(format!("pintle-kms-{}.sock", std::process::id()));
-    let kms = json!({"kms": {"apiVersion": "v2", "name": "padding", "timeout": "1s",
-        "endpoint": format!("unix://{}", socket.display())}});
-    let file = File::new("kms", &json!([{"resources": ["secrets"], "providers": [kms]}]));
+    let file = kms_file("kms", &socket);
     let plugin = start_plugin(&socket, "key-1");
     let mut server =
         Server::start_with(Options { flags: file.flags(&[]), ..Options::default() }).await.unwrap();
@@ -290,4 +305,25 @@ async fn a_kms_plugin_that_comes_late_makes_values_readable() {
     let (_, touched) = admin.patch(&path, "application/merge-patch+json", &patch).await.unwrap();
     assert_ne!(touched["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
     assert_eq!(admin.send(&Request::new("GET", "/readyz")).await.unwrap().status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kms_plugin_that_stalls_does_not_delay_the_start_with_each_value() {
+    const SECRETS_NUMBER: u32 = 20;
+    let socket = std::env::temp_dir().join(format!("pintle-stalled-kms-{}.sock", std::process::id()));
+    let file = kms_file("stalled-kms", &socket);
+    let plugin = start_plugin(&socket, "key-1");
+    let mut server =
+        Server::start_with(Options { flags: file.flags(&[]), ..Options::default() }).await.unwrap();
+    for number in 0..SECRETS_NUMBER {
+        create(&server.admin().unwrap(), SECRETS, &secret(&format!("a{number}"))).await;
+    }
+    drop(plugin);
+    let _stalls = start_slow_plugin(&socket, "key-1", PLUGIN_TIMEOUT * 2);
+    let began = std::time::Instant::now();
+    server.restart_listening().await.unwrap();
+    assert!(began.elapsed() < PLUGIN_TIMEOUT * (SECRETS_NUMBER / 2), "{:?}", began.elapsed());
+    let admin = server.admin().unwrap();
+    assert_eq!(admin.get(&format!("{SECRETS}/a0")).await.unwrap().0, 500);
+    assert_eq!(admin.get("/api/v1/namespaces/default").await.unwrap().0, 200);
 }

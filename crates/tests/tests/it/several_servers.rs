@@ -191,3 +191,24 @@ async fn the_service_has_the_addresses_of_those_that_live() {
     one.kill().unwrap();
     expect_addresses(&client, &["192.0.2.3"]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_go_on_while_etcd_hangs_and_on_another_server() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let (one, two) = (server(&etcd, 1).await, server(&etcd, 2).await);
+    let (first, second) = (one.admin().unwrap(), two.admin().unwrap());
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for name in ["a", "b", "c"] {
+        assert_eq!(answer(&first, maps, &config_map(name)).await.0, 201);
+    }
+    let (_, page) = first.get(&format!("{maps}?limit=1")).await.unwrap();
+    let next = format!("{maps}?limit=1&continue={}", page["metadata"]["continue"].as_str().unwrap());
+    // The other server has not been asked for anything current, so it may be behind this revision.
+    let (status, elsewhere) = second.get(&next).await.unwrap();
+    assert_eq!(status, 200, "{elsewhere}");
+    etcd.pause(0).unwrap();
+    // kube-apiserver answers from its snapshots, too, without a call of etcd.
+    let (status, here) = first.get(&format!("{next}&timeout=5s")).await.unwrap();
+    etcd.resume(0).unwrap();
+    assert_eq!((status, &here["items"]), (200, &elsewhere["items"]), "{here}");
+}

@@ -166,13 +166,7 @@ impl Issuer {
         let user = self.mapping.user(&claims)?;
         let expiry = claims.get("exp").and_then(Value::as_int).unwrap_or(0);
         let left = Duration::from_secs(u64::try_from(expiry.saturating_sub(seconds)).unwrap_or(0));
-        self.cache.insert(
-            key,
-            Arc::new(user.clone()),
-            token.len().saturating_mul(2),
-            CACHE_LIFE.min(left),
-            instant,
-        );
+        self.cache.insert(key, Arc::new(user.clone()), user.bytes(), CACHE_LIFE.min(left), instant);
         Ok(user)
     }
 }
