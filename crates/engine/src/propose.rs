@@ -11,7 +11,7 @@ use pintle_meta::field::quoted;
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
 use pintle_schema::Schema;
-use pintle_schema::typed::{self, Empties, Strict};
+use pintle_schema::typed::{self, Empties, Remaining, Strict};
 use pintle_value::{Map, Path, RawJson, Str, Value, cbor, json, yaml};
 use std::borrow::Cow;
 
@@ -55,9 +55,8 @@ pub enum PatchType {
 pub(crate) struct Proposed {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
-    /// Whether the object has empty lists or maps that JSON omits. Go distinguishes them from absent ones until the object
-    /// is stored; for updates see [`empties_of_update`].
-    pub(crate) empties: bool,
+    /// Which empty lists and maps the object has. Go distinguishes them from absent ones until the object is stored.
+    pub(crate) empties: Remaining,
 }
 
 impl Proposed {
@@ -99,11 +98,6 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> 
     Ok(Proposed { object, warnings, empties })
 }
 
-/// How the empty lists and maps of an update are handled: they only remain where the generation depends on them.
-pub(crate) fn empties_of_update(target: &Target) -> Empties {
-    if target.kind.rules.exact_generation { Empties::Preserve } else { Empties::PreserveSerialized }
-}
-
 /// Applies a patch to the live object, which is in the version of the request.
 pub(crate) fn patch_object(
     cx: &Context<'_>,
@@ -124,7 +118,7 @@ pub(crate) fn patch_object(
     if !reported {
         complaints.clear();
     }
-    let empties = complete(cx.target, &mut object, empties_of_update(cx.target));
+    let empties = complete(cx.target, &mut object, Empties::Preserve);
     mark_reset(&mut object, resets);
     let proposed = Proposed { object, warnings: decode::warnings(complaints), empties };
     proposed.checked(|object| {
@@ -265,9 +259,9 @@ fn mark_reset(object: &mut Value, resets: bool) {
     }
 }
 
-/// Applies the version's defaults and brings the object into the form that Go would write. Returns whether it has empty
-/// lists or maps that JSON omits.
-pub(crate) fn complete(target: &Target, object: &mut Value, empties: Empties) -> bool {
+/// Applies the version's defaults and brings the object into the form that Go would write. Returns which empty
+/// lists and maps it has.
+pub(crate) fn complete(target: &Target, object: &mut Value, empties: Empties) -> Remaining {
     let version = target.kind_version();
     version.apply_defaults(object);
     // kube-apiserver works on one internal type for all versions, and computes ownership from that.

@@ -7,7 +7,7 @@ use crate::propose::{self, Change, Proposed};
 use crate::subresource::scale::ScaleProposal;
 use crate::{Target, Writer, metadata, object, ownership, subresource};
 use pintle_meta::Status;
-use pintle_schema::typed;
+use pintle_schema::typed::{Empties, Remaining};
 use pintle_value::{Value, json};
 
 /// The object that a request reads and writes, as admission sees it.
@@ -16,8 +16,8 @@ pub(crate) struct Proposal {
     pub(crate) object: Value,
     /// The warnings for the client.
     pub(crate) warnings: Vec<String>,
-    /// Whether the object has empty lists or maps that JSON omits.
-    pub(crate) empties: bool,
+    /// Which empty lists and maps the object has.
+    pub(crate) empties: Remaining,
     /// If the object is a Scale: its parent, and the Scale before the write.
     pub(crate) scale: Option<Box<ScaleProposal>>,
 }
@@ -88,7 +88,7 @@ impl Writer {
         let cx = propose::Context { target, validation: request.validation(), registered: &registered };
         let proposed = match &request.change {
             Change::Create(body) => {
-                let decoded = propose::decode_object(&cx, body, typed::Empties::Preserve)?;
+                let decoded = propose::decode_object(&cx, body, Empties::Preserve)?;
                 note_request_object(target, &decoded.object);
                 let mut proposed = decoded.checked(|object| {
                     metadata::wipe_system_fields(object);
@@ -98,7 +98,7 @@ impl Writer {
                 proposed
             }
             Change::Replace(body) => {
-                let decoded = propose::decode_object(&cx, body, propose::empties_of_update(target))?;
+                let decoded = propose::decode_object(&cx, body, Empties::Preserve)?;
                 note_request_object(target, &decoded.object);
                 let mut proposed = decoded.checked(|object| {
                     metadata::default_namespace(object, target)?;
@@ -126,7 +126,7 @@ impl Writer {
                 let (mut object, unknown) =
                     ownership::apply(target, owner, live, &config.tree, *force, conversions)?;
                 crate::object_size::check(&object)?;
-                let empties = propose::complete(target, &mut object, propose::empties_of_update(target));
+                let empties = propose::complete(target, &mut object, Empties::Preserve);
                 let warnings = config.complaints(request.validation(), &unknown)?;
                 Proposed { object, warnings, empties }.checked(|object| {
                     check_no_uid(target, object, live)?;
