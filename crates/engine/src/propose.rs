@@ -57,6 +57,8 @@ pub(crate) struct Proposed {
     pub(crate) warnings: Vec<String>,
     /// Which empty lists and maps the object has. Go distinguishes them from absent ones until the object is stored.
     pub(crate) empties: Remaining,
+    /// Whether the labels of a new object are those of its pod template.
+    pub(crate) shares_template_labels: bool,
 }
 
 impl Proposed {
@@ -91,11 +93,12 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> 
     let Decoded { value: mut object, complaints, resets } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
     object_size::check(&object)?;
+    let shares_template_labels = version.hooks.shares_template_labels(&object);
     let empties = complete(cx.target, &mut object, empties);
     mark_reset(&mut object, resets);
     let mut warnings = decode::warnings(complaints);
     warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
-    Ok(Proposed { object, warnings, empties })
+    Ok(Proposed { object, warnings, empties, shares_template_labels })
 }
 
 /// Applies a patch to the live object, which is in the version of the request.
@@ -120,7 +123,8 @@ pub(crate) fn patch_object(
     }
     let empties = complete(cx.target, &mut object, Empties::Preserve);
     mark_reset(&mut object, resets);
-    let proposed = Proposed { object, warnings: decode::warnings(complaints), empties };
+    let warnings = decode::warnings(complaints);
+    let proposed = Proposed { object, warnings, empties, shares_template_labels: false };
     proposed.checked(|object| {
         metadata::default_namespace(object, cx.target)?;
         metadata::check_name(object, cx.target)
@@ -156,26 +160,27 @@ fn patch_document(
     reported: bool,
 ) -> Result<Patched, Status> {
     let version = cx.target.kind_version();
-    let (patched, mut complaints) = document_after(&version.schema, live, kind, body, reported)?;
+    let (patched, mut complaints) =
+        document_after(&version.schema, live, kind, body, reported, Texts::OfRaw)?;
     object_size::check(&patched)?;
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
     let has_version =
         |map: &Map| map.get("apiVersion").is_some_and(|v| !v.is_null() && *v != Value::from(""));
-    let written = |patched: &Value| {
+    // Applies the patch again and prints the document, to find errors in it and to quote it.
+    let written = || {
+        let (patched, _) = document_after(&version.schema, live, kind, body, reported, Texts::OfAll)?;
         let parsed = (kind == PatchType::Merge).then(|| json::parse(body).ok()).flatten();
         let merged = parsed.as_ref().map(|parsed| &parsed.value);
-        patch::written::written(&version.schema, live, patched, merged)
+        Ok::<_, Status>(patch::written::written(&version.schema, live, &patched, merged))
     };
     if version.schema.decodes_into_go_struct() && patched.as_object().is_some_and(|map| !has_version(map)) {
-        let patch_text = written(&patched);
+        let patch_text = written()?;
         return Ok(Patched { decoded: without_version(&patched, complaints), patch_text });
     }
     if let Some(decoded) = decode::decode_plain(patched, &expected).filter(|_| complaints.is_empty()) {
         return Ok(Patched { decoded, patch_text: String::new() });
     }
-    // The result does not decode: apply the patch again and print the document, to find the error and quote it.
-    let (patched, _) = document_after(&version.schema, live, kind, body, reported)?;
-    let patch_text = written(&patched);
+    let patch_text = written()?;
     let mut decoded = decode::decode_patched(patch_text.as_bytes(), &expected).map_err(|refusal| {
         let whole = refusal.of_patched(&expected, patch_text.as_bytes());
         whole.unwrap_or_else(|| invalid_patch(&patch_text, refusal.why()))
@@ -194,6 +199,15 @@ fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
     Decoded { value: Value::object(), complaints, resets: false }
 }
 
+/// Which values of a patch keep their original text in the patched document.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Texts {
+    /// Those of raw fields, for decoding.
+    OfRaw,
+    /// All that a JSON patch writes, for errors: kube-apiserver's library copies them.
+    OfAll,
+}
+
 /// Returns the live object after a JSON patch or merge patch, and complaints about the patch itself.
 fn document_after(
     schema: &Schema,
@@ -201,6 +215,7 @@ fn document_after(
     kind: PatchType,
     body: &[u8],
     reported: bool,
+    texts: Texts,
 ) -> Result<(Value, Vec<String>), Status> {
     let refuse = |error: PatchError| error.to_status();
     let parsed = json::parse(body).map_err(|error| match kind {
@@ -210,9 +225,9 @@ fn document_after(
     })?;
     if kind == PatchType::Json {
         let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
-        let decoded = decoded.with_texts(body, schema.has_raw());
+        let decoded = decoded.with_texts(body, schema.has_raw() || texts == Texts::OfAll);
         let mut patched = decoded.apply(live.clone()).map_err(refuse)?;
-        if schema.has_raw() {
+        if texts == Texts::OfRaw && schema.has_raw() {
             typed::fold_raw(schema, &mut patched);
         }
         return Ok((patched, decoded.strict_errors));
@@ -237,7 +252,7 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
         patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
     object_size::check(&patched)?;
     let resets = managed::asks_for_reset(&patched);
-    let mut strict = Strict::default();
+    let mut strict = Strict { omits_keys: true, ..Strict::default() };
     let mut value = pintle_schema::decode(schema, patched, &mut strict)
         .map_err(|e| invalid_patch(&patch_text, e.message()))?;
     decode::stamp(

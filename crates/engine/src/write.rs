@@ -18,7 +18,7 @@ use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::service_allocation::Ranges;
-use pintle_kinds::{Generation, Requester, Scope, features};
+use pintle_kinds::{Generation, Requester, Scope, TEMPLATE_LABELS, features};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status};
 use pintle_schema::typed::{self, Empties, Remaining};
@@ -188,7 +188,7 @@ impl Writer {
             align_empties(target, &proposal.object, &mut compared);
         }
         let asked = self.admit_mutating(request, compared.as_deref(), &mut proposal, warnings).await?;
-        let empties = proposal.empties;
+        let (empties, shares_labels) = (proposal.empties, proposal.shares_template_labels);
         let mut candidate = proposal.into_candidate(target)?;
         if asked {
             align_empties(target, &candidate, &mut compared);
@@ -199,7 +199,11 @@ impl Writer {
             check_revision(target, &mut candidate, live)?;
         }
 
+        let shares_labels = old.is_none() && shares_labels && has_template_labels(&candidate);
         self.prepare_candidate(request, old, stored, &mut candidate, warnings)?;
+        if let Some(labels) = candidate.at(&TEMPLATE_LABELS).cloned().filter(|_| shares_labels) {
+            candidate.set_at(&["metadata", "labels"], labels);
+        }
         let mut extra_writes = self.allocate(request, old, &mut candidate)?;
         self.validate(request, old, &mut candidate, empties, warnings).await?;
         canonicalize(request, old, &mut candidate, empties);
@@ -398,6 +402,12 @@ pub(crate) struct Live {
     pub(crate) tree: Value,
 }
 
+/// Returns whether an object has the labels of its pod template. Admission may have changed them.
+fn has_template_labels(object: &Value) -> bool {
+    let labels = |keys: &[&str]| object.at(keys).and_then(Value::as_object).filter(|map| !map.is_empty());
+    labels(&["metadata", "labels"]) == labels(&TEMPLATE_LABELS)
+}
+
 /// Adds the empty lists and maps of `object` to `old`, so that comparisons take an empty and an absent one as equal.
 fn align_empties(target: &Target, object: &Value, old: &mut Option<Cow<'_, Value>>) {
     if let Some(old) = old {
@@ -461,14 +471,15 @@ fn prepare_update(target: &Target, object: &mut Value, old: &Value, stored: &Val
     metadata::default_namespace(object, target)?;
     metadata::set_generation(object, metadata::generation(old));
     let hooks = target.working_version().hooks;
-    target.kind.prepare_update(hooks, target.scope(), object, old);
-    features::drop_disabled(object, &target.kind, Some(old));
-    metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
     let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));
     let counts = counted && changes_spec;
     let compared = if target.kind.rules.exact_generation { stored } else { old };
-    if counts && hooks.new_generation(object, compared) {
+    let counts_now = counts && hooks.counts_dropped_fields() && hooks.new_generation(object, compared);
+    target.kind.prepare_update(hooks, target.scope(), object, old);
+    features::drop_disabled(object, &target.kind, Some(old));
+    metadata::inherit(object, old);
+    if counts_now || counts && hooks.new_generation(object, compared) {
         metadata::set_generation(object, metadata::next_generation(old));
     }
     Ok(())

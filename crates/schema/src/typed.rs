@@ -15,7 +15,9 @@ mod zero;
 
 pub use align::align_empties;
 pub use cbor::{encode_cbor, restore_bytes};
-pub use decode::{Empties, Remaining, TYPED_DEPTH_MAX, decode, decode_written, normalize, normalize_with};
+pub use decode::{
+    Empties, Remaining, TYPED_DEPTH_MAX, check_value, decode, decode_written, normalize, normalize_with,
+};
 pub use document::{BodyError, Decoded, decode_json, decode_parsed};
 pub use encode::{Slot, encode_json, encode_stored};
 pub use errors::{Mismatch, STRICT_ERRORS_MAX, Strict, TypeError};

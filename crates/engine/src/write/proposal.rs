@@ -18,6 +18,8 @@ pub(crate) struct Proposal {
     pub(crate) warnings: Vec<String>,
     /// Which empty lists and maps the object has.
     pub(crate) empties: Remaining,
+    /// Whether the labels of a new object are those of its pod template.
+    pub(crate) shares_template_labels: bool,
     /// If the object is a Scale: its parent, and the Scale before the write.
     pub(crate) scale: Option<Box<ScaleProposal>>,
 }
@@ -67,8 +69,8 @@ impl Writer {
             Ok(())
         })?;
         object::convert(&target.kind, &mut proposed.object, target.version, target.working());
-        let Proposed { object, warnings, empties } = proposed;
-        Ok(Proposal { object, warnings, empties, scale: None })
+        let Proposed { object, warnings, empties, shares_template_labels } = proposed;
+        Ok(Proposal { object, warnings, empties, shares_template_labels, scale: None })
     }
 
     /// Returns the requested object in the version of the request. `live` is the live object in that version.
@@ -126,9 +128,10 @@ impl Writer {
                 let (mut object, unknown) =
                     ownership::apply(target, owner, live, &config.tree, *force, conversions)?;
                 crate::object_size::check(&object)?;
+                let shares_template_labels = target.kind_version().hooks.shares_template_labels(&object);
                 let empties = propose::complete(target, &mut object, Empties::Preserve);
                 let warnings = config.complaints(request.validation(), &unknown)?;
-                Proposed { object, warnings, empties }.checked(|object| {
+                Proposed { object, warnings, empties, shares_template_labels }.checked(|object| {
                     check_no_uid(target, object, live)?;
                     metadata::default_namespace(object, target)?;
                     metadata::check_name(object, target)

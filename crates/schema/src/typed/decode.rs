@@ -50,6 +50,13 @@ pub fn decode_written(schema: &Schema, mut tree: Value, strict: &mut Strict) -> 
     Ok(tree)
 }
 
+/// Checks a value of a type with its own decoder (a time, a quantity, …). The error has no position.
+pub fn check_value(arena: &Arena, id: NodeId, value: &Value) -> Result<(), TypeError> {
+    let mut decoder = Decoder::new(arena);
+    decoder.value(id, &mut value.clone(), &Place::ROOT);
+    decoder.errors.finish()
+}
+
 /// Normalizes a tree that code has changed: removes unknown fields; leaves values of a wrong type unchanged.
 pub fn normalize(schema: &Schema, tree: &mut Value) {
     normalize_with(schema, tree, Empties::Remove);
@@ -244,7 +251,12 @@ impl<'s> Decoder<'s, '_> {
 
     fn unknown(&mut self, key: &str, place: &Place<'_>) {
         if let Some(strict) = self.strict.as_deref_mut().filter(|s| s.unknown.len() < STRICT_ERRORS_MAX) {
-            strict.unknown.push(place.down(Step::Key(key)).path());
+            let mut path = place.path(strict.omits_keys);
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(key);
+            strict.unknown.push(path);
         }
     }
 }
