@@ -56,14 +56,15 @@ impl Admission {
     }
 
     /// Runs the mutating plugins, policies and webhooks on the object of a request; deletions have no object. `object_target`
-    /// is the target in the object's own kind, which for a subresource may be the subresource's kind.
+    /// is the target in the object's own kind, which for a subresource may be the subresource's kind. Returns whether there
+    /// were policies or webhooks to call.
     pub(crate) async fn mutate_admitted(
         &self,
         request: &Attributes<'_>,
         object_target: &Target,
         mut object: Option<&mut Value>,
         warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    ) -> Result<bool, Status> {
         let asks_plugins = matches!(request.operation, Operation::Create | Operation::Update);
         let webhooks = self.mutating_webhooks(matching::is_exempt(request));
         let changes_object = !policy::is_exempt(request) && request.operation != Operation::Delete;
@@ -96,11 +97,12 @@ impl Admission {
             }
             rounds.is_second = true;
         }
-        let Some(object) = object.filter(|_| asks_plugins) else { return Ok(()) };
+        let Some(object) = object.filter(|_| asks_plugins) else { return Ok(asks_others) };
         if asks_others {
             warnings.extend(ownership::keep_readable(object, before));
         }
-        self.plugins.check_escalation(request, object, &*self.storage)
+        self.plugins.check_escalation(request, object, &*self.storage)?;
+        Ok(asks_others)
     }
 
     /// Runs the validating plugins, policies and webhooks on a request.

@@ -86,7 +86,7 @@ pub(crate) fn record_proposed(
     proposed: &mut Proposed,
     conversions: &Conversions,
 ) {
-    if !proposed.empties {
+    if proposed.empties < typed::Remaining::Hidden {
         return record_with(target, owner, live, &mut proposed.object, conversions);
     }
     let mut shown = proposed.object.clone();

@@ -11,7 +11,7 @@ use pintle_meta::field::quoted;
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
 use pintle_schema::Schema;
-use pintle_schema::typed::{self, Empties, Strict};
+use pintle_schema::typed::{self, Empties, Remaining, Strict};
 use pintle_value::{Map, Path, RawJson, Str, Value, cbor, json, yaml};
 use std::borrow::Cow;
 
@@ -55,9 +55,10 @@ pub enum PatchType {
 pub(crate) struct Proposed {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
-    /// Whether the object has empty lists or maps that JSON omits. Go distinguishes them from absent ones until the object
-    /// is stored; for updates see [`empties_of_update`].
-    pub(crate) empties: bool,
+    /// Which empty lists and maps the object has. Go distinguishes them from absent ones until the object is stored.
+    pub(crate) empties: Remaining,
+    /// Whether the labels of a new object are those of its pod template.
+    pub(crate) shares_template_labels: bool,
 }
 
 impl Proposed {
@@ -92,16 +93,12 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> 
     let Decoded { value: mut object, complaints, resets } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
     object_size::check(&object)?;
+    let shares_template_labels = version.hooks.shares_template_labels(&object);
     let empties = complete(cx.target, &mut object, empties);
     mark_reset(&mut object, resets);
     let mut warnings = decode::warnings(complaints);
     warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
-    Ok(Proposed { object, warnings, empties })
-}
-
-/// How the empty lists and maps of an update are handled: they only remain where the generation depends on them.
-pub(crate) fn empties_of_update(target: &Target) -> Empties {
-    if target.kind.rules.exact_generation { Empties::Preserve } else { Empties::PreserveSerialized }
+    Ok(Proposed { object, warnings, empties, shares_template_labels })
 }
 
 /// Applies a patch to the live object, which is in the version of the request.
@@ -124,9 +121,10 @@ pub(crate) fn patch_object(
     if !reported {
         complaints.clear();
     }
-    let empties = complete(cx.target, &mut object, empties_of_update(cx.target));
+    let empties = complete(cx.target, &mut object, Empties::Preserve);
     mark_reset(&mut object, resets);
-    let proposed = Proposed { object, warnings: decode::warnings(complaints), empties };
+    let warnings = decode::warnings(complaints);
+    let proposed = Proposed { object, warnings, empties, shares_template_labels: false };
     proposed.checked(|object| {
         metadata::default_namespace(object, cx.target)?;
         metadata::check_name(object, cx.target)
@@ -162,26 +160,27 @@ fn patch_document(
     reported: bool,
 ) -> Result<Patched, Status> {
     let version = cx.target.kind_version();
-    let (patched, mut complaints) = document_after(&version.schema, live, kind, body, reported)?;
+    let (patched, mut complaints) =
+        document_after(&version.schema, live, kind, body, reported, Texts::OfRaw)?;
     object_size::check(&patched)?;
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
     let has_version =
         |map: &Map| map.get("apiVersion").is_some_and(|v| !v.is_null() && *v != Value::from(""));
-    let written = |patched: &Value| {
+    // Applies the patch again and prints the document, to find errors in it and to quote it.
+    let written = || {
+        let (patched, _) = document_after(&version.schema, live, kind, body, reported, Texts::OfAll)?;
         let parsed = (kind == PatchType::Merge).then(|| json::parse(body).ok()).flatten();
         let merged = parsed.as_ref().map(|parsed| &parsed.value);
-        patch::written::written(&version.schema, live, patched, merged)
+        Ok::<_, Status>(patch::written::written(&version.schema, live, &patched, merged))
     };
     if version.schema.decodes_into_go_struct() && patched.as_object().is_some_and(|map| !has_version(map)) {
-        let patch_text = written(&patched);
+        let patch_text = written()?;
         return Ok(Patched { decoded: without_version(&patched, complaints), patch_text });
     }
     if let Some(decoded) = decode::decode_plain(patched, &expected).filter(|_| complaints.is_empty()) {
         return Ok(Patched { decoded, patch_text: String::new() });
     }
-    // The result does not decode: apply the patch again and print the document, to find the error and quote it.
-    let (patched, _) = document_after(&version.schema, live, kind, body, reported)?;
-    let patch_text = written(&patched);
+    let patch_text = written()?;
     let mut decoded = decode::decode_patched(patch_text.as_bytes(), &expected).map_err(|refusal| {
         let whole = refusal.of_patched(&expected, patch_text.as_bytes());
         whole.unwrap_or_else(|| invalid_patch(&patch_text, refusal.why()))
@@ -200,6 +199,15 @@ fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
     Decoded { value: Value::object(), complaints, resets: false }
 }
 
+/// Which values of a patch keep their original text in the patched document.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Texts {
+    /// Those of raw fields, for decoding.
+    OfRaw,
+    /// All that a JSON patch writes, for errors: kube-apiserver's library copies them.
+    OfAll,
+}
+
 /// Returns the live object after a JSON patch or merge patch, and complaints about the patch itself.
 fn document_after(
     schema: &Schema,
@@ -207,6 +215,7 @@ fn document_after(
     kind: PatchType,
     body: &[u8],
     reported: bool,
+    texts: Texts,
 ) -> Result<(Value, Vec<String>), Status> {
     let refuse = |error: PatchError| error.to_status();
     let parsed = json::parse(body).map_err(|error| match kind {
@@ -216,9 +225,9 @@ fn document_after(
     })?;
     if kind == PatchType::Json {
         let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
-        let decoded = decoded.with_texts(body, schema.has_raw());
+        let decoded = decoded.with_texts(body, schema.has_raw() || texts == Texts::OfAll);
         let mut patched = decoded.apply(live.clone()).map_err(refuse)?;
-        if schema.has_raw() {
+        if texts == Texts::OfRaw && schema.has_raw() {
             typed::fold_raw(schema, &mut patched);
         }
         return Ok((patched, decoded.strict_errors));
@@ -243,7 +252,7 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
         patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
     object_size::check(&patched)?;
     let resets = managed::asks_for_reset(&patched);
-    let mut strict = Strict::default();
+    let mut strict = Strict { omits_keys: true, ..Strict::default() };
     let mut value = pintle_schema::decode(schema, patched, &mut strict)
         .map_err(|e| invalid_patch(&patch_text, e.message()))?;
     decode::stamp(
@@ -265,9 +274,9 @@ fn mark_reset(object: &mut Value, resets: bool) {
     }
 }
 
-/// Applies the version's defaults and brings the object into the form that Go would write. Returns whether it has empty
-/// lists or maps that JSON omits.
-pub(crate) fn complete(target: &Target, object: &mut Value, empties: Empties) -> bool {
+/// Applies the version's defaults and brings the object into the form that Go would write. Returns which empty
+/// lists and maps it has.
+pub(crate) fn complete(target: &Target, object: &mut Value, empties: Empties) -> Remaining {
     let version = target.kind_version();
     version.apply_defaults(object);
     // kube-apiserver works on one internal type for all versions, and computes ownership from that.

@@ -18,11 +18,12 @@ use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::service_allocation::Ranges;
-use pintle_kinds::{Generation, Requester, Scope, features};
+use pintle_kinds::{Generation, Requester, Scope, TEMPLATE_LABELS, features};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status};
-use pintle_schema::typed::{self, Empties};
+use pintle_schema::typed::{self, Empties, Remaining};
 use pintle_value::{Str, Value};
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 /// After how many conflicts a write waits for the contention lock.
@@ -178,19 +179,31 @@ impl Writer {
             Change::Create(_) => None,
             _ => self.working_live(target, request.dry_run).await?,
         };
-        let old = live.as_ref().map(|live| &live.tree);
+        let stored = live.as_ref().map(|live| &live.tree);
 
         let mut proposal = self.propose(request, live.as_ref()).await?;
         warnings.append(&mut proposal.warnings);
-        self.admit_mutating(request, old, &mut proposal, warnings).await?;
-        let empties = proposal.empties;
+        let mut compared = stored.map(Cow::Borrowed);
+        if proposal.empties > Remaining::Nothing {
+            align_empties(target, &proposal.object, &mut compared);
+        }
+        let asked = self.admit_mutating(request, compared.as_deref(), &mut proposal, warnings).await?;
+        let (empties, shares_labels) = (proposal.empties, proposal.shares_template_labels);
         let mut candidate = proposal.into_candidate(target)?;
+        if asked {
+            align_empties(target, &candidate, &mut compared);
+        }
+        let old = compared.as_deref();
         let generates_name = candidate.str_at(&["metadata", "name"]).is_empty();
         if let Some(live) = &live {
             check_revision(target, &mut candidate, live)?;
         }
 
-        self.prepare_candidate(request, old, &mut candidate, warnings)?;
+        let shares_labels = old.is_none() && shares_labels && has_template_labels(&candidate);
+        self.prepare_candidate(request, old, stored, &mut candidate, warnings)?;
+        if let Some(labels) = candidate.at(&TEMPLATE_LABELS).cloned().filter(|_| shares_labels) {
+            candidate.set_at(&["metadata", "labels"], labels);
+        }
         let mut extra_writes = self.allocate(request, old, &mut candidate)?;
         self.validate(request, old, &mut candidate, empties, warnings).await?;
         canonicalize(request, old, &mut candidate, empties);
@@ -256,14 +269,15 @@ impl Writer {
         Ok(Some(Live { object, tree }))
     }
 
-    /// Runs mutating admission on the object that the request reads and writes.
+    /// Runs mutating admission on the object that the request reads and writes. Returns whether it called policies or
+    /// webhooks.
     async fn admit_mutating(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
         proposal: &mut Proposal,
         warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    ) -> Result<bool, Status> {
         let Proposal { object, scale, .. } = proposal;
         let name = admission_name(request, object);
         if old.is_none() && request.target.kind.rules.ending {
@@ -294,11 +308,12 @@ impl Writer {
         self.admission.validate_admitted(&attributes, &request.target, Some(candidate), warnings).await
     }
 
-    /// Sets what only the server decides.
+    /// Sets what only the server decides. `stored` is `old` without the empty lists and maps that comparisons need.
     fn prepare_candidate(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
+        stored: Option<&Value>,
         candidate: &mut Value,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
@@ -310,7 +325,7 @@ impl Writer {
                 self.prepare_create(target, candidate)?;
                 hooks.set_requester(candidate, &requester(&request.user));
             }
-            Some(old) => prepare_update(target, candidate, old)?,
+            Some(old) => prepare_update(target, candidate, old, stored.unwrap_or(old))?,
         }
         hooks.stamp(target.scope(), candidate, old, &self.storage.now_text());
         Ok(())
@@ -322,16 +337,15 @@ impl Writer {
         request: &WriteRequest,
         old: Option<&Value>,
         candidate: &mut Value,
-        has_hidden_empties: bool,
+        empties: Remaining,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let target = &request.target;
         let schema = &target.working_version().schema;
-        // Empty values become absent when they are stored; only new objects are validated as they were written.
-        let empties = match old {
-            None if has_hidden_empties => Empties::Preserve,
-            None => Empties::PreserveSerialized,
-            Some(_) => Empties::Remove,
+        // Empty lists and maps become absent when they are stored, but objects are validated as they were written.
+        let empties = match empties {
+            Remaining::Hidden => Empties::Preserve,
+            _ => Empties::PreserveSerialized,
         };
         typed::normalize_with(schema, candidate, empties);
         match old {
@@ -388,15 +402,23 @@ pub(crate) struct Live {
     pub(crate) tree: Value,
 }
 
+/// Returns whether an object has the labels of its pod template. Admission may have changed them.
+fn has_template_labels(object: &Value) -> bool {
+    let labels = |keys: &[&str]| object.at(keys).and_then(Value::as_object).filter(|map| !map.is_empty());
+    labels(&["metadata", "labels"]) == labels(&TEMPLATE_LABELS)
+}
+
+/// Adds the empty lists and maps of `object` to `old`, so that comparisons take an empty and an absent one as equal.
+fn align_empties(target: &Target, object: &Value, old: &mut Option<Cow<'_, Value>>) {
+    if let Some(old) = old {
+        typed::align_empties(&target.working_version().schema, object, old.to_mut());
+    }
+}
+
 /// Brings a validated object into the form that is stored.
-fn canonicalize(
-    request: &WriteRequest,
-    old: Option<&Value>,
-    candidate: &mut Value,
-    has_hidden_empties: bool,
-) {
+fn canonicalize(request: &WriteRequest, old: Option<&Value>, candidate: &mut Value, empties: Remaining) {
     let version = request.target.working_version();
-    if has_hidden_empties {
+    if empties == Remaining::Hidden {
         typed::normalize_with(&version.schema, candidate, Empties::PreserveSerialized);
     }
     version.hooks.canonicalize(candidate);
@@ -443,18 +465,21 @@ pub(crate) fn attributes<'a>(
     }
 }
 
-/// Prepares a changed object: copies what an update may not change from the old one.
-fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<(), Status> {
+/// Prepares a changed object: copies what an update may not change from the old one. `stored` is `old` without the empty
+/// lists and maps of `object`.
+fn prepare_update(target: &Target, object: &mut Value, old: &Value, stored: &Value) -> Result<(), Status> {
     metadata::default_namespace(object, target)?;
     metadata::set_generation(object, metadata::generation(old));
     let hooks = target.working_version().hooks;
-    target.kind.prepare_update(hooks, target.scope(), object, old);
-    features::drop_disabled(object, &target.kind, Some(old));
-    metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
     let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));
     let counts = counted && changes_spec;
-    if counts && hooks.new_generation(object, old) {
+    let compared = if target.kind.rules.exact_generation { stored } else { old };
+    let counts_now = counts && hooks.counts_dropped_fields() && hooks.new_generation(object, compared);
+    target.kind.prepare_update(hooks, target.scope(), object, old);
+    features::drop_disabled(object, &target.kind, Some(old));
+    metadata::inherit(object, old);
+    if counts_now || counts && hooks.new_generation(object, compared) {
         metadata::set_generation(object, metadata::next_generation(old));
     }
     Ok(())

@@ -130,6 +130,17 @@ pub(crate) fn int_or_percent(value: Option<&Value>) -> i64 {
     }
 }
 
+/// Returns whether Go's `reflect.DeepEqual` takes a list or map as changed. Unlike `!=`, which is semantic in updates (see
+/// `typed::align_empties`), it distinguishes an empty one from an absent one, and a stored object has no empty ones.
+pub(crate) fn differs_exactly(new: Option<&Value>, old: Option<&Value>) -> bool {
+    let is_empty = |value: &Value| match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    };
+    new != old || new.is_some_and(is_empty)
+}
+
 /// Requires that a field is unchanged.
 pub(crate) fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     pintle_meta::objectmeta::validate_immutable(new, old, path, errors);

@@ -40,6 +40,15 @@ impl ErrorText for InternalList<'_> {
     }
 }
 
+/// The diff of a stored value of an internal type and a new one. The stored value has no empty lists and maps, but `old`
+/// may have those that make it comparable with `new`.
+pub(crate) fn diff_from_stored(old: &Value, new: &Value, name: &'static str) -> String {
+    let mut stored = old.clone();
+    TABLE.remove_empties(&mut stored, name);
+    let text = |value: &Value| Internal(Some(value), name).error_text();
+    crate::diff::unified(&text(&stored), &text(new))
+}
+
 /// The Go names of the fields that a value has, in Go's order.
 pub(crate) fn go_names<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'static str> + use<'a> {
     let has = |member: &&Member| value.get(member.key).is_some_and(|v| !v.is_null());
@@ -267,6 +276,30 @@ impl Table {
                 self.write(&Value::Null, prefix, name, out)
             }
             None => out.push_str(member.zero.unwrap_or_else(|| self.zero(prefix, name))),
+        }
+    }
+
+    /// Removes the empty lists and maps of a value of this type.
+    fn remove_empties(&self, value: &mut Value, expr: &str) {
+        let (prefix, name) = split(expr);
+        if let Some(of) = self.named.get(name).filter(|_| prefix.is_empty()) {
+            return self.remove_empties(value, of);
+        }
+        match (prefix, &mut *value) {
+            ("[]" | "map", empty) if is_empty(empty) => *value = Value::Null,
+            ("[]", Value::Array(items)) => items.iter_mut().for_each(|item| self.remove_empties(item, name)),
+            ("map", Value::Object(map)) => {
+                map.iter_mut().for_each(|(_, value)| self.remove_empties(value, name))
+            }
+            (_, value) => {
+                for member in self.members(name) {
+                    let holder =
+                        if member.in_metadata { value.get_mut("metadata") } else { Some(&mut *value) };
+                    if let Some(value) = holder.and_then(|holder| holder.get_mut(member.key)) {
+                        self.remove_empties(value, member.expr);
+                    }
+                }
+            }
         }
     }
 

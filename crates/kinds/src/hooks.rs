@@ -31,6 +31,13 @@ pub trait Hooks: Sync + Send {
     /// Prepares a new object, after [`crate::Strategy`]: sets what only the server decides.
     fn prepare_create(&self, _object: &mut Value) {}
 
+    /// Returns whether a new object, as it was before defaulting, has no labels of its own and gets those of its pod
+    /// template. In Go both are then one map, so that the labels which `prepare_create` adds to the template become labels of
+    /// the object.
+    fn shares_template_labels(&self, _object: &Value) -> bool {
+        false
+    }
+
     /// Prepares an update, after [`crate::Strategy`]: copies what else this scope may not change from `old`.
     fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
 
@@ -98,6 +105,11 @@ pub trait Hooks: Sync + Send {
     /// set.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         differs_outside_metadata_and_status(object, old)
+    }
+
+    /// Returns whether the generation also counts fields that the server then drops.
+    fn counts_dropped_fields(&self) -> bool {
+        false
     }
 
     /// Returns whether the kind supports graceful deletion (pods).
@@ -224,6 +236,9 @@ pub(crate) fn keep_named_metadata(scope: Scope<'_>, object: &mut Value, old: &Va
         KEPT.iter().for_each(|key| take(object, old, &["metadata", key]));
     }
 }
+
+/// The labels of the pod template of a workload.
+pub const TEMPLATE_LABELS: [&str; 4] = ["spec", "template", "metadata", "labels"];
 
 /// Copies the value at `keys` from `old`, or removes it if absent.
 pub fn take(object: &mut Value, old: &Value, keys: &[&str]) {

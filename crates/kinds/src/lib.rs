@@ -61,7 +61,7 @@ pub use core::podspec::security::set_allow_privileged;
 pub use core::service::addresses as service_addresses;
 pub use core::service::allocate as service_allocation;
 pub use defaults::Defaults;
-pub use hooks::{Hooks, Namespace, NoHooks, Requester, Scope};
+pub use hooks::{Hooks, Namespace, NoHooks, Requester, Scope, TEMPLATE_LABELS};
 pub use kind::{
     Column, Generation, Keep, Kind, KindVersion, Rules, ScalePaths, SelectableField, Strategy, Subresource,
     Verbs,

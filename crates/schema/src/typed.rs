@@ -3,6 +3,7 @@
 //! A canonical tree has what `json.Marshal` of the Go value would write: no unknown fields, no empty `omitempty` fields,
 //! zero values of fields that are always written, quantities and times in their canonical form.
 
+mod align;
 mod cbor;
 mod decode;
 mod document;
@@ -12,8 +13,11 @@ mod raw;
 mod scalar;
 mod zero;
 
+pub use align::align_empties;
 pub use cbor::{encode_cbor, restore_bytes};
-pub use decode::{Empties, TYPED_DEPTH_MAX, decode, decode_written, normalize, normalize_with};
+pub use decode::{
+    Empties, Remaining, TYPED_DEPTH_MAX, check_value, decode, decode_written, normalize, normalize_with,
+};
 pub use document::{BodyError, Decoded, decode_json, decode_parsed};
 pub use encode::{Slot, encode_json, encode_stored};
 pub use errors::{Mismatch, STRICT_ERRORS_MAX, Strict, TypeError};

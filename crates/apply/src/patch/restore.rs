@@ -1,12 +1,12 @@
 //! Fits untyped trees to Go types as kube-apiserver's converter of unstructured objects does: it accepts more forms of
 //! numbers than JSON decoding, and has its own messages.
 //!
-//! Strategic merge patches and applied objects need this. Unknown fields and types with their own decoder (times,
-//! quantities, …) are left to the typed decoder that runs afterwards.
+//! Strategic merge patches and applied objects need this. Unknown fields are left to the typed decoder that runs
+//! afterwards.
 
 use crate::DEPTH_MAX;
 use pintle_schema::structural::to_whole;
-use pintle_schema::{Arena, Node, NodeId, Schema, Shape};
+use pintle_schema::{Arena, Node, NodeId, Schema, Shape, typed};
 use pintle_value::{Value, base64};
 
 /// Up to this number, every integer is exact as a float.
@@ -54,7 +54,8 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
         }
         Shape::Bytes => bytes(tree),
         Shape::Bool | Shape::Int { .. } | Shape::Float | Shape::String => scalar(node, tree),
-        // Types with their own decoder get the value as JSON, which writes whole numbers without a point.
+        // Types with their own decoder (times, quantities, …) get the value as JSON, which writes whole numbers without a
+        // point. Their errors do not name the field.
         _ => {
             if let Value::Float(f) = tree
                 && f.fract() == 0.0
@@ -62,7 +63,7 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
             {
                 *tree = Value::Int(*f as i64);
             }
-            Ok(())
+            typed::check_value(arena, id, tree).map_err(|error| error.message().to_string())
         }
     }
 }
@@ -127,10 +128,13 @@ mod tests {
     use super::*;
     use crate::testing::{schema, text, tree};
 
+    const QUANTITY: &str =
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+
     fn restored(json: &str) -> Result<String, String> {
         let schema = schema(
             r#"{"go":"Lease","fields":{"name":"string","count":"int","on":"bool","ratio":"float","labels":{"map":"string"},
-                "items":{"list":{"go":"Item","fields":{"count":"int"}}},"size":"quantity"}}"#,
+                "items":{"list":{"go":"Item","fields":{"count":"int"}}},"size":"quantity","at":"time"}}"#,
         );
         let mut tree = tree(json);
         restore(&mut tree, &schema).map(|()| text(&tree))
@@ -140,8 +144,8 @@ mod tests {
     fn numbers_are_fitted_and_the_rest_is_named() {
         for (json, expected) in [
             (
-                r#"{"count":7.0,"ratio":1,"size":[],"unknown":{}}"#,
-                Ok(r#"{"count":7,"ratio":1,"size":[],"unknown":{}}"#),
+                r#"{"count":7.0,"ratio":1,"size":2.0,"unknown":{}}"#,
+                Ok(r#"{"count":7,"ratio":1,"size":2,"unknown":{}}"#),
             ),
             (r#"{"count":null,"items":[null]}"#, Ok(r#"{"count":null,"items":[null]}"#)),
             (r#"{"count":9223372036854775808}"#, Ok(r#"{"count":-9223372036854775808}"#)),
@@ -154,6 +158,9 @@ mod tests {
             (r#"{"labels":["a"]}"#, Err("cannot restore map from slice")),
             (r#"{"labels":{"a":1}}"#, Err("cannot convert int64 to string")),
             (r#"{"items":"c"}"#, Err("cannot restore slice from string")),
+            (r#"{"size":[]}"#, Err(QUANTITY)),
+            (r#"{"size":"x","items":"c"}"#, Err("cannot restore slice from string")),
+            (r#"{"at":[]}"#, Err("json: cannot unmarshal array into Go value of type string")),
             (r#"{"items":[[]]}"#, Err("cannot restore struct from: slice")),
         ] {
             assert_eq!(restored(json), expected.map(str::to_string).map_err(str::to_string), "{json}");

@@ -38,11 +38,14 @@ impl Admission {
     ) -> Result<MatchedObjects, Status> {
         let version = version_of(request, matched);
         let object = match object {
-            Some(object) => Some(self.in_version(target, object, version).await?),
+            Some(object) => {
+                Some(self.in_version(target, object, version, Empties::PreserveSerialized).await?)
+            }
             None => None,
         };
         let old = match request.old {
-            Some(old) => Some(self.in_version(target, old, version).await?),
+            // A stored object has no empty lists and maps. Those of `old` are for comparisons.
+            Some(old) => Some(self.in_version(target, old, version, Empties::Remove).await?),
             None => None,
         };
         Ok(MatchedObjects { version, object, old, is_changed: false })
@@ -84,10 +87,16 @@ impl Admission {
         Ok(Some(object))
     }
 
-    async fn in_version(&self, target: &Target, tree: &Value, to: usize) -> Result<Value, Status> {
+    async fn in_version(
+        &self,
+        target: &Target,
+        tree: &Value,
+        to: usize,
+        empties: Empties,
+    ) -> Result<Value, Status> {
         let mut tree = self.reader.convert(&target.kind, tree.clone(), to).await?;
         if let Some(version) = target.kind.versions.get(to) {
-            typed::normalize_with(&version.schema, &mut tree, Empties::PreserveSerialized);
+            typed::normalize_with(&version.schema, &mut tree, empties);
         }
         Ok(tree)
     }

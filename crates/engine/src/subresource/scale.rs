@@ -114,7 +114,13 @@ impl Writer {
             _ => Ok(()),
         })?;
         let scale = ScaleProposal { target: body_target, old, parent, paths: paths.clone(), replicas_paths };
-        Ok(Proposal { object, warnings, empties: false, scale: Some(Box::new(scale)) })
+        Ok(Proposal {
+            object,
+            warnings,
+            empties: typed::Remaining::Nothing,
+            shares_template_labels: false,
+            scale: Some(Box::new(scale)),
+        })
     }
 
     /// Runs validating admission for a write of a scale. `old` and `new` are the parent in the version that writes work

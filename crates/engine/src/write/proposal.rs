@@ -7,7 +7,7 @@ use crate::propose::{self, Change, Proposed};
 use crate::subresource::scale::ScaleProposal;
 use crate::{Target, Writer, metadata, object, ownership, subresource};
 use pintle_meta::Status;
-use pintle_schema::typed;
+use pintle_schema::typed::{Empties, Remaining};
 use pintle_value::{Value, json};
 
 /// The object that a request reads and writes, as admission sees it.
@@ -16,8 +16,10 @@ pub(crate) struct Proposal {
     pub(crate) object: Value,
     /// The warnings for the client.
     pub(crate) warnings: Vec<String>,
-    /// Whether the object has empty lists or maps that JSON omits.
-    pub(crate) empties: bool,
+    /// Which empty lists and maps the object has.
+    pub(crate) empties: Remaining,
+    /// Whether the labels of a new object are those of its pod template.
+    pub(crate) shares_template_labels: bool,
     /// If the object is a Scale: its parent, and the Scale before the write.
     pub(crate) scale: Option<Box<ScaleProposal>>,
 }
@@ -67,8 +69,8 @@ impl Writer {
             Ok(())
         })?;
         object::convert(&target.kind, &mut proposed.object, target.version, target.working());
-        let Proposed { object, warnings, empties } = proposed;
-        Ok(Proposal { object, warnings, empties, scale: None })
+        let Proposed { object, warnings, empties, shares_template_labels } = proposed;
+        Ok(Proposal { object, warnings, empties, shares_template_labels, scale: None })
     }
 
     /// Returns the requested object in the version of the request. `live` is the live object in that version.
@@ -88,7 +90,7 @@ impl Writer {
         let cx = propose::Context { target, validation: request.validation(), registered: &registered };
         let proposed = match &request.change {
             Change::Create(body) => {
-                let decoded = propose::decode_object(&cx, body, typed::Empties::Preserve)?;
+                let decoded = propose::decode_object(&cx, body, Empties::Preserve)?;
                 note_request_object(target, &decoded.object);
                 let mut proposed = decoded.checked(|object| {
                     metadata::wipe_system_fields(object);
@@ -98,7 +100,7 @@ impl Writer {
                 proposed
             }
             Change::Replace(body) => {
-                let decoded = propose::decode_object(&cx, body, propose::empties_of_update(target))?;
+                let decoded = propose::decode_object(&cx, body, Empties::Preserve)?;
                 note_request_object(target, &decoded.object);
                 let mut proposed = decoded.checked(|object| {
                     metadata::default_namespace(object, target)?;
@@ -126,9 +128,10 @@ impl Writer {
                 let (mut object, unknown) =
                     ownership::apply(target, owner, live, &config.tree, *force, conversions)?;
                 crate::object_size::check(&object)?;
-                let empties = propose::complete(target, &mut object, propose::empties_of_update(target));
+                let shares_template_labels = target.kind_version().hooks.shares_template_labels(&object);
+                let empties = propose::complete(target, &mut object, Empties::Preserve);
                 let warnings = config.complaints(request.validation(), &unknown)?;
-                Proposed { object, warnings, empties }.checked(|object| {
+                Proposed { object, warnings, empties, shares_template_labels }.checked(|object| {
                     check_no_uid(target, object, live)?;
                     metadata::default_namespace(object, target)?;
                     metadata::check_name(object, target)

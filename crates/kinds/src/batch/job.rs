@@ -6,7 +6,7 @@ use crate::core::podspec::{self, internal, options::Options, warnings};
 use crate::error_text::Internal;
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, map_at};
-use crate::hooks::take;
+use crate::hooks::{TEMPLATE_LABELS, take};
 use crate::metadata;
 use crate::workload;
 use crate::{Hooks, Scope};
@@ -36,6 +36,12 @@ impl Hooks for Job {
     /// A job without labels gets those of its template, which by then has the selector's labels.
     fn is_defaulted_when_read(&self) -> bool {
         true
+    }
+
+    fn shares_template_labels(&self, object: &Value) -> bool {
+        let has_none = |labels: Option<&Value>| labels.and_then(Value::as_object).is_none_or(Map::is_empty);
+        has_none(object.at(&["metadata", "labels"]))
+            && object.at(&TEMPLATE_LABELS).is_some_and(|l| !l.is_null())
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -206,7 +212,7 @@ fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let same = |key: &str, errors: &mut FieldErrors| {
         check::immutable(spec.get(key), before.get(key), &SPEC.field(key), errors);
     };
-    same("selector", errors);
+    same_internal(spec, before, "selector", "meta/v1.LabelSelector", errors);
     template_change(spec, old, errors);
     same("completionMode", errors);
     same_internal(spec, before, "podFailurePolicy", "batch/v1.PodFailurePolicy", errors);

@@ -1,5 +1,6 @@
 //! ConfigMap: keys, size, and immutability.
 
+use crate::check::differs_exactly;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Map, Path, Value, base64};
@@ -17,14 +18,24 @@ impl Hooks for ConfigMap {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        validate_stays(object, old, &["data", "binaryData"], errors);
+        // kube-apiserver defaults `data` to an empty map, also when it reads the stored object.
+        let fields: [(_, Differs); 2] = [("data", |new, old| new != old), ("binaryData", differs_exactly)];
+        validate_stays(object, old, &fields, errors);
         metadata::validate_core_as_new(self, true, object, errors);
         validate_data(object, errors);
     }
 }
 
+/// Compares the new and the old value of a field.
+pub(super) type Differs = fn(Option<&Value>, Option<&Value>) -> bool;
+
 /// An immutable object must keep its mark and these fields.
-pub(super) fn validate_stays(object: &Value, old: &Value, fields: &[&str], errors: &mut FieldErrors) {
+pub(super) fn validate_stays(
+    object: &Value,
+    old: &Value,
+    fields: &[(&str, Differs)],
+    errors: &mut FieldErrors,
+) {
     let marked = |v: &Value| v.get("immutable").and_then(Value::as_bool) == Some(true);
     if !marked(old) {
         return;
@@ -32,8 +43,8 @@ pub(super) fn validate_stays(object: &Value, old: &Value, fields: &[&str], error
     if !marked(object) {
         errors.forbidden(&Path::of("immutable"), IMMUTABLE);
     }
-    for field in fields {
-        if object.get(field) != old.get(field) {
+    for (field, differs) in fields {
+        if differs(object.get(field), old.get(field)) {
             errors.forbidden(&Path::of(field), IMMUTABLE);
         }
     }

@@ -4,8 +4,7 @@ pub(crate) mod sources;
 pub(crate) mod spec;
 
 use crate::check;
-use crate::diff;
-use crate::error_text::Internal;
+use crate::error_text::{Internal, diff_from_stored};
 use crate::fields::{list, member, text};
 use crate::hooks::take;
 use crate::node::labels::deprecation;
@@ -165,16 +164,16 @@ fn validate_mount_options(object: &Value, errors: &mut FieldErrors) {
 /// The source is immutable, except that a secret for expansion may be added.
 fn validate_source_stays(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let expand = ["spec", "csi", "controllerExpandSecretRef"];
-    let error_text =
-        |object: &Value| Internal(object.get("spec"), "core/v1.PersistentVolumeSource").error_text();
+    const TYPE: &str = "core/v1.PersistentVolumeSource";
+    let error_text = |object: &Value| Internal(object.get("spec"), TYPE).error_text();
     let mut new = object.clone();
     if old.at(&["spec", "csi"]).is_some() && old.at(&expand).is_none() {
         new.remove_at(&expand);
     }
-    let (before, after) = (error_text(old), error_text(&new));
-    if before != after {
+    if error_text(old) != error_text(&new) {
         let spec = Path::of("spec");
-        let changes = diff::unified(&before, &after);
+        let (old, new) = (old.get("spec").unwrap_or(&Value::Null), new.get("spec").unwrap_or(&Value::Null));
+        let changes = diff_from_stored(old, new, TYPE);
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
         errors.forbidden(&spec.field("persistentvolumesource"), &detail);
     }

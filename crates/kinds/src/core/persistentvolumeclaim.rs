@@ -5,12 +5,11 @@ use super::podspec::aggregate::is_native;
 use super::podspec::resources::quantity_value;
 use super::resources::amounts;
 use crate::check;
-use crate::diff;
-use crate::error_text::Internal;
+use crate::error_text::diff_from_stored;
 use crate::fields::{entries, member, quantity, text};
 use crate::hooks::take;
 use crate::{Hooks, Scope, features, metadata};
-use pintle_meta::field::{ErrorText, Named};
+use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, Quantity, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -172,11 +171,11 @@ fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_same(new: &Value, old: &Value, errors: &mut FieldErrors) {
-    let error_text =
-        |object: &Value| Internal(object.get("spec"), "core/v1.PersistentVolumeClaimSpec").error_text();
-    let (before, after) = (error_text(old), error_text(new));
+    const TYPE: &str = "core/v1.PersistentVolumeClaimSpec";
+    let (Some(before), Some(after)) = (old.get("spec"), new.get("spec")) else { return };
     if before != after {
-        errors.forbidden(&Path::of("spec"), &format!("{IMMUTABLE}\n{}", diff::unified(&before, &after)));
+        let changes = diff_from_stored(before, after, TYPE);
+        errors.forbidden(&Path::of("spec"), &format!("{IMMUTABLE}\n{changes}"));
     }
 }
 

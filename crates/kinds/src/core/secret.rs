@@ -2,6 +2,7 @@
 
 use super::configmap::{DATA_BYTES_MAX, decoded_len, entries, validate_key, validate_stays};
 use super::secret_tls;
+use crate::check::differs_exactly;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, objectmeta};
@@ -30,7 +31,7 @@ impl Hooks for Secret {
         if kind != old.str_at(&["type"]) {
             errors.invalid(&Path::of("type"), Named(kind), objectmeta::IMMUTABLE);
         }
-        validate_stays(object, old, &["data"], errors);
+        validate_stays(object, old, &[("data", differs_exactly)], errors);
         metadata::validate_core_as_new(self, true, object, errors);
         validate_data(object, errors);
         validate_type(object, errors);

@@ -33,10 +33,13 @@ impl Hooks for EndpointSlice {
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         let labels = ["metadata", "labels"];
-        // kube-apiserver compares semantically: an empty list equals an absent one.
         object.get("addressType") != old.get("addressType")
             || ["endpoints", "ports"].iter().any(|field| object.items_at(&[field]) != old.items_at(&[field]))
             || object.at(&labels) != old.at(&labels)
+    }
+
+    fn counts_dropped_fields(&self) -> bool {
+        true
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {

@@ -23,8 +23,7 @@ impl Hooks for ServiceCidr {
         let path = spec.field("cidrs");
         let grows = before.len() == 1 && after.len() == 2;
         if before.len() != after.len() && !grows {
-            let all: Vec<Str> = after.iter().map(|c| Str::from(*c)).collect();
-            return errors.invalid(&path, all.as_slice(), objectmeta::IMMUTABLE);
+            return errors.invalid(&path, object.at(&["spec", "cidrs"]), objectmeta::IMMUTABLE);
         }
         for (i, (_, new)) in before.iter().zip(&after).enumerate().filter(|(_, (b, a))| b != a) {
             errors.invalid(&path.index(i), *new, objectmeta::IMMUTABLE);

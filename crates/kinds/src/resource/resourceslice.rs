@@ -45,6 +45,10 @@ impl Hooks for ResourceSlice {
         )]
     }
 
+    fn counts_dropped_fields(&self) -> bool {
+        true
+    }
+
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_spec(object, None, errors);

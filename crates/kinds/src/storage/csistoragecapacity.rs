@@ -1,6 +1,7 @@
 //! CSIStorageCapacity: the available capacity of a class for some nodes.
 
 use crate::check;
+use crate::error_text::Internal;
 use crate::facts;
 use crate::fields::{entries, list, member, text};
 use crate::node::labels::deprecation;
@@ -25,9 +26,12 @@ impl Hooks for CsiStorageCapacity {
         validate_label_selector(old.get(TOPOLOGY), Leniency::default(), &Path::ROOT, &mut before);
         let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
         validate_capacity(object, leniency, errors);
-        for field in [TOPOLOGY, "storageClassName"] {
-            check::immutable(object.get(field), old.get(field), &Path::of(field), errors);
+        if object.get(TOPOLOGY) != old.get(TOPOLOGY) {
+            let selector = Internal(object.get(TOPOLOGY), "meta/v1.LabelSelector");
+            errors.invalid(&Path::of(TOPOLOGY), selector, check::IMMUTABLE);
         }
+        let class = "storageClassName";
+        check::immutable(object.get(class), old.get(class), &Path::of(class), errors);
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {

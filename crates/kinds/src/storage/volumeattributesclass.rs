@@ -1,6 +1,7 @@
 //! VolumeAttributesClass: a driver and immutable parameters.
 
 use super::parameters::{validate_parameters, validate_provisioner};
+use crate::check::differs_exactly;
 use crate::fields::text;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::FieldErrors;
@@ -16,7 +17,7 @@ impl Hooks for VolumeAttributesClass {
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         for field in ["driverName", "parameters"] {
-            if object.get(field) != old.get(field) {
+            if differs_exactly(object.get(field), old.get(field)) {
                 errors.forbidden(&Path::of(field), &format!("updates to {field} are forbidden."));
             }
         }

@@ -20,6 +20,18 @@ pub enum Empties {
     Remove,
 }
 
+/// Which empty lists, maps and byte strings remain in a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remaining {
+    /// None.
+    #[default]
+    Nothing,
+    /// Only such that JSON includes.
+    Serialized,
+    /// Also such that JSON omits.
+    Hidden,
+}
+
 /// Converts an untyped tree to the canonical tree of a Go type. Unknown fields are dropped and, with `strict`, collected.
 /// Trees of custom resources are left unchanged, because their schemas have no Go types.
 pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> Result<Value, TypeError> {
@@ -38,16 +50,23 @@ pub fn decode_written(schema: &Schema, mut tree: Value, strict: &mut Strict) -> 
     Ok(tree)
 }
 
+/// Checks a value of a type with its own decoder (a time, a quantity, …). The error has no position.
+pub fn check_value(arena: &Arena, id: NodeId, value: &Value) -> Result<(), TypeError> {
+    let mut decoder = Decoder::new(arena);
+    decoder.value(id, &mut value.clone(), &Place::ROOT);
+    decoder.errors.finish()
+}
+
 /// Normalizes a tree that code has changed: removes unknown fields; leaves values of a wrong type unchanged.
 pub fn normalize(schema: &Schema, tree: &mut Value) {
     normalize_with(schema, tree, Empties::Remove);
 }
 
-/// The same with a choice of how to handle empty lists and maps. Returns whether some remain that JSON does not include.
-pub fn normalize_with(schema: &Schema, tree: &mut Value, empties: Empties) -> bool {
+/// The same with a choice of how to handle empty lists and maps. Returns which of them remain.
+pub fn normalize_with(schema: &Schema, tree: &mut Value, empties: Empties) -> Remaining {
     let mut decoder = Decoder { empties, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), tree, &Place::ROOT);
-    decoder.hidden
+    decoder.remaining
 }
 
 pub(super) struct Decoder<'s, 'a> {
@@ -55,8 +74,7 @@ pub(super) struct Decoder<'s, 'a> {
     pub(super) strict: Option<&'a mut Strict>,
     pub(super) errors: Errors,
     pub(super) empties: Empties,
-    /// Whether empty lists or maps remain that JSON does not include.
-    pub(super) hidden: bool,
+    pub(super) remaining: Remaining,
     /// The original text of the number that is decoded; otherwise errors print its value.
     pub(super) number: Option<&'a str>,
     /// Whether the result depends on the original text of some number.
@@ -65,8 +83,8 @@ pub(super) struct Decoder<'s, 'a> {
 
 impl<'s> Decoder<'s, '_> {
     pub(super) fn new(arena: &'s Arena) -> Self {
-        let (errors, empties) = (Errors::default(), Empties::Remove);
-        Decoder { arena, strict: None, errors, empties, hidden: false, number: None, wants_literal: false }
+        let (errors, empties, remaining) = (Errors::default(), Empties::Remove, Remaining::Nothing);
+        Decoder { arena, strict: None, errors, empties, remaining, number: None, wants_literal: false }
     }
 
     /// Decodes a value in place. `null` becomes the zero value of the type.
@@ -174,7 +192,9 @@ impl<'s> Decoder<'s, '_> {
                 if self.empties == Empties::Preserve
                     && matches!(value, Value::Array(_) | Value::Object(_)) =>
             {
-                self.hidden |= empty && !shape.is_go_struct();
+                if empty && !shape.is_go_struct() {
+                    self.remaining = Remaining::Hidden;
+                }
                 true
             }
             Omit::Empty => !empty || shape.is_go_struct(),
@@ -182,8 +202,12 @@ impl<'s> Decoder<'s, '_> {
             Omit::Never => {
                 let stays =
                     self.empties != Empties::Remove && matches!(value, Value::Array(_) | Value::String(_));
-                if empty && !stays && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
-                    self.unset_empty(s, value);
+                if empty && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
+                    if stays {
+                        self.remaining = self.remaining.max(Remaining::Serialized);
+                    } else {
+                        self.unset_empty(s, value);
+                    }
                 }
                 true
             }
@@ -227,7 +251,12 @@ impl<'s> Decoder<'s, '_> {
 
     fn unknown(&mut self, key: &str, place: &Place<'_>) {
         if let Some(strict) = self.strict.as_deref_mut().filter(|s| s.unknown.len() < STRICT_ERRORS_MAX) {
-            strict.unknown.push(place.down(Step::Key(key)).path());
+            let mut path = place.path(strict.omits_keys);
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(key);
+            strict.unknown.push(path);
         }
     }
 }

@@ -159,7 +159,7 @@ impl<'b> Walk<'_, 'b> {
     }
 
     fn report(&mut self, what: &str, key: &str, place: &Place<'_>) {
-        let error = format!("{what} field {}", quoted(&place.down(Step::Key(key)).path()));
+        let error = format!("{what} field {}", quoted(&place.down(Step::Key(key)).path(false)));
         if self.strict.len() < STRICT_ERRORS_MAX && !self.strict.contains(&error) {
             self.strict.push(error);
         }

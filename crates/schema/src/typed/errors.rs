@@ -13,6 +13,8 @@ pub const STRICT_ERRORS_MAX: usize = 100;
 pub struct Strict {
     /// Full paths of unknown fields (`spec.containers[0].nmae`), at most [`STRICT_ERRORS_MAX`].
     pub unknown: Vec<Str>,
+    /// Whether the paths lack the keys of maps, as those of Go's converter of unstructured objects do.
+    pub omits_keys: bool,
 }
 
 impl Strict {
@@ -102,11 +104,12 @@ impl<'a> Place<'a> {
     }
 
     /// The path in the form of strict errors: `spec.containers[0].name`, keys of maps like fields.
-    pub(super) fn path(&self) -> Str {
+    pub(super) fn path(&self, omits_keys: bool) -> Str {
         let mut out = Str::default();
         for step in self.steps() {
             match step {
                 Step::Root | Step::Nested => {}
+                Step::Key(_) if omits_keys => {}
                 Step::Field(_, field) => dotted(&mut out, &field.name),
                 Step::Key(key) => dotted(&mut out, key),
                 Step::Index(index) => _ = write!(out, "[{index}]"),

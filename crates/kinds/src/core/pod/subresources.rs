@@ -5,13 +5,13 @@ use super::create::metadata_and_spec;
 use super::update;
 use crate::core::podspec::annotations::MIRROR;
 use crate::core::podspec::qos;
-use crate::error_text::Internal;
+use crate::error_text::diff_from_stored;
 use crate::fields::{entries, list, member, opt_text, text};
 use crate::hooks::take;
 use crate::metadata;
 use crate::workload;
 use pintle_meta::FieldErrors;
-use pintle_meta::field::{ErrorText, Named, quoted};
+use pintle_meta::field::{Named, quoted};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
@@ -41,17 +41,13 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
                 errors.forbidden(&path, &format!("existing ephemeral containers {name} may not be removed\n"))
             }
             Some(now) if now != before => {
-                let diff = crate::diff::unified(&error_text(before), &error_text(now));
+                let diff = diff_from_stored(before, now, "core/v1.EphemeralContainer");
                 let detail = format!("existing ephemeral containers {name} may not be changed\n{diff}");
                 errors.forbidden(&path, &detail);
             }
             Some(_) => {}
         }
     }
-}
-
-fn error_text(container: &Value) -> String {
-    Internal(Some(container), "core/v1.EphemeralContainer").error_text()
 }
 
 /// Validates a resize: only CPU and memory may change.

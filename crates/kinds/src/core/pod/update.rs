@@ -8,12 +8,11 @@ use crate::core::podspec::{
     options::{Options, is_gated},
     scheduling,
 };
-use crate::error_text::{Internal, InternalList};
+use crate::error_text::{Internal, InternalList, diff_from_stored};
 use crate::fields::{entries, list, opt_int, text};
 use crate::hooks::take;
 use crate::metadata;
 use crate::workload;
-use pintle_meta::field::ErrorText;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -119,13 +118,10 @@ fn validate_unchanged(spec: &Value, old: &Value, errors: &mut FieldErrors) {
         gated(&mut munged, old, errors);
     }
     if munged != *old {
-        let diff = crate::diff::unified(&pod_spec_error_text(old), &pod_spec_error_text(&munged));
+        let (old, new) = (internal::pod_spec(old), internal::pod_spec(&munged));
+        let diff = diff_from_stored(&old, &new, "core/v1.PodSpec");
         errors.forbidden(&SPEC, &format!("{UPDATABLE}{diff}"));
     }
-}
-
-fn pod_spec_error_text(spec: &Value) -> String {
-    Internal(Some(&internal::pod_spec(spec)), "core/v1.PodSpec").error_text()
 }
 
 /// The scheduling constraints of a gated pod may become stricter.
