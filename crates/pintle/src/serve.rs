@@ -3,6 +3,7 @@
 use crate::audit::AuditConfig;
 use crate::config::Config;
 use crate::data_dir::{DataDir, DataDirError};
+use crate::emulation::Emulation;
 use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
@@ -30,6 +31,7 @@ use pintle_http::openid::OpenId;
 use pintle_http::resources::Resources;
 use pintle_http::server::ServerContext;
 use pintle_http::tls::{self, ServingCertificates};
+use pintle_http::version;
 use pintle_http::{Api, Console, Metrics, Offload, Server, ServerConfig};
 use pintle_store::Store;
 use std::io::Write;
@@ -244,6 +246,8 @@ async fn serve(
     let streams = config.proxying.streams.clone();
     let metrics = metrics(&config, &engine, &folder, &aggregation);
     let flow = flow::start(&config, &engine, &metrics, &health);
+    let Emulation { minor, min_compatibility_minor, .. } = config.emulation;
+    version::emulate(version::Emulation { minor, min_compatibility_minor });
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
         authenticator: authenticator.clone(),

@@ -277,8 +277,18 @@ pub(crate) const FLAGS: &[Flag] = &[
         "How long old revisions can be listed and watched; 0 means as long as there is memory",
     ),
     used("cors-allowed-origins", List, "", "Regular expressions of web origins that may use the API"),
-    accepted("emulated-version", List, ""),
-    accepted("emulation-forward-compatible", Bool, ""),
+    used(
+        "emulated-version",
+        List,
+        "",
+        "Earlier version whose feature gates and APIs the server has: 1.33 to 1.36",
+    ),
+    used(
+        "emulation-forward-compatible",
+        Bool,
+        "",
+        "With --emulated-version: serve the newer versions of resources of which an older one is served",
+    ),
     used(
         "goaway-chance",
         Float,
@@ -300,8 +310,18 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Concurrency of priority and fairness, added to --max-mutating-requests-inflight. Without \
          priority and fairness: limit of concurrent reads, 0 means none",
     ),
-    accepted("min-compatibility-version", List, ""),
-    accepted("runtime-config-emulation-forward-compatible", Bool, ""),
+    used(
+        "min-compatibility-version",
+        List,
+        "",
+        "Earliest version that the server claims to be compatible with",
+    ),
+    used(
+        "runtime-config-emulation-forward-compatible",
+        Bool,
+        "",
+        "With --emulated-version: --runtime-config may enable what the emulated version did not have",
+    ),
     used(
         "shutdown-send-retry-after",
         Bool,
