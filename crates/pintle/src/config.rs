@@ -14,6 +14,7 @@ use crate::proxying::Proxying;
 use crate::runtime_config::RuntimeConfig;
 use crate::{endpoint, flag_checks, identity_flags, token_signing};
 use http::HeaderValue;
+use pintle_controllers::leader::Terms;
 use pintle_http::version::GIT_VERSION;
 use pintle_kinds::service_allocation::Ranges;
 use pintle_meta::net;
@@ -78,6 +79,8 @@ pub(crate) struct Config {
     pub(crate) service_node_port: u16,
     /// Which versions of the API are served.
     pub(crate) runtime_config: RuntimeConfig,
+    /// The Lease of the server that holds elections among LeaseCandidates.
+    pub(crate) leadership: Terms,
     /// The version that the server emulates.
     pub(crate) emulation: Emulation,
     /// The longest lifetime of a service account token in seconds; 0 means no limit.
@@ -303,6 +306,7 @@ impl Config {
             service_ranges: service_ranges(flags)?,
             runtime_config: runtime_config(flags)?,
             emulation: Emulation::of(flags)?,
+            leadership: leadership(flags),
             token_seconds_max: token_seconds_max(flags)?,
             extend_tokens: flags.bool("service-account-extend-token-expiration"),
             not_ready_seconds: flags.int("default-not-ready-toleration-seconds"),
@@ -457,6 +461,15 @@ fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, FlagEr
             "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, \
              preload. see https://tools.ietf.org/html/rfc6797#section-6.1 for more information",
         )),
+    }
+}
+
+fn leadership(flags: &Flags) -> Terms {
+    Terms {
+        name: "leader-election-controller",
+        duration: flags.duration("coordinated-leadership-lease-duration"),
+        renew_deadline: flags.duration("coordinated-leadership-renew-deadline"),
+        retry: flags.duration("coordinated-leadership-retry-period"),
     }
 }
 

@@ -383,6 +383,13 @@ fn add_checks(
         );
         health.set_check(check, Scope::Everywhere, after, || Ok(()));
     }
+    if config.gate(upkeep::ELECTIONS) {
+        let (check, after) = (
+            "poststarthook/start-kube-apiserver-coordinated-leader-election-controller",
+            "poststarthook/start-system-namespaces-controller",
+        );
+        health.set_check(check, Scope::Everywhere, after, || Ok(()));
+    }
     for check in ["poststarthook/storage-readiness", "informer-sync"] {
         let engine = engine.clone();
         health.set_check(check, Scope::Everywhere, "", move || {

@@ -582,9 +582,24 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Reject redirects of extension servers instead of passing them on to clients",
     ),
     used("allow-privileged", Bool, "", "Allow privileged containers; =false rejects them"),
-    accepted("coordinated-leadership-lease-duration", Duration, "15s"),
-    accepted("coordinated-leadership-renew-deadline", Duration, "10s"),
-    accepted("coordinated-leadership-retry-period", Duration, "2s"),
+    used(
+        "coordinated-leadership-lease-duration",
+        Duration,
+        "15s",
+        "With CoordinatedLeaderElection: how long the Lease of the server that holds the elections is valid",
+    ),
+    used(
+        "coordinated-leadership-renew-deadline",
+        Duration,
+        "10s",
+        "With CoordinatedLeaderElection: how long that server tries to renew its Lease before it gives up",
+    ),
+    used(
+        "coordinated-leadership-retry-period",
+        Duration,
+        "2s",
+        "With CoordinatedLeaderElection: the interval between attempts to take or renew that Lease",
+    ),
     used(
         "enable-aggregator-routing",
         Bool,
