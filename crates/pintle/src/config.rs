@@ -266,6 +266,7 @@ impl Config {
             encryption: EncryptionFlags {
                 file: path(flags, "encryption-provider-config"),
                 reload: flags.bool("encryption-provider-config-automatic-reload"),
+                kms_v1: flags.gates()?.get("KMSv1") == Some(&true),
             },
             serving_files,
             client_ca_file: path(flags, "client-ca-file"),

@@ -365,10 +365,17 @@ fn add_checks(
         }
     }
     if encryption.has_kms() || config.encryption.reload {
-        let encryption = encryption.clone();
-        health.set_check("kms-providers", Scope::Readiness, "etcd-readiness", move || {
-            encryption.kms_healthy().then_some(()).ok_or_else(|| "a KMS provider is not healthy".to_string())
-        });
+        let separate = if config.encryption.reload { 0 } else { encryption.separate_kms_checks() };
+        let numbers = (0..separate).rev().map(|number| (format!("kms-provider-{number}"), Some(number)));
+        let whole = (separate == 0).then(|| ("kms-providers".to_string(), None));
+        for (name, number) in numbers.chain(whole) {
+            let encryption = encryption.clone();
+            health.set_slow_check(&name, Scope::ExceptLiveness, "etcd-readiness", move || {
+                let encryption = encryption.clone();
+                let check = tokio::task::spawn_blocking(move || encryption.check_kms(number));
+                Box::pin(async move { check.await.unwrap_or_else(|error| Err(error.to_string())) })
+            });
+        }
     }
     if config.encryption.reload {
         // The file is followed from the start, so the hook is finished at once.
