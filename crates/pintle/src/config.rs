@@ -79,6 +79,8 @@ pub(crate) struct Config {
     pub(crate) service_node_port: u16,
     /// Which versions of the API are served.
     pub(crate) runtime_config: RuntimeConfig,
+    /// Whether other servers may listen on the same port.
+    pub(crate) shares_port: bool,
     /// The Lease of the server that holds elections among LeaseCandidates.
     pub(crate) leadership: Terms,
     /// The version that the server emulates.
@@ -308,6 +310,7 @@ impl Config {
             runtime_config: runtime_config(flags)?,
             emulation: Emulation::of(flags)?,
             leadership: leadership(flags),
+            shares_port: flags.bool("permit-port-sharing"),
             token_seconds_max: token_seconds_max(flags)?,
             extend_tokens: flags.bool("service-account-extend-token-expiration"),
             not_ready_seconds: flags.int("default-not-ready-toleration-seconds"),

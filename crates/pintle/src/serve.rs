@@ -38,7 +38,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -159,7 +159,7 @@ async fn serve(
     let auditor = audit.open().map_err(ServeError::Runtime)?;
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     // First of all: report an occupied port before anything is done to the data.
-    let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
+    let listener = listen(config.bind, config.shares_port).map_err(|e| ServeError::Listen(config.bind, e))?;
     // With port 0, the system has chosen one.
     config.bind = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
     let keeps_in_memory = async { matches!(&config.etcd, Some(etcd) if etcd_stand_in::is_at(etcd).await) };
@@ -344,6 +344,18 @@ async fn serve(
     Ok(())
 }
 
+/// The connections that may wait until they are accepted.
+const BACKLOG: u32 = 1024;
+
+/// Listens on an address. Unlike in kube-apiserver, `--permit-address-sharing` is not needed to listen again at once.
+fn listen(address: SocketAddr, shares_port: bool) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(shares_port)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// Adds the health checks of the store, of encryption and of stored objects.
 fn add_checks(
     health: &Health,
@@ -479,6 +491,20 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_is_shared_if_both_servers_permit_it() {
+        let any = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        for shares in [true, false] {
+            let first = listen(any, shares).unwrap();
+            assert_eq!(listen(first.local_addr().unwrap(), shares).is_ok(), shares);
         }
     }
 }

@@ -213,7 +213,8 @@ impl Flags {
     /// The given flags without effect: harmless ones, and those that would change a cluster's behaviour.
     pub(crate) fn without_effect(&self) -> (Vec<&'static str>, Vec<&'static str>) {
         let given = FLAGS.iter().filter(|flag| flag.help.is_none() && self.given(flag.name));
-        given.map(|flag| flag.name).partition(|name| table::is_harmless(name))
+        let is_off = |name: &str| self.text(name) == "false";
+        given.map(|flag| flag.name).partition(|name| table::is_harmless(name) || is_off(name))
     }
 
     /// Every feature gate with its effective value.

@@ -77,18 +77,15 @@ const fn accepted(name: &'static str, type_: Type, default: &'static str) -> Fla
 /// kube-apiserver's internals.
 pub(crate) fn is_harmless(name: &str) -> bool {
     const PREFIXES: [&str; 4] = ["log-", "watch-cache", "storage-", "show-hidden-"];
-    const NAMES: [&str; 11] = [
+    const NAMES: [&str; 8] = [
         "apiserver-count",
         "contention-profiling",
-        "debug-socket-path",
         "default-watch-cache-size",
         "enable-garbage-collector",
-        "enable-logs-handler",
         "kubelet-port",
         "kubelet-read-only-port",
         "livez-grace-period",
         "permit-address-sharing",
-        "permit-port-sharing",
     ];
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -391,7 +388,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("watch-cache", Bool, "true"),
     accepted("watch-cache-sizes", List, ""),
     accepted("permit-address-sharing", Bool, ""),
-    accepted("permit-port-sharing", Bool, ""),
+    used(
+        "permit-port-sharing",
+        Bool,
+        "",
+        "Let several servers listen on the same address and port (SO_REUSEPORT)",
+    ),
     used("tls-cipher-suites", List, "", "Allowed cipher suites of TLS 1.2"),
     used("tls-curve-preferences", IntList, "", "Numbers of the allowed key exchanges"),
     used("tls-min-version", Text, "", "Minimum TLS version: VersionTLS12 or VersionTLS13"),
@@ -564,9 +566,19 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("show-hidden-metrics-for-version", Text, ""),
     accepted("log-flush-frequency", Duration, "5s"),
     accepted("log-json-info-buffer-size", Text, ""),
-    accepted("log-json-split-stream", Bool, ""),
+    used(
+        "log-json-split-stream",
+        Bool,
+        "",
+        "In JSON, log only errors to standard error, the rest to standard output",
+    ),
     accepted("log-text-info-buffer-size", Text, ""),
-    accepted("log-text-split-stream", Bool, ""),
+    used(
+        "log-text-split-stream",
+        Bool,
+        "",
+        "As text, log only errors to standard error, the rest to standard output",
+    ),
     used("logging-format", Text, "text", "Format of the log: text or json"),
     used("vmodule", Text, "", "Verbosity of single source files: pattern=N, comma separated"),
     used(
