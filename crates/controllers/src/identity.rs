@@ -147,7 +147,7 @@ fn is_expired(lease: &Value, now: i64) -> bool {
     }
 }
 
-async fn delete(engine: &Engine, target: &Target) -> Result<(), Status> {
+pub(crate) async fn delete(engine: &Engine, target: &Target) -> Result<(), Status> {
     if engine.reader().object_tree(target)?.is_none() {
         return Ok(());
     }

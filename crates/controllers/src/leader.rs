@@ -15,16 +15,39 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 const NAMESPACE: &str = "kube-system";
-const NAME: &str = "apiserver-controllers";
 const MANAGER: &str = "kube-apiserver";
 const LEASES: &str = "/registry/leases/";
-/// client-go's defaults: how long a renewed Lease is valid, how long a leader tries to renew it before it steps down,
-/// and the interval between attempts.
-const LEASE_SECONDS: i64 = 15;
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-const RETRY: Duration = Duration::from_secs(2);
+/// The shortest interval between attempts to take the Lease.
+const ATTEMPT_MIN: Duration = Duration::from_millis(50);
 /// How long a stopping server may take to release the Lease.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
+
+/// A Lease in `kube-system` and its times.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The name of the Lease.
+    pub name: &'static str,
+    /// How long a renewed Lease is valid.
+    pub duration: Duration,
+    /// How long a leader tries to renew it before it steps down.
+    pub renew_deadline: Duration,
+    /// The interval between attempts.
+    pub retry: Duration,
+}
+
+impl Terms {
+    /// The Lease of the controllers, with client-go's default times.
+    pub const CONTROLLERS: Terms = Terms {
+        name: "apiserver-controllers",
+        duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry: Duration::from_secs(2),
+    };
+
+    fn seconds(&self) -> Value {
+        Value::Int(i64::try_from(self.duration.as_secs()).unwrap_or(i64::MAX))
+    }
+}
 
 /// A candidate for leadership; [`Candidate::resign`] ends it.
 pub struct Candidate {
@@ -37,11 +60,12 @@ impl Candidate {
     /// aborted when leadership is lost.
     pub fn start(
         engine: Arc<Engine>,
+        terms: Terms,
         holder: String,
         start: impl Fn() -> Vec<JoinHandle<()>> + Send + 'static,
     ) -> Candidate {
         let (resigned, receiver) = watch::channel(false);
-        let election = Election { engine, holder, observed: None };
+        let election = Election { engine, terms, holder, observed: None };
         let task = tokio::spawn(election.run(start, receiver));
         Candidate { resigned, task }
     }
@@ -57,6 +81,7 @@ impl Candidate {
 
 struct Election {
     engine: Arc<Engine>,
+    terms: Terms,
     holder: String,
     /// The last observed change of the Lease, and when it was first seen.
     observed: Option<(Value, Instant)>,
@@ -73,7 +98,7 @@ impl Election {
                 () = self.acquire() => {}
                 _ = resigned.wait_for(|resigned| *resigned) => return,
             }
-            tracing::info!(holder = self.holder, "this server runs the controllers");
+            tracing::info!(lease = self.terms.name, holder = self.holder, "this server runs the controllers");
             let tasks = start();
             let resigns = tokio::select! {
                 () = self.hold() => false,
@@ -87,7 +112,11 @@ impl Election {
             if resigns {
                 return self.release().await;
             }
-            tracing::warn!(holder = self.holder, "another server runs the controllers");
+            tracing::warn!(
+                lease = self.terms.name,
+                holder = self.holder,
+                "another server runs the controllers"
+            );
         }
     }
 
@@ -101,7 +130,7 @@ impl Election {
                 Err(status) => tracing::debug!(error = %status.message, "the Lease could not be taken"),
             }
             // A released or acquired Lease wakes the candidate; one that expires silently does not.
-            let wait = self.remaining().clamp(Duration::from_millis(50), RETRY);
+            let wait = self.remaining().min(self.terms.retry).max(ATTEMPT_MIN);
             let Some(watcher) = &mut changes else {
                 tokio::time::sleep(wait).await;
                 changes = self.watch();
@@ -117,8 +146,8 @@ impl Election {
     async fn hold(&self) {
         let mut renewed = Instant::now();
         loop {
-            tokio::time::sleep(RETRY).await;
-            let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
+            tokio::time::sleep(self.terms.retry).await;
+            let left = self.terms.renew_deadline.saturating_sub(renewed.elapsed());
             let began = Instant::now();
             match timeout(left, self.renew()).await {
                 Ok(Ok(true)) => renewed = began,
@@ -128,7 +157,7 @@ impl Election {
                 }
                 Err(_) => {}
             }
-            if renewed.elapsed() >= RENEW_DEADLINE {
+            if renewed.elapsed() >= self.terms.renew_deadline {
                 return;
             }
         }
@@ -162,7 +191,7 @@ impl Election {
             }
             let transitions = lease.at(&["spec", "leaseTransitions"]).and_then(Value::as_int).unwrap_or(0);
             lease.set_at(&["spec", "holderIdentity"], self.holder.as_str().into());
-            lease.set_at(&["spec", "leaseDurationSeconds"], LEASE_SECONDS.into());
+            lease.set_at(&["spec", "leaseDurationSeconds"], self.terms.seconds());
             lease.set_at(&["spec", "acquireTime"], now.as_str().into());
             lease.set_at(&["spec", "renewTime"], now.as_str().into());
             lease.set_at(&["spec", "leaseTransitions"], transitions.saturating_add(1).into());
@@ -206,12 +235,15 @@ impl Election {
     }
 
     fn target(&self) -> Option<Target> {
-        self.engine.storage().target("coordination.k8s.io", "v1", "leases", NAMESPACE, NAME)
+        self.engine.storage().target("coordination.k8s.io", "v1", "leases", NAMESPACE, self.terms.name)
     }
 
     fn watch(&self) -> Option<Watcher> {
-        let filter =
-            Filter { namespace: Some(NAMESPACE.into()), name: Some(NAME.into()), ..Filter::default() };
+        let filter = Filter {
+            namespace: Some(NAMESPACE.into()),
+            name: Some(self.terms.name.into()),
+            ..Filter::default()
+        };
         self.engine.storage().cache().resource(LEASES)?.watch(WatchStart::FromNow, filter).ok()
     }
 
@@ -225,7 +257,7 @@ impl Election {
         for (path, text) in [
             (&["kind"] as &[&str], "Lease"),
             (&["apiVersion"], "coordination.k8s.io/v1"),
-            (&["metadata", "name"], NAME),
+            (&["metadata", "name"], self.terms.name),
             (&["metadata", "namespace"], NAMESPACE),
             (&["spec", "holderIdentity"], &self.holder),
             (&["spec", "acquireTime"], now),
@@ -233,7 +265,7 @@ impl Election {
         ] {
             lease.set_at(path, text.into());
         }
-        lease.set_at(&["spec", "leaseDurationSeconds"], LEASE_SECONDS.into());
+        lease.set_at(&["spec", "leaseDurationSeconds"], self.terms.seconds());
         lease.set_at(&["spec", "leaseTransitions"], 0.into());
         lease
     }

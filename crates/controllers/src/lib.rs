@@ -8,6 +8,7 @@ pub mod aggregation;
 mod authentication_config;
 pub mod components;
 mod definition;
+mod election;
 mod event;
 mod feed;
 mod flow_objects;
@@ -93,6 +94,11 @@ pub fn start_elected(
         tasks.push(tokio::spawn(policy_status::run(engine.clone())));
     }
     tasks
+}
+
+/// Starts the controllers of coordinated leader election, which run on one server only.
+pub fn start_elections(engine: &Arc<Engine>) -> Vec<JoinHandle<()>> {
+    vec![tokio::spawn(election::run(engine.clone())), tokio::spawn(election::collect(engine.clone()))]
 }
 
 /// Maintains the default FlowSchemas and PriorityLevelConfigurations in `objects`.

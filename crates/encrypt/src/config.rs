@@ -1,9 +1,9 @@
 //! The file of `--encryption-provider-config`: parsed strictly, validated with kube-apiserver's messages.
 
 use crate::aes::{Cbc, Gcm};
-use crate::kms::{self, Kms};
+use crate::kms::{self, Kms, KmsV1, KmsVersion};
 use crate::provider::{Cipher, Keyed, Provider, TransformError};
-use crate::rules::{Configuration, parse_resource};
+use crate::rules::{Configuration, Plugin, parse_resource};
 use crate::secretbox::Secretbox;
 use pintle_meta::FieldErrors;
 use pintle_meta::duration::GoDuration;
@@ -32,8 +32,11 @@ const KMS_V1_OFF: &str = "KMSv1 is deprecated and will only receive security upd
 /// The default time-out of a KMS plugin.
 const TIMEOUT_DEFAULT: &str = "3s";
 
-/// Creates the client of a KMS plugin from its endpoint and time-out.
-pub type Connect = dyn Fn(&str, Duration) -> Result<Arc<dyn kms::KmsService>, String>;
+/// The keys that a provider of KMS v1 remembers by default.
+const CACHE_SIZE_DEFAULT: usize = 1000;
+
+/// Creates the client of a KMS plugin from its version, endpoint and time-out.
+pub type Connect = dyn Fn(KmsVersion, &str, Duration) -> Result<Arc<dyn kms::KmsService>, String>;
 
 const TEXT: GoType = GoType::Text("string");
 const KEYS: GoType = GoType::Structs(&GoStruct("Key", &[("name", TEXT), ("secret", TEXT)]));
@@ -66,8 +69,14 @@ const RULE: GoStruct = GoStruct(
 /// The Go types of the file.
 const FILE: GoStruct = GoStruct(KIND, &[("resources", GoType::Structs(&RULE))]);
 
-/// Parses a configuration. `path` is only used in errors; `connect` creates the client of a KMS plugin.
-pub fn parse(path: &str, bytes: &[u8], connect: &Connect) -> Result<Configuration, ConfigError> {
+/// Parses a configuration. `path` is only used in errors; `connect` creates the client of a KMS plugin. `kms_v1` is the
+/// feature gate KMSv1.
+pub fn parse(
+    path: &str,
+    bytes: &[u8],
+    kms_v1: bool,
+    connect: &Connect,
+) -> Result<Configuration, ConfigError> {
     if bytes.is_empty() {
         let why = format!(
             "error while loading file: encryption provider configuration file {} is empty",
@@ -86,7 +95,7 @@ pub fn parse(path: &str, bytes: &[u8], connect: &Connect) -> Result<Configuratio
     if !errors.is_empty() {
         return Err(ConfigError::Parse(errors.sentence()));
     }
-    build(&tree, connect).map_err(ConfigError::Build)
+    build(&tree, kms_v1, connect).map_err(ConfigError::Build)
 }
 
 /// The parsed file, without unknown fields.
@@ -336,12 +345,12 @@ fn kms_timeout(kms: &Value) -> Option<Duration> {
     u64::try_from(nanos).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos)
 }
 
-fn build(tree: &Value, connect: &Connect) -> Result<Configuration, String> {
+fn build(tree: &Value, kms_v1: bool, connect: &Connect) -> Result<Configuration, String> {
     let mut configuration = Configuration::default();
     for rule in tree.items_at(&["resources"]) {
         let mut providers = Vec::new();
         for provider in rule.items_at(&["providers"]) {
-            providers.push(build_provider(provider, connect, &mut configuration.kms)?);
+            providers.push(build_provider(provider, kms_v1, connect, &mut configuration.kms)?);
         }
         let providers = Arc::new(providers);
         for resource in rule.items_at(&["resources"]).iter().filter_map(Value::as_str) {
@@ -353,20 +362,34 @@ fn build(tree: &Value, connect: &Connect) -> Result<Configuration, String> {
 
 fn build_provider(
     provider: &Value,
+    kms_v1: bool,
     connect: &Connect,
-    all_kms: &mut Vec<Arc<Kms>>,
+    all_kms: &mut Vec<Plugin>,
 ) -> Result<Provider, String> {
     if let Some(kms) = provider.get("kms").filter(|value| !value.is_null()) {
-        if kms_version(kms) == "v1" {
+        let version = if kms_version(kms) == "v1" { KmsVersion::V1 } else { KmsVersion::V2 };
+        if version == KmsVersion::V1 && !kms_v1 {
             return Err(KMS_V1_OFF.to_string());
         }
         let name = kms.str_at(&["name"]);
         let timeout = kms_timeout(kms).unwrap_or_default();
-        let service = connect(kms.str_at(&["endpoint"]), timeout).map_err(|why| {
-            format!("could not configure KMSv2-Plugin's probe {}, error: {why}", quoted(name))
+        let service = connect(version, kms.str_at(&["endpoint"]), timeout).map_err(|why| {
+            format!(
+                "could not configure KMS{}-Plugin's probe {}, error: {why}",
+                kms_version(kms),
+                quoted(name)
+            )
         })?;
+        if version == KmsVersion::V1 {
+            let given = kms.get("cachesize").and_then(Value::as_int);
+            // A negative size turns the cache off.
+            let size = given.map_or(CACHE_SIZE_DEFAULT, |size| usize::try_from(size).unwrap_or(0));
+            let kms = KmsV1::start(name, service, size);
+            all_kms.push(Plugin::V1(kms.clone()));
+            return Ok(Provider::KmsV1(kms));
+        }
         let kms = Kms::start(name, service);
-        all_kms.push(kms.clone());
+        all_kms.push(Plugin::V2(kms.clone()));
         return Ok(Provider::Kms(kms));
     }
     type Make = fn(&[u8]) -> Result<Cipher, TransformError>;

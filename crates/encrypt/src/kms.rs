@@ -1,12 +1,14 @@
-//! KMS v2: a plugin encrypts a seed; every value gets its own key, derived from the seed.
+//! KMS v2, and in `v1` its predecessor. In v2 a plugin encrypts a seed; every value gets its own key, derived from the seed.
 //!
 //! One thread per plugin polls its status. A new key id makes a new seed. While the plugin is unavailable, values with a
 //! known seed can be read, and values are written with the current seed for a while.
 
 mod grpc;
 mod message;
+mod v1;
 
 pub use grpc::connect;
+pub use v1::KmsV1;
 
 use crate::aes::Gcm;
 use crate::measure::{self, FROM_STORAGE, TO_STORAGE};
@@ -60,7 +62,16 @@ pub struct Sealed {
 /// A value that a plugin decrypted.
 pub type Decrypted = Vec<u8>;
 
-/// A KMS v2 plugin. Calls block, within the time limit of the implementation.
+/// The protocol of a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KmsVersion {
+    /// Every value has a key that the plugin encrypts.
+    V1,
+    /// The plugin encrypts seeds.
+    V2,
+}
+
+/// A KMS plugin. One of v1 has no status, key ids and annotations. Calls block, within the time limit of the implementation.
 pub trait KmsService: Send + Sync {
     /// The plugin's state.
     fn status(&self) -> Result<Status, String>;
@@ -233,7 +244,7 @@ impl Kms {
 
     fn new_seed(&self, key_id: &str) -> Result<Seed, String> {
         let mut seed = [0; SEED_BYTES];
-        random(&mut seed).map_err(|error| error.to_string())?;
+        measure::generate_key(&mut seed).map_err(|error| error.to_string())?;
         let sealed = self.measured("Encrypt", |service| service.encrypt(&seed));
         let sealed = sealed.map_err(|why| format!("failed to encrypt DEK, error: {why}"))?;
         message::validate(&sealed)?;

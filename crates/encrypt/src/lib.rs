@@ -15,7 +15,7 @@ mod rules;
 mod secretbox;
 
 pub use config::{ConfigError, Connect, parse};
-pub use kms::{Decrypted, Kms, KmsService, Sealed, Status, connect};
+pub use kms::{Decrypted, Kms, KmsService, KmsV1, KmsVersion, Sealed, Status, connect};
 pub use measure::{configuration_loaded, configuration_reloaded, set_server_id};
 pub use provider::TransformError;
 pub use rules::{Configuration, Encryption, Opened};

@@ -4,8 +4,8 @@ use crate::provider::TransformError;
 use aws_lc_rs::digest;
 use pintle_metrics::families;
 use pintle_value::hex;
-use std::sync::OnceLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// `transformation_type` of reads and writes.
 pub(crate) const FROM_STORAGE: &str = "from_storage";
@@ -53,6 +53,30 @@ pub(crate) fn kms_call(provider: &str, method: &str, took: Duration, error: Opti
     let method = format!("/v2.KeyManagementService/{method}");
     let code = error.map_or("OK", error_code);
     families::KMS_SECONDS.observe(&[code, &method, provider], took.as_secs_f64());
+}
+
+/// Makes a key or a seed, and measures the time.
+pub(crate) fn generate_key(out: &mut [u8]) -> Result<(), TransformError> {
+    let began = Instant::now();
+    let made = crate::random(out);
+    match &made {
+        Ok(()) => families::KEY_GENERATION.observe(&[], began.elapsed().as_secs_f64()),
+        Err(_) => families::KEY_GENERATION_FAILURES.inc(&[]),
+    }
+    made
+}
+
+/// When KMS v1 was last used, for reads and for writes.
+static ARRIVALS: Mutex<[Option<Instant>; 2]> = Mutex::new([None, None]);
+
+/// Counts a use of KMS v1 by the time since the last one.
+pub(crate) fn arrival(direction: &str) {
+    let now = Instant::now();
+    let mut arrivals = ARRIVALS.lock().unwrap_or_else(PoisonError::into_inner);
+    let [reads, writes] = &mut *arrivals;
+    let last = if direction == FROM_STORAGE { reads } else { writes };
+    let since = now.duration_since(last.replace(now).unwrap_or(now));
+    families::KEY_ARRIVALS.observe(&[direction], since.as_secs_f64());
 }
 
 /// Counts the use of a key.

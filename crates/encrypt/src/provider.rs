@@ -2,7 +2,7 @@
 
 use crate::PREFIX;
 use crate::aes::{Cbc, Gcm};
-use crate::kms::Kms;
+use crate::kms::{Kms, KmsV1};
 use crate::measure::{self, FROM_STORAGE, TO_STORAGE};
 use crate::secretbox::Secretbox;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ pub(crate) enum Provider {
     Identity,
     Keyed(Keyed),
     Kms(Arc<Kms>),
+    KmsV1(Arc<KmsV1>),
 }
 
 /// A provider with its own keys.
@@ -55,6 +56,7 @@ impl Provider {
             Provider::Identity => "",
             Provider::Keyed(keyed) => keyed.prefix,
             Provider::Kms(kms) => kms.prefix(),
+            Provider::KmsV1(kms) => kms.prefix(),
         }
     }
 
@@ -63,6 +65,7 @@ impl Provider {
             Provider::Identity => open_plain(data),
             Provider::Keyed(keyed) => keyed.open(key, data),
             Provider::Kms(kms) => kms.open(key, data),
+            Provider::KmsV1(kms) => kms.open(key, data),
         }
     }
 
@@ -72,6 +75,7 @@ impl Provider {
             Provider::Identity => out.extend_from_slice(plain),
             Provider::Keyed(keyed) => keyed.seal(key, plain, &mut out)?,
             Provider::Kms(kms) => kms.seal(key, plain, &mut out)?,
+            Provider::KmsV1(kms) => kms.seal(key, plain, &mut out)?,
         }
         Ok(out)
     }
@@ -79,7 +83,7 @@ impl Provider {
     /// Whether a value that this provider decrypts would be encrypted differently now, according to its prefix.
     fn is_outdated(&self, data: &[u8]) -> bool {
         match self {
-            Provider::Identity => false,
+            Provider::Identity | Provider::KmsV1(_) => false,
             Provider::Keyed(keyed) => {
                 let first = keyed.keys.first();
                 first.is_none_or(|(name, _)| strip_name(data, name).is_none())
@@ -192,7 +196,7 @@ fn strip_name<'d>(data: &'d [u8], name: &str) -> Option<&'d [u8]> {
 }
 
 /// Several errors in the form of Go's aggregate: each once.
-fn all(errors: Vec<TransformError>, none: &str) -> TransformError {
+pub(crate) fn all(errors: Vec<TransformError>, none: &str) -> TransformError {
     let mut texts: Vec<String> = Vec::new();
     for TransformError(text) in errors {
         if !texts.contains(&text) {

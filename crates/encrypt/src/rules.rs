@@ -1,6 +1,6 @@
 //! Which providers apply to which resource; the interface for the rest of the server.
 
-use crate::kms::Kms;
+use crate::kms::{Kms, KmsV1};
 use crate::measure::{self, FROM_STORAGE, TO_STORAGE};
 use crate::provider::{self, Plain, Provider, TransformError};
 use arc_swap::ArcSwap;
@@ -16,7 +16,32 @@ pub struct Configuration {
     /// By group and resource; `*` means all.
     rules: HashMap<(String, String), Vec<Arc<Vec<Provider>>>>,
     /// The KMS providers, in the order of the file.
-    pub(crate) kms: Vec<Arc<Kms>>,
+    pub(crate) kms: Vec<Plugin>,
+}
+
+/// A KMS provider.
+pub(crate) enum Plugin {
+    V1(Arc<KmsV1>),
+    V2(Arc<Kms>),
+}
+
+impl Plugin {
+    /// Why the plugin is not healthy. Calls a plugin of v1, which blocks.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Plugin::V1(kms) => kms.check(),
+            Plugin::V2(kms) if kms.is_healthy() => Ok(()),
+            Plugin::V2(_) => Err("a KMS provider is not healthy".to_string()),
+        }
+    }
+
+    /// How often the plugin worked again after a failure.
+    fn recoveries(&self) -> u64 {
+        match self {
+            Plugin::V1(kms) => kms.recoveries(),
+            Plugin::V2(kms) => kms.recoveries(),
+        }
+    }
 }
 
 impl Configuration {
@@ -34,9 +59,9 @@ impl Configuration {
         Ok(())
     }
 
-    /// Whether all of its KMS plugins are healthy.
+    /// Whether all of its KMS plugins are healthy. Calls plugins of v1, which blocks.
     pub fn is_healthy(&self) -> bool {
-        self.kms.iter().all(|kms| kms.is_healthy())
+        self.kms.iter().all(|kms| kms.check().is_ok())
     }
 
     /// The lists of providers of a resource: by its name, by its group, or by `*.*`.
@@ -167,9 +192,17 @@ impl Encryption {
         provider::is_outdated(first, stored)
     }
 
-    /// Whether all KMS plugins are healthy.
-    pub fn kms_healthy(&self) -> bool {
-        self.current.load().is_healthy()
+    /// Why a KMS plugin is not healthy: the one with this number, or any of them. Blocks.
+    pub fn check_kms(&self, number: Option<usize>) -> Result<(), String> {
+        let current = self.current.load_full();
+        let mut chosen = current.kms.iter().enumerate().filter(|(at, _)| number.is_none_or(|n| n == *at));
+        chosen.try_for_each(|(_, kms)| kms.check())
+    }
+
+    /// The number of KMS plugins whose health is reported one by one: all of them if one is of v1.
+    pub fn separate_kms_checks(&self) -> usize {
+        let kms = &self.current.load().kms;
+        if kms.iter().any(|kms| matches!(kms, Plugin::V1(_))) { kms.len() } else { 0 }
     }
 
     /// Whether there are KMS plugins.

@@ -30,7 +30,7 @@ fn xor(bytes: &[u8], key_id: &str) -> Vec<u8> {
 }
 
 fn encryption(config: &str) -> Result<Encryption, String> {
-    let parsed = parse("/etc/enc.json", config.as_bytes(), &|_, _| Ok(Arc::new(Pad)));
+    let parsed = parse("/etc/enc.json", config.as_bytes(), false, &|_, _, _| Ok(Arc::new(Pad)));
     parsed.map(Encryption::new).map_err(|error| error.to_string())
 }
 

@@ -31,6 +31,6 @@ impl Reader {
                 items.push(object);
             }
         }
-        Ok(Listed { items, revision: 0, continue_token: String::new(), remaining: None })
+        Ok(Listed { items, revision: 0, continue_token: String::new(), remaining: None, shard: None })
     }
 }

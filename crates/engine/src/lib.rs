@@ -32,6 +32,7 @@ mod registry;
 mod retry;
 mod select;
 pub mod services;
+mod shard;
 mod signer_rights;
 mod status;
 mod storage;

@@ -79,6 +79,8 @@ pub struct Listed {
     pub continue_token: String,
     /// The number of items after this page, if it is known.
     pub remaining: Option<i64>,
+    /// The shard selector, if the list is a shard.
+    pub shard: Option<Str>,
 }
 
 /// The objects that a list examines before it lets other requests run.
@@ -117,6 +119,8 @@ impl Reader {
         let options = &request.options;
         let target = &request.target;
         let namespace = list_namespace(target);
+        let selects = Selects::with_shard(request)?;
+        let shard = selects.shard_text().map(Into::into);
         let resource = self.storage.resource(target)?;
         if asks_cache(options) {
             self.check_followable(target, &resource)?;
@@ -128,13 +132,13 @@ impl Reader {
         let first = options.continue_token.is_empty();
         let limit = if options.resource_version == "0" && first { 0 } else { options.limit.max(0) };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let selects = self.selects(request, &moment.view).await?;
+        let selects = self.look_inside(selects, target, &moment.view).await?;
         let mut items = Vec::new();
         if let Some(key) = single_key(request) {
             items.extend(moment.view.get(&key).filter(|object| selects.matches(object)).cloned());
             self.check_listable(target, &items).await?;
             let continue_token = String::new();
-            return Ok(Listed { items, revision: moment.revision, continue_token, remaining: None });
+            return Ok(Listed { items, revision: moment.revision, continue_token, remaining: None, shard });
         }
         let mut candidates = moment.view.range(namespace, moment.after.as_deref()).peekable();
         let mut more = false;
@@ -162,7 +166,7 @@ impl Reader {
             self.check_listable(target, if unreadable.is_empty() { &items } else { &unreadable }).await?;
         }
         let remaining = match items.last() {
-            Some(last) if more && selects.is_empty() => {
+            Some(last) if more && selects.counts_all() => {
                 i64::try_from(moment.view.count_after(namespace, last.key().as_str())).ok()
             }
             _ => None,
@@ -178,14 +182,17 @@ impl Reader {
             }
             _ => String::new(),
         };
-        Ok(Listed { items, revision: moment.revision, continue_token, remaining })
+        Ok(Listed { items, revision: moment.revision, continue_token, remaining, shard })
     }
 
-    /// Builds the selectors of a list. If a webhook converts, the selectors apply to the requested version, so the
-    /// objects are converted first.
-    async fn selects(&self, request: &ListRequest, view: &View) -> Result<Selects, Status> {
-        let mut selects = Selects::new(request);
-        let target = &request.target;
+    /// Prepares the selectors of a list. If a webhook converts, they apply to the requested version, so the objects are
+    /// converted first.
+    async fn look_inside(
+        &self,
+        mut selects: Selects,
+        target: &Target,
+        view: &View,
+    ) -> Result<Selects, Status> {
         if target.kind.conversion.is_none() || !selects.looks_inside() {
             return Ok(selects);
         }

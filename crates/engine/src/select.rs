@@ -2,6 +2,7 @@
 
 use crate::object::extract_in;
 use crate::read::ListRequest;
+use crate::shard::Shard;
 use crate::{Reader, Target};
 use pintle_cache::{Extracted, Object};
 use pintle_kinds::SelectableField;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 pub(crate) struct Selects {
     labels: LabelSelector,
     fields: Vec<(FieldAt, bool, Str)>,
+    shard: Option<Shard>,
     /// What selectors see of converted objects, by object key.
     converted: HashMap<Str, Extracted>,
 }
@@ -48,11 +50,32 @@ impl Selects {
         };
         let terms = request.options.field_selector.terms();
         let fields = terms.iter().map(|t| (place(&t.field), t.equal, t.value.clone())).collect();
-        Selects { labels: request.options.label_selector.clone(), fields, converted: HashMap::new() }
+        Selects {
+            labels: request.options.label_selector.clone(),
+            fields,
+            shard: None,
+            converted: HashMap::new(),
+        }
+    }
+
+    /// The same with the shard selector. Must be called before other options are examined, whose errors come later.
+    pub(crate) fn with_shard(request: &ListRequest) -> Result<Self, Status> {
+        let shard = Shard::of_request(&request.options.shard_selector)?;
+        Ok(Selects { shard, ..Selects::new(request) })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
+        self.counts_all() && self.shard.is_none()
+    }
+
+    /// Returns whether a page may say how many objects follow: kube-apiserver ignores the shard there.
+    pub(crate) fn counts_all(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// The shard selector in its canonical notation.
+    pub(crate) fn shard_text(&self) -> Option<&str> {
+        self.shard.as_ref().map(Shard::text)
     }
 
     /// Returns whether anything other than name and namespace is selected by.
@@ -102,5 +125,6 @@ impl Selects {
         self.fields.iter().all(|(place, equal, value)| (field(place) == value.as_str()) == *equal)
             && self.labels.requirements().iter().all(|r| r.matches(label(r.key())))
             && !self.labels.is_nothing()
+            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
     }
 }

@@ -27,6 +27,7 @@ impl Reader {
     /// is sent within the stream.
     pub async fn watch(&self, request: &ListRequest) -> Result<Watched, Status> {
         let target = &request.target;
+        let selects = Selects::with_shard(request)?;
         let resource = self.storage.resource(target)?;
         let revision = rv::parse_for_get(&request.options.resource_version)?;
         self.check_followable(target, &resource)?;
@@ -49,7 +50,7 @@ impl Reader {
             (false, 0) => WatchStart::FromNow,
             (false, revision) => WatchStart::FromRevision(revision),
         };
-        let (filter, selection) = filter(request);
+        let (filter, selection) = filter(request, selects);
         let watcher = resource.watch(start, filter).map_err(|error| match error {
             RevisionError::Expired { oldest, .. } => rv::too_old(revision, oldest),
             RevisionError::Future { current, .. } => rv::too_large(revision, current, 1),
@@ -102,9 +103,8 @@ impl Reader {
 }
 
 /// Splits the selectors of a watch into those that the cache applies and those that apply to converted objects.
-fn filter(request: &ListRequest) -> (Filter, Selection) {
+fn filter(request: &ListRequest, selects: Selects) -> (Filter, Selection) {
     let target = &request.target;
-    let selects = Selects::new(request);
     let namespace = list_namespace(target).map(Into::into);
     let name = request.options.field_selector.required_value("metadata.name").map(Into::into);
     let filter = Filter { namespace, name, field: None, matches: None };

@@ -46,6 +46,8 @@ pub enum Scope {
     Readiness,
     /// `/healthz` and `/livez` alone.
     Liveness,
+    /// `/healthz` and `/readyz`: a restart of the server would not help.
+    ExceptLiveness,
 }
 
 impl Scope {
@@ -54,6 +56,7 @@ impl Scope {
             Scope::Everywhere => true,
             Scope::Readiness => endpoint == "readyz",
             Scope::Liveness => endpoint != "readyz",
+            Scope::ExceptLiveness => endpoint != "livez",
         }
     }
 }

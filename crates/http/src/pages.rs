@@ -75,7 +75,7 @@ impl Pages {
             // This binary contains no Go, but the field is required.
             tree.set_at(&["goVersion"], "".into());
             tree.set_at(&["binaryVersion"], version::GIT_VERSION.trim_start_matches('v').into());
-            tree.set_at(&["emulationVersion"], version::MINOR.into());
+            tree.set_at(&["emulationVersion"], version::emulated().into());
             let folders = nonresource::folders(paths);
             tree.set_at(&["paths"], Value::Array(folders.iter().map(|path| path.as_str().into()).collect()));
         }
@@ -113,7 +113,7 @@ impl Pages {
             ("Started", unix_date(&self.start())),
             ("Up", format!("{} hr {:02} min {:02} sec", up / 3600, up / 60 % 60, up % 60)),
             ("Binary version", version::GIT_VERSION.trim_start_matches('v').to_string()),
-            ("Emulation version", version::MINOR.to_string()),
+            ("Emulation version", version::emulated()),
             ("Paths", nonresource::folders(paths).join(" ")),
         ];
         let lines: Vec<String> = lines.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();

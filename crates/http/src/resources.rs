@@ -23,7 +23,7 @@ use arc_swap::ArcSwap;
 use pintle_controllers::aggregation::Aggregation;
 use pintle_controllers::components::Components;
 use pintle_engine::{Access, Engine, ListRequest, Target};
-use pintle_kinds::Types;
+use pintle_kinds::{Types, features};
 use pintle_meta::Status;
 use pintle_meta::options::{GetOptions, ListOptions, LogOptions, Query};
 use pintle_value::Value;
@@ -156,7 +156,8 @@ impl Api for Resources {
             };
             let query = Query(request.query);
             if target.subresource == "log" {
-                let options = LogOptions::from_query(query, &target.name)?;
+                let splits_streams = features::is_enabled("PodLogsQuerySplitStreams");
+                let options = LogOptions::from_query(query, &target.name, splits_streams)?;
                 let location = self.engine.writer().log_location(&target, &options, request.settings)?;
                 return Ok(Located { location, warnings: Vec::new() });
             }

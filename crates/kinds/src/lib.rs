@@ -55,6 +55,7 @@ pub use builtin::{
     Builtin, Group, GroupVersionEntry, Selectable, Types, builtin, builtin_selected, builtin_versions,
 };
 pub use certificates::RequestSubject;
+pub use coordination::leasecandidate::Version as SemanticVersion;
 pub use core::podspec::resources::is_extended as is_extended_resource;
 pub use core::podspec::scheduling::validate_tolerations;
 pub use core::podspec::security::set_allow_privileged;

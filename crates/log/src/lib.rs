@@ -32,12 +32,13 @@ const OF_LIBRARIES: u32 = 4;
 static VERBOSITY: AtomicU32 = AtomicU32::new(0);
 static MODULES: OnceLock<VModule> = OnceLock::new();
 
-/// Starts to log to standard error. A second call changes the verbosity only.
-pub fn start(format: Format, verbosity: u32, modules: VModule) {
+/// Starts to log to standard error, or with `split` only errors there and the rest to standard output. A second call changes
+/// the verbosity only.
+pub fn start(format: Format, split: bool, verbosity: u32, modules: VModule) {
     _ = MODULES.set(modules);
     set_verbosity(verbosity);
     // Fails if a test has installed its own subscriber, which then receives the events.
-    _ = tracing::subscriber::set_global_default(Logger { format });
+    _ = tracing::subscriber::set_global_default(Logger { format, split });
 }
 
 /// Whether events of this verbosity are logged, ignoring `--vmodule`.
@@ -53,6 +54,8 @@ pub fn set_verbosity(verbosity: u32) {
 
 struct Logger {
     format: Format,
+    /// Whether only errors go to standard error.
+    split: bool,
 }
 
 impl Logger {
@@ -118,7 +121,10 @@ impl Subscriber for Logger {
             Format::Json => line.json(),
         };
         // An error of the log itself cannot be reported anywhere.
-        _ = std::io::stderr().lock().write_all(text.as_bytes());
+        _ = match self.split && *metadata.level() != Level::ERROR {
+            true => std::io::stdout().lock().write_all(text.as_bytes()),
+            false => std::io::stderr().lock().write_all(text.as_bytes()),
+        };
     }
 
     fn enter(&self, _: &span::Id) {}

@@ -3,6 +3,7 @@
 use crate::authentication::Authentication;
 use crate::authorization::Authorization;
 use crate::bootstrap::KubernetesService;
+use crate::emulation::Emulation;
 use crate::encryption::EncryptionFlags;
 use crate::etcd::EtcdSettings;
 use crate::flags::{FlagError, Flags};
@@ -13,6 +14,7 @@ use crate::proxying::Proxying;
 use crate::runtime_config::RuntimeConfig;
 use crate::{endpoint, flag_checks, identity_flags, token_signing};
 use http::HeaderValue;
+use pintle_controllers::leader::Terms;
 use pintle_http::version::GIT_VERSION;
 use pintle_kinds::service_allocation::Ranges;
 use pintle_meta::net;
@@ -77,6 +79,12 @@ pub(crate) struct Config {
     pub(crate) service_node_port: u16,
     /// Which versions of the API are served.
     pub(crate) runtime_config: RuntimeConfig,
+    /// Whether other servers may listen on the same port.
+    pub(crate) shares_port: bool,
+    /// The Lease of the server that holds elections among LeaseCandidates.
+    pub(crate) leadership: Terms,
+    /// The version that the server emulates.
+    pub(crate) emulation: Emulation,
     /// The longest lifetime of a service account token in seconds; 0 means no limit.
     pub(crate) token_seconds_max: i64,
     pub(crate) extend_tokens: bool,
@@ -260,6 +268,7 @@ impl Config {
             encryption: EncryptionFlags {
                 file: path(flags, "encryption-provider-config"),
                 reload: flags.bool("encryption-provider-config-automatic-reload"),
+                kms_v1: flags.gates()?.get("KMSv1") == Some(&true),
             },
             serving_files,
             client_ca_file: path(flags, "client-ca-file"),
@@ -299,6 +308,9 @@ impl Config {
             service_node_port: u16::try_from(flags.int("kubernetes-service-node-port")).unwrap_or(0),
             service_ranges: service_ranges(flags)?,
             runtime_config: runtime_config(flags)?,
+            emulation: Emulation::of(flags)?,
+            leadership: leadership(flags),
+            shares_port: flags.bool("permit-port-sharing"),
             token_seconds_max: token_seconds_max(flags)?,
             extend_tokens: flags.bool("service-account-extend-token-expiration"),
             not_ready_seconds: flags.int("default-not-ready-toleration-seconds"),
@@ -355,7 +367,7 @@ impl Config {
 
     /// All feature gates: name, stage as in metrics, and whether they are enabled.
     pub(crate) fn gate_stages(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
-        crate::flags::gate_stages().map(|(name, stage)| (name, stage, self.gate(name)))
+        crate::flags::gate_stages(self.emulation.minor).map(|(name, stage)| (name, stage, self.gate(name)))
     }
 
     /// The service `kubernetes`, as the server creates it.
@@ -456,8 +468,18 @@ fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, FlagEr
     }
 }
 
+fn leadership(flags: &Flags) -> Terms {
+    Terms {
+        name: "leader-election-controller",
+        duration: flags.duration("coordinated-leadership-lease-duration"),
+        renew_deadline: flags.duration("coordinated-leadership-renew-deadline"),
+        retry: flags.duration("coordinated-leadership-retry-period"),
+    }
+}
+
 fn runtime_config(flags: &Flags) -> Result<RuntimeConfig, FlagError> {
-    RuntimeConfig::parse(&flags.map("runtime-config")).map_err(|why| FlagError::new(&why))
+    RuntimeConfig::parse(&flags.map("runtime-config"), Emulation::of(flags)?)
+        .map_err(|why| FlagError::new(&why))
 }
 
 /// A service network has at least this many bits for hosts, so that there are addresses besides the server's own.

@@ -19,29 +19,31 @@ const READABILITY_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct EncryptionFlags {
     pub(crate) file: Option<PathBuf>,
     pub(crate) reload: bool,
+    /// The feature gate KMSv1.
+    pub(crate) kms_v1: bool,
 }
 
 /// Loads the encryption of the file; without a file nothing is encrypted.
 pub(crate) async fn load(flags: &EncryptionFlags) -> Result<Arc<Encryption>, ConfigError> {
     let Some(path) = flags.file.clone() else { return Ok(Arc::default()) };
     let bytes = read(&path)?;
-    let configuration = parse_elsewhere(&path, bytes.clone()).await?;
+    let configuration = parse_elsewhere(&path, bytes.clone(), flags.kms_v1).await?;
     configuration_loaded(&bytes);
     let encryption = Arc::new(Encryption::new(configuration));
     if flags.reload {
-        tokio::spawn(follow(path, bytes, Arc::downgrade(&encryption)));
+        tokio::spawn(follow(path, bytes, flags.kms_v1, Arc::downgrade(&encryption)));
     }
     Ok(encryption)
 }
 
 /// Applies each valid change of the file. An invalid one is ignored, and the last configuration remains.
-async fn follow(path: PathBuf, bytes: Vec<u8>, encryption: std::sync::Weak<Encryption>) {
+async fn follow(path: PathBuf, bytes: Vec<u8>, kms_v1: bool, encryption: std::sync::Weak<Encryption>) {
     let mut file = ConfigFile::new(path.clone(), bytes, RELOAD_EVERY);
     loop {
         let changed = file.changed().await;
         let Some(encryption) = encryption.upgrade() else { return };
         let reloaded = match &changed {
-            Ok(bytes) => reload(&path, bytes, &encryption).await,
+            Ok(bytes) => reload(&path, bytes, kms_v1, &encryption).await,
             Err(why) => Err(why.clone()),
         };
         configuration_reloaded(reloaded.is_ok());
@@ -56,9 +58,10 @@ async fn follow(path: PathBuf, bytes: Vec<u8>, encryption: std::sync::Weak<Encry
     }
 }
 
-async fn reload(path: &Path, bytes: &[u8], encryption: &Encryption) -> Result<(), String> {
-    let configuration = parse_elsewhere(path, bytes.to_vec()).await.map_err(|error| error.to_string())?;
-    if !configuration.is_healthy() {
+async fn reload(path: &Path, bytes: &[u8], kms_v1: bool, encryption: &Encryption) -> Result<(), String> {
+    let configuration =
+        parse_elsewhere(path, bytes.to_vec(), kms_v1).await.map_err(|error| error.to_string())?;
+    if !tokio::task::block_in_place(|| configuration.is_healthy()) {
         return Err("a KMS plugin of the new configuration is not healthy".to_string());
     }
     encryption.replace(configuration);
@@ -80,9 +83,9 @@ pub(crate) async fn follow_readability(encryption: Arc<Encryption>, engine: Arc<
 }
 
 /// Parses on a blocking thread, because that calls plugins.
-async fn parse_elsewhere(path: &Path, bytes: Vec<u8>) -> Result<Configuration, ConfigError> {
+async fn parse_elsewhere(path: &Path, bytes: Vec<u8>, kms_v1: bool) -> Result<Configuration, ConfigError> {
     let name = path.display().to_string();
-    let parsed = tokio::task::spawn_blocking(move || parse(&name, &bytes, &connect)).await;
+    let parsed = tokio::task::spawn_blocking(move || parse(&name, &bytes, kms_v1, &connect)).await;
     parsed.unwrap_or_else(|error| Err(ConfigError::Build(error.to_string())))
 }
 

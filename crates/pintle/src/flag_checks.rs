@@ -1,6 +1,7 @@
 //! Validates the values of flags as kube-apiserver does, with its messages. Flags without effect are validated too: a
 //! mistake in them should not go unnoticed until another server is started with them.
 
+use crate::emulation::{self, MINOR};
 use crate::etcd::BAD_OVERRIDE;
 use crate::flags::{FlagError, Flags};
 use crate::metric_flags;
@@ -32,9 +33,6 @@ const PEER_FLAGS: [&str; 3] = ["peer-ca-file", "peer-advertise-ip", "peer-advert
 /// The encodings that objects can be stored in.
 const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
-/// The versions that can be emulated, and the version whose hidden metrics can be shown.
-const MINOR: u64 = 36;
-const MINOR_MIN: u64 = 33;
 
 /// Refuses flags that kube-apiserver refuses. All errors are reported together.
 pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
@@ -51,7 +49,7 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     let is_negative = |name: &str| flags.int(name) < 0 || flags.signed_duration(name).0 < 0;
     errors
         .extend(NOT_NEGATIVE.iter().filter(|(name, _)| is_negative(name)).map(|(_, why)| (*why).to_string()));
-    errors.extend(version_errors(flags)?);
+    errors.extend(emulation::errors(flags)?);
     let media_type = flags.text("storage-media-type");
     // An empty value means JSON.
     if !media_type.is_empty() && !MEDIA_TYPES.contains(&media_type) {
@@ -205,66 +203,6 @@ fn node_port_errors(flags: &Flags) -> Vec<String> {
     errors
 }
 
-/// Errors of `--emulated-version` and `--min-compatibility-version`.
-fn version_errors(flags: &Flags) -> Result<Vec<String>, FlagError> {
-    let mut errors = Vec::new();
-    let emulated = version(flags, "emulated-version")?;
-    let lowest = version(flags, "min-compatibility-version")?;
-    if let Some((text, minor)) = &emulated
-        && !(MINOR_MIN..=MINOR).contains(minor)
-    {
-        errors.push(format!("emulation version {text} is not between [1.{MINOR_MIN}, 1.{MINOR}.0]"));
-    }
-    let latest = emulated.as_ref().map_or(MINOR, |(_, minor)| *minor);
-    let (text, minor) = lowest.unwrap_or_else(|| {
-        let minor = latest.saturating_sub(1).max(MINOR_MIN);
-        (format!("1.{minor}"), minor)
-    });
-    if !(MINOR_MIN..=latest).contains(&minor) {
-        errors.push(format!(
-            "minCompatibilityVersion version {text} is not between [1.{MINOR_MIN}, 1.{latest}]"
-        ));
-    }
-    for (flag, name) in [
-        ("emulation-forward-compatible", "EmulationForwardCompatible"),
-        ("runtime-config-emulation-forward-compatible", "RuntimeConfigEmulationForwardCompatible"),
-    ] {
-        if flags.bool(flag) && latest == MINOR {
-            errors.push(format!(
-                "ServerRunOptions.{name} cannot be set to true if the emulation version is the same as the binary version"
-            ));
-        }
-    }
-    Ok(errors)
-}
-
-/// The version of a flag, `[kube=]1.N`: its text and N.
-fn version(flags: &Flags, name: &str) -> Result<Option<(String, u64)>, FlagError> {
-    let mut found: Option<(String, u64)> = None;
-    for item in flags.list(name) {
-        let text = match item.split_once('=') {
-            None => item.as_str(),
-            Some(("kube", text)) => text,
-            Some((other, _)) => return Err(FlagError::new(&format!("component not registered: {other}"))),
-        };
-        if let Some((earlier, _)) = &found {
-            return Err(FlagError::new(&format!("duplicate version flag, kube={earlier} and kube={text}")));
-        }
-        let number = |part: Option<&str>| part.and_then(|part| part.parse::<u64>().ok());
-        let text = text.strip_prefix('v').unwrap_or(text);
-        let mut parts = text.split('.');
-        let (Some(major), Some(minor)) = (number(parts.next()), number(parts.next())) else {
-            return Err(FlagError::new(&format!("could not parse {text:?} as version")));
-        };
-        if number(parts.next()).is_some_and(|patch| patch != 0) {
-            return Err(FlagError::new(&format!("patch version not allowed, got: kube={text}")));
-        }
-        // Other major versions are out of range in any case.
-        found = Some((text.to_string(), if major == 1 { minor } else { 0 }));
-    }
-    Ok(found)
-}
-
 fn metrics_errors(flags: &Flags) -> Vec<String> {
     let mut errors = Vec::new();
     let hidden = flags.text("show-hidden-metrics-for-version");
@@ -286,8 +224,12 @@ mod tests {
 
     fn error(line: &str) -> String {
         let args = line.split(' ').filter(|arg| !arg.is_empty()).map(str::to_string);
-        let Ok(Invocation::Serve(flags)) = parse(args) else { panic!("{line}") };
-        check(&flags).err().map(|error| error.to_string()).unwrap_or_default()
+        let checked = match parse(args) {
+            Ok(Invocation::Serve(flags)) => check(&flags),
+            Ok(Invocation::Print(_)) => panic!("{line}"),
+            Err(error) => Err(error),
+        };
+        checked.err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]

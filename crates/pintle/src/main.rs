@@ -20,6 +20,7 @@ mod console;
 mod data_dir;
 mod descriptors;
 mod egress;
+mod emulation;
 mod encryption;
 mod endpoint;
 mod etcd;

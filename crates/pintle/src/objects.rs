@@ -15,8 +15,9 @@ use pintle_kinds::{Kind, Types, builtin, builtin_selected, features};
 use pintle_meta::{GroupVersion, Status, net};
 use pintle_store::{Embedded, OpenError, Options, Partition, Partitioned, Store};
 use pintle_store_etcd::OptionsError;
-use pintle_value::Value;
+use pintle_value::{Str, Value};
 use pintle_webhook::{Client, Credentials, Egress};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -155,6 +156,7 @@ pub(crate) fn etcd_codec(
 async fn bootstrap_objects(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     make(engine, config).await?;
     register_versions(engine).await?;
+    unregister_versions(engine).await?;
     make_service_network(engine, config).await?;
     engine.writer().repair_allocations().await
 }
@@ -284,8 +286,15 @@ async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     let today = engine.storage().now_text();
     let today = today.split('T').next().unwrap_or_default();
     let objects = bootstrap::objects(&config.kubernetes_service(), today, |gate| config.gate(gate));
-    let (cluster, namespaced): (Vec<Value>, Vec<Value>) =
-        objects.into_iter().partition(|object| object.str_at(&["metadata", "namespace"]).is_empty());
+    let served = served_versions(engine);
+    let is_served = |object: &Value| {
+        let spec = |key| Str::from(object.str_at(&["spec", key]));
+        object.str_at(&["kind"]) != "APIService" || served.contains(&(spec("group"), spec("version")))
+    };
+    let (cluster, namespaced): (Vec<Value>, Vec<Value>) = objects
+        .into_iter()
+        .filter(is_served)
+        .partition(|object| object.str_at(&["metadata", "namespace"]).is_empty());
     for wave in [cluster, namespaced] {
         let mut tasks = tokio::task::JoinSet::new();
         for object in wave {
@@ -300,6 +309,7 @@ async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     Ok(())
 }
 
+const AGGREGATOR: &str = "apiregistration.k8s.io";
 /// The label of APIServices that are restored at start.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
@@ -338,32 +348,55 @@ async fn make_one(engine: &Engine, target: &pintle_engine::Target, object: Value
     engine.writer().mutate(target, Some(manager), restore).await
 }
 
-/// Registers the versions that `--runtime-config` enables and that are not served by default.
-async fn register_versions(engine: &Engine) -> Result<(), Status> {
+/// The group-versions with resources that are served.
+fn served_versions(engine: &Engine) -> BTreeSet<(Str, Str)> {
     let kinds = engine.storage().registry().kinds();
-    let mut versions: std::collections::BTreeSet<(&str, &str)> = Default::default();
+    let mut versions = BTreeSet::new();
     for (group, members) in kinds.groups() {
         let own = members.iter().flat_map(|kind| &kind.versions);
         let served = own.filter(|version| version.served && version.group == *group);
-        versions.extend(served.map(|version| (group.as_str(), version.name.as_str())));
+        versions.extend(served.map(|version| (group.clone(), version.name.clone())));
     }
-    for (group, version) in versions.into_iter().filter(|(group, _)| *group != "apiregistration.k8s.io") {
-        let name = format!("{version}.{group}");
-        let Some(target) = engine.storage().target("apiregistration.k8s.io", "v1", "apiservices", "", &name)
-        else {
-            continue;
-        };
+    versions
+}
+
+/// The APIService of a version.
+fn registration(engine: &Engine, group: &str, version: &str) -> Option<pintle_engine::Target> {
+    let name = format!("{version}.{group}");
+    engine.storage().target(AGGREGATOR, "v1", "apiservices", "", &name)
+}
+
+/// Deletes the APIServices of versions that the server had and does not serve any more, unless their label was removed.
+async fn unregister_versions(engine: &Engine) -> Result<(), Status> {
+    let served = served_versions(engine);
+    for (own, _) in pintle_kinds::builtin_versions() {
+        let version = (Str::from(own.group.as_str()), Str::from(own.version.as_str()));
+        let target = registration(engine, &version.0, &version.1);
+        let Some(target) = target.filter(|_| !served.contains(&version)) else { continue };
+        let Some(live) = engine.reader().object_tree(&target)? else { continue };
+        if live.str_at(&["metadata", "labels", AUTOMANAGED]) == "onstart" {
+            let revision = live.str_at(&["metadata", "resourceVersion"]).parse().unwrap_or(0);
+            engine.writer().forget(&target, revision).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Registers the versions that `--runtime-config` enables and that are not served by default.
+async fn register_versions(engine: &Engine) -> Result<(), Status> {
+    for (group, version) in served_versions(engine).iter().filter(|(group, _)| group.as_str() != AGGREGATOR) {
+        let Some(target) = registration(engine, group, version) else { continue };
         let (group_priority, priority) = runtime_config::priorities(group, version);
         let mut object = Value::object();
-        object.set_at(&["apiVersion"], "apiregistration.k8s.io/v1".into());
+        object.set_at(&["apiVersion"], format!("{AGGREGATOR}/v1").into());
         object.set_at(&["kind"], "APIService".into());
-        object.set_at(&["metadata", "name"], name.as_str().into());
+        object.set_at(&["metadata", "name"], target.name.as_str().into());
         object.set_at(&["metadata", "labels", AUTOMANAGED], "onstart".into());
-        object.set_at(&["spec", "group"], group.into());
-        object.set_at(&["spec", "version"], version.into());
+        object.set_at(&["spec", "group"], group.as_str().into());
+        object.set_at(&["spec", "version"], version.as_str().into());
         object.set_at(&["spec", "groupPriorityMinimum"], Value::Int(group_priority));
         object.set_at(&["spec", "versionPriority"], Value::Int(priority));
-        engine.writer().ensure(&target, bootstrap::manager("apiregistration.k8s.io"), object).await?;
+        engine.writer().ensure(&target, bootstrap::manager(AGGREGATOR), object).await?;
     }
     Ok(())
 }

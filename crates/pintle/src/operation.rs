@@ -134,7 +134,11 @@ pub(crate) fn start_log(flags: &Flags) -> Result<(), FlagError> {
         return Err(FlagError::new("vmodule: Forbidden: Only supported for text log format"));
     }
     let verbosity = u32::try_from(flags.int("v")).unwrap_or(0);
-    pintle_log::start(format, verbosity, modules);
+    let split = match format {
+        Format::Text => flags.bool("log-text-split-stream"),
+        Format::Json => flags.bool("log-json-split-stream"),
+    };
+    pintle_log::start(format, split, verbosity, modules);
     let (all, own) = flags.effective();
     for (name, value) in all.iter().chain(&own) {
         tracing::info!("FLAG: --{name}={value:?}");

@@ -1,5 +1,6 @@
 //! `--runtime-config`: enables and disables versions of the API.
 
+use crate::emulation::{self, Emulation};
 use pintle_kinds::{Selectable, builtin_versions, features};
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ pub(crate) struct RuntimeConfig {
     versions: BTreeMap<String, bool>,
     /// `group/version/resource`, which takes precedence over all.
     resources: BTreeMap<String, bool>,
+    emulation: Emulation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +73,8 @@ fn unknown_group(key: &str) -> Option<&str> {
 
 impl RuntimeConfig {
     /// Parses the entries of the flag.
-    pub(crate) fn parse(entries: &BTreeMap<String, String>) -> Result<Self, String> {
-        let mut config = RuntimeConfig::default();
+    pub(crate) fn parse(entries: &BTreeMap<String, String>, emulation: Emulation) -> Result<Self, String> {
+        let mut config = RuntimeConfig { emulation, ..RuntimeConfig::default() };
         for (key, stage) in STAGES {
             match entries.get(key).map(String::as_str) {
                 None => {}
@@ -94,6 +96,7 @@ impl RuntimeConfig {
         for (key, value) in named() {
             config.add(key, value)?;
         }
+        config.check_introduced()?;
         Ok(config)
     }
 
@@ -139,11 +142,86 @@ impl RuntimeConfig {
             return false;
         }
         let (group, version) = (&resource.version.group, &resource.version.version);
-        let named = self.resources.get(&format!("{group}/{version}/{}", resource.plural));
+        let is_on = match self.configured(group, version, resource.plural) {
+            Some(on) => on,
+            None => resource.by_default || self.follows_older(group, version, resource.plural),
+        };
+        is_on && self.exists(group, version, resource.plural)
+    }
+
+    /// What the flag says about a version of a resource.
+    fn configured(&self, group: &str, version: &str, resource: &str) -> Option<bool> {
+        let named = self.resources.get(&format!("{group}/{version}/{resource}"));
         let versioned = || self.versions.get(&format!("{group}/{version}"));
         let staged = || self.stages.iter().rev().find(|(stage, _)| stage.has(version)).map(|(_, on)| on);
-        *named.or_else(versioned).or_else(staged).unwrap_or(&resource.by_default)
+        named.or_else(versioned).or_else(staged).copied()
     }
+
+    /// Whether the emulated version has a version of a resource, or what came later is served in spite of that.
+    fn exists(&self, group: &str, version: &str, resource: &str) -> bool {
+        let minor = emulation::introduced(group, version, resource);
+        if minor.is_none_or(|minor| minor <= self.emulation.minor) {
+            return true;
+        }
+        let is_named = || {
+            let version = format!("{group}/{version}");
+            let resource = self.resources.get(&format!("{version}/{resource}"));
+            resource == Some(&true) || self.versions.get(&version) == Some(&true)
+        };
+        (self.emulation.runtime_config_forward_compatible && is_named())
+            || self.follows_older(group, version, resource)
+    }
+
+    /// With `--emulation-forward-compatible`: whether an older version of a resource is served, which brings the newer
+    /// ones with it. Alpha versions bring nothing with them, and nothing brings them.
+    fn follows_older(&self, group: &str, version: &str, resource: &str) -> bool {
+        let rank = |version: &str| (!Stage::Beta.has(version), version.to_string());
+        let is_stable = |version: &str| !Stage::Alpha.has(version);
+        let mut older = emulation::versions_of(group, resource)
+            .filter(|other| is_stable(other) && rank(other) < rank(version));
+        self.emulation.forward_compatible
+            && is_stable(version)
+            && older.any(|other| {
+                let is_on = self.configured(group, other, resource).unwrap_or(Stage::Stable.has(other));
+                is_on && self.exists(group, other, resource)
+            })
+    }
+
+    /// Refuses to enable by name what the emulated version does not have.
+    fn check_introduced(&self) -> Result<(), String> {
+        const HINT: &str = "Consider setting --runtime-config-emulation-forward-compatible=true";
+        let current = self.emulation.minor;
+        if self.emulation.runtime_config_forward_compatible {
+            return Ok(());
+        }
+        for (key, _) in self.resources.iter().filter(|(_, on)| **on) {
+            let Some((group, version, resource)) = split_resource(key) else { continue };
+            let minor = emulation::introduced(group, version, resource).unwrap_or(0);
+            if minor > current && !self.exists(group, version, resource) {
+                return Err(format!(
+                    "cannot enable resource {group}/{version}, Resource={resource} in runtime-config because it is \
+                     introduced at 1.{minor} after the current version 1.{current}. {HINT}"
+                ));
+            }
+        }
+        for (key, _) in self.versions.iter().filter(|(_, on)| **on) {
+            let Some((group, version)) = key.split_once('/') else { continue };
+            if emulation::version_introduced(group, version).unwrap_or(0) > current {
+                return Err(format!(
+                    "cannot enable version {key} in runtime-config because all the resources have been introduced after \
+                     the current version 1.{current}. {HINT}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parts of `group/version/resource`.
+fn split_resource(key: &str) -> Option<(&str, &str, &str)> {
+    let (group, rest) = key.split_once('/')?;
+    let (version, resource) = rest.split_once('/')?;
+    Some((group, version, resource))
 }
 
 impl Stage {
@@ -196,7 +274,7 @@ mod tests {
 
     fn served(flag: &[(&str, &str)]) -> Result<Vec<String>, String> {
         let entries = flag.iter().map(|(k, v)| ((*k).to_string(), (*v).to_string())).collect();
-        let config = RuntimeConfig::parse(&entries)?;
+        let config = RuntimeConfig::parse(&entries, Emulation::default())?;
         let groups = builtin_selected(&|resource| config.selects(resource)).groups;
         let versions =
             groups.iter().flat_map(|g| g.versions.iter().map(|v| format!("{}/{}", g.name, v.name)));

@@ -3,6 +3,7 @@
 use crate::audit::AuditConfig;
 use crate::config::Config;
 use crate::data_dir::{DataDir, DataDirError};
+use crate::emulation::Emulation;
 use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
@@ -30,13 +31,14 @@ use pintle_http::openid::OpenId;
 use pintle_http::resources::Resources;
 use pintle_http::server::ServerContext;
 use pintle_http::tls::{self, ServingCertificates};
+use pintle_http::version;
 use pintle_http::{Api, Console, Metrics, Offload, Server, ServerConfig};
 use pintle_store::Store;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -157,7 +159,7 @@ async fn serve(
     let auditor = audit.open().map_err(ServeError::Runtime)?;
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     // First of all: report an occupied port before anything is done to the data.
-    let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
+    let listener = listen(config.bind, config.shares_port).map_err(|e| ServeError::Listen(config.bind, e))?;
     // With port 0, the system has chosen one.
     config.bind = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
     let keeps_in_memory = async { matches!(&config.etcd, Some(etcd) if etcd_stand_in::is_at(etcd).await) };
@@ -244,6 +246,8 @@ async fn serve(
     let streams = config.proxying.streams.clone();
     let metrics = metrics(&config, &engine, &folder, &aggregation);
     let flow = flow::start(&config, &engine, &metrics, &health);
+    let Emulation { minor, min_compatibility_minor, .. } = config.emulation;
+    version::emulate(version::Emulation { minor, min_compatibility_minor });
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
         authenticator: authenticator.clone(),
@@ -340,6 +344,18 @@ async fn serve(
     Ok(())
 }
 
+/// The connections that may wait until they are accepted.
+const BACKLOG: u32 = 1024;
+
+/// Listens on an address. Unlike in kube-apiserver, `--permit-address-sharing` is not needed to listen again at once.
+fn listen(address: SocketAddr, shares_port: bool) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(shares_port)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// Adds the health checks of the store, of encryption and of stored objects.
 fn add_checks(
     health: &Health,
@@ -361,10 +377,17 @@ fn add_checks(
         }
     }
     if encryption.has_kms() || config.encryption.reload {
-        let encryption = encryption.clone();
-        health.set_check("kms-providers", Scope::Readiness, "etcd-readiness", move || {
-            encryption.kms_healthy().then_some(()).ok_or_else(|| "a KMS provider is not healthy".to_string())
-        });
+        let separate = if config.encryption.reload { 0 } else { encryption.separate_kms_checks() };
+        let numbers = (0..separate).rev().map(|number| (format!("kms-provider-{number}"), Some(number)));
+        let whole = (separate == 0).then(|| ("kms-providers".to_string(), None));
+        for (name, number) in numbers.chain(whole) {
+            let encryption = encryption.clone();
+            health.set_slow_check(&name, Scope::ExceptLiveness, "etcd-readiness", move || {
+                let encryption = encryption.clone();
+                let check = tokio::task::spawn_blocking(move || encryption.check_kms(number));
+                Box::pin(async move { check.await.unwrap_or_else(|error| Err(error.to_string())) })
+            });
+        }
     }
     if config.encryption.reload {
         // The file is followed from the start, so the hook is finished at once.
@@ -376,6 +399,13 @@ fn add_checks(
         let (check, after) = (
             "poststarthook/aggregator-reload-proxy-client-cert",
             "poststarthook/start-kubernetes-service-cidr-controller",
+        );
+        health.set_check(check, Scope::Everywhere, after, || Ok(()));
+    }
+    if config.gate(upkeep::ELECTIONS) {
+        let (check, after) = (
+            "poststarthook/start-kube-apiserver-coordinated-leader-election-controller",
+            "poststarthook/start-system-namespaces-controller",
         );
         health.set_check(check, Scope::Everywhere, after, || Ok(()));
     }
@@ -461,6 +491,20 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_is_shared_if_both_servers_permit_it() {
+        let any = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        for shares in [true, false] {
+            let first = listen(any, shares).unwrap();
+            assert_eq!(listen(first.local_addr().unwrap(), shares).is_ok(), shares);
         }
     }
 }

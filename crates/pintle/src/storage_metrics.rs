@@ -1,6 +1,7 @@
 //! Metrics that are computed on scrape: objects and sizes by resource, the build, the feature gates.
 
 use crate::config::Config;
+use crate::emulation::Emulation;
 use pintle_cache::View;
 use pintle_engine::Engine;
 use pintle_http::version::GIT_VERSION;
@@ -74,7 +75,10 @@ pub(crate) fn describe_build(config: &Config) {
         &platform,
     ];
     families::BUILD_INFO.set(&build, 1.0);
-    families::VERSION_INFO.set(&["1.36", "kube", "1.36", "1.35"], 1.0);
+    let Emulation { minor, min_compatibility_minor, .. } = config.emulation;
+    let binary = GIT_VERSION.trim_start_matches('v');
+    let versions = [binary, "kube", &format!("1.{minor}"), &format!("1.{min_compatibility_minor}")];
+    families::VERSION_INFO.set(&versions, 1.0);
     for (name, stage, enabled) in config.gate_stages() {
         families::FEATURES.set(&[name, stage], if enabled { 1.0 } else { 0.0 });
     }

@@ -4,9 +4,10 @@
 use crate::config::Config;
 use crate::objects;
 use pintle_controllers::identity::{self, Heartbeat, Identity};
-use pintle_controllers::leader::Candidate;
+use pintle_controllers::leader::{Candidate, Terms};
 use pintle_controllers::membership::{Membership, Settings};
 use pintle_engine::Engine;
+use pintle_engine::environment::new_uid;
 use pintle_metrics::families;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ const STORE_AGING_EVERY: Duration = Duration::from_secs(20);
 pub(crate) struct Upkeep {
     membership: Arc<Membership>,
     heartbeat: Arc<Heartbeat>,
-    /// `None` if no other server could run the controllers.
-    candidate: Option<Candidate>,
+    /// The elections that this server takes part in. Controllers that no other server could run need none.
+    candidates: Vec<Candidate>,
 }
 
 impl Upkeep {
@@ -37,7 +38,8 @@ impl Upkeep {
     ) -> Upkeep {
         let peer = config.peer_address(listening.port()).filter(|_| config.gate(PEER_PROXY));
         let identity = own_identity(engine, peer);
-        let candidate = run_controllers(engine, config, &identity, root_ca);
+        let mut candidates = run_controllers(engine, config, &identity, root_ca);
+        candidates.extend(hold_elections(engine, config, &identity));
         let shared = engine.storage().store().is_shared();
         tokio::spawn(maintain_system_objects(engine.clone(), config.clone()));
         tokio::spawn(drop_expired_history(engine.clone()));
@@ -62,13 +64,13 @@ impl Upkeep {
         if config.compacts && config.etcd.is_none() {
             tokio::spawn(compact(engine.clone(), config.retention));
         }
-        Upkeep { membership, heartbeat, candidate }
+        Upkeep { membership, heartbeat, candidates }
     }
 
     /// Removes this server's registrations, so that other servers and the cluster know that it ends.
     pub(crate) async fn end(self) {
         let resign = async {
-            if let Some(candidate) = self.candidate {
+            for candidate in self.candidates {
                 candidate.resign().await;
             }
         };
@@ -85,16 +87,30 @@ fn run_controllers(
     config: &Arc<Config>,
     identity: &Identity,
     root_ca: &str,
-) -> Option<Candidate> {
+) -> Vec<Candidate> {
     let (run_on, config, root_ca) = (engine.clone(), config.clone(), root_ca.to_string());
     let start =
         move || pintle_controllers::start_elected(&run_on, &root_ca, |name| config.runs_controller(name));
     if engine.storage().store().is_shared() {
-        return Some(Candidate::start(engine.clone(), identity.holder.clone(), start));
+        return vec![Candidate::start(engine.clone(), Terms::CONTROLLERS, identity.holder.clone(), start)];
     }
     // They end when the cache shuts down.
     start();
-    None
+    Vec::new()
+}
+
+/// The feature gate for elections among LeaseCandidates.
+pub(crate) const ELECTIONS: &str = "CoordinatedLeaderElection";
+
+/// Holds elections among LeaseCandidates, here or on another server that shares the store.
+fn hold_elections(engine: &Arc<Engine>, config: &Config, identity: &Identity) -> Option<Candidate> {
+    if !config.gate(ELECTIONS) {
+        return None;
+    }
+    let holder = format!("{}_{}", identity.hostname, new_uid(engine.storage().random_source()));
+    let run_on = engine.clone();
+    let start = move || pintle_controllers::start_elections(&run_on);
+    Some(Candidate::start(engine.clone(), config.leadership, holder, start))
 }
 
 /// Recreates the system namespaces and the service `kubernetes` if they were deleted.
@@ -145,7 +161,7 @@ async fn wait(engine: &Engine, time: Duration) -> bool {
 /// The identity of this server. kube-apiserver names a server by a hash of its host's name.
 pub(crate) fn own_identity(engine: &Engine, peer: Option<SocketAddr>) -> Identity {
     let (hostname, name) = (hostname(), own_name());
-    let holder = format!("{name}_{}", pintle_engine::environment::new_uid(engine.storage().random_source()));
+    let holder = format!("{name}_{}", new_uid(engine.storage().random_source()));
     Identity { name, hostname, holder, peer: peer.map(|address| address.to_string()) }
 }
 

@@ -128,6 +128,16 @@ pub(super) fn decrypt_response(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(plain)
 }
 
+/// A request of KMS v1.
+pub(super) fn v1_request(version: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_bytes(1, version.as_bytes(), &mut out);
+    if !bytes.is_empty() {
+        put_bytes(2, bytes, &mut out);
+    }
+    out
+}
+
 pub(super) fn status_response(bytes: &[u8]) -> Result<Status, String> {
     let mut status = Status::default();
     for field in Fields(bytes) {

@@ -361,7 +361,7 @@ fn described_tag(group: &Group, version: &str) -> Option<Value> {
 }
 
 fn info() -> Value {
-    object([("title", "Kubernetes".into()), ("version", crate::version::MINOR.into())])
+    object([("title", "Kubernetes".into()), ("version", crate::version::emulated().into())])
 }
 
 fn security() -> Value {

@@ -163,9 +163,11 @@ fn list_head(target: &Target, listed: &Listed) -> Value {
     head.set_at(&["kind"], Value::String(target.kind.list_kind.clone()));
     head.set_at(&["apiVersion"], pintle_engine::decode::api_version(&version.group, &version.name).into());
     head.set_at(&["metadata"], list_metadata(listed));
-    // Lists of custom resources always have a `continue` member: in Go they are maps, not structs.
+    // Lists of custom resources are maps in Go, not structs: they always have a `continue` member, and never the shard.
     if !version.protobuf {
         head.set_at(&["metadata", "continue"], listed.continue_token.clone().into());
+    } else if let Some(shard) = &listed.shard {
+        head.set_at(&["metadata", "shardInfo", "selector"], Value::String(shard.clone()));
     }
     head
 }
@@ -242,6 +244,11 @@ fn json_frame(target: &Target, listed: &Listed) -> (Vec<u8>, Bytes) {
     if let Some(remaining) = listed.remaining {
         out.extend_from_slice(b",\"remainingItemCount\":");
         json::write_int(remaining, &mut out);
+    }
+    if let Some(shard) = &listed.shard {
+        out.extend_from_slice(b",\"shardInfo\":{");
+        text("selector", shard, &mut out);
+        out.push(b'}');
     }
     out.extend_from_slice(b"},\"items\":[");
     (out, Bytes::from_static(b"]}\n"))

@@ -59,13 +59,14 @@ impl Hooks for LeaseCandidate {
 
 /// A semantic version: three numbers and a pre-release. Build metadata is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Version {
+pub struct Version {
     numbers: [u64; 3],
     prerelease: Vec<String>,
 }
 
 impl Version {
-    fn parse(text: &str) -> Option<Version> {
+    /// Parses a complete version, without prefix.
+    pub fn parse(text: &str) -> Option<Version> {
         let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
         let (core, before) = text.split_once('-').map_or((text, None), |(core, pre)| (core, Some(pre)));
         let mut numbers = [0; 3];

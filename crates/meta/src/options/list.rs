@@ -21,6 +21,8 @@ pub struct ListOptions {
     pub label_selector: LabelSelector,
     /// The field selector, not yet checked against the kind.
     pub field_selector: FieldSelector,
+    /// The shard selector, not yet parsed: it only counts with the feature gate ShardedListAndWatch.
+    pub shard_selector: Str,
     /// Whether this is a watch instead of a list.
     pub watch: bool,
     /// Whether a watch sends bookmarks.
@@ -47,6 +49,7 @@ impl ListOptions {
             limit: query.int("limit")?.unwrap_or(0),
             label_selector: LabelSelector::parse(query.text("labelSelector")).map_err(Status::bad_request)?,
             field_selector: FieldSelector::parse(query.text("fieldSelector")).map_err(Status::bad_request)?,
+            shard_selector: query.text("shardSelector").into(),
             watch: query.switch("watch").unwrap_or(false),
             allow_watch_bookmarks: query.switch("allowWatchBookmarks").unwrap_or(false),
             resource_version: query.text("resourceVersion").into(),

@@ -1,8 +1,13 @@
 //! Options of a request for a container's log.
 
 use super::Query;
+use crate::field::Named;
 use crate::{FieldErrors, GroupKind, Status, Timestamp};
 use pintle_value::{Path, Str};
+
+const ALL_STREAMS: &str = "All";
+/// The outputs of a container. kube-apiserver names them in random order.
+const STREAMS: [&str; 3] = [ALL_STREAMS, "Stdout", "Stderr"];
 
 /// Options of a request for a container's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,8 +21,8 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// Reads and checks the options for the pod `name`.
-    pub fn from_query(query: Query<'_>, name: &str) -> Result<Self, Status> {
+    /// Reads and checks the options for the pod `name`. `splits_streams` is the feature gate PodLogsQuerySplitStreams.
+    pub fn from_query(query: Query<'_>, name: &str, splits_streams: bool) -> Result<Self, Status> {
         let since_seconds = query.int("sinceSeconds")?;
         let since_time = query.first("sinceTime");
         let since = match since_time.filter(|text| !text.is_empty() && *text != "null") {
@@ -44,9 +49,19 @@ impl LogOptions {
             }
             _ => {}
         }
-        // Selecting a stream needs a feature gate that is off by default.
-        if query.first("stream").is_some() {
+        let stream = query.first("stream");
+        if !splits_streams && stream.is_some() {
             errors.forbidden(&Path::of("stream"), "may not be specified");
+        }
+        let stream = splits_streams.then(|| stream.unwrap_or(ALL_STREAMS));
+        if let Some(stream) = stream {
+            if !STREAMS.contains(&stream) {
+                errors.not_supported(&Path::of("stream"), Named(stream), &STREAMS);
+            }
+            if stream != ALL_STREAMS && tail_lines.is_some() {
+                let detail = "`tailLines` and specific `stream` are mutually exclusive for now";
+                errors.forbidden(&Path::of("[]"), detail);
+            }
         }
         if !errors.is_empty() {
             return Err(Status::invalid(&GroupKind::new("", "PodLogOptions"), name, &errors));
@@ -57,7 +72,8 @@ impl LogOptions {
             [("sinceSeconds", since_seconds), ("tailLines", tail_lines), ("limitBytes", limit_bytes)]
                 .map(|(key, number)| (key, number.map(|number| number.to_string())));
         let since = ("sinceTime", since.map(|since| since.rfc3339().to_string()));
-        let given = switches.into_iter().chain(numbers).chain([since]);
+        let stream = ("stream", stream.map(str::to_string));
+        let given = switches.into_iter().chain(numbers).chain([since, stream]);
         Ok(LogOptions {
             container: query.text("container").into(),
             skips_verification: query.switch("insecureSkipTLSVerifyBackend") == Some(true),
@@ -95,7 +111,7 @@ mod tests {
                 invalid("[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"),
             ),
         ] {
-            let said = LogOptions::from_query(Query(&pairs(query)), "p")
+            let said = LogOptions::from_query(Query(&pairs(query)), "p", false)
                 .map_or_else(|s| format!("{} {}", s.code, s.message), |_| "fine".to_string());
             assert_eq!(said, expected, "{query}");
         }

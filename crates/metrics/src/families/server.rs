@@ -25,6 +25,8 @@ const KEY_SECONDS: &[f64] = &[
 const SIGNER_SECONDS: &[f64] =
     &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 const POLICY_SECONDS: &[f64] = &[5e-7, 0.001, 0.01, 0.1, 1.0];
+const ARRIVAL_SECONDS: &[f64] =
+    &[60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3840.0, 7680.0, 15_360.0, 30_720.0];
 const KMS_CALL_SECONDS: &[f64] = &[
     0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048, 0.4096,
     0.8192, 1.6384, 3.2768, 6.5536, 13.1072, 26.2144, 52.4288,
@@ -108,6 +110,7 @@ families! {
     MANIFEST_RELOADS = "apiserver_manifest_admission_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "plugin", "status"], "Attempts to load the manifests of admission plugins.";
     MANIFEST_CONFIG_INFO = "apiserver_manifest_admission_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash", "plugin"], "The manifests of admission plugins that are in force, by their hash.";
     KEY_CACHE_FILL = "apiserver_envelope_encryption_dek_cache_fill_percent", Gauge, &[], "How full the cache of KMS v1 is; v2 has none of this kind.";
+    KEY_ARRIVALS = "apiserver_envelope_encryption_dek_cache_inter_arrival_time_seconds", Histogram(ARRIVAL_SECONDS), &["transformation_type"], "Times between uses of KMS v1.";
     KEY_CACHE_SIZE = "apiserver_envelope_encryption_dek_source_cache_size", Gauge, &["provider_name"], "Decrypted seeds that are remembered.";
     KEY_ID_INVALID = "apiserver_envelope_encryption_invalid_key_id_from_status_total", Counter, &["error", "provider_name"], "Key ids of KMS plugins that are not valid.";
     KEY_ID_USED = "apiserver_envelope_encryption_key_id_hash_last_timestamp_seconds", Gauge, KEY_ID, "When a key of a KMS was last used.";

@@ -1,8 +1,11 @@
-//! The feature gates of version 1.36: name, stage, default, and whether it is locked.
+//! The feature gates of version 1.36: name, stage, default, and whether it is locked. `earlier_gates` says what they were in
+//! earlier versions.
 
 /// The stage of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// Does not exist yet in the emulated version.
+    PreAlpha,
     /// Off by default.
     Alpha,
     /// Mostly on by default.
@@ -16,6 +19,7 @@ pub(crate) enum Stage {
 /// One gate: name, stage, default, and whether it is locked to that default.
 pub(crate) type Gate = (&'static str, Stage, bool, bool);
 
+use super::earlier_gates::EARLIER_GATES;
 use Stage::{Alpha, Beta, Deprecated, Ga};
 
 /// All gates in order of their names.
@@ -114,12 +118,14 @@ pub(crate) const GATES: &[Gate] = &[
     ("ImageMaximumGCAge", Ga, true, true),
     ("ImageVolume", Ga, true, true),
     ("ImageVolumeWithDigest", Alpha, false, false),
+    ("InOrderInformers", Ga, true, true),
     ("InOrderInformersBatchProcess", Beta, true, false),
     ("InPlacePodLevelResourcesVerticalScaling", Beta, true, false),
     ("InPlacePodVerticalScaling", Ga, true, true),
     ("InPlacePodVerticalScalingExclusiveCPUs", Alpha, false, false),
     ("InPlacePodVerticalScalingExclusiveMemory", Alpha, false, false),
     ("InPlacePodVerticalScalingInitContainers", Beta, true, false),
+    ("InformerResourceVersion", Ga, true, false),
     ("JobBackoffLimitPerIndex", Ga, true, true),
     ("JobManagedBy", Ga, true, true),
     ("JobPodReplacementPolicy", Ga, true, true),
@@ -208,7 +214,7 @@ pub(crate) const GATES: &[Gate] = &[
     ("SchedulerAsyncPreemption", Beta, true, false),
     ("SchedulerPopFromBackoffQ", Beta, true, false),
     ("SchedulerQueueingHints", Ga, true, true),
-    ("SeparateCacheWatchRPC", Deprecated, false, false),
+    ("SeparateCacheWatchRPC", Deprecated, false, true),
     ("SeparateTaintEvictionController", Ga, true, true),
     ("ServiceAccountNodeAudienceRestriction", Beta, true, false),
     ("ServiceAccountTokenJTI", Ga, true, true),
@@ -263,27 +269,61 @@ pub(crate) const GATES: &[Gate] = &[
     ("WorkloadWithJob", Alpha, false, false),
 ];
 
-/// The gates that a gate needs, without those that are always on.
+/// The gate as it is in a minor version.
+pub(crate) fn at(gate: &Gate, minor: u64) -> Gate {
+    let (name, ..) = *gate;
+    let earlier = EARLIER_GATES.iter().rev().find(|(earlier, last, ..)| *earlier == name && *last >= minor);
+    earlier.map_or(*gate, |&(name, _, stage, default, locked)| (name, stage, default, locked))
+}
+
+/// The gates that a gate needs, without those that were always on since 1.33.
 #[rustfmt::skip]
 pub(crate) const DEPENDENCIES: &[(&str, &[&str])] = &[
+    ("AuthorizeNodeWithSelectors", &["AuthorizeWithSelectors"]),
     ("ClusterTrustBundleProjection", &["ClusterTrustBundle"]),
-    ("DRADeviceBindingConditions", &["DRAResourceClaimDeviceStatus"]),
+    ("DRAAdminAccess", &["DynamicResourceAllocation"]),
+    ("DRAConsumableCapacity", &["DynamicResourceAllocation"]),
+    ("DRADeviceBindingConditions", &["DynamicResourceAllocation", "DRAResourceClaimDeviceStatus"]),
     ("DRADeviceTaintRules", &["DRADeviceTaints"]),
-    ("DRAResourceClaimGranularStatusAuthorization", &["DRAResourceClaimDeviceStatus"]),
-    ("DRAWorkloadResourceClaims", &["GenericWorkload"]),
+    ("DRADeviceTaints", &["DynamicResourceAllocation"]),
+    ("DRAExtendedResource", &["DynamicResourceAllocation"]),
+    ("DRAListTypeAttributes", &["DynamicResourceAllocation"]),
+    ("DRANodeAllocatableResources", &["DynamicResourceAllocation"]),
+    ("DRAPartitionableDevices", &["DynamicResourceAllocation"]),
+    ("DRAPrioritizedList", &["DynamicResourceAllocation"]),
+    ("DRAResourceClaimGranularStatusAuthorization", &["DynamicResourceAllocation", "DRAResourceClaimDeviceStatus"]),
+    ("DRAResourcePoolStatus", &["DynamicResourceAllocation"]),
+    ("DRASchedulerFilterTimeout", &["DynamicResourceAllocation"]),
+    ("DRAWorkloadResourceClaims", &["DynamicResourceAllocation", "GenericWorkload"]),
+    ("DeclarativeValidationBeta", &["DeclarativeValidation"]),
+    ("DeclarativeValidationTakeover", &["DeclarativeValidation"]),
+    ("DisableAllocatorDualWrite", &["MultiCIDRServiceAllocator"]),
     ("ExtendWebSocketsToKubelet", &["NodeDeclaredFeatures"]),
     ("GangScheduling", &["GenericWorkload"]),
     ("GracefulNodeShutdownBasedOnPodPriority", &["GracefulNodeShutdown"]),
-    ("InPlacePodLevelResourcesVerticalScaling", &["PodLevelResources", "NodeDeclaredFeatures"]),
-    ("InPlacePodVerticalScalingInitContainers", &["NodeDeclaredFeatures"]),
+    ("ImageVolumeWithDigest", &["ImageVolume"]),
+    ("InPlacePodLevelResourcesVerticalScaling", &["InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"]),
+    ("InPlacePodVerticalScalingExclusiveCPUs", &["InPlacePodVerticalScaling"]),
+    ("InPlacePodVerticalScalingExclusiveMemory", &["InPlacePodVerticalScaling"]),
+    ("InPlacePodVerticalScalingInitContainers", &["InPlacePodVerticalScaling", "NodeDeclaredFeatures"]),
     ("MatchLabelKeysInPodTopologySpreadSelectorMerge", &["MatchLabelKeysInPodTopologySpread"]),
+    ("PodCertificateRequest", &["AuthorizeNodeWithSelectors"]),
     ("PodLevelResourceManagers", &["PodLevelResources"]),
+    ("PodLifecycleSleepActionAllowZero", &["PodLifecycleSleepAction"]),
+    ("ProcMountType", &["UserNamespacesSupport"]),
+    ("ResourceHealthStatus", &["DynamicResourceAllocation"]),
     ("ResourceHealthStatusMessage", &["ResourceHealthStatus"]),
     ("RestartAllContainersOnContainerExits", &["ContainerRestartRules", "NodeDeclaredFeatures"]),
+    ("StaleControllerConsistencyDaemonSet", &["AtomicFIFO"]),
+    ("StaleControllerConsistencyJob", &["AtomicFIFO"]),
+    ("StaleControllerConsistencyReplicaSet", &["AtomicFIFO"]),
+    ("StaleControllerConsistencyStatefulSet", &["AtomicFIFO"]),
     ("StorageVersionAPI", &["APIServerIdentity"]),
+    ("StructuredAuthenticationConfigurationEgressSelector", &["StructuredAuthenticationConfiguration"]),
+    ("StructuredAuthenticationConfigurationJWKSMetrics", &["StructuredAuthenticationConfiguration"]),
     ("TopologyAwareWorkloadScheduling", &["GenericWorkload"]),
     ("UnknownVersionInteroperabilityProxy", &["APIServerIdentity"]),
-    ("UserNamespacesHostNetworkSupport", &["NodeDeclaredFeatures"]),
+    ("UserNamespacesHostNetworkSupport", &["UserNamespacesSupport", "NodeDeclaredFeatures"]),
     ("WindowsGracefulNodeShutdown", &["GracefulNodeShutdown"]),
     ("WorkloadAwarePreemption", &["GangScheduling"]),
     ("WorkloadWithJob", &["GenericWorkload"]),

@@ -1,10 +1,12 @@
 //! The command line: one table of flags, a parser and a help text that derive from it, and typed access to the result.
 
+mod earlier_gates;
 mod effective;
 mod gates;
 pub(crate) mod sections;
 pub(crate) mod table;
 
+use crate::emulation::Emulation;
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -27,16 +29,18 @@ const BACKOFF: &str = "audit-webhook-initial-backoff";
 const OPERANDS: &str = "operands";
 const OLD_BACKOFF: &str = "audit-webhook-batch-initial-backoff";
 
-/// Every feature gate with its stage, as in metrics.
-pub(crate) fn gate_stages() -> impl Iterator<Item = (&'static str, &'static str)> {
-    gates::GATES.iter().map(|(name, stage, _, _)| {
+/// Every feature gate of a minor version with its stage, as in metrics.
+pub(crate) fn gate_stages(minor: u64) -> impl Iterator<Item = (&'static str, &'static str)> {
+    gates::GATES.iter().filter_map(move |gate| {
+        let (name, stage, ..) = gates::at(gate, minor);
         let stage = match stage {
+            gates::Stage::PreAlpha => return None,
             gates::Stage::Alpha => "ALPHA",
             gates::Stage::Beta => "BETA",
             gates::Stage::Ga => "",
             gates::Stage::Deprecated => "DEPRECATED",
         };
-        (*name, stage)
+        Some((name, stage))
     })
 }
 
@@ -209,7 +213,8 @@ impl Flags {
     /// The given flags without effect: harmless ones, and those that would change a cluster's behaviour.
     pub(crate) fn without_effect(&self) -> (Vec<&'static str>, Vec<&'static str>) {
         let given = FLAGS.iter().filter(|flag| flag.help.is_none() && self.given(flag.name));
-        given.map(|flag| flag.name).partition(|name| table::is_harmless(name))
+        let is_off = |name: &str| self.text(name) == "false";
+        given.map(|flag| flag.name).partition(|name| table::is_harmless(name) || is_off(name))
     }
 
     /// Every feature gate with its effective value.
@@ -235,8 +240,11 @@ impl Flags {
             .map(|(k, v)| (k.rsplit_once(':').map_or(k.as_str(), |(_, k)| k), v.as_str()))
             .collect();
         let boolean = |name: &str| asked.get(name).map(|v| go_bool(v));
+        let emulation = Emulation::of(self)?;
         for (name, value) in &asked {
-            let Some((_, _, default, locked)) = gates::GATES.iter().find(|g| g.0 == *name) else {
+            let Some((_, stage, default, locked)) =
+                gates::GATES.iter().find(|g| g.0 == *name).map(|gate| gates::at(gate, emulation.minor))
+            else {
                 return Err(FlagError(format!(
                     "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
                 )));
@@ -246,9 +254,16 @@ impl Flags {
                     "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
                 )));
             };
-            if *locked && value != *default {
+            if locked && value != default {
                 return Err(FlagError(format!(
                     "cannot set feature gate {name} to {value}, feature is locked to {default}"
+                )));
+            }
+            if stage == gates::Stage::PreAlpha {
+                let (minor, lowest) = (emulation.minor, emulation.min_compatibility_minor);
+                return Err(FlagError(format!(
+                    "cannot set feature gate {name} to {value}, feature is PreAlpha at emulated version 1.{minor}, \
+                     min compatibility version 1.{lowest}"
                 )));
             }
         }
@@ -257,8 +272,9 @@ impl Flags {
             gates::Stage::Beta => boolean("AllBeta").flatten(),
             _ => None,
         };
-        let gates = gates::GATES.iter().map(|(name, stage, default, _)| {
-            (*name, boolean(name).flatten().or_else(|| all(*stage)).unwrap_or(*default))
+        let gates = gates::GATES.iter().map(|gate| {
+            let (name, stage, default, _) = gates::at(gate, emulation.minor);
+            (name, boolean(name).flatten().or_else(|| all(stage)).unwrap_or(default))
         });
         let gates = gates.collect();
         check_dependencies(&gates)?;

@@ -77,18 +77,15 @@ const fn accepted(name: &'static str, type_: Type, default: &'static str) -> Fla
 /// kube-apiserver's internals.
 pub(crate) fn is_harmless(name: &str) -> bool {
     const PREFIXES: [&str; 4] = ["log-", "watch-cache", "storage-", "show-hidden-"];
-    const NAMES: [&str; 11] = [
+    const NAMES: [&str; 8] = [
         "apiserver-count",
         "contention-profiling",
-        "debug-socket-path",
         "default-watch-cache-size",
         "enable-garbage-collector",
-        "enable-logs-handler",
         "kubelet-port",
         "kubelet-read-only-port",
         "livez-grace-period",
         "permit-address-sharing",
-        "permit-port-sharing",
     ];
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -277,8 +274,18 @@ pub(crate) const FLAGS: &[Flag] = &[
         "How long old revisions can be listed and watched; 0 means as long as there is memory",
     ),
     used("cors-allowed-origins", List, "", "Regular expressions of web origins that may use the API"),
-    accepted("emulated-version", List, ""),
-    accepted("emulation-forward-compatible", Bool, ""),
+    used(
+        "emulated-version",
+        List,
+        "",
+        "Earlier version whose feature gates and APIs the server has: 1.33 to 1.36",
+    ),
+    used(
+        "emulation-forward-compatible",
+        Bool,
+        "",
+        "With --emulated-version: serve the newer versions of resources of which an older one is served",
+    ),
     used(
         "goaway-chance",
         Float,
@@ -300,8 +307,18 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Concurrency of priority and fairness, added to --max-mutating-requests-inflight. Without \
          priority and fairness: limit of concurrent reads, 0 means none",
     ),
-    accepted("min-compatibility-version", List, ""),
-    accepted("runtime-config-emulation-forward-compatible", Bool, ""),
+    used(
+        "min-compatibility-version",
+        List,
+        "",
+        "Earliest version that the server claims to be compatible with",
+    ),
+    used(
+        "runtime-config-emulation-forward-compatible",
+        Bool,
+        "",
+        "With --emulated-version: --runtime-config may enable what the emulated version did not have",
+    ),
     used(
         "shutdown-send-retry-after",
         Bool,
@@ -371,7 +388,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("watch-cache", Bool, "true"),
     accepted("watch-cache-sizes", List, ""),
     accepted("permit-address-sharing", Bool, ""),
-    accepted("permit-port-sharing", Bool, ""),
+    used(
+        "permit-port-sharing",
+        Bool,
+        "",
+        "Let several servers listen on the same address and port (SO_REUSEPORT)",
+    ),
     used("tls-cipher-suites", List, "", "Allowed cipher suites of TLS 1.2"),
     used("tls-curve-preferences", IntList, "", "Numbers of the allowed key exchanges"),
     used("tls-min-version", Text, "", "Minimum TLS version: VersionTLS12 or VersionTLS13"),
@@ -544,9 +566,19 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("show-hidden-metrics-for-version", Text, ""),
     accepted("log-flush-frequency", Duration, "5s"),
     accepted("log-json-info-buffer-size", Text, ""),
-    accepted("log-json-split-stream", Bool, ""),
+    used(
+        "log-json-split-stream",
+        Bool,
+        "",
+        "In JSON, log only errors to standard error, the rest to standard output",
+    ),
     accepted("log-text-info-buffer-size", Text, ""),
-    accepted("log-text-split-stream", Bool, ""),
+    used(
+        "log-text-split-stream",
+        Bool,
+        "",
+        "As text, log only errors to standard error, the rest to standard output",
+    ),
     used("logging-format", Text, "text", "Format of the log: text or json"),
     used("vmodule", Text, "", "Verbosity of single source files: pattern=N, comma separated"),
     used(
@@ -562,9 +594,24 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Reject redirects of extension servers instead of passing them on to clients",
     ),
     used("allow-privileged", Bool, "", "Allow privileged containers; =false rejects them"),
-    accepted("coordinated-leadership-lease-duration", Duration, "15s"),
-    accepted("coordinated-leadership-renew-deadline", Duration, "10s"),
-    accepted("coordinated-leadership-retry-period", Duration, "2s"),
+    used(
+        "coordinated-leadership-lease-duration",
+        Duration,
+        "15s",
+        "With CoordinatedLeaderElection: how long the Lease of the server that holds the elections is valid",
+    ),
+    used(
+        "coordinated-leadership-renew-deadline",
+        Duration,
+        "10s",
+        "With CoordinatedLeaderElection: how long that server tries to renew its Lease before it gives up",
+    ),
+    used(
+        "coordinated-leadership-retry-period",
+        Duration,
+        "2s",
+        "With CoordinatedLeaderElection: the interval between attempts to take or renew that Lease",
+    ),
     used(
         "enable-aggregator-routing",
         Bool,

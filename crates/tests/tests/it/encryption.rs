@@ -224,10 +224,12 @@ fn start_slow_plugin(path: &Path, key_id: &str, delay: Duration) -> GrpcServer {
         bytes.iter().zip(key_id.bytes().cycle()).map(|(byte, letter)| byte ^ letter).collect()
     };
     let answer = move |method: &str, message: Vec<u8>| -> GrpcAnswer {
-        let (mut out, mut bytes, mut sealed_with) = (Vec::new(), Vec::new(), String::new());
+        let (mut out, mut bytes, mut second, mut sealed_with) =
+            (Vec::new(), Vec::new(), Vec::new(), String::new());
         for field in Fields(&message) {
             match field.unwrap() {
                 (1, Field::Bytes(field)) => bytes = field.to_vec(),
+                (2, Field::Bytes(field)) => second = field.to_vec(),
                 (3, Field::Bytes(field)) => sealed_with = text(field),
                 _ => {}
             }
@@ -247,6 +249,9 @@ fn start_slow_plugin(path: &Path, key_id: &str, delay: Duration) -> GrpcServer {
                 let body = bytes.strip_prefix(b"pad:").ok_or((3, "not mine".to_string()))?;
                 put_bytes(1, &pad(body, &sealed_with), &mut out);
             }
+            "/v1beta1.KeyManagementService/Version" => put_bytes(1, b"v1beta1", &mut out),
+            "/v1beta1.KeyManagementService/Encrypt" => put_bytes(1, &pad(&second, &key_id), &mut out),
+            "/v1beta1.KeyManagementService/Decrypt" => put_bytes(1, &pad(&second, &key_id), &mut out),
             _ => return Err((12, format!("unknown method {method}"))),
         }
         Ok(out)
@@ -326,4 +331,32 @@ async fn a_kms_plugin_that_stalls_does_not_delay_the_start_with_each_value() {
     let admin = server.admin().unwrap();
     assert_eq!(admin.get(&format!("{SECRETS}/a0")).await.unwrap().0, 500);
     assert_eq!(admin.get("/api/v1/namespaces/default").await.unwrap().0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_of_kms_v1_encrypts_a_key_for_each_value() {
+    let socket = std::env::temp_dir().join(format!("pintle-kms-v1-{}.sock", std::process::id()));
+    let kms = json!({"kms": {"name": "old", "timeout": "1s", "cachesize": -1,
+        "endpoint": format!("unix://{}", socket.display())}});
+    let file = File::new("kms-v1", &json!([{"resources": ["secrets"], "providers": [kms]}]));
+    let plugin = start_plugin(&socket, "key");
+    let flags = file.flags(&["--feature-gates=KMSv1=true"]);
+    let mut server = Server::start_with(Options { flags, ..Options::default() }).await.unwrap();
+    let path = format!("{SECRETS}/a");
+    let made = create(&server.admin().unwrap(), SECRETS, &secret("a")).await;
+    let bytes = stored(&server.data_dir().join("store"));
+    assert_eq!(count(&bytes, WORD), 0);
+    assert!(count(&bytes, "k8s:enc:kms:v1:old:") > 0);
+    server.restart().await.unwrap();
+    let admin = server.admin().unwrap();
+    assert_eq!(admin.get(&path).await.unwrap().1["data"], made["data"]);
+    assert_eq!(admin.send(&Request::new("GET", "/readyz/kms-provider-0")).await.unwrap().status(), 200);
+
+    drop(plugin);
+    server.restart_listening().await.unwrap();
+    let admin = server.admin().unwrap();
+    assert_eq!(admin.get(&path).await.unwrap().0, 500);
+    assert_eq!(admin.send(&Request::new("GET", "/readyz/kms-provider-0")).await.unwrap().status(), 500);
+    let _plugin = start_plugin(&socket, "key");
+    wait_for_code(&admin, &path, 200).await;
 }
