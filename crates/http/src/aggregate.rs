@@ -31,7 +31,7 @@ pub(crate) struct Aggregated<'a> {
 }
 
 /// Returns the APIService of a request for objects, discovery or an OpenAPI v3 document, if an extension server serves
-/// it.
+/// it. An OpenAPI document must be in the index of that server.
 pub(crate) fn find(aggregation: &Aggregation, path: &str) -> Option<Arc<ApiService>> {
     let document = path.strip_prefix("/openapi/v3").filter(|rest| rest.split('/').count() == 4);
     let path = document.unwrap_or(path);
@@ -41,7 +41,11 @@ pub(crate) fn find(aggregation: &Aggregation, path: &str) -> Option<Arc<ApiServi
         "api" => ("", steps.next()?),
         _ => return None,
     };
-    aggregation.services().get(group, version).filter(|service| service.remote.is_some()).cloned()
+    let services = aggregation.services();
+    let service = services.get(group, version)?;
+    let remote = service.remote.as_ref()?;
+    let is_listed = || remote.document.as_ref().is_some_and(|known| !known.openapi_v3.is_empty());
+    (document.is_none() || is_listed()).then(|| service.clone())
 }
 
 impl Aggregated<'_> {

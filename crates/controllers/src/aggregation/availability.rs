@@ -59,8 +59,9 @@ pub(super) async fn check(aggregation: &Aggregation, name: &str) -> Outcome {
     failed |= write(aggregation, name, &condition).await;
     let mut outcome = Outcome { failed, ..Outcome::default() };
     if condition.status == "True" {
-        outcome.document = discovery::fetch(aggregation, &service, remote).await;
-        outcome.failed |= outcome.document.is_none();
+        let document = discovery::fetch(aggregation, &service, remote).await;
+        outcome.failed |= document.is_stale;
+        outcome.document = Some(document);
     }
     outcome
 }

@@ -2,10 +2,11 @@
 
 use super::{Aggregation, ApiService, Remote, availability};
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http_body_util::{BodyExt, Limited};
 use pintle_value::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,9 +74,10 @@ pub struct RemoteKind {
 pub struct RemoteResource {
     pub resource: String,
     pub response_kind: RemoteKind,
-    pub is_namespaced: bool,
+    pub scope: String,
     pub singular: String,
-    pub verbs: Vec<String>,
+    /// `None` is `null` in discovery.
+    pub verbs: Option<Vec<String>>,
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
     pub subresources: Vec<RemoteSubresource>,
@@ -87,7 +89,7 @@ pub struct RemoteResource {
 pub struct RemoteSubresource {
     pub subresource: String,
     pub response_kind: RemoteKind,
-    pub verbs: Vec<String>,
+    pub verbs: Option<Vec<String>>,
 }
 
 /// The path of a version's discovery document.
@@ -95,23 +97,20 @@ pub(super) fn path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
-/// Fetches the documents; `None` if the extension server has no discovery document.
-pub(super) async fn fetch(
-    aggregation: &Aggregation,
-    service: &ApiService,
-    remote: &Remote,
-) -> Option<RemoteVersion> {
-    let mut version = resources(aggregation, service, remote).await?;
-    if let Some((_, body)) = get(aggregation, remote, "/openapi/v2", JSON).await {
-        version.openapi_v2 = spec(&body, &service.group).map(Arc::new);
+/// Fetches the documents. The version is stale if the extension server has no discovery document.
+pub(super) async fn fetch(aggregation: &Aggregation, service: &ApiService, remote: &Remote) -> RemoteVersion {
+    let stale = RemoteVersion { is_stale: true, ..RemoteVersion::default() };
+    let mut version = resources(aggregation, service, remote).await.unwrap_or(stale);
+    if let Some(found) = get(aggregation, remote, "/openapi/v2", JSON).await.filter(Document::is_success) {
+        version.openapi_v2 = spec(&found.body, &service.group, &service.version).map(Arc::new);
     }
-    if let Some((_, body)) = get(aggregation, remote, "/openapi/v3", JSON).await
-        && let Some(document) = parse(&body)
+    if let Some(found) = get(aggregation, remote, "/openapi/v3", JSON).await.filter(Document::is_success)
+        && let Some(document) = parse(&found.body)
     {
         let name = format!("apis/{}/{}", service.group, service.version);
         version.openapi_v3 = document.str_at(&["paths", &name, "serverRelativeURL"]).to_string();
     }
-    Some(version)
+    version
 }
 
 async fn resources(
@@ -119,14 +118,19 @@ async fn resources(
     service: &ApiService,
     remote: &Remote,
 ) -> Option<RemoteVersion> {
-    if let Some((media, body)) = get(aggregation, remote, "/apis", AGGREGATED).await
-        && media.replace(' ', "").contains("as=APIGroupDiscoveryList")
-        && let Some(document) = parse(&body)
-    {
-        return Some(aggregated(&document, service));
+    if let Some(found) = get(aggregation, remote, "/apis", AGGREGATED).await {
+        // Only a server without aggregated discovery is asked for the legacy document. One that is unavailable, or whose
+        // document cannot be parsed, has no current discovery.
+        if found.status == StatusCode::SERVICE_UNAVAILABLE {
+            return None;
+        }
+        if found.is_success() && found.media.replace(' ', "").contains("as=APIGroupDiscoveryList") {
+            return Some(aggregated(&parse(&found.body)?, service));
+        }
     }
-    let (_, body) = get(aggregation, remote, &path(&service.group, &service.version), JSON).await?;
-    Some(from_legacy(&parse(&body)?, service))
+    let legacy = path(&service.group, &service.version);
+    let found = get(aggregation, remote, &legacy, JSON).await.filter(Document::is_success)?;
+    from_legacy(&parse(&found.body)?)
 }
 
 /// Parses a document; `None` if it is not JSON, or if its tree would take too much memory: a list of empty lists has three bytes for
@@ -138,17 +142,20 @@ fn parse(document: &[u8]) -> Option<Value> {
     Some(json::parse(document).ok()?.value)
 }
 
-/// Extracts a group's paths, and the definitions that they use, from an OpenAPI v2 document.
-fn spec(document: &[u8], group: &str) -> Option<RemoteSpec> {
+/// Extracts a version's paths from an OpenAPI v2 document, with the definitions that they use. Definitions that no path of the
+/// document uses are kept, as in kube-apiserver.
+fn spec(document: &[u8], group: &str, version: &str) -> Option<RemoteSpec> {
     let mut hasher = std::hash::DefaultHasher::new();
     document.hash(&mut hasher);
     let hash = hasher.finish();
     let tree = parse(document)?;
-    let prefix = format!("/apis/{group}/");
+    let prefix = format!("/apis/{group}/{version}/");
     let all = tree.get("paths").and_then(Value::as_object)?;
     let own = all.iter().filter(|(path, _)| path.starts_with(&prefix));
     let paths: Vec<(String, Value)> = own.map(|(path, item)| (path.to_string(), item.clone())).collect();
     let mut wanted: Vec<String> = Vec::new();
+    references(&tree, DEFINITIONS, 0, &mut wanted);
+    let used_somewhere: BTreeSet<String> = wanted.drain(..).collect();
     let mut parameters: BTreeMap<String, Value> = BTreeMap::new();
     paths.iter().for_each(|(_, item)| references(item, PARAMETERS, 0, &mut wanted));
     for name in wanted.drain(..).take(DEFINITIONS_MAX) {
@@ -158,6 +165,10 @@ fn spec(document: &[u8], group: &str) -> Option<RemoteSpec> {
     }
     let used = paths.iter().map(|(_, item)| item).chain(parameters.values());
     used.for_each(|item| references(item, DEFINITIONS, 0, &mut wanted));
+    let defined = tree.get("definitions").and_then(Value::as_object).into_iter().flat_map(|all| all.iter());
+    wanted.extend(
+        defined.map(|(name, _)| name.to_string()).filter(|name| !used_somewhere.contains(name.as_str())),
+    );
     let mut definitions: BTreeMap<String, Value> = BTreeMap::new();
     while let Some(name) = wanted.pop() {
         if definitions.contains_key(&name) || definitions.len() >= DEFINITIONS_MAX {
@@ -196,24 +207,38 @@ fn references(tree: &Value, prefix: &str, depth: usize, out: &mut Vec<String>) {
     }
 }
 
-/// Returns content type and content of a document; `None` unless the answer is a success.
+/// The answer to a request for a document.
+struct Document {
+    status: StatusCode,
+    media: String,
+    body: Bytes,
+}
+
+impl Document {
+    fn is_success(&self) -> bool {
+        self.status == StatusCode::OK
+    }
+}
+
+/// Requests a document; `None` if there is no answer.
 async fn get(
     aggregation: &Aggregation,
     remote: &Remote,
     path: &str,
     accept: &'static str,
-) -> Option<(String, Bytes)> {
+) -> Option<Document> {
     let transport = remote.transport.as_ref().ok()?;
     let address = aggregation.resolve(remote).ok()?;
     let mut request = availability::request(&address, path)?;
     request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
     request.headers_mut().remove(ACCEPT_ENCODING);
     let exchange = async {
-        let answer = transport.send(&address, request).await.ok().filter(|answer| answer.status() == 200)?;
+        let answer = transport.send(&address, request).await.ok()?;
+        let status = answer.status();
         let media =
             answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("").to_string();
-        let body = Limited::new(answer.into_body(), DOCUMENT_BYTES_MAX).collect().await.ok()?;
-        Some((media, body.to_bytes()))
+        let body = Limited::new(answer.into_body(), DOCUMENT_BYTES_MAX).collect().await.ok()?.to_bytes();
+        Some(Document { status, media, body })
     };
     tokio::time::timeout(TIMEOUT, exchange).await.ok().flatten()
 }
@@ -231,9 +256,9 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
     let resource = |tree: &Value| RemoteResource {
         resource: tree.str_at(&["resource"]).to_string(),
         response_kind: kind(tree.get("responseKind")),
-        is_namespaced: tree.str_at(&["scope"]) == "Namespaced",
+        scope: tree.str_at(&["scope"]).to_string(),
         singular: tree.str_at(&["singularResource"]).to_string(),
-        verbs: texts(tree, "verbs"),
+        verbs: verbs(tree),
         short_names: texts(tree, "shortNames"),
         categories: texts(tree, "categories"),
         subresources: tree
@@ -243,7 +268,7 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
             .map(|sub| RemoteSubresource {
                 subresource: sub.str_at(&["subresource"]).to_string(),
                 response_kind: kind(sub.get("responseKind")),
-                verbs: texts(sub, "verbs"),
+                verbs: verbs(sub),
             })
             .collect(),
     };
@@ -251,52 +276,63 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
     RemoteVersion { resources, ..RemoteVersion::default() }
 }
 
-/// Extracts one version from a legacy document, in which subresources are resources with a slash in their name.
-fn from_legacy(document: &Value, service: &ApiService) -> RemoteVersion {
-    let mut out = RemoteVersion::default();
-    let response_kind = |tree: &Value| {
-        let or = |key: &str, own: &str| match tree.str_at(&[key]) {
-            "" => own.to_string(),
-            given => given.to_string(),
-        };
-        RemoteKind {
-            group: or("group", &service.group),
-            version: or("version", &service.version),
-            kind: tree.str_at(&["kind"]).to_string(),
-        }
+/// Extracts one version from a legacy document, in which subresources are resources with a slash in their name. A subresource
+/// without its resource gets one; `None` if one has another scope than its resource.
+fn from_legacy(document: &Value) -> Option<RemoteVersion> {
+    let mut resources: Vec<RemoteResource> = Vec::new();
+    let scope = |tree: &Value| {
+        let is_namespaced = tree.get("namespaced").and_then(Value::as_bool) == Some(true);
+        if is_namespaced { "Namespaced" } else { "Cluster" }
     };
+    let listed = document.items_at(&["resources"]);
+    let listed = listed.get(..RESOURCES_MAX).unwrap_or(listed);
     let mut places: HashMap<&str, usize> = HashMap::new();
-    for tree in document.items_at(&["resources"]).iter().take(RESOURCES_MAX) {
+    for tree in listed {
         let name = tree.str_at(&["name"]);
-        if let Some((parent, sub)) = name.split_once('/') {
-            let sub = RemoteSubresource {
-                subresource: sub.to_string(),
-                response_kind: response_kind(tree),
-                verbs: texts(tree, "verbs"),
-            };
-            if let Some(parent) = places.get(parent).and_then(|place| out.resources.get_mut(*place)) {
-                parent.subresources.push(sub);
-            }
+        if name.contains('/') {
             continue;
         }
-        places.entry(name).or_insert(out.resources.len());
-        out.resources.push(RemoteResource {
+        places.insert(name, resources.len());
+        resources.push(RemoteResource {
             resource: name.to_string(),
-            response_kind: response_kind(tree),
-            is_namespaced: tree.get("namespaced").and_then(Value::as_bool) == Some(true),
+            response_kind: kind(Some(tree)),
+            scope: scope(tree).to_string(),
             singular: tree.str_at(&["singularName"]).to_string(),
-            verbs: texts(tree, "verbs"),
+            verbs: verbs(tree),
             short_names: texts(tree, "shortNames"),
             categories: texts(tree, "categories"),
             subresources: Vec::new(),
         });
     }
-    out
+    for tree in listed {
+        let Some((parent, sub)) = tree.str_at(&["name"]).split_once('/') else { continue };
+        let place = *places.entry(parent).or_insert(resources.len());
+        if place == resources.len() {
+            let scope = scope(tree).to_string();
+            resources.push(RemoteResource {
+                resource: parent.to_string(),
+                scope,
+                ..RemoteResource::default()
+            });
+        }
+        let parent = resources.get_mut(place).filter(|parent| parent.scope == scope(tree))?;
+        let has_kind = !tree.str_at(&["kind"]).is_empty();
+        parent.subresources.push(RemoteSubresource {
+            subresource: sub.to_string(),
+            response_kind: kind(Some(tree).filter(|_| has_kind)),
+            verbs: verbs(tree),
+        });
+    }
+    Some(RemoteVersion { resources, ..RemoteVersion::default() })
 }
 
 fn kind(tree: Option<&Value>) -> RemoteKind {
     let text = |key: &str| tree.map_or("", |tree| tree.str_at(&[key])).to_string();
     RemoteKind { group: text("group"), version: text("version"), kind: text("kind") }
+}
+
+fn verbs(tree: &Value) -> Option<Vec<String>> {
+    tree.get("verbs").and_then(Value::as_array).map(|_| texts(tree, "verbs"))
 }
 
 fn texts(tree: &Value, key: &str) -> Vec<String> {
@@ -307,17 +343,6 @@ fn texts(tree: &Value, key: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn service() -> ApiService {
-        ApiService {
-            name: "v1.g".into(),
-            group: "g".into(),
-            version: "v1".into(),
-            group_priority: 1,
-            version_priority: 1,
-            remote: None,
-        }
-    }
-
     /// Without limits, the second half would be compared with the first: hours for a document of 32 MiB.
     #[test]
     fn a_hostile_document_takes_little_time_and_memory() {
@@ -325,7 +350,7 @@ mod tests {
         let parents = r#"{"name":"a"},"#.repeat(half);
         let subs = r#"{"name":"b/c"},"#.repeat(half);
         let document = format!(r#"{{"resources":[{parents}{subs}{{"name":"d"}}]}}"#);
-        let found = from_legacy(&parse(document.as_bytes()).unwrap(), &service());
+        let found = from_legacy(&parse(document.as_bytes()).unwrap()).unwrap();
         assert_eq!(found.resources.len(), RESOURCES_MAX);
         let lists = "[],".repeat(VALUES_MAX);
         assert_eq!(parse(format!("[{lists}0]").as_bytes()), None);
@@ -333,8 +358,8 @@ mod tests {
 
     #[test]
     fn subresources_of_legacy_documents_belong_to_their_resource() {
-        let document = br#"{"resources":[{"name":"a"},{"name":"a/status"},{"name":"b/scale"},{"name":"b"},{"name":"a/x"}]}"#;
-        let found = from_legacy(&parse(document).unwrap(), &service());
+        let document = br#"{"resources":[{"name":"a"},{"name":"a/status"},{"name":"b/scale"},{"name":"b"},{"name":"a/x"},{"name":"c/y"}]}"#;
+        let found = from_legacy(&parse(document).unwrap()).unwrap();
         let names: Vec<_> = found
             .resources
             .iter()
@@ -342,7 +367,9 @@ mod tests {
                 (&*resource.resource, resource.subresources.iter().map(|sub| &*sub.subresource).collect())
             })
             .collect::<Vec<(&str, Vec<&str>)>>();
-        assert_eq!(names, [("a", vec!["status", "x"]), ("b", vec![])]);
+        let mismatch = br#"{"resources":[{"name":"a"},{"name":"a/status","namespaced":true}]}"#;
+        assert_eq!(from_legacy(&parse(mismatch).unwrap()), None);
+        assert_eq!(names, [("a", vec!["status", "x"]), ("b", vec!["scale"]), ("c", vec!["y"])]);
     }
 
     #[test]
@@ -354,15 +381,15 @@ mod tests {
             },
             "parameters": {
                 "limit-1": {"in": "body", "name": "limit", "schema": {"$ref": "#/definitions/Limit"}},
-                "watch-1": {"in": "query", "name": "watch"}
+                "watch-1": {"in": "body", "name": "watch", "schema": {"$ref": "#/definitions/Watch"}}
             },
-            "definitions": {"Limit": {"type": "object"}, "Other": {"type": "object"}}
+            "definitions": {"Limit": {"type": "object"}, "Unused": {"type": "object"}, "Watch": {"type": "object"}}
         }"##;
-        let spec = spec(document, "a.example.com").unwrap();
+        let spec = spec(document, "a.example.com", "v1").unwrap();
         let names =
             |entries: &[(String, Value)]| entries.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&spec.paths), ["/apis/a.example.com/v1/boxes"]);
         assert_eq!(names(&spec.parameters), ["limit-1"]);
-        assert_eq!(names(&spec.definitions), ["Limit"]);
+        assert_eq!(names(&spec.definitions), ["Limit", "Unused"]);
     }
 }

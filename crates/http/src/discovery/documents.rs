@@ -180,9 +180,9 @@ fn aggregated_remote(name: &str, remote: &RemoteVersion) -> Node {
         let mut members = vec![
             ("resource", Node::text(&resource.resource)),
             ("responseKind", kind(&resource.response_kind)),
-            ("scope", Node::text(if resource.is_namespaced { "Namespaced" } else { "Cluster" })),
+            ("scope", Node::text(&resource.scope)),
             ("singularResource", Node::text(&resource.singular)),
-            ("verbs", Node::texts(&resource.verbs)),
+            ("verbs", remote_verbs(resource.verbs.as_deref())),
         ];
         if !resource.short_names.is_empty() {
             members.push(("shortNames", Node::texts(&resource.short_names)));
@@ -195,7 +195,7 @@ fn aggregated_remote(name: &str, remote: &RemoteVersion) -> Node {
                 Node::Object(vec![
                     ("subresource", Node::text(&sub.subresource)),
                     ("responseKind", kind(&sub.response_kind)),
-                    ("verbs", Node::texts(&sub.verbs)),
+                    ("verbs", remote_verbs(sub.verbs.as_deref())),
                 ])
             };
             members.push(("subresources", Node::List(resource.subresources.iter().map(sub).collect())));
@@ -208,6 +208,10 @@ fn aggregated_remote(name: &str, remote: &RemoteVersion) -> Node {
     }
     members.push(("freshness", Node::text(freshness(remote))));
     Node::Object(members)
+}
+
+fn remote_verbs(verbs: Option<&[String]>) -> Node {
+    verbs.map_or(Node::Null, Node::texts)
 }
 
 /// Whether the extension server's document is current or stale.

@@ -4,6 +4,8 @@ use pintle_value::{Map, Value, json};
 
 /// One node of a document.
 pub(crate) enum Node {
+    /// `null`.
+    Null,
     /// Text.
     Text(String),
     /// `true` or `false`.
@@ -35,6 +37,7 @@ impl Node {
     /// Converts to a tree, whose members are sorted.
     pub(crate) fn to_value(&self) -> Value {
         match self {
+            Node::Null => Value::Null,
             Node::Text(text) => text.as_str().into(),
             Node::Bool(b) => (*b).into(),
             Node::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
@@ -44,6 +47,7 @@ impl Node {
 
     fn write(&self, out: &mut Vec<u8>, pretty: bool, depth: usize) {
         match self {
+            Node::Null => out.extend_from_slice(b"null"),
             Node::Text(text) => json::write_string(text, out),
             Node::Bool(b) => out.extend_from_slice(if *b { b"true" } else { b"false" }),
             Node::List(items) => {

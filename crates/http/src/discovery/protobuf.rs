@@ -146,16 +146,17 @@ fn remote_resource(out: &mut Writer, resource: &RemoteResource) {
     };
     out.string(1, &resource.resource);
     out.message(2, |w| kind(w, &resource.response_kind));
-    out.string(3, if resource.is_namespaced { "Namespaced" } else { "Cluster" });
+    out.string(3, &resource.scope);
     out.string(4, &resource.singular);
-    for (field, texts) in [(5, &resource.verbs), (6, &resource.short_names), (7, &resource.categories)] {
+    let verbs = resource.verbs.as_deref().unwrap_or_default();
+    for (field, texts) in [(5, verbs), (6, &resource.short_names), (7, &resource.categories)] {
         texts.iter().for_each(|text| out.string(field, text));
     }
     for sub in &resource.subresources {
         out.message(8, |w| {
             w.string(1, &sub.subresource);
             w.message(2, |w| kind(w, &sub.response_kind));
-            sub.verbs.iter().for_each(|verb| w.string(4, verb));
+            sub.verbs.iter().flatten().for_each(|verb| w.string(4, verb));
         });
     }
 }
