@@ -227,10 +227,17 @@ impl Streamed<'_> {
 
     /// Opens a stream to a kubelet: exec, attach, portforward.
     async fn stream(&self, streams: &Streams, location: &Location) -> Result<ApiResponse, Status> {
+        let handler =
+            if location.takes_websockets { "proxied_to_kubelet" } else { "translated_at_apiserver" };
+        families::STREAMING_REQUESTS.inc(&[handler, &self.info.subresource]);
         if !is_upgrade(&self.parts.headers) {
             return Err(Status::bad_request("Upgrade request required"));
         }
-        match Translation::of(&self.parts.headers, &self.info.subresource) {
+        let translation = match location.takes_websockets {
+            true => None,
+            false => Translation::of(&self.parts.headers, &self.info.subresource),
+        };
+        match translation {
             Some(Translation::Command) => return Ok(self.command(streams, location)),
             Some(Translation::Tunnel(protocols)) => return self.tunnel(streams, location, &protocols).await,
             None => {}
@@ -297,7 +304,7 @@ fn refusal(error: ForwardError) -> Status {
     match error {
         ForwardError::Unreachable(_) => Status::service_unavailable(error.to_string()),
         ForwardError::Invalid(why) => Status::internal(&why),
-        ForwardError::Upgrade(why) => Status::unclassified(why),
+        ForwardError::Unusable(why) | ForwardError::Upgrade(why) => Status::unclassified(why),
     }
 }
 

@@ -51,8 +51,10 @@ impl Proxying {
                 None => None,
             },
         };
-        let settings =
-            NodeSettings { preferred_address_types: flags.list("kubelet-preferred-address-types") };
+        let settings = NodeSettings {
+            preferred_address_types: flags.list("kubelet-preferred-address-types"),
+            websockets_to_kubelets: flags.gates()?.get("ExtendWebSocketsToKubelet").copied().unwrap_or(false),
+        };
         let names =
             ["requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers"];
         let names: Vec<String> = names.iter().flat_map(|name| flags.list(name)).collect();

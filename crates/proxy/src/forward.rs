@@ -1,23 +1,31 @@
 //! One request to a backend and its response: the reverse proxy for aggregated APIs, nodes, pods and services, like
 //! kube-apiserver's `UpgradeAwareHandler`. Bodies are streamed.
 
+use crate::head::HeadReader;
 use crate::header;
 use crate::rewrite::{Links, Page};
+use crate::sniff::media_type;
 use crate::transport::{
-    Address, BackendBody, BoxError, RequestBody, SendError, Transport, describe, empty_body,
+    Address, BROKEN, BackendBody, BoxError, RequestBody, SendError, Transport, describe, empty_body,
 };
 use crate::url::{escape_path, join};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION, TRANSFER_ENCODING,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION,
+    TRANSFER_ENCODING, UPGRADE,
 };
+use http::response::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use pintle_value::quote::go_quoted;
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, ready};
 
 /// A request for a backend.
@@ -49,9 +57,12 @@ pub enum ForwardError {
     /// The backend could not be reached or closed the connection.
     #[error("error trying to reach service: {0}")]
     Unreachable(SendError),
+    /// The request cannot be sent, or a redirect cannot be rewritten.
+    #[error("Internal error occurred: {0}")]
+    Invalid(String),
     /// The response cannot be passed on.
     #[error("{0}")]
-    Invalid(String),
+    Unusable(String),
     /// An upgrade failed.
     #[error("{0}")]
     Upgrade(String),
@@ -64,6 +75,9 @@ pub enum Upgrade {
     /// It rejected the upgrade with its own error.
     Refused(Response<ProxyBody>),
 }
+
+/// How much of a page is read before its head is passed on.
+const PAGE_START_BYTES: usize = 1 << 20;
 
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
 
@@ -82,24 +96,36 @@ impl Forward {
         let request = self.request(body)?;
         let answer = transport.send(&self.to, request).await.map_err(ForwardError::Unreachable)?;
         let (mut parts, body) = answer.into_parts();
-        header::remove_hop_by_hop(&mut parts.headers);
-        let redirect = parts.headers.get(LOCATION).map(|value| header::text(value).into_owned());
-        if let Some(location) = redirect.filter(|location| !location.is_empty()) {
-            if self.rejects_redirects && parts.status.is_redirection() {
-                return Ok(refused_redirect());
-            }
-            if let Some(links) = &self.links {
-                let rewritten = links.rewrite(&location).and_then(|link| HeaderValue::from_str(&link).ok());
-                let bad = || ForwardError::Invalid("error trying to parse Location header".to_string());
-                parts.headers.insert(LOCATION, rewritten.ok_or_else(bad)?);
-            }
-            header::remove_cross_origin(&mut parts.headers);
-            return Ok(Response::from_parts(parts, ProxyBody::Plain(body)));
+        if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(ForwardError::Unusable(unwanted_switch(&parts.headers)));
         }
-        let Some(links) = self.links else { return Ok(Response::from_parts(parts, ProxyBody::Plain(body))) };
-        header::remove_cross_origin(&mut parts.headers);
-        let body = page_or_plain(&mut parts.headers, links, body, &self.method);
+        header::remove_hop_by_hop(&mut parts.headers);
+        let body = self.passed_on(&mut parts, body).await?;
+        let body = with_media_type(&mut parts, body, &self.method).await;
         Ok(Response::from_parts(parts, body))
+    }
+
+    /// Adapts the head of a response and returns the body to pass on.
+    async fn passed_on(&self, parts: &mut Parts, body: BackendBody) -> Result<ProxyBody, ForwardError> {
+        let redirect = parts.headers.get(LOCATION).map(|value| header::text(value).into_owned());
+        let Some(location) = redirect.filter(|location| !location.is_empty()) else {
+            let Some(links) = &self.links else { return Ok(ProxyBody::Plain(body)) };
+            header::remove_cross_origin(&mut parts.headers);
+            return page_or_plain(&mut parts.headers, links.clone(), body, &self.method).await;
+        };
+        if let Some(links) = &self.links {
+            let link = links.rewrite(&location);
+            let link = link.and_then(|link| HeaderValue::from_str(&link).map_err(|error| error.to_string()));
+            let bad = |why| ForwardError::Invalid(format!("error trying to parse Location header: {why}"));
+            parts.headers.insert(LOCATION, link.map_err(bad)?);
+        }
+        if self.rejects_redirects && parts.status.is_redirection() {
+            let (refused, text) = refused_redirect().into_parts();
+            *parts = refused;
+            return Ok(text);
+        }
+        header::remove_cross_origin(&mut parts.headers);
+        Ok(ProxyBody::Plain(body))
     }
 
     /// Sends an upgrade request to the backend, on a new connection.
@@ -115,8 +141,10 @@ impl Forward {
             .map_err(|why| ForwardError::Upgrade(format!("error dialing backend: {why}")))?;
         let broken = |error: hyper::Error| {
             let why = describe(&error);
-            ForwardError::Upgrade(if why == "EOF" { "unexpected EOF".to_string() } else { why })
+            let why = why.strip_prefix(BROKEN).unwrap_or(&why);
+            ForwardError::Upgrade(if why == "EOF" { "unexpected EOF" } else { why }.to_string())
         };
+        let stream = HeadReader::new(stream, Arc::new(AtomicBool::new(true)));
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         // The task ends when the connection is passed on, or with the sender.
         tokio::spawn(connection.with_upgrades());
@@ -181,23 +209,75 @@ fn refused_redirect() -> Response<ProxyBody> {
     answer
 }
 
-/// The body of a response: links in HTML pages are rewritten, everything else is passed unchanged.
-fn page_or_plain(headers: &mut HeaderMap, links: Links, body: BackendBody, method: &Method) -> ProxyBody {
+/// The body of a response: links in HTML pages are rewritten, everything else is passed unchanged. A page that ends early is no
+/// page, so the beginning of it is read first.
+async fn page_or_plain(
+    headers: &mut HeaderMap,
+    links: Links,
+    body: BackendBody,
+    method: &Method,
+) -> Result<ProxyBody, ForwardError> {
     let text = |headers: &HeaderMap, name| {
         headers.get(name).map(|value| header::text(value).into_owned()).unwrap_or_default()
     };
     let media = text(headers, CONTENT_TYPE);
-    let is_html = media.split(';').next().unwrap_or("").trim() == "text/html";
-    if !is_html || *method == Method::HEAD {
-        return ProxyBody::Plain(body);
+    if media.split(';').next().unwrap_or("").trim() != "text/html" {
+        return Ok(ProxyBody::Plain(body));
     }
-    match Page::new(links, &text(headers, CONTENT_ENCODING)) {
-        Some(page) => {
-            headers.remove(CONTENT_LENGTH);
-            ProxyBody::Page(body, Some(Box::new(page)))
+    let encoding = text(headers, CONTENT_ENCODING);
+    let Some(page) = Page::new(links, &encoding) else { return Ok(ProxyBody::Plain(body)) };
+    if *method == Method::HEAD {
+        headers.remove(CONTENT_LENGTH);
+        return Ok(ProxyBody::Plain(body));
+    }
+    headers.remove(CONTENT_LENGTH);
+    let mut rest = ProxyBody::Page(body, Some(Box::new(page)));
+    let mut start = BytesMut::new();
+    while start.len() < PAGE_START_BYTES {
+        match poll_fn(|cx| Pin::new(&mut rest).poll_chunk(cx)).await {
+            Some(Ok(chunk)) => start.extend_from_slice(&chunk),
+            Some(Err(error)) => return Err(ForwardError::Unusable(body_error(&*error))),
+            None => return Ok(ProxyBody::Text(Some(start.freeze()).filter(|text| !text.is_empty()))),
         }
-        None => ProxyBody::Plain(body),
     }
+    Ok(ProxyBody::Started(Some(start.freeze()), Box::new(rest)))
+}
+
+/// Guesses the media type of a body without one, as Go's server does.
+async fn with_media_type(parts: &mut Parts, mut body: ProxyBody, method: &Method) -> ProxyBody {
+    let is_encoded = parts.headers.get(CONTENT_ENCODING).is_some_and(|coding| !coding.is_empty());
+    let has_no_body = *method == Method::HEAD || matches!(parts.status.as_u16(), 204 | 304);
+    if parts.headers.contains_key(CONTENT_TYPE) || is_encoded || has_no_body {
+        return body;
+    }
+    // A body that ends with an error fails again when it is read.
+    let Some(Ok(first)) = poll_fn(|cx| Pin::new(&mut body).poll_chunk(cx)).await else { return body };
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type(&first)));
+    ProxyBody::Started(Some(first), Box::new(body))
+}
+
+/// Go's error for a body that ends early or cannot be decoded.
+fn body_error(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.downcast_ref::<hyper::Error>() {
+        Some(error) if error.is_incomplete_message() || error.is_body_write_aborted() => {
+            "unexpected EOF".to_string()
+        }
+        Some(error) => match describe(error) {
+            why if why == "EOF" => "unexpected EOF".to_string(),
+            why if why.contains("chunk size") => "invalid byte in chunk length".to_string(),
+            why => why,
+        },
+        None => error.to_string(),
+    }
+}
+
+/// The error for a backend that switches protocols although nobody asked for it.
+fn unwanted_switch(headers: &HeaderMap) -> String {
+    let protocol = match header::is_upgrade(headers) {
+        true => headers.get(UPGRADE).map(|value| header::text(value).into_owned()).unwrap_or_default(),
+        false => String::new(),
+    };
+    format!("backend tried to switch protocol {} when \"\" was requested", go_quoted(&protocol))
 }
 
 /// The body of a response for the client.
@@ -206,8 +286,10 @@ pub enum ProxyBody {
     Plain(BackendBody),
     /// HTML whose links are rewritten.
     Page(BackendBody, Option<Box<Page>>),
-    /// A text of this server.
+    /// A text that is complete.
     Text(Option<Bytes>),
+    /// A body whose beginning was read.
+    Started(Option<Bytes>, Box<ProxyBody>),
     /// The body of a backend that rejected an upgrade, and its connection.
     Refusal(hyper::body::Incoming, http1::SendRequest<RequestBody>),
 }
@@ -219,6 +301,10 @@ impl ProxyBody {
             ProxyBody::Plain(body) => poll_data(Pin::new(body), cx),
             ProxyBody::Refusal(body, _) => poll_data(Pin::new(body), cx),
             ProxyBody::Text(text) => Poll::Ready(text.take().map(Ok)),
+            ProxyBody::Started(start, rest) => match start.take() {
+                Some(start) => Poll::Ready(Some(Ok(start))),
+                None => Pin::new(&mut **rest).poll_chunk(cx),
+            },
             ProxyBody::Page(body, page) => loop {
                 let Some(rewriter) = page.as_mut() else { return Poll::Ready(None) };
                 let made = match ready!(poll_data(Pin::new(body), cx)) {
@@ -245,6 +331,10 @@ impl ProxyBody {
             ProxyBody::Plain(body) => body.size_hint().exact(),
             ProxyBody::Refusal(body, _) => body.size_hint().exact(),
             ProxyBody::Text(text) => text.as_ref().map_or(Some(0), |text| u64::try_from(text.len()).ok()),
+            ProxyBody::Started(start, rest) => {
+                let read = u64::try_from(start.as_ref().map_or(0, Bytes::len)).ok()?;
+                rest.remaining()?.checked_add(read)
+            }
             ProxyBody::Page(..) => None,
         }
     }

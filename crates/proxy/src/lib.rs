@@ -4,15 +4,19 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 pub mod dial;
+mod entities;
 pub mod forward;
+mod head;
 pub mod header;
 mod konnectivity;
 mod pool;
 mod quiet;
 mod read_ahead;
 pub mod rewrite;
+mod sniff;
 mod spdy;
 mod stall;
+mod terminal;
 pub mod tls;
 pub mod translate;
 pub mod transport;

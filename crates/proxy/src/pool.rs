@@ -5,6 +5,7 @@
 //! socket is empty before the client's connection is flushed. Nobody polls a connection while it is idle.
 
 use crate::dial::BoxStream;
+use crate::head::{HEAD_BYTES_MAX, HeadReader};
 use crate::quiet::QuietWaker;
 use crate::stall::StallGuard;
 use crate::transport::{Address, RequestBody};
@@ -17,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -27,28 +29,31 @@ const IDLE_BACKENDS_MAX: usize = 1024;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 /// How often idle connections that are too old, or that their backends closed, are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
-/// The most bytes of the head of a response.
-const HEAD_BYTES_MAX: usize = 1 << 20;
+
+/// A stream to a backend, with the limits and the heads that a connection needs.
+type BackendStream = TokioIo<HeadReader<StallGuard<BoxStream>>>;
 
 /// A connection to a backend.
 pub(crate) struct Connection {
     sender: SendRequest<RequestBody>,
     /// `None` once the connection ended.
-    driver: Option<Box<http1::Connection<TokioIo<StallGuard<BoxStream>>, RequestBody>>>,
+    driver: Option<Box<http1::Connection<BackendStream, RequestBody>>>,
+    expects_head: Arc<AtomicBool>,
     waker: QuietWaker,
 }
 
 impl Connection {
     /// Takes over a stream.
     pub(crate) async fn new(stream: BoxStream) -> hyper::Result<Self> {
-        let stream = TokioIo::new(StallGuard::new(stream));
+        let expects_head = Arc::<AtomicBool>::default();
+        let stream = TokioIo::new(HeadReader::new(StallGuard::new(stream), Arc::clone(&expects_head)));
         let (sender, driver) = http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(stream).await?;
-        Ok(Connection { sender, driver: Some(Box::new(driver)), waker: QuietWaker::default() })
+        Ok(Connection { sender, driver: Some(Box::new(driver)), expects_head, waker: QuietWaker::default() })
     }
 
     /// Returns whether the backend has left the connection open and the last exchange is over.
     fn is_usable(&mut self) -> bool {
-        let Connection { sender, driver, waker } = self;
+        let Connection { sender, driver, waker, .. } = self;
         _ = waker.poll_once(|cx| drive(driver, cx));
         driver.is_some() && sender.is_ready()
     }
@@ -58,7 +63,8 @@ impl Connection {
         &mut self,
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
-        let Connection { sender, driver, waker } = self;
+        let Connection { sender, driver, expects_head, waker } = self;
+        expects_head.store(true, Ordering::Relaxed);
         let mut response = pin!(sender.try_send_request(request));
         poll_fn(|cx| {
             waker.poll(cx, |cx| {
@@ -171,7 +177,7 @@ mod tests {
     use super::*;
     use crate::{Dialer, Transport, empty_body};
     use http_body_util::BodyExt;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 

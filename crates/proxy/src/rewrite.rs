@@ -1,6 +1,7 @@
 //! Rewrites the links of proxied pages, so that links to the backend's root point below the path of the proxy. Pages are
 //! rewritten while they are streamed; only the current tag is in memory.
 
+use crate::entities;
 use crate::url::{Url, join};
 use bytes::{Bytes, BytesMut};
 use flate2::Compression;
@@ -9,6 +10,9 @@ use std::io::Write;
 
 /// The longest tag that is parsed; a longer one is passed unchanged.
 const TAG_BYTES_MAX: usize = 64 * 1024;
+
+/// How many attributes of a tag are kept.
+const ATTRIBUTES_MAX: usize = 1000;
 
 /// How many compressed bytes are unpacked at once; they expand at most about a thousandfold.
 const COMPRESSED_BYTES: usize = 1024;
@@ -44,7 +48,10 @@ const LINKS: &[(&str, &[&str])] = &[
 
 /// Elements whose content is text until their end tag.
 const RAW_TEXT: &[&str] =
-    &["iframe", "noembed", "noframes", "plaintext", "script", "style", "title", "textarea", "xmp"];
+    &["iframe", "noembed", "noframes", "noscript", PLAIN_TEXT, "script", "style", "title", "textarea", "xmp"];
+
+/// The element whose content is text to the end of the page.
+const PLAIN_TEXT: &str = "plaintext";
 
 /// The position of a proxy, by which links are rewritten.
 #[derive(Clone, Debug, Default)]
@@ -62,12 +69,12 @@ pub struct Links {
 }
 
 impl Links {
-    /// The rewritten link; `None` if it is not a URL.
-    pub fn rewrite(&self, link: &str) -> Option<String> {
+    /// The rewritten link; the error says why it is not a URL.
+    pub fn rewrite(&self, link: &str) -> Result<String, String> {
         let mut url = Url::parse(link)?;
         let is_elsewhere = !url.host.is_empty() && url.host != self.backend && url.host != self.request_host;
         if is_elsewhere || !url.path.starts_with('/') {
-            return Some(url.text());
+            return Ok(url.text());
         }
         let is_own_host = url.host == self.request_host && self.scheme.is_empty() && self.host.is_empty();
         if !is_own_host {
@@ -81,7 +88,7 @@ impl Links {
             }
             url.set_path(path);
         }
-        Some(url.text())
+        Ok(url.text())
     }
 }
 
@@ -119,6 +126,10 @@ impl Page {
 
     /// Rewrites the next chunk. An incomplete tag is returned with a later chunk.
     pub fn push(&mut self, piece: &[u8]) -> std::io::Result<Bytes> {
+        self.push_piece(piece).map_err(decoding_error)
+    }
+
+    fn push_piece(&mut self, piece: &[u8]) -> std::io::Result<Bytes> {
         let Page { links, coding, tokens } = self;
         match coding {
             Coding::Plain => Ok(tokens.push(piece, links)),
@@ -164,6 +175,14 @@ impl Page {
     }
 }
 
+/// Go's words for a page that is not compressed as it says.
+fn decoding_error(error: std::io::Error) -> std::io::Error {
+    match error.to_string().as_str() {
+        "invalid gzip header" => std::io::Error::other("errorf making gzip reader: gzip: invalid header"),
+        _ => error,
+    }
+}
+
 /// The tokens of a page, as far as links need them.
 #[derive(Default)]
 struct Tokens {
@@ -181,8 +200,14 @@ impl Tokens {
         out.freeze()
     }
 
+    /// The rest at the end. As Go's tokenizer, it leaves out a tag that is not complete.
     fn finish(&mut self) -> Bytes {
-        self.pending.split().freeze()
+        let rest = self.pending.split().freeze();
+        let is_tag = match &rest[..] {
+            [b'<', b'/', letter, ..] | [b'<', letter, ..] => letter.is_ascii_alphabetic(),
+            _ => false,
+        };
+        if self.raw.is_none() && is_tag { Bytes::new() } else { rest }
     }
 
     /// Moves one token from `pending` to `out`; false if it needs more bytes.
@@ -222,6 +247,9 @@ impl Tokens {
     fn token_length(&mut self) -> Length {
         let bytes = &self.pending[..];
         if let Some(name) = self.raw {
+            if name == PLAIN_TEXT {
+                return Length::Text(bytes.len());
+            }
             let end = format!("</{name}");
             let Some(head) = bytes.get(..end.len()) else {
                 let could_be =
@@ -326,7 +354,11 @@ impl Tag {
                     }
                 }
             };
-            tag.attributes.push((key.to_ascii_lowercase(), decode_entities(value)));
+            let key = key.to_ascii_lowercase();
+            if !tag.attributes.iter().any(|(known, _)| *known == key) && tag.attributes.len() < ATTRIBUTES_MAX
+            {
+                tag.attributes.push((key, decode_value(value)));
+            }
             rest = after;
         }
     }
@@ -335,7 +367,7 @@ impl Tag {
         let Some((_, keys)) = LINKS.iter().find(|(element, _)| *element == self.name) else { return };
         for (key, value) in &mut self.attributes {
             if keys.contains(&key.as_str())
-                && let Some(link) = links.rewrite(value)
+                && let Ok(link) = links.rewrite(value)
             {
                 *value = link;
             }
@@ -371,49 +403,10 @@ impl Tag {
     }
 }
 
-/// Decodes the escapes that are common in attributes; others are left unchanged.
-fn decode_entities(text: &str) -> String {
-    if !text.contains('&') {
-        return text.to_string();
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('&') {
-        let (before, from) = rest.split_at(at);
-        out.push_str(before);
-        let decoded = from.find(';').and_then(|end| {
-            let name = from.get(1..end)?;
-            let c = match name {
-                "amp" => '&',
-                "lt" => '<',
-                "gt" => '>',
-                "quot" => '"',
-                "apos" => '\'',
-                "nbsp" => '\u{a0}',
-                _ => {
-                    let number = name.strip_prefix('#')?;
-                    let code = match number.strip_prefix(['x', 'X']) {
-                        Some(hex) => u32::from_str_radix(hex, 16).ok()?,
-                        None => number.parse().ok()?,
-                    };
-                    char::from_u32(code)?
-                }
-            };
-            Some((c, from.get(end.saturating_add(1)..)?))
-        });
-        match decoded {
-            Some((c, after)) => {
-                out.push(c);
-                rest = after;
-            }
-            None => {
-                out.push('&');
-                rest = from.get(1..).unwrap_or("");
-            }
-        }
-    }
-    out.push_str(rest);
-    out
+/// The value of an attribute: one kind of line ends, no NUL, entities decoded.
+fn decode_value(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{fffd}");
+    entities::decode(&text)
 }
 
 #[cfg(test)]
@@ -454,6 +447,22 @@ mod tests {
     }
 
     #[test]
+    fn tags_are_read_as_by_go() {
+        for (page, want) in [
+            ("<p a=1 A=2>x <a href=\"/y", r#"<p a="1">x "#),
+            (
+                "<noscript><a href=/x></noscript><plaintext><a href=/y></plaintext>",
+                "<noscript><a href=/x></noscript><plaintext><a href=/y></plaintext>",
+            ),
+            ("<p a=\"1\r\n2\r\0&eacute;&no;\">\r", "<p a=\"1\n2\n\u{fffd}é&amp;no;\">\r"),
+            ("a </ b", "a </ b"),
+            ("a </b", "a "),
+        ] {
+            assert_eq!(rewritten(page, page.len()), want, "{page}");
+        }
+    }
+
+    #[test]
     fn compressed_pages_stay_compressed() {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(b"<a href=\"/x\">").unwrap();
@@ -478,7 +487,7 @@ mod tests {
             ("http://10.244.0.9:8080/own", Some("/api/v1/namespaces/n/pods/p/proxy/own")),
             (":bad", None),
         ] {
-            assert_eq!(links.rewrite(from).as_deref(), to, "{from}");
+            assert_eq!(links.rewrite(from).ok().as_deref(), to, "{from}");
         }
     }
 }

@@ -2,6 +2,7 @@
 //! forwarding whose SPDY bytes are sent in WebSocket messages.
 
 use crate::stall::StallGuard;
+use crate::terminal::TerminalSizes;
 use crate::{spdy, websocket};
 use bytes::Bytes;
 use pintle_value::{Value, json};
@@ -64,10 +65,12 @@ pub async fn greet(client: &mut (impl AsyncWrite + Unpin), options: StreamOption
     websocket::write_binary(client, Some(channel), b"").await
 }
 
-/// Sends the result of a command to its client, and closes.
-pub async fn finish(client: &mut (impl AsyncWrite + Unpin), status: &[u8]) {
+/// Sends the result of a command to its client, if it waits for one, and closes.
+pub async fn finish(client: &mut (impl AsyncWrite + Unpin), status: Option<&[u8]>) {
     // The client may have disconnected; then the result cannot be delivered.
-    _ = websocket::write_binary(client, Some(ERROR), status).await;
+    if let Some(status) = status {
+        _ = websocket::write_binary(client, Some(ERROR), status).await;
+    }
     _ = websocket::write_close(client).await;
     _ = client.shutdown().await;
 }
@@ -167,6 +170,7 @@ async fn client_to_kubelet(
     };
     let write = async move {
         let mut channel = None;
+        let mut sizes = TerminalSizes::default();
         let mut timer = tokio::time::interval(PING_INTERVAL);
         timer.tick().await;
         let mut number = 1_u32;
@@ -215,7 +219,13 @@ async fn client_to_kubelet(
                 _ => (None, false),
             };
             let Some(stream) = stream else { continue };
-            let payload = if is_last { &[][..] } else { &bytes[..] };
+            let is_resize = !is_last && Some(stream) == numbers.resize;
+            let sizes = if is_resize { sizes.push(&bytes) } else { Vec::new() };
+            let payload = match (is_last, is_resize) {
+                (true, _) => &[][..],
+                (false, true) => &sizes[..],
+                (false, false) => &bytes[..],
+            };
             if (is_last || !payload.is_empty())
                 && spdy::data(&mut kubelet, stream, payload, is_last).await.is_err()
             {

@@ -2,6 +2,7 @@
 //! streamed in both directions.
 
 use crate::dial::{BoxStream, Dialer};
+use crate::head::HeadError;
 use crate::pool::{Connection, Pool};
 use crate::tls::{self, TlsOptions};
 use bytes::Bytes;
@@ -205,11 +206,17 @@ impl http_body::Body for BackendBody {
     }
 }
 
+/// How `net/http` begins its errors about a response that it cannot read.
+pub(crate) const BROKEN: &str = "net/http: HTTP/1.x transport connection broken: ";
+
 /// Go's error for a connection that ended before the response.
 pub(crate) fn describe(error: &hyper::Error) -> String {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {
+            if io.get_ref().is_some_and(|inner| inner.is::<HeadError>()) {
+                return format!("{BROKEN}{io}");
+            }
             return match io.kind() {
                 std::io::ErrorKind::UnexpectedEof => "EOF".to_string(),
                 std::io::ErrorKind::ConnectionReset => "read: connection reset by peer".to_string(),
@@ -223,7 +230,7 @@ pub(crate) fn describe(error: &hyper::Error) -> String {
         return "EOF".to_string();
     }
     if error.is_parse() {
-        return "net/http: HTTP/1.x transport connection broken: malformed HTTP response".to_string();
+        return format!("{BROKEN}malformed HTTP response");
     }
     error.to_string()
 }

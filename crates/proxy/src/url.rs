@@ -1,5 +1,7 @@
 //! URLs as Go parses and writes them, as far as links and redirects need it; cleaned and escaped paths.
 
+use pintle_value::quote::go_quoted;
+
 /// A URL in parts. Only the path is decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Url {
@@ -19,15 +21,21 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Parses a URL; `None` if Go's `url.Parse` fails.
-    pub(crate) fn parse(text: &str) -> Option<Url> {
+    /// Parses a URL; the error is that of Go's `url.Parse`.
+    pub(crate) fn parse(whole: &str) -> Result<Url, String> {
+        let (text, fragment) = split_before(whole, '#');
+        Self::parse_parts(text, fragment).map_err(|why| {
+            let of = if unescape(fragment).is_err() { whole } else { text };
+            format!("parse {}: {why}", go_quoted(of))
+        })
+    }
+
+    fn parse_parts(text: &str, fragment: &str) -> Result<Url, String> {
         if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
-            return None;
+            return Err("net/url: invalid control character in URL".to_string());
         }
-        let mut url = Url::default();
-        let (text, fragment) = split_before(text, '#');
-        url.fragment = fragment.to_string();
-        let (scheme, rest) = split_scheme(text)?;
+        let mut url = Url { fragment: fragment.to_string(), ..Url::default() };
+        let (scheme, rest) = split_scheme(text).ok_or("missing protocol scheme")?;
         url.scheme = scheme.to_ascii_lowercase();
         let (rest, query) = split_before(rest, '?');
         url.query = query.to_string();
@@ -35,28 +43,31 @@ impl Url {
         if !path.starts_with('/') {
             if !url.scheme.is_empty() {
                 url.opaque = path.to_string();
-                return Some(url);
+                return Ok(url);
             }
             // A colon in the first segment would make it a scheme.
             if path.split('/').next().is_some_and(|segment| segment.contains(':')) {
-                return None;
+                return Err("first path segment in URL cannot contain colon".to_string());
             }
         }
-        if let Some(after) = path.strip_prefix("//") {
+        let is_path = url.scheme.is_empty() && path.starts_with("///");
+        if let Some(after) = path.strip_prefix("//").filter(|_| !is_path) {
             let end = after.find('/').unwrap_or(after.len());
             let (authority, rest) = after.split_at(end);
             let (user, host) = match authority.rfind('@') {
                 Some(at) => authority.split_at(at.saturating_add(1)),
                 None => ("", authority),
             };
+            check_host(host)?;
             url.has_authority = true;
             url.user = user.to_string();
             url.host = host.to_string();
             path = rest;
         }
         url.path = unescape(path)?;
-        url.raw_path = path.to_string();
-        Some(url)
+        url.raw_path = if is_escaped(path) { path.to_string() } else { escape_path(&url.path) };
+        unescape(fragment)?;
+        Ok(url)
     }
 
     /// Changes the path.
@@ -115,21 +126,52 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     Some(("", text))
 }
 
-fn unescape(text: &str) -> Option<String> {
+/// Checks the host and port of a URL.
+fn check_host(host: &str) -> Result<(), String> {
+    let port = match (host.starts_with('['), host.rfind(']')) {
+        (true, None) => return Err("missing ']' in host".to_string()),
+        (true, Some(end)) => host.get(end.saturating_add(1)..).unwrap_or_default(),
+        (false, _) => host.find(':').and_then(|at| host.get(at..)).unwrap_or_default(),
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
+        return Err(format!("invalid port {} after host", go_quoted(port)));
+    }
+    let is_bad =
+        |c: &char| c.is_ascii() && !c.is_ascii_alphanumeric() && !"-_.~!$&'()*+,;=:[]<>\"%".contains(*c);
+    match host.chars().find(is_bad) {
+        Some(bad) => Err(format!("invalid character {} in host name", go_quoted(&bad.to_string()))),
+        None => unescape(host).map(|_| ()),
+    }
+}
+
+/// Whether a path can be written as it is.
+fn is_escaped(path: &str) -> bool {
+    path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,/;=:@[]%".contains(&byte))
+}
+
+fn unescape(text: &str) -> Result<String, String> {
     let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if *byte != b'%' {
+            out.push(*byte);
             continue;
         }
-        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-        let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
-        out.push(u8::try_from(high.saturating_mul(16).saturating_add(low)).ok()?);
+        let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let digits = match after {
+            [high, low, ..] => digit(high).zip(digit(low)),
+            _ => None,
+        };
+        let Some((high, low)) = digits else {
+            let shown = String::from_utf8_lossy(after.get(..2).unwrap_or(after)).into_owned();
+            return Err(format!("invalid URL escape {}", go_quoted(&format!("%{shown}"))));
+        };
+        out.push(high.wrapping_shl(4) | low);
+        rest = after.get(2..).unwrap_or_default();
     }
-    Some(
-        String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
-    )
+    Ok(String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// A decoded path as Go escapes it.
@@ -224,13 +266,22 @@ mod tests {
             "/a%2Fb/c%20d",
             "",
         ] {
-            assert_eq!(Url::parse(text).map(|url| url.text()).as_deref(), Some(text));
+            assert_eq!(Url::parse(text).map(|url| url.text()).as_deref(), Ok(text));
         }
-        for bad in [":x", "a:b%zz/", "/%zz", "1:2/x", "a\nb"] {
-            let parsed = Url::parse(bad);
-            assert!(parsed.is_none() || bad == "a:b%zz/", "{bad}: {parsed:?}");
+        for (bad, why) in [
+            (":x", "missing protocol scheme"),
+            ("/%zz", "invalid URL escape \"%zz\""),
+            ("/a%2", "invalid URL escape \"%2\""),
+            ("1:2/x", "first path segment in URL cannot contain colon"),
+            ("http://[::1", "missing ']' in host"),
+            ("http://a:b/", "invalid port \":b\" after host"),
+            ("http://a b/", "invalid character \" \" in host name"),
+        ] {
+            assert_eq!(Url::parse(bad), Err(format!("parse \"{bad}\": {why}")));
         }
-        assert_eq!(Url::parse("/a%20b").map(|url| url.path), Some("/a b".to_string()));
+        assert!(Url::parse("a\nb").is_err());
+        assert_eq!(Url::parse(" /a ").map(|url| url.text()).as_deref(), Ok("%20/a%20"));
+        assert_eq!(Url::parse("/a%20b").map(|url| url.path).as_deref(), Ok("/a b"));
     }
 
     #[test]

@@ -19,6 +19,8 @@ const NUMBERS: [&str; 1] = ["ports"];
 pub struct NodeSettings {
     /// Types of node addresses, the preferred one first.
     pub preferred_address_types: Vec<String>,
+    /// Whether WebSockets are passed on to kubelets that take them (`ExtendWebSocketsToKubelet`).
+    pub websockets_to_kubelets: bool,
 }
 
 /// The kind of server behind a location.
@@ -37,6 +39,8 @@ pub enum Backend {
 pub struct Location {
     /// Who answers there.
     pub backend: Backend,
+    /// Whether it is a kubelet that takes WebSockets, which are not translated for it.
+    pub takes_websockets: bool,
     /// Whether it speaks TLS.
     pub is_tls: bool,
     /// Name or IP address.

@@ -9,6 +9,9 @@ use pintle_value::Value;
 /// The kubelet's port if the node's status does not state one.
 const KUBELET_PORT: u16 = 10250;
 
+/// The feature that nodes declare whose kubelets take WebSockets.
+const WEBSOCKETS_TO_KUBELETS: &str = "ExtendWebSocketsToKubelet";
+
 impl Writer {
     /// The location of a container's log; `None` while the pod is not assigned to a node.
     pub fn log_location(
@@ -23,9 +26,10 @@ impl Writer {
         if node.is_empty() {
             return Ok(None);
         }
-        let (host, port) = self.kubelet(target, node, settings)?;
+        let KubeletAddress { host, port, .. } = self.kubelet(target, node, settings)?;
         Ok(Some(Location {
             backend: if options.skips_verification { Backend::UnverifiedKubelet } else { Backend::Kubelet },
+            takes_websockets: false,
             is_tls: true,
             host,
             port,
@@ -52,15 +56,23 @@ impl Writer {
         if node.is_empty() {
             return Err(Status::bad_request(format!("pod {} does not have a host assigned", target.name)));
         }
-        let (host, port) = self.kubelet(target, node, settings)?;
+        let KubeletAddress { host, port, takes_websockets } = self.kubelet(target, node, settings)?;
         let path = match container {
             Some(container) => {
                 format!("/{}/{}/{}/{container}", target.subresource, target.namespace, target.name)
             }
             None => format!("/portForward/{}/{}", target.namespace, target.name),
         };
-        let backend = Backend::Kubelet;
-        Ok(Location { backend, is_tls: true, host, port, checked: Vec::new(), path, query: parameters })
+        Ok(Location {
+            backend: Backend::Kubelet,
+            takes_websockets,
+            is_tls: true,
+            host,
+            port,
+            checked: Vec::new(),
+            path,
+            query: parameters,
+        })
     }
 
     pub(super) fn existing(&self, target: &Target) -> Result<Value, Status> {
@@ -68,13 +80,13 @@ impl Writer {
         self.reader.object_tree(target)?.ok_or_else(missing)
     }
 
-    /// Host and port of a node's kubelet, by the first preferred address type that the node has.
+    /// The address of a node's kubelet, by the first preferred address type that the node has.
     pub(super) fn kubelet(
         &self,
         request: &Target,
         node: &str,
         settings: &NodeSettings,
-    ) -> Result<(String, u16), Status> {
+    ) -> Result<KubeletAddress, Status> {
         // kube-apiserver's NotFound names the requested resource, whatever is missing.
         let missing = || Status::not_found(&request.group_resource(), node);
         let target = self.storage.target("", "v1", "nodes", "", node).ok_or_else(missing)?;
@@ -92,8 +104,22 @@ impl Writer {
         let port =
             found.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).and_then(Value::as_int);
         let port = port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
-        Ok((address.str_at(&["address"]).to_string(), port.unwrap_or(KUBELET_PORT)))
+        let features = found.items_at(&["status", "declaredFeatures"]);
+        let declares = features.iter().any(|feature| feature.as_str() == Some(WEBSOCKETS_TO_KUBELETS));
+        Ok(KubeletAddress {
+            host: address.str_at(&["address"]).to_string(),
+            port: port.unwrap_or(KUBELET_PORT),
+            takes_websockets: declares && settings.websockets_to_kubelets,
+        })
     }
+}
+
+/// How a kubelet is reached.
+pub(super) struct KubeletAddress {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Whether its WebSockets need no translation.
+    takes_websockets: bool,
 }
 
 /// The parameters of a stream for the kubelet. Ports that are not numbers are refused.

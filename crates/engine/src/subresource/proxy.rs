@@ -1,6 +1,7 @@
 //! Destinations of requests proxied to pods, services and nodes, and the addresses that are never proxied to.
 
 use super::connect::{Backend, Location, NodeSettings};
+use super::node::KubeletAddress;
 use crate::{Target, Writer};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
@@ -53,7 +54,7 @@ impl Writer {
                 (Backend::Workload, place.is_tls, host, port)
             }
             _ => {
-                let (host, port) = self.kubelet(target, place.name, settings)?;
+                let KubeletAddress { host, port, .. } = self.kubelet(target, place.name, settings)?;
                 checked = allowed_addresses(&host).await?;
                 match place.port {
                     own if own.is_empty() || own == port.to_string() => (Backend::Kubelet, true, host, port),
@@ -61,7 +62,8 @@ impl Writer {
                 }
             }
         };
-        Ok(Location { backend, is_tls, host, port, checked, path: path.to_string(), query: Vec::new() })
+        let (path, query, takes_websockets) = (path.to_string(), Vec::new(), false);
+        Ok(Location { backend, takes_websockets, is_tls, host, port, checked, path, query })
     }
 
     fn service_address(&self, target: &Target, place: &Place<'_>) -> Result<(String, u16), Status> {
@@ -147,12 +149,15 @@ fn pod_address(pod: &Value, place: &Place<'_>) -> Result<(String, u16), Status> 
 }
 
 fn port_number(text: &str) -> Result<u16, Status> {
-    let unknown = || {
-        Status::service_unavailable(format!(
-            "error trying to reach service: dial tcp: unknown port tcp/{text}"
-        ))
-    };
-    text.parse().map_err(|_| unknown())
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number).ok_or_else(|| {
+        let why = if is_number {
+            format!("address {text}: invalid port")
+        } else {
+            format!("unknown port tcp/{text}")
+        };
+        Status::service_unavailable(format!("error trying to reach service: dial tcp: {why}"))
+    })
 }
 
 fn not_allowed() -> Status {

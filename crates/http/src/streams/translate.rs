@@ -11,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use pintle_engine::Location;
 use pintle_meta::Status;
 use pintle_meta::options::Query;
+use pintle_metrics::families;
 use pintle_proxy::translate::{self, Ended, StreamOptions};
 use pintle_proxy::{Forward, ForwardError, ProxyBody, Transport, Upgrade, escape_path};
 use std::future::poll_fn;
@@ -58,6 +59,7 @@ impl Streamed<'_> {
     pub(super) fn command(&self, streams: &Streams, location: &Location) -> ApiResponse {
         let accepted = websocket::accept(&self.parts.headers, STREAM_CLOSE);
         let Some(upgrade) = self.parts.extensions.get::<OnUpgrade>().filter(|_| accepted.code == 101) else {
+            families::STREAM_TRANSLATIONS.inc(&["400"]);
             return accepted;
         };
         let upgrade = upgrade.clone();
@@ -90,7 +92,10 @@ impl Streamed<'_> {
         let kubelet = Kubelet::new(self, streams, location, &offered);
         let (head, backend) = match kubelet.forward.upgrade(&kubelet.transport).await {
             Ok(Upgrade::Switched(head, backend)) => (head, backend),
-            Ok(Upgrade::Refused(response)) => return Ok(passthrough::answer(response, None)),
+            Ok(Upgrade::Refused(response)) => {
+                families::STREAM_TUNNELS.inc(&[response.status().as_str()]);
+                return Ok(passthrough::answer(response, None));
+            }
             Err(error) => return Err(super::refusal(error)),
         };
         let is_spdy = head
@@ -98,14 +103,17 @@ impl Streamed<'_> {
             .get(UPGRADE)
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"spdy/3.1"));
         if !is_spdy {
+            families::STREAM_TUNNELS.inc(&["500"]);
             return Ok(respond::text(500, "unable to upgrade: missing upgrade headers in response"));
         }
         let chosen = head.headers().get(PROTOCOL_VERSION).and_then(|value| value.to_str().ok()).unwrap_or("");
         let protocol = if chosen.is_empty() { String::new() } else { format!("{TUNNEL_PREFIX}{chosen}") };
         let accepted = websocket::accept(&self.parts.headers, &protocol);
         let Some(upgrade) = self.parts.extensions.get::<OnUpgrade>().filter(|_| accepted.code == 101) else {
+            families::STREAM_TUNNELS.inc(&["500"]);
             return Ok(accepted);
         };
+        families::STREAM_TUNNELS.inc(&["101"]);
         let upgrade = upgrade.clone();
         // This task ends when either side closes.
         tokio::spawn(async move {
@@ -194,14 +202,23 @@ async fn run(client: Upgraded, kubelet: Kubelet, options: StreamOptions) {
         return;
     }
     match kubelet.connect().await {
-        Err(why) => translate::finish(&mut client, &status(&Ended::Failed(why))).await,
+        Err(why) => {
+            let ended = Ended::Failed(why);
+            count(Some(&ended));
+            translate::finish(&mut client, Some(&status(&ended))).await;
+        }
         Ok((backend, protocol)) => {
             let (mut writer, ended) = translate::run(client, TokioIo::new(backend), options, &protocol).await;
-            if let Some(ended) = ended {
-                translate::finish(&mut writer, &status(&ended)).await;
-            }
+            count(ended.as_ref());
+            translate::finish(&mut writer, ended.as_ref().map(status).as_deref()).await;
         }
     }
+}
+
+/// Counts a command. One that fails in its container was translated well, too.
+fn count(ended: Option<&Ended>) {
+    let code = if matches!(ended, Some(Ended::Failed(_))) { "500" } else { "200" };
+    families::STREAM_TRANSLATIONS.inc(&[code]);
 }
 
 /// The result of a command for the client: a `Status` without kind and version.

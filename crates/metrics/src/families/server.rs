@@ -75,6 +75,9 @@ families! {
     STORE_LISTS = "apiserver_storage_list_total", Counter, RESOURCE, "Lists from the store.";
     STORE_OBJECTS = "apiserver_storage_objects", Gauge, &["resource"], "Objects in the store.";
     STORE_BYTES = "apiserver_storage_size_bytes", Gauge, &["storage_cluster_id"], "Size of the store.";
+    STREAM_TRANSLATIONS = "apiserver_stream_translator_requests_total", Counter, &["code"], "Commands in containers whose WebSocket was translated to SPDY.";
+    STREAM_TUNNELS = "apiserver_stream_tunnel_requests_total", Counter, &["code"], "Forwarded ports whose SPDY frames came in a WebSocket.";
+    STREAMING_REQUESTS = "apiserver_websocket_streaming_requests_total", Counter, &["proxy_type", "subresource"], "Streams to kubelets by who handles WebSockets.";
     CONSISTENT_READS = "apiserver_watch_cache_consistent_read_total", Counter, &["fallback", "group", "resource", "success"], "Lists from the cache that show everything written before.";
     CACHE_EVENTS_DISPATCHED = "apiserver_watch_cache_events_dispatched_total", Counter, RESOURCE, "Events that were sent to watches.";
     CACHE_EVENTS_RECEIVED = "apiserver_watch_cache_events_received_total", Counter, RESOURCE, "Changes that came to the cache.";

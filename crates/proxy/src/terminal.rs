@@ -1,0 +1,78 @@
+//! Sizes of a client's terminal: kube-apiserver reads them and sends them to the kubelet in a form of its own.
+
+use pintle_value::{Value, json};
+
+/// The most bytes of a size that is not complete.
+const SIZE_BYTES_MAX: usize = 1024;
+
+/// A stream of sizes in JSON.
+#[derive(Default)]
+pub(crate) struct TerminalSizes {
+    pending: Vec<u8>,
+    /// Whether something came that is no size. What follows it is dropped.
+    has_failed: bool,
+}
+
+impl TerminalSizes {
+    /// Returns the sizes that are complete, for the kubelet.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for byte in bytes {
+            if self.has_failed || self.pending.is_empty() && byte.is_ascii_whitespace() {
+                continue;
+            }
+            self.pending.push(*byte);
+            // A size contains no other object, and no texts but its keys.
+            match (self.pending.first(), byte) {
+                (Some(b'{'), b'}') => match encode(&self.pending) {
+                    Some(size) => {
+                        out.extend_from_slice(size.as_bytes());
+                        self.pending.clear();
+                    }
+                    None => self.has_failed = true,
+                },
+                (Some(b'{'), _) => self.has_failed = self.pending.len() > SIZE_BYTES_MAX,
+                _ => self.has_failed = true,
+            }
+        }
+        out
+    }
+}
+
+/// A size with the keys of Go's `TerminalSize`, which match in any case. Missing ones are zero.
+fn encode(text: &[u8]) -> Option<String> {
+    let parsed = json::parse(text).ok()?.value;
+    let mut size = [0_u16; 2];
+    for (key, value) in parsed.as_object()?.iter() {
+        let of = [("width", 0), ("height", 1)].into_iter().find(|(name, _)| key.eq_ignore_ascii_case(name));
+        let Some(slot) = of.and_then(|(_, place)| size.get_mut(place)) else { continue };
+        if !matches!(value, Value::Null) {
+            *slot = u16::try_from(value.as_int()?).ok()?;
+        }
+    }
+    let [width, height] = size;
+    Some(format!("{{\"Width\":{width},\"Height\":{height}}}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TerminalSizes;
+
+    #[test]
+    fn sizes_are_read_until_one_is_wrong() {
+        for (sent, want) in [
+            (&["{\"Width\":80,\"Height\":20}"][..], "{\"Width\":80,\"Height\":20}\n"),
+            (
+                &["{\"width\":1,", " \"x\":\"y\"}\n{}"],
+                "{\"Width\":1,\"Height\":0}\n{\"Width\":0,\"Height\":0}\n",
+            ),
+            (&["no", "{}"], ""),
+            (&["{\"Width\":-1}", "{}"], ""),
+            (&["{\"Width\":70000}", "{}"], ""),
+        ] {
+            let mut sizes = TerminalSizes::default();
+            let got: Vec<u8> = sent.iter().flat_map(|part| sizes.push(part.as_bytes())).collect();
+            assert_eq!(String::from_utf8(got).unwrap(), want, "{sent:?}");
+        }
+    }
+}
