@@ -6,6 +6,7 @@ pub mod authn;
 pub mod authz;
 mod config_file;
 pub mod impersonate;
+mod review;
 mod user;
 
 pub use authn::{Authenticated, Authenticator, Credentials, Unauthorized};

@@ -283,10 +283,15 @@ impl ReviewClient {
             }
             repeats = repeats.saturating_add(1);
         };
+        let kind = answer.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
         if (200..=206).contains(&answer.code) {
+            if answer.body.is_empty() {
+                let why =
+                    format!("0-length response with status code: {} and content type: {kind}", answer.code);
+                return Err(ReviewError::lasting(why));
+            }
             return Ok(answer.body);
         }
-        let kind = answer.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
         let status = refusal(answer.code, &Method::POST, kind, &answer.body);
         Err(ReviewError {
             why: status.message.clone(),

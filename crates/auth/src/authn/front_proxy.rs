@@ -2,7 +2,7 @@
 
 use super::x509::{ClientAuthorities, PeerCertificates};
 use crate::UserInfo;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -42,8 +42,8 @@ impl FrontProxy {
 
     fn user(&self, headers: &HeaderMap) -> Option<UserInfo> {
         let first = |names: &[String]| -> String {
-            let values = names.iter().filter_map(|name| headers.get(name)?.to_str().ok());
-            values.map(str::to_string).find(|value| !value.is_empty()).unwrap_or_default()
+            let values = names.iter().filter_map(|name| headers.get(name));
+            values.map(text).find(|value| !value.is_empty()).unwrap_or_default()
         };
         let name = first(&self.username_headers);
         if name.is_empty() {
@@ -55,17 +55,21 @@ impl FrontProxy {
             let prefix = prefix.to_ascii_lowercase();
             for (name, value) in headers {
                 let Some(key) = name.as_str().strip_prefix(&prefix) else { continue };
-                let Ok(value) = value.to_str() else { continue };
-                extra.entry(crate::impersonate::unescaped(key)).or_default().push(value.to_string());
+                extra.entry(crate::impersonate::unescaped(key)).or_default().push(text(value));
             }
         }
         Some(UserInfo {
             name,
             uid: first(&self.uid_headers),
-            groups: groups.filter_map(|value| value.to_str().ok()).map(str::to_string).collect(),
+            groups: groups.map(text).filter(|group| !group.is_empty()).collect(),
             extra,
         })
     }
+}
+
+/// A header's value. Names of users and groups may have other letters than those of ASCII.
+fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
 #[cfg(test)]
@@ -91,14 +95,18 @@ mod tests {
         for (name, value) in [
             ("x-remote-user", "alice"),
             ("x-remote-group", "a"),
-            ("x-remote-group", "b"),
+            ("x-remote-group", ""),
+            ("x-remote-group", "b\u{e9}"),
             ("x-remote-extra-acme.com%2fproject", "p"),
             ("x-remote-uid", "u"),
         ] {
-            headers.append(name, value.parse().unwrap());
+            headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         let user = proxy.authenticate(&peer, &headers, now()).unwrap().unwrap();
-        assert_eq!((user.name.as_str(), user.uid.as_str(), user.groups), ("alice", "u", texts(&["a", "b"])));
+        assert_eq!(
+            (user.name.as_str(), user.uid.as_str(), user.groups),
+            ("alice", "u", texts(&["a", "b\u{e9}"]))
+        );
         assert_eq!(user.extra.get("acme.com/project"), Some(&texts(&["p"])));
         let other = PeerCertificates::new(vec![client(&issuer, "other", &[], "")]);
         let why = proxy.authenticate(&other, &headers, now());

@@ -3,6 +3,7 @@
 use super::cache::{self, Cache};
 use super::{Remarks, TokenUser};
 use crate::UserInfo;
+use crate::review::{Field, GoType, Review};
 use pintle_value::{Value, json};
 use pintle_webhook::ReviewClient;
 use std::sync::Arc;
@@ -23,6 +24,19 @@ pub struct TokenWebhook {
     /// `None` is a token that the webhook does not accept.
     cache: Cache<Option<Arc<TokenUser>>>,
 }
+
+/// What is read of a review.
+const FIELDS: &[Field] = &[
+    (&["status"], "TokenReview", GoType::Struct("TokenReviewStatus")),
+    (&["status", "authenticated"], "TokenReviewStatus", GoType::Bool),
+    (&["status", "user"], "TokenReviewStatus", GoType::Struct("UserInfo")),
+    (&["status", "user", "username"], "UserInfo", GoType::Text),
+    (&["status", "user", "uid"], "UserInfo", GoType::Text),
+    (&["status", "user", "groups"], "UserInfo", GoType::Texts),
+    (&["status", "user", "extra"], "UserInfo", GoType::TextLists),
+    (&["status", "audiences"], "TokenReviewStatus", GoType::Texts),
+    (&["status", "error"], "TokenReviewStatus", GoType::Text),
+];
 
 impl TokenWebhook {
     /// A webhook for this review version; answers are cached for `life`.
@@ -72,8 +86,8 @@ impl TokenWebhook {
         let mut body = Vec::new();
         json::print(&review, &mut body);
         let answer = self.client.post(body.into()).await?;
-        let answer = json::parse(&answer).map_err(|error| error.to_string())?.value;
-        self.check_kind(&answer)?;
+        let (group, version) = self.api_version.rsplit_once('/').unwrap_or_default();
+        let answer = Review { group, version, kind: "TokenReview", fields: FIELDS }.read(&answer)?;
         let texts = |path: &[&str]| -> Vec<String> {
             answer.items_at(path).iter().filter_map(Value::as_str).map(str::to_string).collect()
         };
@@ -105,17 +119,5 @@ impl TokenWebhook {
                 .collect(),
         };
         Ok(Some(TokenUser { user, audiences, remarks: Remarks::default() }))
-    }
-
-    /// An answer without kind is taken for the expected one.
-    fn check_kind(&self, answer: &Value) -> Result<(), String> {
-        let (kind, version) = (answer.str_at(&["kind"]), answer.str_at(&["apiVersion"]));
-        if !matches!(answer, Value::Object(_)) {
-            return Err("couldn't get version/kind; json parse error".to_string());
-        }
-        if (kind.is_empty() || kind == "TokenReview") && (version.is_empty() || version == self.api_version) {
-            return Ok(());
-        }
-        Err(format!("no kind \"{kind}\" is registered for version \"{version}\""))
     }
 }

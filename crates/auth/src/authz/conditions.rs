@@ -8,10 +8,10 @@ use pintle_cel::types::Type;
 use pintle_cel::value::Value as CelValue;
 use pintle_kinds::admission_expressions::review_spec_shape;
 use pintle_meta::FieldErrors;
-use pintle_metrics::{Series, families};
+use pintle_metrics::families;
 use pintle_value::{Map, Path, Value};
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// The limit of conditions of a webhook.
@@ -23,13 +23,8 @@ const COST_MAX: u64 = 1_000_000;
 #[derive(Default)]
 pub struct Conditions {
     expressions: Vec<(String, Program)>,
-    counters: Option<Counters>,
-}
-
-struct Counters {
-    errors: Arc<Series>,
-    exclusions: Arc<Series>,
-    seconds: Arc<Series>,
+    /// The name of the webhook in metrics.
+    counted_as: Option<String>,
 }
 
 impl Conditions {
@@ -68,12 +63,7 @@ impl Conditions {
 
     /// Counts evaluations under the name of the webhook.
     pub(super) fn count_as(&mut self, name: &str) {
-        let labels = [name, "Webhook"];
-        self.counters = Some(Counters {
-            errors: families::MATCH_CONDITION_ERRORS.with(&labels),
-            exclusions: families::MATCH_CONDITION_EXCLUSIONS.with(&labels),
-            seconds: families::MATCH_CONDITION_SECONDS.with(&labels),
-        });
+        self.counted_as = Some(name.to_string());
     }
 
     /// Returns whether all conditions are true. A false one takes precedence over failing ones.
@@ -83,13 +73,13 @@ impl Conditions {
         }
         let begin = Instant::now();
         let outcome = self.evaluate(&request(attributes));
-        if let Some(counters) = &self.counters {
-            let bounds = families::MATCH_CONDITION_SECONDS.buckets();
-            counters.seconds.observe(bounds, begin.elapsed().as_secs_f64());
+        if let Some(name) = &self.counted_as {
+            let labels = [name.as_str(), "Webhook"];
+            families::MATCH_CONDITION_SECONDS.observe(&labels, begin.elapsed().as_secs_f64());
             match &outcome {
                 Ok(true) => {}
-                Ok(false) => counters.exclusions.add(1),
-                Err(_) => counters.errors.add(1),
+                Ok(false) => families::MATCH_CONDITION_EXCLUSIONS.inc(&labels),
+                Err(_) => families::MATCH_CONDITION_ERRORS.inc(&labels),
             }
         }
         outcome

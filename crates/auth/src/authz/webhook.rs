@@ -4,6 +4,7 @@ use super::conditions::Conditions;
 use super::{Attributes, Authorizer, Authorizing, Decision, Failure, RulesFound};
 use crate::UserInfo;
 use crate::authn::cache::{self, Cache};
+use crate::review::{Field, GoType, Review};
 use pintle_meta::selector::Operator;
 use pintle_metrics::families;
 use pintle_value::{Map, Value, json};
@@ -39,6 +40,15 @@ pub struct WebhookSettings {
     /// Whether a failed call denies the request, whatever other authorizers say.
     pub denies_on_failure: bool,
 }
+
+/// What is read of a review.
+const FIELDS: &[Field] = &[
+    (&["status"], "SubjectAccessReview", GoType::Struct("SubjectAccessReviewStatus")),
+    (&["status", "allowed"], "SubjectAccessReviewStatus", GoType::Bool),
+    (&["status", "denied"], "SubjectAccessReviewStatus", GoType::Bool),
+    (&["status", "reason"], "SubjectAccessReviewStatus", GoType::Text),
+    (&["status", "evaluationError"], "SubjectAccessReviewStatus", GoType::Text),
+];
 
 impl WebhookAuthorizer {
     /// A webhook that is called through `client` for requests that satisfy `conditions`.
@@ -128,22 +138,8 @@ impl WebhookAuthorizer {
     }
 
     fn read(&self, answer: &[u8]) -> Result<Decision, String> {
-        let answer = json::parse(answer).map_err(|error| error.to_string())?.value;
-        let (kind, version) = (answer.str_at(&["kind"]), answer.str_at(&["apiVersion"]));
-        let fits = |found: &str, wanted: &str| found.is_empty() || found == wanted;
-        if !matches!(answer, Value::Object(_)) {
-            return Err("couldn't get version/kind; json parse error".to_string());
-        }
-        if !fits(kind, "SubjectAccessReview") || !fits(version, &self.api_version) {
-            // kube-apiserver knows other kinds and versions of the group, but cannot convert them.
-            if let Some(known) = version.strip_prefix("authorization.k8s.io/") {
-                let wanted = &self.settings.version;
-                return Err(format!(
-                    "converting ({known}.{kind}) to ({wanted}.SubjectAccessReview): unknown conversion"
-                ));
-            }
-            return Err(format!("no kind \"{kind}\" is registered for version \"{version}\""));
-        }
+        let (group, version) = self.api_version.rsplit_once('/').unwrap_or_default();
+        let answer = Review { group, version, kind: "SubjectAccessReview", fields: FIELDS }.read(answer)?;
         let says = |key: &str| answer.at(&["status", key]).and_then(Value::as_bool).unwrap_or(false);
         let reason = answer.str_at(&["status", "reason"]).to_string();
         Ok(match (says("allowed"), says("denied")) {
