@@ -1,6 +1,8 @@
 //! `HeadReader`: reads the heads of responses by the rules of Go's `net/http`, because its errors are part of what clients see and
 //! because it accepts heads that hyper refuses. hyper gets each head in a form that it accepts, and bodies as they are.
 
+mod framing;
+
 use pintle_value::quote::go_quoted;
 use std::io::{Error, IoSlice, Result};
 use std::pin::Pin;
@@ -152,7 +154,7 @@ struct Head {
     bytes: usize,
     status: Option<StatusLine>,
     /// Names and values.
-    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    fields: Vec<framing::Field>,
     is_complete: bool,
 }
 
@@ -242,13 +244,13 @@ impl Head {
         }
         let Head { status, mut fields, .. } = std::mem::take(self);
         let Some(status) = status else { return Ok(None) };
-        let is_chunked = transfer_encoding(&mut fields, &status)?;
-        content_length(&mut fields, is_chunked && status.has_body())?;
+        let is_chunked = framing::transfer_encoding(&mut fields, &status)?;
+        framing::content_length(&mut fields, is_chunked && status.has_body())?;
         if is_chunked {
-            check_trailer(&fields)?;
+            framing::check_trailer(&fields)?;
             fields.push((b"transfer-encoding".to_vec(), b"chunked".to_vec()));
         }
-        close(&mut fields, &status);
+        framing::close(&mut fields, &status);
         let version: &[u8] = if status.is_at_least(1, 1) { b"HTTP/1.1 " } else { b"HTTP/1.0 " };
         let mut text = version.to_vec();
         text.extend_from_slice(&status.text);
@@ -299,88 +301,6 @@ impl StatusLine {
 
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
-fn values<'f>(fields: &'f [(Vec<u8>, Vec<u8>)], name: &str) -> Vec<&'f [u8]> {
-    let of = |field: &&(Vec<u8>, Vec<u8>)| field.0.eq_ignore_ascii_case(name.as_bytes());
-    fields.iter().filter(of).map(|(_, value)| value.as_slice()).collect()
-}
-
-fn remove(fields: &mut Vec<(Vec<u8>, Vec<u8>)>, name: &str) {
-    fields.retain(|(key, _)| !key.eq_ignore_ascii_case(name.as_bytes()));
-}
-
-/// Texts as `%q` writes a list of them.
-fn quoted_list(texts: &[&[u8]]) -> String {
-    format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(" "))
-}
-
-/// Removes the field and returns whether the body is chunked, the only encoding. HTTP/1.0 has none.
-fn transfer_encoding(
-    fields: &mut Vec<(Vec<u8>, Vec<u8>)>,
-    status: &StatusLine,
-) -> std::result::Result<bool, HeadError> {
-    let given = values(fields, "transfer-encoding");
-    let is_chunked = match given.as_slice() {
-        [] => false,
-        _ if !status.is_at_least(1, 1) => false,
-        [one] if one.eq_ignore_ascii_case(b"chunked") => true,
-        [one] => return Err(refused("unsupported transfer encoding:", one)),
-        several => return Err(HeadError(format!("too many transfer encodings: {}", quoted_list(several)))),
-    };
-    remove(fields, "transfer-encoding");
-    Ok(is_chunked)
-}
-
-/// Checks the length of the body, and removes it if chunks say it.
-fn content_length(
-    fields: &mut Vec<(Vec<u8>, Vec<u8>)>,
-    is_chunked: bool,
-) -> std::result::Result<(), HeadError> {
-    let given = values(fields, "content-length");
-    let Some(first) = given.first().map(|first| first.trim_ascii().to_vec()) else { return Ok(()) };
-    if given.iter().any(|other| other.trim_ascii() != first) {
-        let list = quoted_list(&given);
-        return Err(HeadError(format!(
-            "http: message cannot contain multiple Content-Length headers; got {list}"
-        )));
-    }
-    if first.is_empty() {
-        return Err(refused("invalid empty Content-Length", &first));
-    }
-    let digits = std::str::from_utf8(&first).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-    if digits.and_then(|text| text.parse::<i64>().ok()).is_none() {
-        return Err(refused("bad Content-Length", &first));
-    }
-    remove(fields, "content-length");
-    if !is_chunked {
-        fields.push((b"content-length".to_vec(), first));
-    }
-    Ok(())
-}
-
-/// A trailer must not announce what frames the body.
-fn check_trailer(fields: &[(Vec<u8>, Vec<u8>)]) -> std::result::Result<(), HeadError> {
-    let named = values(fields, "trailer");
-    for name in named.iter().flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii) {
-        for bad in ["Transfer-Encoding", "Trailer", "Content-Length"] {
-            if name.eq_ignore_ascii_case(bad.as_bytes()) {
-                return Err(refused("bad trailer key", bad.as_bytes()));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// `net/http` drops the whole field if the backend closes the connection. So other names in it name no fields of one hop.
-fn close(fields: &mut Vec<(Vec<u8>, Vec<u8>)>, status: &StatusLine) {
-    let is_close = |token: &[u8]| token.trim_ascii().eq_ignore_ascii_case(b"close");
-    let given = values(fields, "connection");
-    let closes = given.iter().any(|value| value.split(|byte| *byte == b',').any(is_close));
-    if closes && status.is_at_least(1, 1) {
-        remove(fields, "connection");
-        fields.push((b"connection".to_vec(), b"close".to_vec()));
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,82 @@
+//! The fields of a head that say where the body ends and whether the connection goes on, by the rules of `net/http`.
+
+use super::{HeadError, StatusLine, quoted, refused};
+
+/// Name and value of a field.
+pub(super) type Field = (Vec<u8>, Vec<u8>);
+
+fn values<'f>(fields: &'f [Field], name: &str) -> Vec<&'f [u8]> {
+    let of = |field: &&Field| field.0.eq_ignore_ascii_case(name.as_bytes());
+    fields.iter().filter(of).map(|(_, value)| value.as_slice()).collect()
+}
+
+fn remove(fields: &mut Vec<Field>, name: &str) {
+    fields.retain(|(key, _)| !key.eq_ignore_ascii_case(name.as_bytes()));
+}
+
+/// Texts as `%q` writes a list of them.
+fn quoted_list(texts: &[&[u8]]) -> String {
+    format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(" "))
+}
+
+/// Removes the field and returns whether the body is chunked, the only encoding. HTTP/1.0 has none.
+pub(super) fn transfer_encoding(fields: &mut Vec<Field>, status: &StatusLine) -> Result<bool, HeadError> {
+    let given = values(fields, "transfer-encoding");
+    let is_chunked = match given.as_slice() {
+        [] => false,
+        _ if !status.is_at_least(1, 1) => false,
+        [one] if one.eq_ignore_ascii_case(b"chunked") => true,
+        [one] => return Err(refused("unsupported transfer encoding:", one)),
+        several => return Err(HeadError(format!("too many transfer encodings: {}", quoted_list(several)))),
+    };
+    remove(fields, "transfer-encoding");
+    Ok(is_chunked)
+}
+
+/// Checks the length of the body, and removes it if chunks say it.
+pub(super) fn content_length(fields: &mut Vec<Field>, is_chunked: bool) -> Result<(), HeadError> {
+    let given = values(fields, "content-length");
+    let Some(first) = given.first().map(|first| first.trim_ascii().to_vec()) else { return Ok(()) };
+    if given.iter().any(|other| other.trim_ascii() != first) {
+        let list = quoted_list(&given);
+        return Err(HeadError(format!(
+            "http: message cannot contain multiple Content-Length headers; got {list}"
+        )));
+    }
+    if first.is_empty() {
+        return Err(refused("invalid empty Content-Length", &first));
+    }
+    let digits = std::str::from_utf8(&first).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    if digits.and_then(|text| text.parse::<i64>().ok()).is_none() {
+        return Err(refused("bad Content-Length", &first));
+    }
+    remove(fields, "content-length");
+    if !is_chunked {
+        fields.push((b"content-length".to_vec(), first));
+    }
+    Ok(())
+}
+
+/// A trailer must not announce what frames the body.
+pub(super) fn check_trailer(fields: &[Field]) -> Result<(), HeadError> {
+    let named = values(fields, "trailer");
+    for name in named.iter().flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii) {
+        for bad in ["Transfer-Encoding", "Trailer", "Content-Length"] {
+            if name.eq_ignore_ascii_case(bad.as_bytes()) {
+                return Err(refused("bad trailer key", bad.as_bytes()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `net/http` drops the whole field if the backend closes the connection. So other names in it name no fields of one hop.
+pub(super) fn close(fields: &mut Vec<Field>, status: &StatusLine) {
+    let is_close = |token: &[u8]| token.trim_ascii().eq_ignore_ascii_case(b"close");
+    let given = values(fields, "connection");
+    let closes = given.iter().any(|value| value.split(|byte| *byte == b',').any(is_close));
+    if closes && status.is_at_least(1, 1) {
+        remove(fields, "connection");
+        fields.push((b"connection".to_vec(), b"close".to_vec()));
+    }
+}
