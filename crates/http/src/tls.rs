@@ -116,7 +116,8 @@ pub(crate) async fn greeting(stream: &mut TcpStream) -> std::io::Result<bool> {
         stream.shutdown().await?;
         return Err(std::io::Error::other("tls: client offered only unsupported versions"));
     }
-    Ok(matches!(hello, [22, 3, ..]))
+    // Clients send the whole message at once, so its first bytes are there, too.
+    Ok(matches!(hello, [22, 3, _, _, _, 1, _, _, _, 3, 3..=u8::MAX]))
 }
 
 /// Accepts any client certificate whose key the client has. Trust is checked per request: a client with an untrusted
