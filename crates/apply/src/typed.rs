@@ -149,14 +149,11 @@ impl<'s> Type<'s> {
         match &node.shape {
             // Raw extensions are atomic; any other JSON gets its type from the value.
             Shape::Any if node.go.ends_with("RawExtension") => self.formless(value, self.opaque(), true),
-            Shape::Any => self.formless(value, self.deduced(), false),
-            Shape::IntOrString if node.go.is_empty() => self.formless(value, self.deduced(), false),
+            Shape::Any | Shape::IntOrString => self.formless(value, self.deduced(), false),
             Shape::Bool => Atom::Scalar(Scalar::Boolean),
             Shape::Int { .. } | Shape::Float => Atom::Scalar(Scalar::Numeric),
             Shape::String | Shape::Bytes | Shape::Duration => Atom::Scalar(Scalar::String),
-            Shape::Time | Shape::MicroTime | Shape::Quantity | Shape::IntOrString => {
-                Atom::Scalar(Scalar::Any)
-            }
+            Shape::Time | Shape::MicroTime | Shape::Quantity => Atom::Scalar(Scalar::Any),
             Shape::List { item, kind } => Atom::List(List { item: self.node(*item, open), kind }),
             Shape::Map { value, kind } => Atom::Map(Fields {
                 arena: self.arena,

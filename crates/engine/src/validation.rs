@@ -100,7 +100,8 @@ fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value
     let Shape::Struct(root) = &schema.node().shape else { return };
     let (Some(field), Some(status)) = (root.field("status"), object.get("status")) else { return };
     let mut found = FieldErrors::new();
-    let old = old.and_then(|old| old.get("status"));
+    // An absent status is `nil` for Go, as `null` is, so that `null` is no change of it.
+    let old = old.map(|old| old.get("status").unwrap_or(&Value::Null));
     structural::validate_change(schema.arena(), field.node, status, old, &Path::ROOT, &mut found);
     errors.0.extend(structural::within(found, "status").0);
 }

@@ -146,7 +146,11 @@ fn find(
         return Err(Refusal::Resource(Status::bad_request("name must be provided")));
     }
     let accept = negotiated(resource, subresource, &action, asked, media).map_err(Refusal::Resource)?;
-    let (action, content) = checked_body(action, group, asked, media).map_err(Refusal::Resource)?;
+    let (action, content) = checked_body(action, group, asked, media).map_err(|status| {
+        // The patch types of built-in resources are part of their routes, which come before the warning.
+        let is_warned = !group.installed && matches!(action, Action::Patch(_));
+        Refusal::Resource(if is_warned { with_deprecation(resource, status) } else { status })
+    })?;
     Ok((Target { resource: resource.clone(), subresource, action, content }, accept))
 }
 
@@ -344,10 +348,13 @@ fn negotiated(
         other => other,
     };
     // The deprecation warning is added before negotiation, so it accompanies this error as well.
-    accept.map_err(|mut status| {
-        status.warnings.extend(resource.kind_version().deprecation.as_ref().map(ToString::to_string));
-        status
-    })
+    accept.map_err(|status| with_deprecation(resource, status))
+}
+
+/// Adds the warning of a deprecated version to an error.
+fn with_deprecation(resource: &Resource, mut status: Status) -> Status {
+    status.warnings.extend(resource.kind_version().deprecation.as_ref().map(ToString::to_string));
+    status
 }
 
 const PATCH_TYPES: &[(&str, PatchType)] = &[

@@ -134,7 +134,7 @@ mod tests {
     fn restored(json: &str) -> Result<String, String> {
         let schema = schema(
             r#"{"go":"Lease","fields":{"name":"string","count":"int","on":"bool","ratio":"float","labels":{"map":"string"},
-                "items":{"list":{"go":"Item","fields":{"count":"int"}}},"size":"quantity","at":"time"}}"#,
+                "items":{"list":{"go":"Item","fields":{"count":"int"}}},"size":"quantity","at":"intorstring"}}"#,
         );
         let mut tree = tree(json);
         restore(&mut tree, &schema).map(|()| text(&tree))
@@ -160,7 +160,7 @@ mod tests {
             (r#"{"items":"c"}"#, Err("cannot restore slice from string")),
             (r#"{"size":[]}"#, Err(QUANTITY)),
             (r#"{"size":"x","items":"c"}"#, Err("cannot restore slice from string")),
-            (r#"{"at":[]}"#, Err("json: cannot unmarshal array into Go value of type string")),
+            (r#"{"at":[]}"#, Err("json: cannot unmarshal array into Go value of type int32")),
             (r#"{"items":[[]]}"#, Err("cannot restore struct from: slice")),
         ] {
             assert_eq!(restored(json), expected.map(str::to_string).map_err(str::to_string), "{json}");

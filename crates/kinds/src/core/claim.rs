@@ -17,7 +17,8 @@ pub(crate) fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErr
 
 /// Validates the spec of an existing claim: groups of data sources are not checked if the old one had a data source.
 pub(crate) fn validate_changed_spec(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let lenient = ["dataSource", "dataSourceRef"].iter().any(|key| old.at(&[key, "apiGroup"]).is_some());
+    let group = |key: &&str| old.at(&[key, "apiGroup"]).filter(|group| !group.is_null());
+    let lenient = ["dataSource", "dataSourceRef"].iter().any(|key| group(key).is_some());
     access_modes(spec, path, errors);
     storage(spec, path, errors);
     class_name(spec, "storageClassName", path, errors);

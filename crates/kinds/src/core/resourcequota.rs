@@ -44,7 +44,7 @@ impl Hooks for ResourceQuota {
         };
         if sorted(object) != sorted(old) {
             let spec = Path::of("spec");
-            errors.invalid(&spec.field("scopes"), scopes(object).as_slice(), objectmeta::IMMUTABLE);
+            errors.invalid(&spec.field("scopes"), object.at(&["spec", "scopes"]), objectmeta::IMMUTABLE);
         }
     }
 

@@ -14,6 +14,10 @@ const NODE_ID_BYTES_MAX: usize = 256;
 pub(crate) struct CsiNode;
 
 impl Hooks for CsiNode {
+    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
+        false
+    }
+
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_drivers(object, errors);

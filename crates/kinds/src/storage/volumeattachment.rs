@@ -15,6 +15,10 @@ const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persi
 pub(crate) struct VolumeAttachment;
 
 impl Hooks for VolumeAttachment {
+    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
+        false
+    }
+
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_attachment(object, errors);

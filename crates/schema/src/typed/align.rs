@@ -6,7 +6,7 @@
 //! instead of every comparison.
 
 use super::decode::TYPED_DEPTH_MAX;
-use crate::model::{Arena, NodeId, Schema, Shape};
+use crate::model::{Arena, ListKind, NodeId, Schema, Shape};
 use pintle_value::Value;
 
 /// Adds the empty lists and maps of `object` to `old`, where it has none at the same place. Both are trees of the same Go
@@ -37,9 +37,11 @@ fn align(arena: &Arena, id: NodeId, object: &Value, old: &mut Value, depth: usiz
                 }
             }
         }
-        (Shape::List { item, .. }, Value::Array(object), Value::Array(old)) => {
-            for (value, old) in object.iter().zip(old) {
-                align(arena, *item, value, old, depth);
+        (Shape::List { item, kind }, Value::Array(object), Value::Array(old)) => {
+            for (at, value) in object.iter().enumerate() {
+                if let Some(old) = counterpart(kind, at, value, old) {
+                    align(arena, *item, value, old, depth);
+                }
             }
         }
         (Shape::Map { value: of, .. }, Value::Object(object), Value::Object(old)) => {
@@ -56,6 +58,14 @@ fn align(arena: &Arena, id: NodeId, object: &Value, old: &mut Value, depth: usiz
         }
         _ => {}
     }
+}
+
+/// The old item that an item is compared with. Items with keys may have moved; all others are compared by position.
+fn counterpart<'o>(kind: &ListKind, at: usize, item: &Value, old: &'o mut [Value]) -> Option<&'o mut Value> {
+    let ListKind::Map(keys) = kind else { return old.get_mut(at) };
+    let is_same = |old: &Value| keys.iter().all(|key| old.get(key) == item.get(key));
+    let at = if old.get(at).is_some_and(is_same) { Some(at) } else { old.iter().position(is_same) };
+    old.get_mut(at?)
 }
 
 /// Returns whether a value of this shape is an empty list, map or byte string, which Go distinguishes from `nil`.
