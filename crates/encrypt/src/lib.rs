@@ -16,7 +16,7 @@ mod secretbox;
 
 pub use config::{ConfigError, Connect, parse};
 pub use kms::{Decrypted, Kms, KmsService, KmsV1, KmsVersion, Sealed, Status, connect};
-pub use measure::{configuration_loaded, configuration_reloaded, set_server_id};
+pub use measure::{configuration_loaded, configuration_reloaded};
 pub use provider::TransformError;
 pub use rules::{Configuration, Encryption, Opened};
 

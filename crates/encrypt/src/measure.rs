@@ -2,27 +2,14 @@
 
 use crate::provider::TransformError;
 use aws_lc_rs::digest;
-use pintle_metrics::families;
+use pintle_metrics::{families, server_id_hash};
 use pintle_value::hex;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// `transformation_type` of reads and writes.
 pub(crate) const FROM_STORAGE: &str = "from_storage";
 pub(crate) const TO_STORAGE: &str = "to_storage";
-
-/// The hash of this server's identity, a label of most families.
-static SERVER_ID_HASH: OnceLock<String> = OnceLock::new();
-
-/// Sets the identity of this server, once, before anything is encrypted.
-pub fn set_server_id(id: &str) {
-    // The first value remains: there is one server per process.
-    _ = SERVER_ID_HASH.set(hash(id.as_bytes()));
-}
-
-fn server_id_hash() -> &'static str {
-    SERVER_ID_HASH.get().map_or("", String::as_str)
-}
 
 /// `sha256:` and the hash in hex.
 fn hash(bytes: &[u8]) -> String {

@@ -91,6 +91,8 @@ families! {
     AUTHENTICATION_RELOADED_AT = "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "status"], "When the authentication configuration was last reloaded, by status.";
     AUTHENTICATION_RELOADS = "apiserver_authentication_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "status"], "Reloads of the authentication configuration by status.";
     AUTHENTICATION_CONFIG_INFO = "apiserver_authentication_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash"], "The hash of the authentication configuration in effect.";
+    KEY_SET_INFO = "apiserver_authentication_jwt_authenticator_jwks_fetch_last_key_set_info", Gauge, &["apiserver_id_hash", "hash", "jwt_issuer_hash"], "The last key set of an OpenID provider, by its hash.";
+    KEY_SET_FETCHED_AT = "apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "jwt_issuer_hash", "result"], "When the key set of an OpenID provider was last fetched, by result.";
     JWT_SECONDS = "apiserver_authentication_jwt_authenticator_latency_seconds", Histogram(JWT_BOUNDS), &["jwt_issuer_hash", "result"], "Durations of the authentication of tokens of OpenID providers that were not cached.";
     AUTHORIZATION_RELOADED_AT = "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "status"], "When the authorization configuration was last reloaded, by status.";
     AUTHORIZATION_RELOADS = "apiserver_authorization_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "status"], "Reloads of the authorization configuration by status.";

@@ -17,7 +17,7 @@ pub use series::{Handle, Series};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Bound;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// Most series of one family.
 pub const SERIES_MAX: usize = 10_000;
@@ -270,6 +270,19 @@ pub fn sli_text() -> String {
         }
     }
     out
+}
+
+/// The hash of this server's identity, a label of several families.
+static SERVER_ID_HASH: OnceLock<String> = OnceLock::new();
+
+/// Sets the hash of this server's identity, once: there is one server per process.
+pub fn set_server_id_hash(hash: String) {
+    _ = SERVER_ID_HASH.set(hash);
+}
+
+/// The hash of this server's identity; "" if none is set.
+pub fn server_id_hash() -> &'static str {
+    SERVER_ID_HASH.get().map_or("", String::as_str)
 }
 
 /// Resets all counters; gauges remain, because they describe the current state.

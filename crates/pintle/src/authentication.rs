@@ -106,7 +106,9 @@ impl Authentication {
             };
             let handled = match self.reload(&text).await {
                 Ok(issuers) => {
-                    authenticator.issuers.store(Arc::new(issuers));
+                    let issuers = Arc::new(issuers);
+                    let replaced = authenticator.issuers.swap(issuers.clone());
+                    replaced.forget_missing_in(&issuers);
                     metrics.succeeded(&text);
                     Handled::Finally
                 }

@@ -14,8 +14,8 @@ use crate::program::Program;
 use crate::reload::{self, Reload};
 use crate::upkeep::Upkeep;
 use crate::{
-    authenticator, bootstrap, descriptors, etcd_stand_in, flow, metric_flags, objects, storage_metrics,
-    token_signing, upkeep,
+    authenticator, bootstrap, config_file, descriptors, etcd_stand_in, flow, metric_flags, objects,
+    storage_metrics, token_signing, upkeep,
 };
 use arc_swap::ArcSwap;
 use pintle_admission::SettingsError;
@@ -185,7 +185,7 @@ async fn serve(
     let (serving, serving_authority) = reload::serving_pair(&config, &authority, key_folder)?;
     let admin = authority.admin(key_folder)?;
 
-    pintle_encrypt::set_server_id(&upkeep::own_name());
+    pintle_metrics::set_server_id_hash(config_file::hash(upkeep::own_name().as_bytes()));
     // Signals must also work while the server waits for its signer or for etcd.
     let signing = tokio::select! {
         signing = token_signing::start(&config, key_folder) => signing?,

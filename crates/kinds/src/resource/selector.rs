@@ -1,11 +1,14 @@
 //! CEL expressions that select devices.
 
 use crate::admissionregistration::declared;
-use pintle_cel::cost::{CostModel, Node, SizeEstimate};
+use crate::features;
+use pintle_cel::cost::{CallEstimate, CostEstimate, CostModel, Node, SizeEstimate};
+use pintle_cel::decl::{Function, Overload};
 use pintle_cel::env::Env;
-use pintle_cel::library::{self, kubernetes::cost::Kubernetes};
+use pintle_cel::library::{self, Library, kubernetes::cost::Kubernetes};
 use pintle_cel::shape::{Field, ObjectShape, Shape, ShapeKind};
 use pintle_cel::types::Type;
+use pintle_cel::value::{EvalError, Value};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Str};
 use std::sync::{Arc, OnceLock};
@@ -16,6 +19,9 @@ const COST_MAX: u64 = 1_000_000;
 const ATTRIBUTES_MAX: u64 = 32;
 /// The longest value of an attribute.
 const VALUE_BYTES_MAX: u64 = 64;
+/// The feature gate of attributes that are lists, and the most values of such an attribute.
+const LIST_ATTRIBUTES: &str = "DRAListTypeAttributes";
+const LIST_VALUES_MAX: usize = 48;
 /// The longest domain of an attribute.
 const DOMAIN_BYTES_MAX: u64 = 63;
 /// The longest name of an attribute within its domain.
@@ -41,7 +47,39 @@ pub(super) fn validate(expression: &str, path: &Path<'_>, errors: &mut FieldErro
 
 fn env() -> &'static Env {
     static ENV: OnceLock<Env> = OnceLock::new();
-    ENV.get_or_init(|| Env::kubernetes().with_library(library::bindings()).with_shape("device", device()))
+    ENV.get_or_init(|| {
+        let env = Env::kubernetes().with_library(library::bindings()).with_shape("device", device());
+        if features::is_enabled(LIST_ATTRIBUTES) { env.with_library(includes()) } else { env }
+    })
+}
+
+/// `attribute.includes(value)`, for attributes that are lists or single values.
+fn includes() -> Library {
+    const ID: &str = "dra_includes_dyn_dyn";
+    let overload = Overload::method(ID, [Type::Dyn, Type::Dyn], Type::Bool, |args| {
+        let [target, wanted] = args else { return Err(EvalError::failed("no such overload")) };
+        let Value::List(list) = target else {
+            return Ok(Value::Bool(target.equals(wanted).unwrap_or(false)));
+        };
+        for (at, item) in list.iter().enumerate() {
+            if at >= LIST_VALUES_MAX {
+                return Err(EvalError::failed(format!(
+                    "'includes' function cannot be applied to lists longer than {LIST_VALUES_MAX} values"
+                )));
+            }
+            if item?.equals(wanted).unwrap_or(false) {
+                return Ok(Value::Bool(true));
+            }
+        }
+        Ok(Value::Bool(false))
+    });
+    Library {
+        functions: vec![Function::new("includes", [overload])],
+        estimators: vec![(ID, |_, _, _| {
+            Some(CallEstimate::of(CostEstimate { min: 0, max: LIST_VALUES_MAX as u64 }))
+        })],
+        ..Library::default()
+    }
 }
 
 /// How much a device holds.

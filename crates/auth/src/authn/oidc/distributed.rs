@@ -113,7 +113,7 @@ impl Distributed {
             audiences: self.audiences.clone(),
             algorithms: self.algorithms.clone(),
         };
-        let provider = Arc::new(Provider::new(expected, self.client.clone()));
+        let provider = Arc::new(Provider::new(expected, self.client.clone(), None));
         let looked_for = provider.clone();
         let discovery = tokio::spawn(async move { looked_for.discover().await });
         providers.insert(issuer.to_string(), (provider.clone(), discovery));

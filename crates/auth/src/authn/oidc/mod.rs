@@ -4,6 +4,7 @@ mod claims;
 mod distributed;
 mod jwks;
 mod mapping;
+mod measure;
 mod provider;
 mod rules;
 
@@ -18,6 +19,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use distributed::Distributed;
 use mapping::Mapping;
+use measure::KeySetMetrics;
 use pintle_metrics::families;
 use pintle_value::{Value, hex, json};
 use pintle_webhook::{Dialer, Egress, HttpsClient, Identity};
@@ -68,6 +70,12 @@ impl Issuers {
         self.0.is_empty()
     }
 
+    /// Removes the metrics of the issuers that `next`, which replaces these, does not have.
+    pub fn forget_missing_in(&self, next: &Issuers) {
+        let is_missing = |issuer: &&Issuer| next.0.iter().all(|other| other.url != issuer.url);
+        self.0.iter().filter(is_missing).for_each(|issuer| issuer.provider.forget_metrics());
+    }
+
     /// Waits until all providers are discovered, at most for `timeout`.
     pub async fn wait_until_ready(&self, timeout: Duration) -> bool {
         let started = Instant::now();
@@ -116,12 +124,14 @@ impl Issuer {
             algorithms: algorithms.to_vec(),
         };
         let discovery_url = Some(config.discovery_url.clone()).filter(|url| !url.is_empty());
-        let provider = Arc::new(Provider::new(expected(config.url.clone(), discovery_url), client.clone()));
+        let metrics = KeySetMetrics::new(&sha256_text(config.url.as_bytes()));
+        let expected = expected(config.url.clone(), discovery_url);
+        let provider = Arc::new(Provider::new(expected, client.clone(), Some(metrics)));
         let looked_for = provider.clone();
         let groups = &config.groups.claim;
         Ok(Issuer {
             url: config.url.clone(),
-            hash: issuer_hash(&config.url),
+            hash: sha256_text(config.url.as_bytes()),
             mapping: rules::mapping(config)?,
             distributed: (!groups.is_empty()).then(|| {
                 let (audiences, algorithms) = (config.audiences.clone(), algorithms.to_vec());
@@ -171,9 +181,9 @@ impl Issuer {
     }
 }
 
-/// The hash of an issuer in metrics.
-fn issuer_hash(url: &str) -> String {
-    let hash = digest::digest(&digest::SHA256, url.as_bytes());
+/// The hash of an issuer or a key set in metrics.
+fn sha256_text(bytes: &[u8]) -> String {
+    let hash = digest::digest(&digest::SHA256, bytes);
     format!("sha256:{}", hex::encode(hash.as_ref()))
 }
 

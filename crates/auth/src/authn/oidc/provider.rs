@@ -3,6 +3,7 @@
 
 use super::claims::{self, Registered, go_list};
 use super::jwks::{self, Key};
+use super::measure::KeySetMetrics;
 use crate::authn::jwt::Token;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -40,6 +41,8 @@ pub(super) struct Expected {
 pub(super) struct Provider {
     expected: Expected,
     client: Arc<HttpsClient>,
+    /// `None` for providers of distributed claims.
+    metrics: Option<KeySetMetrics>,
     /// The URL of the keys, once discovery has succeeded.
     keys_url: Mutex<Option<String>>,
     keys: Mutex<Arc<Vec<Key>>>,
@@ -56,10 +59,11 @@ struct Fetch {
 }
 
 impl Provider {
-    pub(super) fn new(expected: Expected, client: Arc<HttpsClient>) -> Self {
+    pub(super) fn new(expected: Expected, client: Arc<HttpsClient>, metrics: Option<KeySetMetrics>) -> Self {
         Provider {
             expected,
             client,
+            metrics,
             keys_url: Mutex::default(),
             keys: Mutex::default(),
             fetch: tokio::sync::Mutex::new(Fetch {
@@ -102,12 +106,33 @@ impl Provider {
         self.keys_url.lock().is_ok_and(|url| url.is_some())
     }
 
+    /// Removes the metrics of this provider.
+    pub(super) fn forget_metrics(&self) {
+        self.metrics.iter().for_each(KeySetMetrics::forget);
+    }
+
     async fn document(&self, url: &str) -> Result<Value, String> {
+        parse(&self.fetch(url).await?)
+    }
+
+    async fn fetch(&self, url: &str) -> Result<Bytes, String> {
         let (code, body) = get(&self.client, url, "").await?;
         if code != 200 {
             return Err(format!("{}: {}", status_text(code), String::from_utf8_lossy(&body)));
         }
-        Ok(json::parse(&body).map_err(|error| error.to_string())?.value)
+        Ok(body)
+    }
+
+    /// Fetches the keys and records the outcome.
+    async fn key_set(&self, url: &str) -> Result<Vec<Key>, String> {
+        let body = self.fetch(url).await;
+        let decode =
+            |set: Value| jwks::keys(&set).map_err(|why| format!("oidc: failed to decode keys: {why}"));
+        let keys = body.as_ref().map_err(Clone::clone).and_then(|body| parse(body)).and_then(decode);
+        if let Some(metrics) = &self.metrics {
+            metrics.fetched(keys.is_ok().then(|| body.as_deref().unwrap_or_default()));
+        }
+        keys
     }
 
     /// The claims of a valid token of this provider.
@@ -164,10 +189,7 @@ impl Provider {
         let is_fresh = before != Some(fetch.count) || fetch.next.is_some_and(|next| Instant::now() < next);
         if !is_fresh || fetch.count == 0 {
             let url = self.keys_url.lock().ok().and_then(|url| url.clone()).unwrap_or_default();
-            let fetched = self.document(&url).await.and_then(|set| {
-                jwks::keys(&set).map_err(|why| format!("oidc: failed to decode keys: {why}"))
-            });
-            fetch.outcome = fetched.map(|fetched| {
+            fetch.outcome = self.key_set(&url).await.map(|fetched| {
                 if let Ok(mut keys) = self.keys.lock() {
                     *keys = Arc::new(fetched);
                 }
@@ -182,6 +204,10 @@ impl Provider {
         fetch.outcome.clone()?;
         Ok(self.keys.lock().map(|keys| keys.clone()).unwrap_or_default())
     }
+}
+
+fn parse(body: &[u8]) -> Result<Value, String> {
+    Ok(json::parse(body).map_err(|error| error.to_string())?.value)
 }
 
 /// Fetches a document; returns status code and body. `token` is sent as bearer token, unless it is empty.
