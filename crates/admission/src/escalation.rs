@@ -46,7 +46,7 @@ fn check_role(
     let policy = policy(cluster);
     let rules: Vec<Rule> = role.items_at(&["rules"]).iter().map(Rule::from_value).collect();
     confirm(request, role, &policy, &rules)?;
-    let aggregates = |role: &Value| role.at(&["aggregationRule"]).is_some_and(|rule| !rule.is_null());
+    let aggregates = |role: &Value| !role.items_at(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
     if aggregates(role) || request.old.is_some_and(aggregates) {
         let all = || vec!["*".to_string()];
         let of_resources = Rule { verbs: all(), api_groups: all(), resources: all(), ..no_rule() };
@@ -77,6 +77,9 @@ fn check_binding(
     // kube-apiserver reads the role in the namespace of the binding, which has none.
     if plural == "roles" && request.namespace.is_empty() {
         return Err(Status::bad_request("Namespace parameter required."));
+    }
+    if !plural.is_empty() && name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
     }
     let policy = policy(cluster);
     let rules = match policy.role_rules(kind, name, request.namespace) {

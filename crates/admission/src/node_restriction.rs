@@ -188,8 +188,9 @@ impl Case<'_> {
         let mismatch = format!("node {} UID mismatch: expected {wanted} got {uid}", self.node);
         self.unless(wanted == uid, &mismatch)?;
         match references::api_reference(pod) {
-            Some(what) => self.refuse(&format!("node {node} can not create pods that reference {what}")),
-            None => Ok(()),
+            Ok(Some(what)) => self.refuse(&format!("node {node} can not create pods that reference {what}")),
+            Ok(None) => Ok(()),
+            Err(why) => self.refuse(&format!("error checking mirror pod for API references: {why}")),
         }
     }
 

@@ -418,6 +418,19 @@ mod tests {
     }
 
     #[test]
+    fn versions_are_numbers_as_in_go() {
+        for (version, is_taken) in [
+            ("v1.99999999999", true),
+            ("v1.9223372036854775807", true),
+            ("v1.9223372036854775808", false),
+            ("v1.00", false),
+            ("v1.-1", false),
+        ] {
+            assert_eq!(policy::Version::parse(version).is_some(), is_taken, "{version}");
+        }
+    }
+
+    #[test]
     fn labels_must_make_sense() {
         let namespace = r#"{"metadata":{"name":"x","labels":{"pod-security.kubernetes.io/enforce":"loose","pod-security.kubernetes.io/warn-version":"v1.01"}}}"#;
         let refusal = admitted(&PodSecurity::default(), &kind("", "namespaces"), namespace, &cluster("{}"))

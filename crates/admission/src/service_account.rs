@@ -164,34 +164,39 @@ fn check_mirror(request: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
     Ok(())
 }
 
+/// Returns whether a field holds a name. A reference with an empty name refers to nothing.
+pub(crate) fn names(holder: &Value, field: &[&str]) -> bool {
+    !holder.str_at(field).is_empty()
+}
+
 /// Returns whether a pod refers to any secret.
 pub(crate) fn names_secrets(pod: &Value) -> bool {
     let of_containers = ["containers", "initContainers", "ephemeralContainers"].iter().any(|list| {
         pod.items_at(&["spec", list]).iter().any(|container| {
-            container.items_at(&["env"]).iter().any(|e| e.at(&["valueFrom", "secretKeyRef"]).is_some())
-                || container.items_at(&["envFrom"]).iter().any(|e| e.get("secretRef").is_some())
+            container.items_at(&["env"]).iter().any(|e| names(e, &["valueFrom", "secretKeyRef", "name"]))
+                || container.items_at(&["envFrom"]).iter().any(|e| names(e, &["secretRef", "name"]))
         })
     });
     of_containers
-        || !pod.items_at(&["spec", "imagePullSecrets"]).is_empty()
+        || pod.items_at(&["spec", "imagePullSecrets"]).iter().any(|secret| names(secret, &["name"]))
         || pod.items_at(&["spec", "volumes"]).iter().any(volume_names_secrets)
 }
 
 fn volume_names_secrets(volume: &Value) -> bool {
-    const BY_REFERENCE: [(&str, &str); 7] = [
-        ("azureFile", "secretName"),
-        ("cephfs", "secretRef"),
-        ("cinder", "secretRef"),
-        ("flexVolume", "secretRef"),
-        ("rbd", "secretRef"),
-        ("scaleIO", "secretRef"),
-        ("iscsi", "secretRef"),
+    const FIELDS: [&[&str]; 10] = [
+        &["secret", "secretName"],
+        &["azureFile", "secretName"],
+        &["cephfs", "secretRef", "name"],
+        &["cinder", "secretRef", "name"],
+        &["flexVolume", "secretRef", "name"],
+        &["rbd", "secretRef", "name"],
+        &["scaleIO", "secretRef", "name"],
+        &["iscsi", "secretRef", "name"],
+        &["storageos", "secretRef", "name"],
+        &["csi", "nodePublishSecretRef", "name"],
     ];
-    volume.at(&["secret", "secretName"]).is_some()
-        || volume.at(&["storageos", "secretRef"]).is_some()
-        || volume.at(&["csi", "nodePublishSecretRef"]).is_some()
-        || BY_REFERENCE.iter().any(|(source, field)| volume.at(&[source, field]).is_some())
-        || volume.items_at(&["projected", "sources"]).iter().any(|source| source.get("secret").is_some())
+    FIELDS.iter().any(|field| names(volume, field))
+        || volume.items_at(&["projected", "sources"]).iter().any(|source| names(source, &["secret", "name"]))
 }
 
 fn enforces(account: &Value) -> bool {

@@ -1,7 +1,7 @@
 //! `RequestInfo`: what a request's method and path ask for, by the grammar of API paths.
 
 use crate::query;
-use pintle_meta::selector::FieldSelector;
+use pintle_meta::options::{ListOptions, Query};
 
 /// What a request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,9 +116,10 @@ impl RequestInfo {
     fn derive_verb(&mut self, query: &[(String, String)]) {
         if self.name.is_empty() && self.verb == "get" {
             self.verb = if asks_to_watch(query) { "watch" } else { "list" }.into();
-            let selector = query::first(query, "fieldSelector").map(FieldSelector::parse);
-            if let Some(Ok(selector)) = selector
-                && let Some(name) = selector.required_value("metadata.name")
+            // As in kube-apiserver, a request whose options cannot be decoded is authorized as one for all names.
+            let options = query::first(query, "fieldSelector").map(|_| ListOptions::decode(Query(query)));
+            if let Some(Ok(options)) = options
+                && let Some(name) = options.field_selector.required_value("metadata.name")
                 && is_path_segment(name)
             {
                 self.name = name.to_string();
@@ -201,6 +202,13 @@ mod tests {
             ("GET", "/api/v1/pods?watch=", "watch /v1 ns= pods"),
             ("GET", "/api/v1/pods?watch=0", "list /v1 ns= pods"),
             ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Da", "list /v1 ns= pods a"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Da&limit=x", "list /v1 ns= pods"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Da&labelSelector=!!", "list /v1 ns= pods"),
+            (
+                "GET",
+                "/api/v1/pods?watch=1&fieldSelector=metadata.name%3Da&timeoutSeconds=x",
+                "watch /v1 ns= pods",
+            ),
             ("DELETE", "/apis/apps/v1/namespaces/x/deployments", "deletecollection apps/v1 ns=x deployments"),
             ("GET", "/api/v1/watch/namespaces/x/pods/p", "watch /v1 ns=x pods p"),
             ("GET", "/api/v1/watch", "undetermined"),

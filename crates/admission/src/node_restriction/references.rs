@@ -1,7 +1,7 @@
 //! The API objects and token audiences that pods refer to.
 
 use crate::ClusterState;
-use crate::service_account::names_secrets;
+use crate::service_account::{names, names_secrets};
 use pintle_meta::field::quoted;
 use pintle_value::Value;
 
@@ -59,51 +59,57 @@ const MIGRATED_VOLUMES: [(&str, &str); 7] = [
     ("vsphereVolume", "csi.vsphere.vmware.com"),
 ];
 
-/// The first API object that a pod refers to.
-pub(super) fn api_reference(pod: &Value) -> Option<String> {
-    if !pod.str_at(&["spec", "serviceAccountName"]).is_empty() {
-        return Some("serviceaccounts".into());
+/// The first API object that a pod refers to. The error is for a volume of a type that is not known, which might refer to one.
+pub(super) fn api_reference(pod: &Value) -> Result<Option<&'static str>, String> {
+    if names(pod, &["spec", "serviceAccountName"]) {
+        return Ok(Some("serviceaccounts"));
     }
     if names_secrets(pod) {
-        return Some("secrets".into());
+        return Ok(Some("secrets"));
     }
     if names_config_maps(pod) {
-        return Some("configmaps".into());
+        return Ok(Some("configmaps"));
     }
     if !pod.items_at(&["spec", "resourceClaims"]).is_empty() {
-        return Some("resourceclaims".into());
+        return Ok(Some("resourceclaims"));
     }
-    pod.items_at(&["spec", "volumes"]).iter().find_map(volume_reference)
+    let volumes = pod.items_at(&["spec", "volumes"]).iter();
+    volumes.map(volume_reference).find(|found| !matches!(found, Ok(None))).unwrap_or(Ok(None))
 }
 
 fn names_config_maps(pod: &Value) -> bool {
     let of_containers = ["containers", "initContainers", "ephemeralContainers"].iter().any(|list| {
         pod.items_at(&["spec", list]).iter().any(|container| {
-            container.items_at(&["env"]).iter().any(|e| e.at(&["valueFrom", "configMapKeyRef"]).is_some())
-                || container.items_at(&["envFrom"]).iter().any(|e| e.get("configMapRef").is_some())
+            container.items_at(&["env"]).iter().any(|e| names(e, &["valueFrom", "configMapKeyRef", "name"]))
+                || container.items_at(&["envFrom"]).iter().any(|e| names(e, &["configMapRef", "name"]))
         })
     });
-    let projects =
-        |v: &Value| v.items_at(&["projected", "sources"]).iter().any(|s| s.get("configMap").is_some());
-    of_containers
-        || pod.items_at(&["spec", "volumes"]).iter().any(|v| v.get("configMap").is_some() || projects(v))
+    let named = |source: &Value| names(source, &["configMap", "name"]);
+    let projects = |v: &Value| v.items_at(&["projected", "sources"]).iter().any(named);
+    of_containers || pod.items_at(&["spec", "volumes"]).iter().any(|v| named(v) || projects(v))
 }
 
-fn volume_reference(volume: &Value) -> Option<String> {
+fn volume_reference(volume: &Value) -> Result<Option<&'static str>, String> {
     let has = |key: &str| volume.get(key).is_some();
     if PLAIN_VOLUMES.iter().any(|key| has(key)) {
-        return None;
+        return Ok(None);
     }
     if let Some((_, what)) = REFERRING_VOLUMES.iter().find(|(key, _)| has(key)) {
-        return Some((*what).to_string());
+        return Ok(Some(what));
     }
+    let name = quoted(volume.str_at(&["name"]));
     if !has("projected") {
-        return Some(format!("unknown volume type for volume  {}", quoted(volume.str_at(&["name"]))));
+        return Err(format!("unknown volume type for volume  {name}"));
     }
-    volume.items_at(&["projected", "sources"]).iter().find_map(|source| {
-        let known = PROJECTIONS.iter().find(|(key, _)| source.get(key).is_some());
-        known.map(|(_, what)| (*what).to_string())
-    })
+    for source in volume.items_at(&["projected", "sources"]) {
+        if let Some((_, what)) = PROJECTIONS.iter().find(|(key, _)| source.get(key).is_some()) {
+            return Ok(Some(what));
+        }
+        if source.get("downwardAPI").is_none() {
+            return Err(format!("unknown source for projected volume {name}"));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns whether a volume of the pod requests a token for this audience, directly or through its CSI driver. The

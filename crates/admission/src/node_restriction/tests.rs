@@ -78,6 +78,48 @@ fn asked(who: &str, what: &str, object: &str, old: &str) -> String {
 
 const MIRROR_POD: &str = r#"{"metadata":{"name":"x","annotations":{"kubernetes.io/config.mirror":"h"},"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"a","uid":"u1","controller":true}]},"spec":{"nodeName":"a"}}"#;
 
+/// Answers recorded from kube-apiserver. A reference without a name refers to nothing.
+#[test]
+fn mirror_pods_refer_to_no_objects() {
+    for (spec, answer) in [
+        (r#""volumes":[{"name":"v","projected":{"sources":[]}}]"#, ""),
+        (r#""volumes":[{"name":"v","projected":{"sources":[{"downwardAPI":{}}]}}]"#, ""),
+        (
+            r#""volumes":[{"name":"v","projected":{"sources":[{"downwardAPI":{}},{}]}}]"#,
+            r#"error checking mirror pod for API references: unknown source for projected volume "v""#,
+        ),
+        (
+            r#""volumes":[{"name":"v"}]"#,
+            r#"error checking mirror pod for API references: unknown volume type for volume  "v""#,
+        ),
+        (
+            r#""volumes":[{"name":"v","projected":{"sources":[{"secret":{}}]}}]"#,
+            r#"node "a" can not create pods that reference secrets (via projected volumes)"#,
+        ),
+        (
+            r#""volumes":[{"name":"v","configMap":{}}]"#,
+            r#"node "a" can not create pods that reference configmaps (via configmap volumes)"#,
+        ),
+        (
+            r#""volumes":[{"name":"v","configMap":{"name":"c"}}]"#,
+            r#"node "a" can not create pods that reference configmaps"#,
+        ),
+        (
+            r#""volumes":[{"name":"v","azureFile":{"shareName":"x"}}]"#,
+            r#"node "a" can not create pods that reference secrets (via azureFile volumes)"#,
+        ),
+        (r#""volumes":[{"name":"v","cephfs":{"secretRef":{}}}]"#, ""),
+        (
+            r#""volumes":[{"name":"v","cephfs":{"secretRef":{"name":"s"}}}]"#,
+            r#"node "a" can not create pods that reference secrets"#,
+        ),
+        (r#""imagePullSecrets":[{"name":""}]"#, ""),
+    ] {
+        let pod = MIRROR_POD.replace("\"nodeName\":\"a\"", &format!("\"nodeName\":\"a\",{spec}"));
+        assert_eq!(asked("system:node:a", "create pods x", &pod, ""), answer, "{spec}");
+    }
+}
+
 #[test]
 fn pods_of_a_node() {
     for (what, object, old, answer) in [

@@ -7,7 +7,7 @@ use super::policy::{Level, LevelVersion, Version};
 use pintle_value::Value;
 
 /// The last version in which a check changed; later ones and `latest` are the same.
-const LAST_MINOR: u32 = 35;
+const LAST_MINOR: i64 = 35;
 
 /// What a pod violates.
 pub(super) struct Violation {
@@ -28,7 +28,7 @@ pub(super) fn details(violations: &[Violation]) -> String {
 struct Cx<'a> {
     metadata: &'a Value,
     spec: &'a Value,
-    minor: u32,
+    minor: i64,
 }
 
 type Check = fn(&Cx<'_>) -> Option<Violation>;
@@ -48,21 +48,21 @@ pub(super) fn evaluate(
     let restricted = level.level == Level::Restricted;
     // Baseline checks; at the restricted level those are skipped that a restricted check includes: (from version,
     // overridden from).
-    const BASELINE: [(Check, u32, u32); 12] = [
-        (baseline::app_armor, 0, u32::MAX),
+    const BASELINE: [(Check, i64, i64); 12] = [
+        (baseline::app_armor, 0, i64::MAX),
         (baseline::capabilities_baseline, 0, 22),
-        (baseline::host_namespaces, 0, u32::MAX),
+        (baseline::host_namespaces, 0, i64::MAX),
         (baseline::host_path_volumes, 0, 0),
-        (baseline::host_ports, 0, u32::MAX),
-        (baseline::host_probes, 34, u32::MAX),
-        (baseline::privileged, 0, u32::MAX),
+        (baseline::host_ports, 0, i64::MAX),
+        (baseline::host_probes, 34, i64::MAX),
+        (baseline::privileged, 0, i64::MAX),
         (baseline::proc_mount_baseline, 0, 35),
-        (baseline::selinux, 0, u32::MAX),
+        (baseline::selinux, 0, i64::MAX),
         (baseline::seccomp_baseline, 0, 19),
-        (baseline::sysctls, 0, u32::MAX),
-        (baseline::windows_host_process, 0, u32::MAX),
+        (baseline::sysctls, 0, i64::MAX),
+        (baseline::windows_host_process, 0, i64::MAX),
     ];
-    const RESTRICTED: [(Check, u32); 7] = [
+    const RESTRICTED: [(Check, i64); 7] = [
         (restricted::privilege_escalation, 8),
         (restricted::capabilities_restricted, 22),
         (baseline::proc_mount, 35),

@@ -5,7 +5,7 @@ use crate::{Attributes, Operation};
 use pintle_metrics::families;
 
 /// The minor version of the API; policies for later ones count as `future`.
-const API_MINOR: u32 = 36;
+const API_MINOR: i64 = 36;
 
 #[derive(Clone, Copy)]
 pub(super) enum Mode {

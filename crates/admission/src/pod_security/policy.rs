@@ -16,7 +16,7 @@ pub(super) enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     Latest,
-    Minor(u32),
+    Minor(i64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

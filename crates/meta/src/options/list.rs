@@ -44,19 +44,7 @@ pub struct ListOptions {
 impl ListOptions {
     /// Reads them from the query, applies defaults and checks them. `watch_list` is the feature gate WatchList.
     pub fn from_query(query: Query<'_>, watch_list: bool) -> Result<Self, Status> {
-        let mut options = ListOptions {
-            timeout_seconds: query.int("timeoutSeconds")?,
-            limit: query.int("limit")?.unwrap_or(0),
-            label_selector: LabelSelector::parse(query.text("labelSelector")).map_err(Status::bad_request)?,
-            field_selector: FieldSelector::parse(query.text("fieldSelector")).map_err(Status::bad_request)?,
-            shard_selector: query.text("shardSelector").into(),
-            watch: query.switch("watch").unwrap_or(false),
-            allow_watch_bookmarks: query.switch("allowWatchBookmarks").unwrap_or(false),
-            resource_version: query.text("resourceVersion").into(),
-            resource_version_match: None,
-            continue_token: query.text("continue").into(),
-            send_initial_events: query.switch("sendInitialEvents"),
-        };
+        let mut options = Self::decode(query)?;
         let mut matching = query.text("resourceVersionMatch");
         let legacy = matches!(options.resource_version.as_str(), "" | "0");
         if watch_list
@@ -80,6 +68,23 @@ impl ListOptions {
             options.check_list(matching, &mut errors);
         }
         checked("ListOptions", options, errors)
+    }
+
+    /// Reads the options without checking whether they fit together, and without `resourceVersionMatch`.
+    pub fn decode(query: Query<'_>) -> Result<Self, Status> {
+        Ok(ListOptions {
+            timeout_seconds: query.int("timeoutSeconds")?,
+            limit: query.int("limit")?.unwrap_or(0),
+            label_selector: LabelSelector::parse(query.text("labelSelector")).map_err(Status::bad_request)?,
+            field_selector: FieldSelector::parse(query.text("fieldSelector")).map_err(Status::bad_request)?,
+            shard_selector: query.text("shardSelector").into(),
+            watch: query.switch("watch").unwrap_or(false),
+            allow_watch_bookmarks: query.switch("allowWatchBookmarks").unwrap_or(false),
+            resource_version: query.text("resourceVersion").into(),
+            resource_version_match: None,
+            continue_token: query.text("continue").into(),
+            send_initial_events: query.switch("sendInitialEvents"),
+        })
     }
 
     fn check_list(&self, matching: &str, errors: &mut FieldErrors) {

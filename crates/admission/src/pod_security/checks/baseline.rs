@@ -255,7 +255,7 @@ pub(super) fn seccomp_set_badly(cx: &Cx<'_>) -> Option<Violation> {
 }
 
 pub(super) fn sysctls(cx: &Cx<'_>) -> Option<Violation> {
-    const ALLOWED: [(&str, u32); 12] = [
+    const ALLOWED: [(&str, i64); 12] = [
         ("kernel.shm_rmid_forced", 0),
         ("net.ipv4.ip_local_port_range", 0),
         ("net.ipv4.tcp_syncookies", 0),
