@@ -84,6 +84,14 @@ impl Selects {
             || self.fields.iter().any(|(place, ..)| !matches!(place, FieldAt::Name | FieldAt::Namespace))
     }
 
+    /// The index and value of a field that all selected objects have; `None` if no such field is required.
+    pub(crate) fn required_field(&self) -> Option<(usize, Str)> {
+        self.fields.iter().find_map(|(place, equal, value)| match place {
+            FieldAt::Place(at) if *equal && !value.is_empty() => Some((*at, value.clone())),
+            _ => None,
+        })
+    }
+
     /// Extracts what the selectors need from these objects, which were converted to the requested version.
     pub(crate) fn look_at(
         &mut self,

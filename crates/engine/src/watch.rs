@@ -114,6 +114,42 @@ fn filter(request: &ListRequest, selects: Selects) -> (Filter, Selection) {
     if target.kind.conversion.is_some() && selects.looks_inside() {
         return (filter, Selection(Some(Arc::new(selects))));
     }
+    // A kubelet watches the pods of its own node: pods of the other nodes must not wake it.
+    let field = selects.required_field();
     let matches: pintle_cache::Matches = Arc::new(move |object| selects.matches(object));
-    (Filter { matches: Some(matches), ..filter }, Selection(None))
+    (Filter { field, matches: Some(matches), ..filter }, Selection(None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_meta::FieldSelector;
+
+    /// The value of the field by which a watch of pods is indexed.
+    fn indexed(selector: &str) -> Option<String> {
+        let kinds = pintle_kinds::builtin().kinds;
+        let pods = kinds.into_iter().find(|kind| kind.group.is_empty() && kind.plural == "pods").unwrap();
+        let [namespace, name, subresource] = Default::default();
+        let target = Target { version: pods.storage, kind: Arc::new(pods), namespace, name, subresource };
+        let field_selector = FieldSelector::parse(selector).unwrap();
+        let options = pintle_meta::options::ListOptions { field_selector, ..Default::default() };
+        let request = ListRequest { target, options };
+        let (filter, _) = filter(&request, Selects::new(&request));
+        filter.field.map(|(_, value)| value.to_string())
+    }
+
+    #[test]
+    fn watches_are_indexed_by_a_required_field() {
+        for (selector, want) in [
+            ("spec.nodeName=n1", Some("n1")),
+            ("status.phase!=Failed,spec.nodeName=n1", Some("n1")),
+            ("spec.nodeName!=n1", None),
+            // Objects without the field are not indexed.
+            ("spec.nodeName=", None),
+            ("metadata.name=a", None),
+            ("", None),
+        ] {
+            assert_eq!(indexed(selector).as_deref(), want, "{selector}");
+        }
+    }
 }
