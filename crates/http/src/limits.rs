@@ -1,9 +1,9 @@
 //! How many connections there may be, in all and of clients that have not said who they are.
 //!
-//! A connection is a stranger's until a request on it is authenticated. Where there are too many of those, one of the address
-//! that has most gives way: the oldest at the stage that most of them are at. A flood from one address costs that address its
-//! own connections, whoever authenticates soon after connecting is never among the oldest, and a flood of connections that
-//! send no TLS does not cost those of the same address that wait for their handshake.
+//! A connection counts as unauthenticated until a request on it is authenticated. If there are too many of them, one from the
+//! address with the most is closed: the oldest of those at the stage that most of them have reached. So a flood from one
+//! address closes connections of that address only; a client that authenticates soon after it connected is never among the
+//! oldest; and a flood of connections that send no TLS does not close those from the same address that wait for their handshake.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -1,6 +1,6 @@
 //! The texts of ASN.1, of which the subjects of certificates consist, as Go decodes them.
 //!
-//! One name can be written in several string types. Whoever compares names must decode all of them: a certificate whose group is
+//! One name can be written in several string types. Code that compares names must decode all of them: a certificate whose group is
 //! `system:masters` in UTF-16 gives the same rights as any other.
 
 /// Bytes that are no text of the type that they claim to have.

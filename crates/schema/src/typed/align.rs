@@ -7,7 +7,8 @@
 
 use super::decode::TYPED_DEPTH_MAX;
 use crate::model::{Arena, ListKind, NodeId, Schema, Shape};
-use pintle_value::Value;
+use pintle_value::{Value, json};
+use std::collections::HashMap;
 
 /// Adds the empty lists and maps of `object` to `old`, where it has none at the same place. Both are trees of the same Go
 /// type; trees of custom resources are left unchanged, because Go compares those exactly.
@@ -38,8 +39,10 @@ fn align(arena: &Arena, id: NodeId, object: &Value, old: &mut Value, depth: usiz
             }
         }
         (Shape::List { item, kind }, Value::Array(object), Value::Array(old)) => {
+            let moved = moved_items(kind, object, old);
             for (at, value) in object.iter().enumerate() {
-                if let Some(old) = counterpart(kind, at, value, old) {
+                let at = moved.as_ref().map_or(Some(at), |moved| moved.get(at).copied().flatten());
+                if let Some(old) = at.and_then(|at| old.get_mut(at)) {
                     align(arena, *item, value, old, depth);
                 }
             }
@@ -60,12 +63,30 @@ fn align(arena: &Arena, id: NodeId, object: &Value, old: &mut Value, depth: usiz
     }
 }
 
-/// The old item that an item is compared with. Items with keys may have moved; all others are compared by position.
-fn counterpart<'o>(kind: &ListKind, at: usize, item: &Value, old: &'o mut [Value]) -> Option<&'o mut Value> {
-    let ListKind::Map(keys) = kind else { return old.get_mut(at) };
-    let is_same = |old: &Value| keys.iter().all(|key| old.get(key) == item.get(key));
-    let at = if old.get(at).is_some_and(is_same) { Some(at) } else { old.iter().position(is_same) };
-    old.get_mut(at?)
+/// Where the old item is that each item is compared with; `None` if all are at their own position. Only items with keys can
+/// move, and they are found through an index: a list can have tens of thousands of them in another order.
+fn moved_items(kind: &ListKind, object: &[Value], old: &[Value]) -> Option<Vec<Option<usize>>> {
+    let ListKind::Map(keys) = kind else { return None };
+    let is_same = |(new, old): (&Value, &Value)| keys.iter().all(|key| old.get(key) == new.get(key));
+    if object.len() <= old.len() && object.iter().zip(old).all(is_same) {
+        return None;
+    }
+    let identity = |item: &Value| {
+        let mut text = Vec::new();
+        for key in keys.iter() {
+            item.get(key).into_iter().for_each(|value| json::print(value, &mut text));
+            text.push(b',');
+        }
+        text
+    };
+    // Of old items with the same keys the first counts.
+    let places: HashMap<Vec<u8>, usize> =
+        old.iter().enumerate().rev().map(|(at, item)| (identity(item), at)).collect();
+    let place = |(at, item)| match old.get(at) {
+        Some(old) if is_same((item, old)) => Some(at),
+        _ => places.get(&identity(item)).copied(),
+    };
+    Some(object.iter().enumerate().map(place).collect())
 }
 
 /// Returns whether a value of this shape is an empty list, map or byte string, which Go distinguishes from `nil`.
@@ -75,5 +96,41 @@ fn is_empty(shape: &Shape, value: &Value) -> bool {
         (Shape::Map { .. }, Value::Object(map)) => map.is_empty(),
         (Shape::Bytes, Value::String(text)) => text.is_empty(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_with_keys_are_found_where_they_moved() {
+        let list = |text: &str| match json::parse(text.as_bytes()).unwrap().value {
+            Value::Array(items) => items,
+            other => panic!("{other:?}"),
+        };
+        let kind = ListKind::Map(["a", "b"].map(Into::into).to_vec().into());
+        for (object, old, want) in [
+            (r#"[{"a":1,"b":2}]"#, r#"[{"a":1,"b":2},{"a":3}]"#, None),
+            (r#"[{"a":3},{"a":1,"b":2}]"#, r#"[{"a":1,"b":2},{"a":3}]"#, Some(vec![Some(1), Some(0)])),
+            (r#"[{"a":1,"b":2}]"#, r#"[{"a":12}]"#, Some(vec![None])),
+            (r#"[{"a":9},{"a":1}]"#, r#"[{"a":1},{"a":1}]"#, Some(vec![None, Some(1)])),
+            (r#"[{"a":1}]"#, "[]", Some(vec![None])),
+        ] {
+            assert_eq!(moved_items(&kind, &list(object), &list(old)), want, "{object} {old}");
+        }
+        assert_eq!(moved_items(&ListKind::Atomic, &list("[1]"), &list("[2]")), None);
+    }
+
+    #[test]
+    fn large_lists_in_another_order_take_linear_time() {
+        let items: Vec<Value> = (0..100_000_i64)
+            .map(|n| json::parse(format!(r#"{{"name":"v{n}"}}"#).as_bytes()).unwrap().value)
+            .collect();
+        let reversed: Vec<Value> = items.iter().rev().cloned().collect();
+        let kind = ListKind::Map(["name"].map(Into::into).to_vec().into());
+        // By comparing each with each this would take minutes.
+        let moved = moved_items(&kind, &reversed, &items).unwrap();
+        assert_eq!((moved.first(), moved.last()), (Some(&Some(99_999)), Some(&Some(0))));
     }
 }
