@@ -20,6 +20,7 @@ mod pace;
 mod partitioned;
 mod recovery;
 mod repair;
+mod replies;
 mod segment;
 mod sequencer;
 mod shared;

@@ -10,6 +10,7 @@ use crate::history::Retention;
 use crate::log::Log;
 use crate::options::{BATCH_BYTES_MAX, Options};
 use crate::recovery::Recovered;
+use crate::replies::Replies;
 use crate::shared::Shared;
 use crate::stage::{Reply, Request, Staged, stage};
 use crate::state::Snapshot;
@@ -44,6 +45,7 @@ pub(crate) struct Sequencer {
     compactor: Compactor,
     fault: Option<StoreFault>,
     retry_delay: Duration,
+    replies: Replies,
 }
 
 impl Sequencer {
@@ -63,6 +65,7 @@ impl Sequencer {
             compactor,
             fault: None,
             retry_delay: RETRY_DELAY_MIN,
+            replies: Replies::start(),
         }
     }
 
@@ -96,6 +99,7 @@ impl Sequencer {
             compactor,
             fault: None,
             retry_delay: RETRY_DELAY_MIN,
+            replies: Replies::start(),
         }
     }
 
@@ -165,9 +169,7 @@ impl Sequencer {
             self.last_time_ms = now_ms;
             self.shared.publish(staged.records, staged.notes);
         }
-        for (reply, answer) in staged.answers {
-            let _ = reply.send(answer);
-        }
+        self.replies.send(staged.answers);
         self.maintain(now_ms);
     }
 

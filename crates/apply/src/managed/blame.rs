@@ -167,7 +167,7 @@ mod tests {
               "spec":{"list":[{"name":"c","image":"i"}],"whole":{"deep":[1]}}}"#,
         );
         let blame = blame(&object);
-        let go_text: Vec<String> = blame
+        let owned_paths: Vec<String> = blame
             .lines
             .iter()
             .map(|line| {
@@ -177,7 +177,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            go_text,
+            owned_paths,
             [
                 ".metadata ",
                 ".metadata.finalizers ",

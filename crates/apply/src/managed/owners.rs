@@ -16,14 +16,14 @@ pub(super) fn reconciled(
     live: &Versioned<'_>,
     owners: Owners,
 ) -> Result<Owners, ApplyError> {
-    let mut go_text: BTreeMap<Str, bool> = BTreeMap::from([(live.version.clone(), true)]);
+    let mut is_served: BTreeMap<Str, bool> = BTreeMap::from([(live.version.clone(), true)]);
     let mut out = Owners::new();
     for (id, mut owned) in owners {
-        if !go_text.contains_key(&owned.version) {
+        if !is_served.contains_key(&owned.version) {
             let converted = cx.convert(live, &owned.version).map_err(ApplyError::Failed)?;
-            go_text.insert(owned.version.clone(), converted.is_some());
+            is_served.insert(owned.version.clone(), converted.is_some());
         }
-        if go_text.get(&owned.version) == Some(&false) {
+        if is_served.get(&owned.version) == Some(&false) {
             continue;
         }
         let Some(schema) = cx.versions.schema(&owned.version) else { continue };

@@ -1,0 +1,199 @@
+//! How the sequencer's thread answers the writers of a batch.
+//!
+//! A task that is woken from outside the runtime makes tokio wake one more worker, which looks for further work, finds
+//! none and sleeps again. Answers therefore go through a queue that a task inside the runtime reads when a pipe tells it
+//! to: a batch costs one system call, and one worker wakes.
+
+use crate::stage::{Answer, Reply};
+use std::io::{PipeWriter, Write as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::unix::pipe;
+use tokio::runtime::Handle;
+
+/// How many bytes of the pipe are read at once; there are rarely more than one.
+const PIPE_READ_BYTES: usize = 64;
+
+/// The answers of one batch.
+type Answers = Vec<(Reply, Answer)>;
+
+/// The sending side, which belongs to the sequencer. Dropping it ends the task.
+pub(crate) struct Replies {
+    /// `None` where no runtime delivers: answers are then sent by the caller's thread.
+    channel: Option<Arc<Channel>>,
+}
+
+struct Channel {
+    queue: Mutex<Queue>,
+    /// Holds a byte when the queue has changed.
+    bell: PipeWriter,
+}
+
+#[derive(Default)]
+struct Queue {
+    answers: Answers,
+    /// Whether the sequencer has ended.
+    is_closed: bool,
+    /// Whether the task has ended, which it also does when its runtime stops.
+    is_abandoned: bool,
+}
+
+impl Replies {
+    /// Delivers in the caller's runtime, if there is one.
+    pub(crate) fn start() -> Replies {
+        Replies { channel: Handle::try_current().ok().and_then(|runtime| Channel::start(&runtime)) }
+    }
+
+    /// Sends the answers of a batch.
+    pub(crate) fn send(&self, answers: Answers) {
+        let undelivered = match &self.channel {
+            Some(channel) => channel.push(answers),
+            None => answers,
+        };
+        deliver(undelivered);
+    }
+}
+
+impl Drop for Replies {
+    fn drop(&mut self) {
+        if let Some(channel) = &self.channel {
+            channel.queue().is_closed = true;
+            channel.ring();
+        }
+    }
+}
+
+impl Channel {
+    /// `None` if the process has no descriptors left for a pipe.
+    fn start(runtime: &Handle) -> Option<Arc<Channel>> {
+        let (reader, bell) = std::io::pipe().ok()?;
+        let _inside = runtime.enter();
+        let reader = pipe::Receiver::from_owned_fd(reader.into()).ok()?;
+        let channel = Arc::new(Channel { queue: Mutex::default(), bell });
+        runtime.spawn(deliver_all(Delivery(channel.clone()), reader));
+        Some(channel)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues answers for the task; returns them if there is none.
+    fn push(&self, mut answers: Answers) -> Answers {
+        let mut queue = self.queue();
+        if queue.is_abandoned {
+            return answers;
+        }
+        let is_first = queue.answers.is_empty();
+        queue.answers.append(&mut answers);
+        drop(queue);
+        if is_first {
+            self.ring();
+        }
+        answers
+    }
+
+    /// Never blocks: the task empties the pipe before the queue, so that few bytes are ever in it.
+    fn ring(&self) {
+        // It fails only once the task has ended, which the queue knows.
+        let _ = (&self.bell).write(&[1]);
+    }
+}
+
+/// The receiving side. When the runtime drops the task, the answers that wait are sent all the same.
+struct Delivery(Arc<Channel>);
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue();
+        queue.is_abandoned = true;
+        let answers = std::mem::take(&mut queue.answers);
+        drop(queue);
+        deliver(answers);
+    }
+}
+
+async fn deliver_all(delivery: Delivery, bell: pipe::Receiver) {
+    loop {
+        if bell.readable().await.is_err() {
+            return;
+        }
+        // Emptied before the queue is: a byte that comes later makes the pipe readable again.
+        let _ = bell.try_read(&mut [0; PIPE_READ_BYTES]);
+        let mut queue = delivery.0.queue();
+        let answers = std::mem::take(&mut queue.answers);
+        let is_closed = queue.is_closed;
+        drop(queue);
+        deliver(answers);
+        if is_closed {
+            return;
+        }
+    }
+}
+
+fn deliver(answers: Answers) {
+    for (reply, answer) in answers {
+        // A writer that has gone does not need its answer.
+        let _ = reply.send(answer);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::store::Revision;
+    use tokio::runtime::Runtime;
+    use tokio::sync::oneshot;
+
+    fn batch(revisions: std::ops::Range<u64>) -> (Answers, Vec<oneshot::Receiver<Answer>>) {
+        revisions
+            .map(|revision| {
+                let (reply, answer) = oneshot::channel();
+                ((reply, Ok(Revision(revision))), answer)
+            })
+            .unzip()
+    }
+
+    #[test]
+    fn a_runtime_delivers_every_batch() {
+        let runtime = Runtime::new().unwrap();
+        runtime.block_on(async {
+            let replies = Replies::start();
+            assert!(replies.channel.is_some());
+            for first in 0..100 {
+                let (answers, receivers) = batch(first..first + 3);
+                // As in the store, another thread sends.
+                std::thread::scope(|threads| {
+                    threads.spawn(|| replies.send(answers));
+                });
+                for (at, receiver) in receivers.into_iter().enumerate() {
+                    assert_eq!(receiver.await.unwrap(), Ok(Revision(first + at as u64)));
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn without_a_runtime_the_caller_delivers() {
+        let replies = Replies::start();
+        let (answers, receivers) = batch(7..8);
+        replies.send(answers);
+        for receiver in receivers {
+            assert_eq!(receiver.blocking_recv().unwrap(), Ok(Revision(7)));
+        }
+    }
+
+    #[test]
+    fn answers_outlive_the_runtime() {
+        let runtime = Runtime::new().unwrap();
+        let replies = runtime.block_on(async { Replies::start() });
+        let (before, received_before) = batch(0..50);
+        replies.send(before);
+        drop(runtime);
+        let (after, received_after) = batch(50..100);
+        replies.send(after);
+        for (revision, receiver) in received_before.into_iter().chain(received_after).enumerate() {
+            assert_eq!(receiver.blocking_recv().unwrap(), Ok(Revision(revision as u64)));
+        }
+    }
+}
