@@ -31,7 +31,7 @@ pub(super) fn is_terminating(pod: &Value) -> bool {
 /// Returns whether a pod is of the class BestEffort: as its status says, which a client may set, or else by its resources.
 pub(crate) fn is_best_effort(pod: &Value) -> bool {
     let class = match pod.str_at(&["status", "qosClass"]) {
-        "" => pod.get("spec").map_or("", pintle_kinds::qos_class),
+        "" => pod.get("spec").map_or("BestEffort", pintle_kinds::qos_class),
         class => class,
     };
     class == "BestEffort"
@@ -160,12 +160,7 @@ pub(super) fn of_service(service: &Value) -> ResourceList {
 
 pub(super) fn of_claim(claim: &Value) -> ResourceList {
     let one = || Quantity::new(1, Format::DecimalSI);
-    // The annotation counts even if it is empty.
-    let annotation = claim.at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]);
-    let class = match annotation {
-        Some(old) => old.as_str().unwrap_or(""),
-        None => claim.str_at(&["spec", "storageClassName"]),
-    };
+    let class = crate::storage::class(claim);
     let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
     let mut out = ResourceList::from([
         ("persistentvolumeclaims".to_string(), one()),
