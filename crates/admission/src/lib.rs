@@ -137,6 +137,9 @@ pub trait ClusterState: Send + Sync {
 
     /// Returns a random number.
     fn random(&self) -> u64;
+
+    /// Returns the time, in seconds since 1970.
+    fn now(&self) -> i64;
 }
 
 /// One admission plugin.

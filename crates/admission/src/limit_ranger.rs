@@ -140,14 +140,21 @@ fn check_pod(pod: &Value, range: &Value) -> Vec<String> {
                 }
             }
             "Pod" => {
-                let (requests, limits) =
-                    (resources::of_pod(pod, "requests"), resources::of_pod(pod, "limits"));
+                let of_pod = |side| {
+                    resources::of_pod(pod, side, |container| resources::of(container, side), is_pod_level)
+                };
+                let (requests, limits) = (of_pod("requests"), of_pod("limits"));
                 check_bounds("Pod", limit, &requests, &limits, &mut errors);
             }
             _ => {}
         }
     }
     errors
+}
+
+/// Of the resources of the whole pod, kube-apiserver considers these here; quotas also consider huge pages.
+fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory")
 }
 
 fn check_bounds(
@@ -168,6 +175,18 @@ fn check_bounds(
     }
 }
 
+/// Whole numbers to compare a request and a limit (zero if missing) with their bound: thousandths, unless one of the three
+/// is too large for that.
+fn comparable(request: Option<&Quantity>, limit: Option<&Quantity>, bound: &Quantity) -> (i64, i64, i64) {
+    let all = [request, limit, Some(bound)];
+    let values = all.map(|amount| amount.map_or(0, Quantity::value));
+    let [request, limit, bound] = match values.iter().all(|value| *value <= MILLI_VALUE_MAX) {
+        true => all.map(|amount| amount.map_or(0, Quantity::milli_value)),
+        false => values,
+    };
+    (request, limit, bound)
+}
+
 fn min_error(
     kind: &str,
     name: &str,
@@ -176,21 +195,21 @@ fn min_error(
     limits: &ResourceList,
 ) -> Option<String> {
     let rule = format!("minimum {name} usage per {kind} is {least}");
+    let limit = limits.get(name);
     let Some(request) = requests.get(name) else { return Some(format!("{rule}.  No request is specified")) };
-    if request < least {
+    let (asked, allowed, bound) = comparable(Some(request), limit, least);
+    if asked < bound {
         return Some(format!("{rule}, but request is {request}"));
     }
-    let limit = limits.get(name).filter(|limit| *limit < least)?;
+    let limit = limit.filter(|_| allowed < bound)?;
     Some(format!("{rule}, but limit is {limit}"))
 }
 
 fn max_request_error(kind: &str, name: &str, most: &Quantity, requests: &ResourceList) -> Option<String> {
     let rule = format!("maximum {name} usage per {kind} is {most}");
-    match requests.get(name) {
-        None => Some(format!("{rule}.  No request is specified")),
-        Some(request) if request > most => Some(format!("{rule}, but request is {request}")),
-        Some(_) => None,
-    }
+    let Some(request) = requests.get(name) else { return Some(format!("{rule}.  No request is specified")) };
+    let (asked, _, bound) = comparable(Some(request), None, most);
+    (asked > bound).then(|| format!("{rule}, but request is {request}"))
 }
 
 fn max_error(
@@ -201,11 +220,13 @@ fn max_error(
     limits: &ResourceList,
 ) -> Option<String> {
     let rule = format!("maximum {name} usage per {kind} is {most}");
+    let request = requests.get(name);
     let Some(limit) = limits.get(name) else { return Some(format!("{rule}.  No limit is specified")) };
-    if limit > most {
+    let (asked, allowed, bound) = comparable(request, Some(limit), most);
+    if allowed > bound {
         return Some(format!("{rule}, but limit is {limit}"));
     }
-    let request = requests.get(name).filter(|request| *request > most)?;
+    let request = request.filter(|_| asked > bound)?;
     Some(format!("{rule}, but request is {request}"))
 }
 
@@ -228,9 +249,8 @@ fn ratio_error(
     let Some(limit) = limit.filter(|l| !l.is_zero()) else {
         return Some(format!("{rule}, but no limit is specified or limit is 0"));
     };
-    let fine = [request, limit, ratio].iter().all(|q| q.value() <= MILLI_VALUE_MAX);
-    let precise = |q: &Quantity| if fine { q.milli_value() } else { q.value() } as f64;
-    let observed = precise(limit) / precise(request);
+    let (asked, allowed, _) = comparable(Some(request), Some(limit), ratio);
+    let observed = allowed as f64 / asked as f64;
     let over = if ratio.value() <= MILLI_VALUE_MAX {
         observed * 1000.0 > ratio.milli_value() as f64
     } else {

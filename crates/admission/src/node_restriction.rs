@@ -144,8 +144,9 @@ impl Case<'_> {
         let node = quoted(self.node);
         match self.request.operation {
             Operation::Create => self.mirror_pod(),
+            // The deletion of a collection has no name. kube-apiserver finds no pod then, and skips it.
             Operation::Delete => self.unless(
-                self.request.old.is_some_and(|pod| self.runs(pod)),
+                self.runs(&self.pod_named(self.request.name)?),
                 &format!("node {node} can only delete pods with spec.nodeName set to itself"),
             ),
             other => self.refuse(&format!(

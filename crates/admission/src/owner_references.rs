@@ -35,7 +35,9 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
             let why = format!("cannot set an ownerRef on a resource you can't delete: {why}, <nil>");
             return Err(request.forbidden(Some(object), &why));
         }
-        let was_blocking = |uid: &str| old.iter().any(|o| o.str_at(&["uid"]) == uid && blocks(o));
+        // Of several references with one uid, the last counts.
+        let was_blocking =
+            |uid: &str| old.iter().rev().find(|o| o.str_at(&["uid"]) == uid).is_some_and(blocks);
         let blocking: Vec<&Value> =
             new.iter().filter(|o| blocks(o) && !was_blocking(o.str_at(&["uid"]))).collect();
         if blocking.is_empty() || self.may(anything(request)).is_ok() {

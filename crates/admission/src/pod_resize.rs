@@ -54,7 +54,12 @@ impl Plugin for PodResizeValidator {
 
 /// Returns what a pod requests beyond its node's allocatable resources.
 fn excess_requests(pod: &Value, node: &Value) -> Option<String> {
-    let mut requests = resources::of_pod(pod, "requests");
+    let mut requests = resources::of_pod(
+        pod,
+        "requests",
+        |container| resources::of(container, "requests"),
+        resources::is_pod_level,
+    );
     resources::add(&mut requests, &resources::list(pod.at(&["spec", "overhead"])));
     let allocatable = resources::list(node.at(&["status", "allocatable"]));
     let zero = Quantity::new(0, Format::DecimalSI);

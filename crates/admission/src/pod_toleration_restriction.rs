@@ -6,7 +6,7 @@ use crate::tolerations::{Toleration, merge};
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_kinds::validate_tolerations;
 use pintle_meta::{FieldErrors, GroupResource, Status};
-use pintle_value::{Path, Value, json};
+use pintle_value::{Map, Path, Str, Value, json};
 
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
 const WHITELIST: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
@@ -157,9 +157,23 @@ fn of_namespace(
 }
 
 fn read(text: &str) -> Result<Vec<Toleration>, String> {
-    let tree = json::parse(text.as_bytes()).map_err(|error| error.to_string())?.value;
+    let mut tree = json::parse(text.as_bytes()).map_err(|error| error.to_string())?.value;
+    for toleration in tree.as_array_mut().into_iter().flatten() {
+        fold_case(toleration);
+    }
     check_shape(&tree, &TOLERATIONS)?;
     Ok(tree.as_array().unwrap_or_default().iter().map(Toleration::of).collect())
+}
+
+/// Renames fields that differ from those of a toleration in upper and lower case only: Go's decoder accepts them here.
+fn fold_case(toleration: &mut Value) {
+    let Some(given) = toleration.as_object() else { return };
+    let canonical = |key: &Str| {
+        let known = TOLERATION.fields.iter().find(|(name, _)| key.eq_ignore_ascii_case(name));
+        known.map_or_else(|| key.clone(), |(name, _)| Str::from(*name))
+    };
+    let renamed: Map = given.iter().map(|(key, value)| (canonical(key), value.clone())).collect();
+    *toleration = renamed.into();
 }
 
 #[cfg(test)]

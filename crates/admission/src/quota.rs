@@ -2,6 +2,8 @@
 //!
 //! Nothing is written here: the caller stores the new usage in the same transaction as the object.
 
+mod counted;
+mod devices;
 mod limits;
 mod usage;
 
@@ -9,12 +11,12 @@ pub use limits::LimitedResource;
 pub(crate) use usage::is_best_effort;
 
 use crate::resources::{self, ResourceList};
-use crate::{Attributes, ClusterState, Operation};
+use crate::{Attributes, ClusterState};
+use counted::Counted;
 use pintle_meta::quantity::Format;
 use pintle_meta::{Quantity, Status};
 use pintle_value::{Map, Str, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use usage::{has_cross_namespace_affinity, is_extended, is_terminating, selects};
 
 /// The new usage of a quota.
 pub struct Charge {
@@ -45,9 +47,9 @@ pub fn charge(
     }
     let mut matched = Vec::new();
     for quota in &quotas {
-        matched.extend(Matched::of(request, &kind, object, quota)?);
+        matched.extend(Matched::of(request, &kind, object, quota, cluster)?);
     }
-    let usage = kind.usage(object);
+    let usage = kind.usage(object, cluster);
     let negative: Vec<&str> = usage.iter().filter(|(_, q)| q.sign() < 0).map(|(n, _)| n.as_str()).collect();
     if !negative.is_empty() {
         let why = format!("quota usage is negative for resource(s): {}", negative.join(","));
@@ -55,7 +57,7 @@ pub fn charge(
     }
     let less = |old: Option<&Value>| {
         let mut delta = usage.clone();
-        for (resource, before) in old.map(|old| kind.usage(old)).unwrap_or_default() {
+        for (resource, before) in old.map(|old| kind.usage(old, cluster)).unwrap_or_default() {
             if let Some(amount) = delta.get_mut(&resource) {
                 amount.sub(&before);
             }
@@ -95,10 +97,11 @@ impl<'a> Matched<'a> {
         kind: &Counted,
         object: &Value,
         quota: &'a Value,
+        cluster: &dyn ClusterState,
     ) -> Result<Option<Self>, Status> {
         let hard = resources::list(quota.at(&["status", "hard"]));
         let used = resources::list(quota.at(&["status", "used"]));
-        let tracked: Vec<String> = hard.keys().filter(|name| kind.tracks(name)).cloned().collect();
+        let tracked: Vec<String> = hard.keys().filter(|name| kind.tracks(name, cluster)).cloned().collect();
         if tracked.is_empty() || !kind.in_scopes(quota, object) {
             return Ok(None);
         }
@@ -124,7 +127,9 @@ impl<'a> Matched<'a> {
         let mut total = used.clone();
         resources::add(&mut total, &delta);
         let over = |resource: &&String| matches!((total.get(*resource), hard.get(*resource)), (Some(t), Some(h)) if t > h);
-        let exceeded: BTreeSet<&String> = delta.keys().filter(over).collect();
+        // As in kube-apiserver, what a status reports counts even beyond the limit.
+        let is_checked = request.subresource != "status";
+        let exceeded: BTreeSet<&String> = delta.keys().filter(|_| is_checked).filter(over).collect();
         if !exceeded.is_empty() {
             let listed = |list: &ResourceList| {
                 let parts =
@@ -160,174 +165,18 @@ pub fn recount(quota: &Value, namespace: &str, kinds: &[(Str, Str)], cluster: &d
     }
     for (group, plural) in kinds {
         let kind = Counted::of(group, plural);
-        if kind == Counted::Nothing || !hard.keys().any(|name| kind.tracks(name)) {
+        if kind == Counted::Nothing || !hard.keys().any(|name| kind.tracks(name, cluster)) {
             continue;
         }
         for object in cluster.objects(group, plural, namespace) {
             if kind.in_scopes(quota, &object) {
-                let mut usage = kind.usage(&object);
+                let mut usage = kind.usage(&object, cluster);
                 usage.retain(|name, _| hard.contains_key(name));
                 resources::add(&mut used, &usage);
             }
         }
     }
     to_value(&used)
-}
-
-/// What quotas count for a kind of object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Counted {
-    Pods,
-    Services,
-    Claims,
-    /// Only the number of objects, under these names.
-    Number(Vec<String>),
-    /// Nothing: reviews, events and others.
-    Nothing,
-}
-
-impl Counted {
-    fn of(group: &str, plural: &str) -> Self {
-        match (group, plural) {
-            ("", "pods") => Counted::Pods,
-            ("", "services") => Counted::Services,
-            ("", "persistentvolumeclaims") => Counted::Claims,
-            ("" | "events.k8s.io", "events") | ("", "bindings" | "componentstatuses") => Counted::Nothing,
-            ("authentication.k8s.io" | "authorization.k8s.io", _) => Counted::Nothing,
-            ("", plural) => {
-                let mut names = vec![format!("count/{plural}")];
-                if matches!(plural, "configmaps" | "resourcequotas" | "replicationcontrollers" | "secrets") {
-                    names.push(plural.to_string());
-                }
-                Counted::Number(names)
-            }
-            (group, plural) => Counted::Number(vec![format!("count/{plural}.{group}")]),
-        }
-    }
-
-    /// Returns whether this write can change the usage.
-    fn handles(&self, request: &Attributes<'_>, object: &Value) -> bool {
-        let create = request.operation == Operation::Create;
-        match (self, request.subresource) {
-            (Counted::Pods, "resize") => !create,
-            (Counted::Pods, "") => {
-                create || request.old.is_some_and(|old| is_terminating(old) != is_terminating(object))
-            }
-            (Counted::Services | Counted::Claims, "") => true,
-            (Counted::Number(_), "") => create,
-            _ => false,
-        }
-    }
-
-    /// Returns whether a resource name of a quota concerns this kind.
-    fn tracks(&self, name: &str) -> bool {
-        match self {
-            Counted::Pods => {
-                const NAMES: [&str; 11] = [
-                    "count/pods",
-                    "cpu",
-                    "memory",
-                    "ephemeral-storage",
-                    "requests.cpu",
-                    "requests.memory",
-                    "requests.ephemeral-storage",
-                    "limits.cpu",
-                    "limits.memory",
-                    "limits.ephemeral-storage",
-                    "pods",
-                ];
-                NAMES.contains(&name)
-                    || name.starts_with("hugepages-")
-                    || name.strip_prefix("requests.").is_some_and(is_extended)
-            }
-            Counted::Services => {
-                matches!(
-                    name,
-                    "count/services" | "services" | "services.nodeports" | "services.loadbalancers"
-                )
-            }
-            Counted::Claims => {
-                let own = |name: &str| matches!(name, "persistentvolumeclaims" | "requests.storage");
-                let of_class =
-                    name.split_once(".storageclass.storage.k8s.io/").is_some_and(|(_, rest)| own(rest));
-                name == "count/persistentvolumeclaims" || own(name) || of_class
-            }
-            Counted::Number(names) => names.iter().any(|own| own == name),
-            Counted::Nothing => false,
-        }
-    }
-
-    fn usage(&self, object: &Value) -> ResourceList {
-        let one = || Quantity::new(1, Format::DecimalSI);
-        match self {
-            Counted::Pods => usage::of_pod(object),
-            Counted::Services => usage::of_service(object),
-            Counted::Claims => usage::of_claim(object),
-            Counted::Number(names) => names.iter().map(|name| (name.clone(), one())).collect(),
-            Counted::Nothing => ResourceList::new(),
-        }
-    }
-
-    /// The resources that containers must specify because a quota counts them: `cpu for: a,b; memory for: a`.
-    fn unspecified(&self, tracked: &[String], object: &Value) -> Option<String> {
-        const REQUIRED: [&str; 6] =
-            ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
-        let at_pod_level = object.at(&["spec", "resources"]).is_some();
-        if *self != Counted::Pods || at_pod_level {
-            return None;
-        }
-        let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        let lists = ["containers", "initContainers"];
-        for container in lists.iter().flat_map(|list| object.items_at(&["spec", list])) {
-            for name in tracked.iter().map(String::as_str).filter(|name| REQUIRED.contains(name)) {
-                let (side, resource) = name.split_once('.').unwrap_or(("requests", name));
-                if container.at(&["resources", side, resource]).is_none() {
-                    missing.entry(name).or_default().insert(container.str_at(&["name"]));
-                }
-            }
-        }
-        if missing.is_empty() {
-            return None;
-        }
-        let parts = missing.iter().map(|(name, containers)| {
-            let containers: Vec<&str> = containers.iter().copied().collect();
-            format!("{name} for: {}", containers.join(","))
-        });
-        Some(parts.collect::<Vec<_>>().join("; "))
-    }
-
-    /// Returns whether an object is in all scopes of a quota.
-    fn in_scopes(&self, quota: &Value, object: &Value) -> bool {
-        let plain = quota.items_at(&["spec", "scopes"]).iter().filter_map(Value::as_str);
-        let selected = quota.items_at(&["spec", "scopeSelector", "matchExpressions"]);
-        plain.clone().all(|scope| self.in_scope(scope, None, object))
-            && selected.iter().all(|term| self.in_scope(term.str_at(&["scopeName"]), Some(term), object))
-    }
-
-    fn in_scope(&self, scope: &str, term: Option<&Value>, object: &Value) -> bool {
-        let named = |name: &str| {
-            let exists = term.is_none_or(|t| t.str_at(&["operator"]) == "Exists");
-            if exists { !name.is_empty() } else { term.is_some_and(|t| selects(t, scope, name)) }
-        };
-        match (self, scope) {
-            (Counted::Pods, "Terminating") => is_terminating(object),
-            (Counted::Pods, "NotTerminating") => !is_terminating(object),
-            (Counted::Pods, "BestEffort") => is_best_effort(object),
-            (Counted::Pods, "NotBestEffort") => !is_best_effort(object),
-            (Counted::Pods, "PriorityClass") => named(object.str_at(&["spec", "priorityClassName"])),
-            (Counted::Pods, "CrossNamespacePodAffinity") => has_cross_namespace_affinity(object),
-            (Counted::Claims, "VolumeAttributesClass") => {
-                let names = [
-                    object.str_at(&["spec", "volumeAttributesClassName"]),
-                    object.str_at(&["status", "currentVolumeAttributesClassName"]),
-                    object.str_at(&["status", "modifyVolumeStatus", "targetVolumeAttributesClassName"]),
-                ];
-                let mut set = names.into_iter().filter(|name| !name.is_empty()).peekable();
-                if set.peek().is_none() { named("") } else { set.any(named) }
-            }
-            _ => false,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ pub(crate) fn add(to: &mut ResourceList, more: &ResourceList) {
     }
 }
 
-fn raise(to: &mut ResourceList, least: &ResourceList) {
+/// Raises each amount to at least that of `least`.
+pub(crate) fn raise(to: &mut ResourceList, least: &ResourceList) {
     for (name, amount) in least {
         if to.get(name).is_none_or(|have| amount > have) {
             to.insert(name.clone(), amount.clone());
@@ -32,10 +33,19 @@ fn raise(to: &mut ResourceList, least: &ResourceList) {
     }
 }
 
-/// The resources of a whole pod; `side` is `requests` or `limits`. Init containers run one after another, sidecars
-/// beside the other containers.
-pub(crate) fn of_pod(pod: &Value, side: &str) -> ResourceList {
-    let of = |container: &Value| list(container.at(&["resources", side]));
+/// The resources of a container; `side` is `requests` or `limits`.
+pub(crate) fn of(container: &Value, side: &str) -> ResourceList {
+    list(container.at(&["resources", side]))
+}
+
+/// The resources of a whole pod; `side` is `requests` or `limits`, and `of` returns those of a container. Init containers run
+/// one after another, sidecars beside the other containers. The pod's own resources count instead, if `is_pod_level`.
+pub(crate) fn of_pod(
+    pod: &Value,
+    side: &str,
+    of: impl Fn(&Value) -> ResourceList,
+    is_pod_level: impl Fn(&str) -> bool,
+) -> ResourceList {
     let mut total = ResourceList::new();
     for container in pod.items_at(&["spec", "containers"]) {
         add(&mut total, &of(container));
@@ -44,7 +54,7 @@ pub(crate) fn of_pod(pod: &Value, side: &str) -> ResourceList {
     let mut peak = ResourceList::new();
     for container in pod.items_at(&["spec", "initContainers"]) {
         let mut own = of(container);
-        if container.str_at(&["restartPolicy"]) == "Always" {
+        if is_sidecar(container) {
             add(&mut total, &own);
             add(&mut running, &own);
             own = running.clone();
@@ -62,8 +72,14 @@ pub(crate) fn of_pod(pod: &Value, side: &str) -> ResourceList {
     total
 }
 
-fn is_pod_level(name: &str) -> bool {
+/// Returns whether the resources of a whole pod may have this one.
+pub(crate) fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// Returns whether an init container keeps running beside the other containers.
+pub(crate) fn is_sidecar(container: &Value) -> bool {
+    container.str_at(&["restartPolicy"]) == "Always"
 }
 
 /// Joins several errors into one sentence.

@@ -8,6 +8,9 @@ use pintle_value::Value;
 
 const DIFFERS: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
+const NOT_DEFINED: &str =
+    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+
 pub(crate) struct RuntimeClass;
 
 impl Plugin for RuntimeClass {
@@ -24,7 +27,9 @@ impl Plugin for RuntimeClass {
         if !is_ours(request) {
             return Ok(());
         }
-        let Some(class) = class_of(request, pod, cluster)? else { return Ok(()) };
+        let Some(class) = class_of(request, pod, cluster)? else {
+            return refuse_empty_overhead(request, pod);
+        };
         if let Some(overhead) = class.get("overhead") {
             let fixed = overhead.get("podFixed");
             let given = pod.at(&["spec", "overhead"]);
@@ -35,6 +40,9 @@ impl Plugin for RuntimeClass {
                 Some(fixed) => pod.set_at(&["spec", "overhead"], fixed.clone()),
                 None => _ = pod.remove_at(&["spec", "overhead"]),
             }
+        }
+        if class.get("overhead").is_none() {
+            refuse_empty_overhead(request, pod)?;
         }
         match class.get("scheduling") {
             Some(scheduling) => schedule(request, pod, scheduling),
@@ -56,13 +64,17 @@ impl Plugin for RuntimeClass {
             Some(overhead) if !same_quantities(overhead.get("podFixed"), given) => {
                 Err(request.forbidden(Some(pod), DIFFERS))
             }
-            None if given.is_some() => {
-                let why =
-                    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-                Err(request.forbidden(Some(pod), why))
-            }
+            None if given.is_some() => Err(request.forbidden(Some(pod), NOT_DEFINED)),
             _ => Ok(()),
         }
+    }
+}
+
+/// kube-apiserver refuses an empty overhead, too. It is refused here because `validate` does not see it any more.
+fn refuse_empty_overhead(request: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
+    match pod.at(&["spec", "overhead"]) {
+        Some(given) if !given.is_null() && is_empty(given) => Err(request.forbidden(Some(pod), NOT_DEFINED)),
+        _ => Ok(()),
     }
 }
 

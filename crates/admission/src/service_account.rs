@@ -65,7 +65,7 @@ impl Plugin for ServiceAccount {
                 }
                 let containers = pod.items_at(&["spec", "ephemeralContainers"]);
                 match unreferenced(containers, "ephemeral container", &account) {
-                    Some(why) => Err(Status::internal(&why)),
+                    Some(why) => Err(Status::unclassified(&why)),
                     None => Ok(()),
                 }
             }

@@ -85,9 +85,10 @@ fn size(claim: &Value) -> Option<Quantity> {
     Quantity::from_value(claim.at(&["spec", "resources", "requests", "storage"])?).ok()
 }
 
-fn class(claim: &Value) -> &str {
-    match claim.str_at(&["metadata", "annotations", STORAGE_BETA]) {
-        "" => claim.str_at(&["spec", "storageClassName"]),
-        old => old,
+/// The storage class of a claim. The old annotation counts even if it is empty.
+pub(crate) fn class(claim: &Value) -> &str {
+    match claim.at(&["metadata", "annotations", STORAGE_BETA]) {
+        Some(old) => old.as_str().unwrap_or(""),
+        None => claim.str_at(&["spec", "storageClassName"]),
     }
 }

@@ -43,6 +43,10 @@ impl ClusterState for Objects {
     fn random(&self) -> u64 {
         0
     }
+
+    fn now(&self) -> i64 {
+        0
+    }
 }
 
 pub(crate) fn tree(text: &str) -> Value {

@@ -56,6 +56,8 @@ pub struct Options {
     /// Whether literals and conversions of constants are evaluated when a program is planned: then they have no cost, and
     /// a failing conversion is an error of the expression.
     pub fold_constants: bool,
+    /// Whether names of keys in maps may be escaped: `a.b__dot__c` is the key `b.c`.
+    pub escaped_keys: bool,
 }
 
 impl Default for Options {
@@ -67,6 +69,7 @@ impl Default for Options {
             presence_test_has_cost: true,
             strict: true,
             fold_constants: false,
+            escaped_keys: false,
         }
     }
 }

@@ -162,6 +162,8 @@ pub(crate) enum By {
     Field(Arc<str>, Str, Arc<Shape>),
     /// A constant field name or key.
     Key(Value<'static>),
+    /// An escaped name that stands for no key.
+    Nothing(Value<'static>),
     /// Another attribute.
     Attribute(Box<Attribute>),
     /// A computed key.

@@ -142,14 +142,23 @@ fn take_current(policy: &mut Policy, kind: PolicyKind, resource: &Resource, key:
     }
 }
 
-/// Returns whether a change of a bound pod leaves its node's dependencies as they were: only ephemeral containers and
-/// generated resource claims can change them. Pods change often, and decoding them is expensive.
+/// Returns whether a change of a bound pod leaves its node's dependencies as they were. As in kube-apiserver, only new
+/// ephemeral containers and other generated resource claims change them; an extended resource claim counts if it is there
+/// when the pod is bound. Pods change often, and decoding them is expensive.
 fn is_same_pod(previous: Option<&Arc<Object>>, object: &Object) -> bool {
-    let mentions = |what: &str| memchr::memmem::find(object.json(), what.as_bytes()).is_some();
-    previous.is_some_and(|previous| previous.uid() == object.uid())
-        && !mentions("\"ephemeralContainers\":")
-        && !mentions("\"resourceClaimStatuses\":")
-        && !mentions("\"extendedResourceClaimStatus\":")
+    let Some(previous) = previous.filter(|previous| previous.uid() == object.uid()) else { return false };
+    let mentions =
+        |object: &Object, what: &str| memchr::memmem::find(object.json(), what.as_bytes()).is_some();
+    let may_differ = mentions(object, "\"ephemeralContainers\":")
+        || mentions(object, "\"resourceClaimStatuses\":")
+        || mentions(previous, "\"resourceClaimStatuses\":");
+    !may_differ || has_same_references(&tree_of(previous), &tree_of(object))
+}
+
+fn has_same_references(previous: &Value, pod: &Value) -> bool {
+    let ephemeral = |pod: &Value| pod.items_at(&["spec", "ephemeralContainers"]).len();
+    let claims = ["status", "resourceClaimStatuses"];
+    ephemeral(pod) <= ephemeral(previous) && pod.items_at(&claims) == previous.items_at(&claims)
 }
 
 fn tree_of(object: &Object) -> Value {

@@ -9,7 +9,7 @@ mod known;
 use crate::object_size;
 use gvk::BodyGvk;
 use pintle_apply::managed;
-use pintle_kinds::{Kind, KindVersion};
+use pintle_kinds::{Hooks, Kind, KindVersion};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status, field::quoted};
 use pintle_schema::Schema;
@@ -44,6 +44,8 @@ pub struct Expected<'a> {
     pub kind: &'a str,
     /// Its schema.
     pub schema: &'a Schema,
+    /// Knows which decoded objects kube-apiserver cannot convert into its internal type.
+    pub hooks: &'a dyn Hooks,
     /// Whether kind and apiVersion may be omitted, as for built-in kinds. Custom resources must have them.
     pub lenient: bool,
     /// Returns whether the server knows a kind in a version; this decides which error is reported.
@@ -191,6 +193,9 @@ pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
     let resets = resets(&tree, expected);
     let mut strict = Strict::default();
     let value = pintle_schema::decode(expected.schema, tree, &mut strict).ok()?;
+    if expected.hooks.conversion_error(&value).is_some() {
+        return None;
+    }
     strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets })
 }
 
@@ -213,6 +218,9 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
     }
     let resets = tree.is_some_and(|tree| resets(tree, expected));
     let (mut value, complaints) = typed_tree(parsed, body, expected).map_err(|why| gvk.unfit(why))?;
+    if let Some(why) = expected.hooks.conversion_error(&value) {
+        return Err(gvk.unfit(why));
+    }
     stamp(&mut value, expected);
     Ok((gvk, Decoded { value, complaints, resets }))
 }
@@ -412,6 +420,7 @@ pub fn expected_object<'a>(
         version: &version.name,
         kind: &kind.kind,
         schema: &version.schema,
+        hooks: version.hooks,
         lenient: version.protobuf,
         registered,
     }

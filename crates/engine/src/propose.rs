@@ -255,6 +255,9 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
     let mut strict = Strict { omits_keys: true, ..Strict::default() };
     let mut value = pintle_schema::decode(schema, patched, &mut strict)
         .map_err(|e| invalid_patch(&patch_text, e.message()))?;
+    if let Some(why) = cx.target.kind_version().hooks.conversion_error(&value) {
+        return Err(Status::unclassified(why));
+    }
     decode::stamp(
         &mut value,
         &decode::expected_object(&cx.target.kind, cx.target.kind_version(), cx.registered),

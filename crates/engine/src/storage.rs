@@ -217,4 +217,8 @@ impl ClusterState for Storage {
     fn random(&self) -> u64 {
         self.random.number()
     }
+
+    fn now(&self) -> i64 {
+        self.clock.now().0
+    }
 }

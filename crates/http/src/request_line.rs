@@ -111,7 +111,13 @@ impl Head {
 
 /// Reads the target of a head, and rewrites the request line where hyper would not accept it. `None` if it is no request line.
 fn read_target(mut bytes: Vec<u8>) -> Option<(Vec<u8>, HeadTarget)> {
-    let range = target_range(&bytes)?;
+    let mut range = target_range(&bytes)?;
+    if bytes.starts_with(b"CONNECT ") {
+        let target = connect_target(bytes.get(range.clone()).unwrap_or_default())?.to_vec();
+        let end = range.start.saturating_add(target.len());
+        bytes.splice(range.clone(), target);
+        range.end = end;
+    }
     let target = bytes.get(range.clone()).unwrap_or_default();
     if target.len() <= URI_BYTES_MAX && target.iter().all(|byte| is_plain(*byte)) {
         return Some((bytes, HeadTarget::Plain));
@@ -135,6 +141,30 @@ fn read_target(mut bytes: Vec<u8>) -> Option<(Vec<u8>, HeadTarget)> {
     };
     bytes.splice(range, line.into_bytes());
     Some((bytes, target))
+}
+
+/// The target of a CONNECT request, without the authority if it has a path. Go puts `http://` before a target that is no path,
+/// so that the text before the first `/` is the authority, even in an absolute URL: `https://h/x` has the path `//h/x`.
+/// `None` if Go refuses the port.
+fn connect_target(target: &[u8]) -> Option<&[u8]> {
+    if target.starts_with(b"/") {
+        return Some(target);
+    }
+    let before_query = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let authority = before_query.split(|byte| *byte == b'/').next().unwrap_or_default();
+    let after_brackets = authority.rsplit(|byte| *byte == b']').next().unwrap_or_default();
+    let mut parts = after_brackets.rsplitn(2, |byte| *byte == b':');
+    let (last, has_port) = (parts.next().unwrap_or_default(), parts.next().is_some());
+    if has_port && !last.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    match authority.len() < before_query.len() {
+        true => target.get(authority.len()..),
+        // hyper takes `*` for a path.
+        false if authority == b"*" => Some(b"-"),
+        // Without a path there is nothing that the query could belong to.
+        false => Some(authority),
+    }
 }
 
 /// Bytes that are accepted and that no check has to look at.
@@ -261,6 +291,15 @@ mod tests {
             (b"GET http://foo<bar/ HTTP/1.1", "GET http://foo<bar/ HTTP/1.1 Plain"),
             (b"OPTIONS * HTTP/1.1", "OPTIONS * HTTP/1.1 Plain"),
             (b"CONNECT a:1 HTTP/1.1", "CONNECT a:1 HTTP/1.1 Plain"),
+            // In a CONNECT request, Go reads everything before the first slash as the authority.
+            (b"CONNECT /api HTTP/1.1", "CONNECT /api HTTP/1.1 Plain"),
+            (b"CONNECT a:1/api?b=c/d HTTP/1.1", "CONNECT /api?b=c/d HTTP/1.1 Plain"),
+            (b"CONNECT https://a:1/api HTTP/1.1", "CONNECT //a:1/api HTTP/1.1 Plain"),
+            (b"CONNECT https:///api HTTP/1.1", "CONNECT ///api HTTP/1.1 Plain"),
+            (b"CONNECT [::1]:5/a<b HTTP/1.1", "CONNECT /a%3Cb HTTP/1.1 Plain"),
+            (b"CONNECT a?b=/c HTTP/1.1", "CONNECT a HTTP/1.1 Plain"),
+            (b"CONNECT * HTTP/1.1", "CONNECT - HTTP/1.1 Plain"),
+            (b"CONNECT a:b/api HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
             // Go answers these 400.
             (b"GET < HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
             (b"GET api HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),

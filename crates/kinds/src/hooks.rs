@@ -164,6 +164,11 @@ pub trait Hooks: Sync + Send {
         &[]
     }
 
+    /// Returns why kube-apiserver cannot convert a decoded object into its internal type.
+    fn conversion_error(&self, _object: &Value) -> Option<String> {
+        None
+    }
+
     /// Converts an object between versions. Only called for kinds with versions that differ.
     fn convert(&self, _object: &mut Value, _from: &KindVersion, _to: &KindVersion) {}
 

@@ -56,6 +56,7 @@ pub use builtin::{
 };
 pub use certificates::RequestSubject;
 pub use coordination::leasecandidate::Version as SemanticVersion;
+pub use core::podspec::qos::class as qos_class;
 pub use core::podspec::resources::is_extended as is_extended_resource;
 pub use core::podspec::scheduling::validate_tolerations;
 pub use core::podspec::security::set_allow_privileged;

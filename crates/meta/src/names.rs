@@ -212,6 +212,9 @@ pub fn dns1035_label(name: &str, prefix: bool) -> Vec<String> {
 /// client-go's error for a name that cannot be part of a URL. kube-apiserver's admission plugins look up missing objects
 /// with a client, so users receive it.
 pub fn client_lookup_error(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("resource name may not be empty".to_string());
+    }
     let why = path_segment_name(name, false);
     (!why.is_empty())
         .then(|| format!("invalid resource name {}: [{}]", crate::field::quoted(name), why.join(" ")))

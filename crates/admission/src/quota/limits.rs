@@ -1,6 +1,7 @@
 //! `limitedResources` in the configuration of ResourceQuota: resources that need a matching quota.
 
-use super::{Counted, Matched};
+use super::Matched;
+use super::counted::Counted;
 use crate::Attributes;
 use crate::config::{PluginConfig, Scheme, Shape, Struct};
 use crate::resources::ResourceList;

@@ -1,9 +1,9 @@
 //! The usage of single objects, and the quota scopes they are in.
 
-use crate::resources::{self, ResourceList};
-use pintle_meta::Quantity;
+use crate::resources::{self, ResourceList, is_pod_level};
 use pintle_meta::quantity::Format;
 use pintle_meta::selector::{LabelSelector, Operator, Requirement};
+use pintle_meta::{Quantity, Timestamp};
 use pintle_value::{Map, Str, Value};
 
 /// Returns whether a term of a scope selector matches a name.
@@ -28,17 +28,20 @@ pub(super) fn is_terminating(pod: &Value) -> bool {
     pod.at(&["spec", "activeDeadlineSeconds"]).and_then(Value::as_int).is_some_and(|seconds| seconds >= 0)
 }
 
-/// Returns whether no container requests cpu or memory.
+/// Returns whether a pod is of the class BestEffort: as its status says, which a client may set, or else by its resources.
 pub(crate) fn is_best_effort(pod: &Value) -> bool {
-    let asks = |holder: &Value| {
-        ["requests", "limits"].iter().any(|side| {
-            let list = resources::list(holder.at(&["resources", side]));
-            list.iter().any(|(name, amount)| matches!(name.as_str(), "cpu" | "memory") && !amount.is_zero())
-        })
+    let class = match pod.str_at(&["status", "qosClass"]) {
+        "" => pod.get("spec").map_or("BestEffort", pintle_kinds::qos_class),
+        class => class,
     };
-    let lists = ["containers", "initContainers"];
-    let of_pod = pod.get("spec").is_some_and(asks);
-    !of_pod && !lists.iter().flat_map(|list| pod.items_at(&["spec", list])).any(asks)
+    class == "BestEffort"
+}
+
+/// Returns whether a pod has resources of its own, beside those of its containers.
+pub(super) fn has_pod_level_resources(pod: &Value) -> bool {
+    let has =
+        |side| resources::list(pod.at(&["spec", "resources", side])).keys().any(|name| is_pod_level(name));
+    has("requests") || has("limits")
 }
 
 pub(super) fn has_cross_namespace_affinity(pod: &Value) -> bool {
@@ -54,26 +57,29 @@ pub(super) fn has_cross_namespace_affinity(pod: &Value) -> bool {
     })
 }
 
-/// Returns whether a resource is an extended resource.
-pub(super) fn is_extended(name: &str) -> bool {
-    if name.starts_with("hugepages-") || name.starts_with("deviceclass.resource.kubernetes.io/") {
-        return true;
-    }
-    name.split_once('/')
-        .is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
+/// The prefix of extended resources that stand for a device class.
+const IMPLICIT_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+
+/// Returns whether quotas of pods may count `requests.NAME`.
+pub(super) fn is_counted_request(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    !is_native || name.starts_with("hugepages-") || name.starts_with(IMPLICIT_CLASS)
 }
 
-pub(super) fn of_pod(pod: &Value) -> ResourceList {
+/// `now` is in seconds since 1970.
+pub(super) fn of_pod(pod: &Value, now: i64) -> ResourceList {
     let one = || Quantity::new(1, Format::DecimalSI);
     let mut out = ResourceList::from([("count/pods".to_string(), one())]);
-    if matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed") {
+    if matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed") || is_overdue(pod, now) {
         return out;
     }
     out.insert("pods".to_string(), one());
     let overhead = resources::list(pod.at(&["spec", "overhead"]));
-    let mut requests = resources::of_pod(pod, "requests");
+    let of_pod =
+        |side| resources::of_pod(pod, side, |container| effective(pod, container, side), is_pod_level);
+    let mut requests = of_pod("requests");
     resources::add(&mut requests, &overhead);
-    let mut limits = resources::of_pod(pod, "limits");
+    let mut limits = of_pod("limits");
     for (name, more) in &overhead {
         if let Some(limit) = limits.get_mut(name).filter(|limit| !limit.is_zero()) {
             limit.add(more);
@@ -85,7 +91,7 @@ pub(super) fn of_pod(pod: &Value) -> ResourceList {
         if known {
             out.insert(name.clone(), amount.clone());
         }
-        if known || is_extended(&name) {
+        if known || pintle_kinds::is_extended_resource(&name) || name.starts_with(IMPLICIT_CLASS) {
             out.insert(format!("requests.{name}"), amount);
         }
     }
@@ -95,6 +101,41 @@ pub(super) fn of_pod(pod: &Value) -> ResourceList {
         }
     }
     out
+}
+
+/// Returns whether a pod should have been gone for as long as its grace period: its node may be lost.
+fn is_overdue(pod: &Value, now: i64) -> bool {
+    let deleted = pod.at(&["metadata", "deletionTimestamp"]).and_then(Value::as_str);
+    let deleted = deleted.and_then(|text| Timestamp::parse(text).ok());
+    let grace = pod.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int);
+    deleted.zip(grace).is_some_and(|(at, grace)| at.seconds.saturating_add(grace) < now)
+}
+
+/// The resources that count for a container. While it is resized, that is the most of what its spec and its status name,
+/// or what its status names if the resize is infeasible.
+fn effective(pod: &Value, container: &Value, side: &str) -> ResourceList {
+    let specified = resources::of(container, side);
+    let name = container.str_at(&["name"]);
+    let is_init = !pod.items_at(&["spec", "containers"]).iter().any(|one| one.str_at(&["name"]) == name);
+    if is_init && !resources::is_sidecar(container) {
+        return specified;
+    }
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let mut statuses = lists.iter().flat_map(|list| pod.items_at(&["status", list]).iter().rev());
+    let status = statuses.find(|status| status.str_at(&["name"]) == name);
+    let Some(status) = status.filter(|status| status.get("resources").is_some()) else { return specified };
+    let mut found = if is_resize_infeasible(pod) { ResourceList::new() } else { specified };
+    resources::raise(&mut found, &resources::of(status, side));
+    if side == "requests" {
+        resources::raise(&mut found, &resources::list(status.get("allocatedResources")));
+    }
+    found
+}
+
+fn is_resize_infeasible(pod: &Value) -> bool {
+    let mut conditions = pod.items_at(&["status", "conditions"]).iter();
+    let pending = conditions.find(|condition| condition.str_at(&["type"]) == "PodResizePending");
+    pending.is_some_and(|condition| condition.str_at(&["reason"]) == "Infeasible")
 }
 
 pub(super) fn of_service(service: &Value) -> ResourceList {
@@ -119,10 +160,7 @@ pub(super) fn of_service(service: &Value) -> ResourceList {
 
 pub(super) fn of_claim(claim: &Value) -> ResourceList {
     let one = || Quantity::new(1, Format::DecimalSI);
-    let class = match claim.str_at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]) {
-        "" => claim.str_at(&["spec", "storageClassName"]),
-        old => old,
-    };
+    let class = crate::storage::class(claim);
     let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
     let mut out = ResourceList::from([
         ("persistentvolumeclaims".to_string(), one()),

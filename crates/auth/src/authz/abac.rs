@@ -75,6 +75,17 @@ fn read_line(line: &str) -> Result<Value, String> {
     Ok(tree)
 }
 
+fn text(spec: &Value, key: &str) -> Result<String, String> {
+    match spec.get(key) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(value) => value.as_str().map(str::to_string).ok_or_else(|| wrong_type(key, value, "string")),
+    }
+}
+
+fn wrong_type(key: &str, value: &Value, type_: &str) -> String {
+    format!("json: cannot unmarshal {} into Go struct field .{key} of type {type_}", value.json_type())
+}
+
 fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
     if text.is_empty() { default } else { text }
 }
@@ -102,7 +113,7 @@ impl Policy {
                 policy.everybody_is_authenticated();
                 Ok(policy)
             }
-            ("" | OLD_API_VERSION, "" | "Policy") => Ok(Policy::of(&tree)?.with_old_defaults()),
+            ("" | OLD_API_VERSION, "" | "Policy") => Ok(Policy::of_old(&tree)?.with_old_defaults()),
             _ => {
                 // A line without a version has the old one, and a line without a kind is a policy.
                 let (version, kind) = (or(version, OLD_API_VERSION), or(kind, "Policy"));
@@ -114,30 +125,28 @@ impl Policy {
         }
     }
 
-    /// A field of the wrong type is refused: a policy must not allow more than its author meant.
-    fn of(spec: &Value) -> Result<Self, String> {
-        let wrong = |key: &str, value: &Value, type_: &str| {
-            format!(
-                "json: cannot unmarshal {} into Go struct field .{key} of type {type_}",
-                value.json_type()
-            )
-        };
-        let text = |key: &str| match spec.get(key) {
-            None | Some(Value::Null) => Ok(String::new()),
-            Some(value) => value.as_str().map(str::to_string).ok_or_else(|| wrong(key, value, "string")),
-        };
+    /// A field of the wrong type is refused: a policy must not allow more than its author meant. Leaves out the fields that
+    /// lines without a version do not have.
+    fn of_old(spec: &Value) -> Result<Self, String> {
         let readonly = match spec.get("readonly") {
             None | Some(Value::Null) => false,
-            Some(value) => value.as_bool().ok_or_else(|| wrong("readonly", value, "bool"))?,
+            Some(value) => value.as_bool().ok_or_else(|| wrong_type("readonly", value, "bool"))?,
         };
         Ok(Policy {
-            user: text("user")?,
-            group: text("group")?,
+            user: text(spec, "user")?,
+            group: text(spec, "group")?,
             readonly,
-            api_group: text("apiGroup")?,
-            resource: text("resource")?,
-            namespace: text("namespace")?,
-            non_resource_path: text("nonResourcePath")?,
+            resource: text(spec, "resource")?,
+            namespace: text(spec, "namespace")?,
+            ..Policy::default()
+        })
+    }
+
+    fn of(spec: &Value) -> Result<Self, String> {
+        Ok(Policy {
+            api_group: text(spec, "apiGroup")?,
+            non_resource_path: text(spec, "nonResourcePath")?,
+            ..Policy::of_old(spec)?
         })
     }
 

@@ -156,7 +156,7 @@ impl<'a> Evaluator<'a, '_> {
     fn missing(&mut self, value: &Value<'a>, by: &'a By) -> EvalError {
         let key = match by {
             By::Field(name, ..) => Value::from(&**name),
-            By::Key(key) => key.clone(),
+            By::Key(key) | By::Nothing(key) => key.clone(),
             By::Attribute(_) | By::Node(_) => std::mem::replace(&mut self.missed, Value::Null),
         };
         EvalError::Failed(match value {
@@ -173,6 +173,7 @@ impl<'a> Evaluator<'a, '_> {
                 value => self.find(value, &Value::from(&**name)),
             },
             By::Key(key) => self.find(value, key),
+            By::Nothing(_) => Ok(None),
             By::Attribute(attribute) => {
                 let key = self.resolve(attribute)?;
                 self.find_computed(value, key)

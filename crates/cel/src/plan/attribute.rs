@@ -8,6 +8,7 @@ use crate::env::Reference;
 use crate::program::PlanError;
 use crate::types::Type;
 use crate::value::Value;
+use crate::words::unescape;
 
 impl Planner<'_> {
     pub(super) fn ident(&mut self, expr: &Expr, name: &str) -> Result<Node, PlanError> {
@@ -49,8 +50,8 @@ impl Planner<'_> {
             Some(Reference::Variable(name)) => return Ok(attribute(Root::Input(name.clone()), Vec::new())),
             _ => {}
         }
-        let by = self.field(operand, field);
         let mut attribute = into_attribute(self.plan(operand)?);
+        let by = self.unescaped(&attribute, self.field(operand, field));
         attribute.qualifiers.push(Qualifier { by, optional: false });
         if test_only {
             return Ok(Node::Has(Box::new(attribute)));
@@ -86,7 +87,7 @@ impl Planner<'_> {
         let [operand, index] = args else { return Err(PlanError("an index takes two operands".into())) };
         let mut attribute = into_attribute(self.plan(operand)?);
         let by = match self.plan(index)? {
-            Node::Constant(key) => self.constant_key(operand, key)?,
+            Node::Constant(key) => self.unescaped(&attribute, self.constant_key(operand, key)?),
             Node::Attribute(attribute) => By::Attribute(attribute),
             node => By::Node(Box::new(node)),
         };
@@ -101,6 +102,23 @@ impl Planner<'_> {
         match crate::eval::check_key(&key) {
             Ok(()) => Ok(By::Key(key)),
             Err(err) => Err(PlanError(err.to_string())),
+        }
+    }
+
+    /// The key that an escaped name stands for. Loop variables and literals have the names themselves, as in kube-apiserver;
+    /// so do the maps within a variable if a name cannot be unescaped, but not the variable.
+    fn unescaped(&self, of: &Attribute, by: By) -> By {
+        let is_plain = matches!(of.root, Root::Local(_) | Root::Node(Node::Constant(_) | Node::Map(_)));
+        let is_variable = matches!(of.root, Root::Input(_)) && of.qualifiers.is_empty();
+        match by {
+            By::Key(Value::String(name)) if self.env.options().escaped_keys && !is_plain => {
+                match unescape(name.as_str()) {
+                    Some(name) => By::Key(name.into()),
+                    None if is_variable => By::Nothing(Value::String(name)),
+                    None => By::Key(Value::String(name)),
+                }
+            }
+            by => by,
         }
     }
 

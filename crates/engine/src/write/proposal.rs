@@ -128,6 +128,7 @@ impl Writer {
                 let (mut object, unknown) =
                     ownership::apply(target, owner, live, &config.tree, *force, conversions)?;
                 crate::object_size::check(&object)?;
+                check_convertible(target, &config.tree, &object)?;
                 let shares_template_labels = target.kind_version().hooks.shares_template_labels(&object);
                 let empties = propose::complete(target, &mut object, Empties::Preserve);
                 let warnings = config.complaints(request.validation(), &unknown)?;
@@ -158,4 +159,14 @@ fn json_document(body: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     json::print(&json::parse(body).ok()?.value, &mut out);
     Some(out)
+}
+
+/// Refuses an applied object that kube-apiserver cannot convert into its internal type. The error names the configuration.
+fn check_convertible(target: &Target, config: &Value, object: &Value) -> Result<(), Status> {
+    let version = target.kind_version();
+    let Some(why) = version.hooks.conversion_error(object) else { return Ok(()) };
+    let (namespace, name) = (config.str_at(&["metadata", "namespace"]), config.str_at(&["metadata", "name"]));
+    let gvk = version.gvk(&target.kind);
+    let gvk = format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind);
+    Err(Status::unclassified(format!("failed to convert to unversioned ({namespace}/{name}; {gvk}): {why}")))
 }

@@ -8,8 +8,10 @@ use crate::fields::{member, text};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
+use pintle_meta::field::quoted;
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_value::{Path, Value};
+use std::num::IntErrorKind;
 
 const SPEC: Path<'static> = Path::of("spec");
 const TYPE: &str = "apps/v1.DaemonSetSpec";
@@ -22,6 +24,15 @@ pub(crate) struct DaemonSet;
 impl Hooks for DaemonSet {
     fn field_annotations(&self) -> &'static [&'static str] {
         &[GENERATION_ANNOTATION]
+    }
+
+    fn conversion_error(&self, object: &Value) -> Option<String> {
+        let text = object.at(&TEMPLATE_GENERATION)?.as_str()?;
+        let why = match text.parse::<i64>().err()?.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        Some(format!("strconv.ParseInt: parsing {}: {why}", quoted(text)))
     }
 
     fn prepare_create(&self, object: &mut Value) {

@@ -323,10 +323,10 @@ fn selects(checked: &Checked, name: &str) -> bool {
 fn env(of_user: bool) -> &'static Env {
     static CLAIMS: OnceLock<Env> = OnceLock::new();
     static USER: OnceLock<Env> = OnceLock::new();
+    let base = || Env::kubernetes().with_options(|options| options.escaped_keys = true);
     match of_user {
-        false => CLAIMS
-            .get_or_init(|| Env::kubernetes().with_variable("claims", Type::map(Type::String, Type::Dyn))),
-        true => USER.get_or_init(|| Env::kubernetes().with_shape("user", user_shape())),
+        false => CLAIMS.get_or_init(|| base().with_variable("claims", Type::map(Type::String, Type::Dyn))),
+        true => USER.get_or_init(|| base().with_shape("user", user_shape())),
     }
 }
 

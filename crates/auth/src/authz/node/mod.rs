@@ -196,13 +196,16 @@ impl Request<'_> {
         if self.a.name.is_empty() {
             return refuse("No Object name found");
         }
+        let unrelated = format!("no relationship found between node '{}' and this object", self.node);
         let key = match self.a.namespace.as_str() {
+            // An access review may ask about any name: this one must not be taken for a namespace and a name.
+            "" if self.a.name.contains('/') => return Err(unrelated),
             "" => self.a.name.clone(),
             namespace => format!("{namespace}/{}", self.a.name),
         };
         match leads(&self.authorizer.read(), self.node, &key) {
             true => Ok(()),
-            false => Err(format!("no relationship found between node '{}' and this object", self.node)),
+            false => Err(unrelated),
         }
     }
 

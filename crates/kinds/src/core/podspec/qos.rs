@@ -11,7 +11,7 @@ pub(crate) const GUARANTEED: &str = "Guaranteed";
 pub(crate) const BURSTABLE: &str = "Burstable";
 
 /// The class that a pod spec is in.
-pub(crate) fn class(spec: &Value) -> &'static str {
+pub fn class(spec: &Value) -> &'static str {
     let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
     let mut all_limited = true;
     if let Some(resources) = spec.get("resources") {
