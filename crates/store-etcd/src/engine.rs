@@ -23,14 +23,10 @@ use tokio::time::timeout;
 
 /// etcd takes this many operations in one transaction, by default.
 const TRANSACTION_WRITES_MAX: usize = 128;
-/// How long the watch may take to show a write whose answer was lost, once etcd answers again.
-const LOST_WRITE_WAIT: Duration = Duration::from_secs(5);
 /// Between attempts to write while there is no leader.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often someone who waits for etcd at the start is told so.
 const START_NOTICE_EVERY: Duration = Duration::from_secs(5);
-/// What kube-apiserver says of a request that took too long.
-const DEADLINE: &str = "context deadline exceeded";
 
 /// The engine on etcd.
 pub struct Etcd {
@@ -78,7 +74,7 @@ impl Etcd {
         self.health()?;
         check_limits(writes)?;
         let outcome = timeout(self.options.write_timeout, self.send(writes)).await;
-        outcome.unwrap_or_else(|_| Err(WriteError::Unknown { reason: DEADLINE.into() }))
+        outcome.unwrap_or(Err(WriteError::TimedOut))
     }
 
     async fn send(&self, writes: &[Write]) -> Result<Revision, WriteError> {
@@ -163,7 +159,8 @@ impl Etcd {
         }
     }
 
-    /// What came of a transaction that got no answer, or one that leaves the outcome open.
+    /// What came of a transaction that got no answer, or one that leaves the outcome open. kube-apiserver returns the error at
+    /// once; here the watch may still show that the write was committed.
     async fn without_answer(
         &self,
         error: CallError,
@@ -173,18 +170,13 @@ impl Etcd {
             return Err(refused(&error));
         }
         tracing::debug!(%error, "a write got no answer");
-        if let Some(first) = puts.first() {
-            // While etcd does not answer, the caller's deadline decides how long this takes.
-            let not_seen = async {
-                let _ = self.barrier.revision().await;
-                tokio::time::sleep(LOST_WRITE_WAIT).await;
-            };
-            tokio::select! {
-                revision = first.put.seen() => {
-                    self.follower.progress.reach(revision).await;
-                    return Ok(Revision(revision));
-                }
-                () = not_seen => {}
+        // While etcd does not answer, the time limit of the write decides how long this takes.
+        if let Some(first) = puts.first()
+            && let Ok(revision) = self.barrier.revision().await
+        {
+            self.follower.progress.reach(revision).await;
+            if let Some(committed) = first.put.seen_at() {
+                return Ok(Revision(committed));
             }
         }
         Err(WriteError::Unknown { reason: error.to_string() })
@@ -217,7 +209,9 @@ fn is_open(error: &CallError) -> bool {
     match error {
         CallError::NotSent(_) => false,
         CallError::Lost(_) => true,
-        CallError::Status { code, .. } => matches!(*code, code::UNAVAILABLE | code::DEADLINE_EXCEEDED),
+        CallError::Status { code, .. } => {
+            matches!(*code, code::CANCELLED | code::DEADLINE_EXCEEDED | code::UNAVAILABLE)
+        }
     }
 }
 
@@ -333,7 +327,7 @@ impl Store for Etcd {
             let why = match timeout(limit, self.channel.read(Method::Range, &request)).await {
                 Ok(Ok(_)) => return Ok(()),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => DEADLINE.to_owned(),
+                Err(_) => WriteError::TimedOut.to_string(),
             };
             Err(format!("error getting data from etcd: {why}"))
         })

@@ -13,6 +13,7 @@ pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// The gRPC codes that are distinguished here.
 pub(crate) mod code {
+    pub(crate) const CANCELLED: u32 = 1;
     pub(crate) const DEADLINE_EXCEEDED: u32 = 4;
     pub(crate) const RESOURCE_EXHAUSTED: u32 = 8;
     pub(crate) const OUT_OF_RANGE: u32 = 11;
@@ -26,7 +27,7 @@ pub(crate) enum CallError {
     #[error("{0}")]
     NotSent(String),
     /// The connection broke before the response: whether the request was executed is unknown.
-    #[error("{0}")]
+    #[error("rpc error: code = Unavailable desc = error reading from server: {0}")]
     Lost(String),
     /// etcd answered with a status.
     #[error("{message}")]

@@ -107,7 +107,8 @@ impl Driver {
             read.as_mut().poll(context).map_err(|error| error.to_string())
         });
         match outcome.await? {
-            0 => Err("etcd closed the connection".into()),
+            // The word for it that clients of kube-apiserver see.
+            0 => Err("EOF".into()),
             _ => {
                 connection.received.fetch_add(1, Ordering::Relaxed);
                 Ok(())
@@ -337,7 +338,7 @@ impl Drop for Driver {
 fn finish(call: Call, status: Result<(), CallError>) {
     // A caller that gave up has dropped its receiver.
     match call.reply {
-        Reply::Unary { sender, message } => {
+        Reply::Unary { sender, message, .. } => {
             let answer = message.ok_or_else(|| CallError::Lost("no answer".into()));
             drop(sender.send(status.and(answer)));
         }

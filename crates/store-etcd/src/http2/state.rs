@@ -53,8 +53,16 @@ impl Call {
 
 /// Who receives the response.
 pub(super) enum Reply {
-    Unary { sender: oneshot::Sender<Result<Bytes, CallError>>, message: Option<Bytes> },
-    Stream { sender: oneshot::Sender<Result<(), CallError>>, handler: Arc<Mutex<Option<Handler>>> },
+    Unary {
+        sender: oneshot::Sender<Result<Bytes, CallError>>,
+        message: Option<Bytes>,
+        /// Whether the caller sends the request again if the connection breaks.
+        is_repeatable: bool,
+    },
+    Stream {
+        sender: oneshot::Sender<Result<(), CallError>>,
+        handler: Arc<Mutex<Option<Handler>>>,
+    },
 }
 
 impl Reply {

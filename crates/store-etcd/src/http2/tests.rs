@@ -90,7 +90,7 @@ async fn requests_of_any_size_are_answered() {
     echo(far, builder, Arc::default());
     for size in [0, 1, 995, 996, 16 << 10, 70_000, 2 << 20] {
         let message = vec![7; size];
-        assert_eq!(connection.unary(&headers(), &message).await.unwrap(), message);
+        assert_eq!(connection.unary(&headers(), &message, false).await.unwrap(), message);
     }
 }
 
@@ -105,8 +105,8 @@ async fn answers_larger_than_the_windows_arrive() {
             tokio::spawn(answer(request, response, Some(sent.clone())));
         }
     });
-    assert!(connection.unary(&headers(), b"").await.unwrap() == large);
-    assert!(connection.unary(&headers(), b"").await.unwrap() == large);
+    assert!(connection.unary(&headers(), b"", false).await.unwrap() == large);
+    assert!(connection.unary(&headers(), b"", false).await.unwrap() == large);
 }
 
 #[tokio::test]
@@ -117,10 +117,10 @@ async fn no_more_calls_are_made_than_the_server_allows() {
     let most = Arc::new(AtomicUsize::new(0));
     echo(far, builder, most.clone());
     // The settings of the server arrive before the answer.
-    connection.unary(&headers(), b"first").await.unwrap();
+    connection.unary(&headers(), b"first", false).await.unwrap();
     let call = |n: u8| {
         let connection = connection.clone();
-        tokio::spawn(async move { connection.unary(&headers(), &[n]).await.unwrap() == [n][..] })
+        tokio::spawn(async move { connection.unary(&headers(), &[n], false).await.unwrap() == [n][..] })
     };
     let calls: Vec<_> = (0..50).map(call).collect();
     for call in calls {
@@ -132,7 +132,7 @@ async fn no_more_calls_are_made_than_the_server_allows() {
 #[tokio::test]
 async fn a_call_that_is_given_up_is_reset() {
     let (connection, _driver, far) = connect().await;
-    let call = tokio::spawn(async move { connection.unary(&headers(), b"").await });
+    let call = tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
     let mut server = h2::server::handshake::<_>(far).await.unwrap();
     let (_request, mut response): (_, SendResponse<Bytes>) = server.accept().await.unwrap().unwrap();
     tokio::spawn(async move { server.accept().await.is_none() });
@@ -152,7 +152,7 @@ async fn a_status_without_a_message_is_an_error() {
             let _: h2::SendStream<Bytes> = response.send_response(head, true).unwrap();
         }
     });
-    let error = connection.unary(&headers(), b"").await.unwrap_err();
+    let error = connection.unary(&headers(), b"", false).await.unwrap_err();
     assert!(matches!(error, CallError::Status { code: 14, message } if message == "etcdserver: no leader"));
 }
 
@@ -229,7 +229,7 @@ async fn pings_that_measure_the_bandwidth_are_answered_after_the_next_request() 
     raw.send(kind::PING, 0, 0, b"keepaliv").await;
     let (frame, payload) = raw.until(kind::PING).await;
     assert!(frame.has(flag::ACK) && payload == b"keepaliv", "other pings are answered at once");
-    tokio::spawn(async move { connection.unary(&headers(), b"").await });
+    tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
     assert_eq!(raw.receive().await.0.kind, kind::HEADERS);
     assert_eq!(raw.receive().await.0.kind, kind::DATA);
     let (frame, payload) = raw.receive().await;
@@ -243,7 +243,7 @@ async fn a_server_that_goes_away_answers_what_it_began() {
     raw.send(kind::SETTINGS, 0, 0, &[]).await;
     let call = || {
         let connection = connection.clone();
-        tokio::spawn(async move { connection.unary(&headers(), b"").await })
+        tokio::spawn(async move { connection.unary(&headers(), b"", false).await })
     };
     let begun = call();
     raw.until(kind::DATA).await;
@@ -273,7 +273,7 @@ async fn refused_calls_were_not_sent_and_reset_ones_are_lost() {
     for (code, is_sent) in [(7, false), (2, true)] {
         let (connection, _driver, far) = connect().await;
         let mut raw = Raw::start(far).await;
-        let call = tokio::spawn(async move { connection.unary(&headers(), b"").await });
+        let call = tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
         raw.until(kind::DATA).await;
         raw.send(kind::RST_STREAM, 0, 1, &[0, 0, 0, code]).await;
         let error = call.await.unwrap().unwrap_err();
@@ -298,7 +298,7 @@ async fn what_no_server_sends_ends_the_connection() {
     for (what, kind, flags, stream, payload) in cases {
         let (connection, driver, far) = connect().await;
         let mut raw = Raw::start(far).await;
-        let call = tokio::spawn(async move { connection.unary(&headers(), b"").await });
+        let call = tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
         raw.until(super::frame::kind::DATA).await;
         raw.send(kind, flags, stream, payload).await;
         assert!(matches!(call.await.unwrap(), Err(CallError::Lost(_))), "{what}");
@@ -315,7 +315,7 @@ async fn large_frames_and_endless_headers_end_the_connection() {
 
     let (connection, driver, far) = connect().await;
     let mut raw = Raw::start(far).await;
-    let call = tokio::spawn(async move { connection.unary(&headers(), b"").await });
+    let call = tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
     raw.until(kind::DATA).await;
     raw.send(kind::HEADERS, 0, 1, &[0x88]).await;
     for _ in 0..4 {
@@ -329,7 +329,7 @@ async fn large_frames_and_endless_headers_end_the_connection() {
 async fn a_call_that_is_answered_early_is_reset() {
     let (connection, _driver, far) = connect().await;
     let mut raw = Raw::start(far).await;
-    let call = tokio::spawn(async move { connection.unary(&headers(), &[0; 100_000]).await });
+    let call = tokio::spawn(async move { connection.unary(&headers(), &[0; 100_000], false).await });
     raw.until(kind::DATA).await;
     let refusal = [&[0x88, 0, 11][..], b"grpc-status", &[1, b'8']].concat();
     raw.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &refusal).await;
@@ -353,7 +353,7 @@ async fn random_frames_are_survived() {
         let mut raw = Raw::start(far).await;
         let call = {
             let connection = connection.clone();
-            tokio::spawn(async move { connection.unary(&headers(), b"message").await })
+            tokio::spawn(async move { connection.unary(&headers(), b"message", false).await })
         };
         let watch = tokio::spawn(async move {
             connection.stream(&headers(), b"", Box::new(|_| ControlFlow::Continue(()))).await
