@@ -94,7 +94,12 @@ impl Etcd {
                 Op::Delete => None,
             })
             .collect();
-        let answer = match self.call_txn(&request).await {
+        let message = self.call_txn(&request).await;
+        let answer = message
+            .as_ref()
+            .map_err(CallError::clone)
+            .and_then(|message| TxnResponse::decode(message).map_err(|error| CallError::malformed(&error)));
+        let answer = match answer {
             Ok(answer) => answer,
             Err(error) => return self.without_answer(error, &puts).await,
         };
@@ -111,7 +116,7 @@ impl Etcd {
     }
 
     async fn request(&self, writes: &[Write], keys: &[Vec<u8>]) -> Result<Bytes, WriteError> {
-        let mut txn = TxnRequest::default();
+        let mut txn = TxnRequest::with_capacity(request_bytes(writes, keys));
         for (write, key) in writes.iter().zip(keys) {
             match (write.expect, &write.op) {
                 (Expect::Absent, Op::Put(_)) => txn.compare(key, &Condition::ModRevision(0)),
@@ -143,12 +148,10 @@ impl Etcd {
     }
 
     /// Sends the transaction once, or again as long as it certainly was not carried out.
-    async fn call_txn(&self, request: &Bytes) -> Result<TxnResponse, CallError> {
+    async fn call_txn(&self, request: &Bytes) -> Result<Bytes, CallError> {
         loop {
             match self.channel.call(Method::Txn, request).await {
-                Ok(message) => {
-                    return TxnResponse::decode(message).map_err(|error| CallError::malformed(&error));
-                }
+                Ok(message) => return Ok(message),
                 Err(CallError::NotSent(_)) if !self.closed.load(Ordering::Acquire) => {}
                 Err(CallError::Status { message, .. }) if message == NO_LEADER => {
                     self.channel.rotate();
@@ -225,6 +228,15 @@ fn refused(error: &CallError) -> WriteError {
     }
 }
 
+/// The size of a transaction: each key occurs three times, beside a few small numbers.
+fn request_bytes(writes: &[Write], keys: &[Vec<u8>]) -> usize {
+    const NUMBERS_BYTES: usize = 64;
+    writes.iter().zip(keys).fold(0, |sum: usize, (write, key)| {
+        let value = if let Op::Put(value) = &write.op { value.len() } else { 0 };
+        sum.saturating_add(value).saturating_add(key.len().saturating_mul(3)).saturating_add(NUMBERS_BYTES)
+    })
+}
+
 fn check_limits(writes: &[Write]) -> Result<(), WriteError> {
     if writes.len() > TRANSACTION_WRITES_MAX {
         return Err(WriteError::TooMany { limit: TRANSACTION_WRITES_MAX });
@@ -240,7 +252,7 @@ fn check_limits(writes: &[Write]) -> Result<(), WriteError> {
 }
 
 /// The first write whose precondition does not hold, and what is there instead.
-fn conflict(writes: &[Write], answer: &TxnResponse) -> WriteError {
+fn conflict(writes: &[Write], answer: &TxnResponse<'_>) -> WriteError {
     let found = answer.ranges.iter().map(|range| range.kvs.first().map(entry)).chain(std::iter::repeat(None));
     let mut all = writes.iter().zip(found);
     let broken = all.find(|(write, current)| match (write.expect, &write.op, current) {
@@ -336,7 +348,7 @@ impl Store for Etcd {
     fn sizes(&self) -> BoxFuture<'_, Vec<Option<u64>>> {
         Box::pin(async move {
             let answer = self.channel.call(Method::Status, &Bytes::new()).await;
-            vec![answer.ok().and_then(|answer| message::database_size(answer).ok())]
+            vec![answer.ok().and_then(|answer| message::database_size(&answer).ok())]
         })
     }
 

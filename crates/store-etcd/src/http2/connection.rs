@@ -193,7 +193,7 @@ impl Connection {
         let ended: Vec<Call> = {
             let mut state = self.lock();
             state.closed.get_or_insert_with(|| RETIRED.to_owned());
-            state.calls.extract_if(|id, call| select(*id, call)).map(|(_, call)| call).collect()
+            state.calls.extract_if(.., |id, call| select(*id, call)).map(|(_, call)| call).collect()
         };
         for call in ended {
             call.reply.fail(error());

@@ -160,9 +160,9 @@ async fn a_status_without_a_message_is_an_error() {
 async fn the_messages_of_a_stream_are_handled_until_the_handler_breaks() {
     let (connection, _driver, far) = connect().await;
     let (send, mut receive) = mpsc::unbounded_channel();
-    let handler = move |message: Bytes| {
-        send.send(message.clone()).unwrap();
-        if message == "last" { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    let handler = move |message: &[u8]| {
+        send.send(message.to_vec()).unwrap();
+        if message == b"last" { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let call = tokio::spawn(async move { connection.stream(&headers(), b"", Box::new(handler)).await });
     let mut server = h2::server::handshake(far).await.unwrap();
@@ -171,12 +171,12 @@ async fn the_messages_of_a_stream_are_handled_until_the_handler_breaks() {
     let mut send = response.send_response(Response::new(()), false).unwrap();
     let both = [framed(b"first"), framed(b"second")].concat();
     send.send_data(Bytes::copy_from_slice(&both[..13]), false).unwrap();
-    assert_eq!(receive.recv().await.unwrap(), "first");
+    assert_eq!(receive.recv().await.unwrap(), b"first"[..]);
     send.send_data(Bytes::copy_from_slice(&both[13..]), false).unwrap();
-    assert_eq!(receive.recv().await.unwrap(), "second");
+    assert_eq!(receive.recv().await.unwrap(), b"second"[..]);
     send.send_data([framed(b"last"), framed(b"unwanted")].concat().into(), false).unwrap();
     call.await.unwrap().unwrap();
-    assert_eq!(receive.recv().await.unwrap(), "last");
+    assert_eq!(receive.recv().await.unwrap(), b"last"[..]);
     assert!(receive.recv().await.is_none(), "the handler was dropped");
     assert_eq!(poll_fn(|context| send.poll_reset(context)).await.unwrap(), Reason::CANCEL);
 }
