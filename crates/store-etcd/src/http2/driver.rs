@@ -118,8 +118,11 @@ impl Driver {
         while let Some((frame, payload)) = next_frame(&mut rest)? {
             self.handle(frame, payload)?;
         }
-        let handled = buffer.len().saturating_sub(rest.len());
-        buffer.advance(handled);
+        match rest.len() {
+            // The next read uses the same memory, which is in the processor's cache.
+            0 => buffer.clear(),
+            unhandled => buffer.advance(buffer.len().saturating_sub(unhandled)),
+        }
         self.buffer = buffer;
         Ok(())
     }
