@@ -209,6 +209,14 @@ impl Raw {
         (frame, payload)
     }
 
+    /// Answers a call with a message and the status 0.
+    async fn answer(&mut self, stream: u32, message: &[u8]) {
+        self.send(kind::HEADERS, flag::END_HEADERS, stream, &[0x88]).await;
+        self.send(kind::DATA, 0, stream, &framed(message)).await;
+        let trailers = [&[0, 11][..], b"grpc-status", &[1, b'0']].concat();
+        self.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, &trailers).await;
+    }
+
     /// Reads until a frame of a kind.
     async fn until(&mut self, kind: u8) -> (Frame, Vec<u8>) {
         loop {
@@ -260,11 +268,29 @@ async fn a_server_that_goes_away_answers_what_it_began() {
     assert!(matches!(refused.await.unwrap(), Err(CallError::NotSent(_))), "the fifth stream");
     assert!(matches!(watch.await.unwrap(), Err(CallError::Lost(_))), "a watch must not stay");
     assert!(matches!(call().await.unwrap(), Err(CallError::NotSent(_))), "new calls need another connection");
-    raw.send(kind::HEADERS, flag::END_HEADERS, 1, &[0x88]).await;
-    raw.send(kind::DATA, 0, 1, &framed(b"yes")).await;
-    let trailers = [&[0, 11][..], b"grpc-status", &[1, b'0']].concat();
-    raw.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &trailers).await;
+    raw.answer(1, b"yes").await;
     assert_eq!(begun.await.unwrap().unwrap(), "yes");
+    assert_eq!(driver.await.unwrap(), "etcd ends the connection");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_replaced_answers_its_writes() {
+    let (connection, driver, far) = connect().await;
+    let mut raw = Raw::start(far).await;
+    raw.send(kind::SETTINGS, 0, 0, &[]).await;
+    let call = |is_repeatable| {
+        let connection = connection.clone();
+        tokio::spawn(async move { connection.unary(&headers(), b"", is_repeatable).await })
+    };
+    let write = call(false);
+    raw.until(kind::DATA).await;
+    let read = call(true);
+    raw.until(kind::DATA).await;
+    connection.retire_for_another();
+    assert!(matches!(read.await.unwrap(), Err(CallError::Lost(_))), "the read can be made elsewhere");
+    assert!(matches!(call(false).await.unwrap(), Err(CallError::NotSent(_))), "so can new writes");
+    raw.answer(1, b"yes").await;
+    assert_eq!(write.await.unwrap().unwrap(), "yes");
     assert_eq!(driver.await.unwrap(), "etcd ends the connection");
 }
 
