@@ -6,7 +6,7 @@ use pintle_cache::{
     Extract, Extracted, Object, ObjectKey, Standing, is_outdated, mark_outdated, unreadable_reason,
     value_header,
 };
-use pintle_kinds::{Kind, KindVersion};
+use pintle_kinds::{Kind, KindVersion, features};
 use pintle_meta::Status;
 use pintle_schema::{Schema, structural, typed};
 use pintle_value::{Map, Path, Str, Value, json};
@@ -17,7 +17,21 @@ const RESOURCE_VERSION: &str = "resourceVersion";
 
 /// Encodes a tree of the storage version, without resourceVersion, for the store.
 pub(crate) fn encode(kind: &Kind, tree: &Value) -> Bytes {
+    if retains_floats(kind) && tree.has_whole_floats() {
+        let mut tree = tree.clone();
+        tree.spell_whole_floats();
+        return encode_plainly(kind, &tree);
+    }
+    encode_plainly(kind, tree)
+}
+
+fn encode_plainly(kind: &Kind, tree: &Value) -> Bytes {
     value_of(|out| typed::encode_stored(&kind.storage_version().schema, tree, out).at)
+}
+
+/// Whether stored objects distinguish `2.0` from `2`, as CBOR does. Clients see `2` in both cases.
+pub(crate) fn retains_floats(kind: &Kind) -> bool {
+    !kind.storage_version().schema.is_built_in() && features::is_enabled("CBORServingAndStorage")
 }
 
 /// Encodes an object that is not stored, with a resourceVersion that is no revision: a dry run returns what it was sent.
@@ -57,7 +71,8 @@ fn value_of(write: impl FnOnce(&mut Vec<u8>) -> usize) -> Bytes {
     value
 }
 
-/// Like `encode`, for a custom resource whose schema is not available: members are sorted by name.
+/// Like `encode`, for a custom resource whose schema is not available: members are sorted by name. Whole floats are printed as
+/// the tree has them.
 pub(crate) fn encode_untyped(tree: &Value) -> Bytes {
     value_of(|out| {
         let mut slot = 0;
@@ -137,6 +152,14 @@ fn standing(kind: &Kind, value: &Bytes) -> Standing {
         let mut out = header.to_vec();
         json::compact(json, &mut out);
         return Standing::Compacted(out.into());
+    }
+    // Such a float is the only number whose text contains this.
+    if retains_floats(kind)
+        && json.windows(2).any(|pair| pair == b".0")
+        && let Ok(parsed) = json::parse(json)
+        && parsed.value.has_whole_floats()
+    {
+        return Standing::Compacted(encode_plainly(kind, &parsed.value));
     }
     if kind.hooks.is_defaulted_when_read()
         && let Ok(parsed) = json::parse(json)
@@ -243,7 +266,12 @@ impl Extract for KindExtract {
         let today = revise(&self.0, from, parsed);
         let encoded = encode(&self.0, &today);
         let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
-        let standing = if encoded == value { Standing::AsStored } else { Standing::Revised(encoded) };
+        let standing = match encoded == value {
+            true => standing(&self.0, value),
+            // Clients see a revised value, so it has no spelled floats. The next write stores integers.
+            false if retains_floats(&self.0) => Standing::Revised(encode_plainly(&self.0, &today)),
+            false => Standing::Revised(encoded),
+        };
         (extract(&self.0, &today), standing)
     }
 }

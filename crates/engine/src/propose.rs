@@ -109,7 +109,7 @@ pub(crate) fn patch_object(
     body: &[u8],
 ) -> Result<Proposed, Status> {
     let reported = cx.validation != FieldValidation::Ignore;
-    let live = patched_form(&cx.target.kind_version().schema, live, kind);
+    let live = patched_form(cx.target, live, kind);
     let Patched { decoded, patch_text } = match kind {
         PatchType::Json | PatchType::Merge => patch_document(cx, &live, kind, body, reported)?,
         PatchType::Strategic => patch_strategically(cx, &live, body)?,
@@ -132,8 +132,15 @@ pub(crate) fn patch_object(
 }
 
 /// Returns the live object in the form that a patch type changes. JSON and merge patches change its JSON, in which raw
-/// fields retain the order of their keys; strategic merge patches change maps, from which raw fields are printed again.
-fn patched_form<'l>(schema: &Schema, live: &'l Value, kind: PatchType) -> Cow<'l, Value> {
+/// fields retain the order of their keys and whole floats become integers; strategic merge patches change maps, from which raw
+/// fields are printed again.
+fn patched_form<'l>(target: &Target, live: &'l Value, kind: PatchType) -> Cow<'l, Value> {
+    let schema = &target.kind_version().schema;
+    if object::retains_floats(&target.kind) && live.has_whole_floats() {
+        let mut live = live.clone();
+        live.whole_floats_to_integers();
+        return Cow::Owned(live);
+    }
     if !schema.has_raw() {
         return Cow::Borrowed(live);
     }

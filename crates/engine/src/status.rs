@@ -8,9 +8,10 @@ pub(crate) fn write_error(error: WriteError) -> Status {
     match error {
         WriteError::TooLarge { .. } => Status::unclassified("etcdserver: request is too large"),
         WriteError::Refused { message } => Status::unclassified(message),
-        // The outcome of the write is unknown: the client must read the object before it retries.
-        WriteError::Unknown { reason } => {
-            Status::timeout(&format!("request did not complete within requested timeout - {reason}"), 0)
+        // In both cases the outcome is unknown: the client must read the object before it retries.
+        WriteError::Unknown { reason } => Status::unclassified(reason),
+        WriteError::TimedOut => {
+            Status::timeout(&format!("request did not complete within requested timeout - {error}"), 0)
         }
         other => Status::internal(&other.to_string()),
     }

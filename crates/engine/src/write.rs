@@ -120,6 +120,9 @@ enum Outcome {
     Conflict,
     /// The generated name is taken: the next attempt generates another one.
     NameTaken(Status),
+    /// The store did not take the write, or it is unknown whether it did. There is no further attempt: it could apply the
+    /// change twice.
+    NotStored(Status),
 }
 
 impl Writer {
@@ -151,6 +154,7 @@ impl Writer {
                 match outcome.map_err(|status| status.with_warnings(std::mem::take(&mut warnings)))? {
                     Outcome::Written(written) => break Written { warnings, ..written },
                     Outcome::Conflict => {}
+                    Outcome::NotStored(status) => return Err(status.with_warnings(warnings)),
                     Outcome::NameTaken(status) => {
                         names_taken = names_taken.saturating_add(1);
                         if names_taken == GENERATED_NAMES_MAX {
@@ -230,7 +234,7 @@ impl Writer {
     ) -> Result<bool, Status> {
         let depends_on_state = match outcome {
             Ok(Outcome::Written(written)) => !written.created && !written.committed,
-            Ok(Outcome::Conflict | Outcome::NameTaken(_)) => false,
+            Ok(Outcome::Conflict | Outcome::NameTaken(_) | Outcome::NotStored(_)) => false,
             Err(status) => {
                 !matches!(request.change, Change::Create(_)) || matches!(status.code, 403 | 404 | 409)
             }

@@ -70,7 +70,7 @@ impl Barrier {
 
     async fn read(&self) -> Answer {
         let message = self.channel.read(Method::Range, &self.request).await?;
-        let response = RangeResponse::decode(message).map_err(|error| CallError::malformed(&error))?;
+        let response = RangeResponse::decode(&message).map_err(|error| CallError::malformed(&error))?;
         Ok(response.header.revision)
     }
 }

@@ -1,4 +1,7 @@
 //! The connection to etcd: one at a time, to any of the endpoints, made anew whenever it breaks.
+//!
+//! Calls repeat reads, never writes. If a member is of no use any more, reads and the watch go to the next one, but writes in
+//! flight keep the old connection until they are answered: cutting it would leave their outcomes unknown.
 
 use crate::grpc::{self, CallError, code};
 use crate::http2::{self, Connection, Driver, Handler};
@@ -7,12 +10,13 @@ use crate::tls::Tls;
 use bytes::Bytes;
 use rustls::pki_types::ServerName;
 use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::split;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 
@@ -24,6 +28,10 @@ const PING_EVERY: Duration = Duration::from_millis(5_100);
 /// Between attempts to connect: the first pause, doubled up to the last.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long writes may keep a connection that was replaced. etcd itself gives up after seven seconds.
+const RETIRED_MAX: Duration = Duration::from_secs(10);
+/// What a member answers to reads that began under the previous leader. The next read succeeds there.
+const LEADER_CHANGED: &str = "etcdserver: leader changed";
 
 /// Calls of etcd's services.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +48,14 @@ impl Method {
     /// In the order of their numbers.
     const ALL: [Method; 6] =
         [Method::Range, Method::Txn, Method::Compact, Method::LeaseGrant, Method::Status, Method::Watch];
+
+    /// Whether the call may be sent again if its answer is lost.
+    fn is_repeatable(self) -> bool {
+        match self {
+            Method::Range | Method::Status | Method::Watch => true,
+            Method::Txn | Method::Compact | Method::LeaseGrant => false,
+        }
+    }
 
     fn path(self) -> &'static str {
         match self {
@@ -103,13 +119,13 @@ impl Channel {
             return Err(CallError::Status { code: code::RESOURCE_EXHAUSTED, message });
         }
         let live = self.live().await?;
-        live.connection.unary(&live.headers(method)?.any, message).await
+        live.connection.unary(&live.headers(method)?.any, message, method.is_repeatable()).await
     }
 
     /// Makes one call of a member that has a leader; another one answers with an error.
     pub(crate) async fn call_led(&self, method: Method, message: &Bytes) -> Result<Bytes, CallError> {
         let live = self.live().await?;
-        live.connection.unary(&live.headers(method)?.led, message).await
+        live.connection.unary(&live.headers(method)?.led, message, method.is_repeatable()).await
     }
 
     /// Makes a call that changes nothing, again and again until etcd answers.
@@ -117,6 +133,7 @@ impl Channel {
         let mut pause = PAUSE_MIN;
         loop {
             match self.call(method, message).await {
+                Err(CallError::Status { message: text, .. }) if text == LEADER_CHANGED => {}
                 Err(CallError::Status {
                     code: code::UNAVAILABLE | code::DEADLINE_EXCEEDED,
                     message: text,
@@ -163,6 +180,8 @@ fn headers(endpoint: &Endpoint) -> Arc<[Headers]> {
 }
 
 /// Owns the connection.
+///
+/// The drivers of connections run in its task, whose waker they share.
 struct Keeper {
     endpoints: Vec<Endpoint>,
     tls: Option<Tls>,
@@ -174,13 +193,15 @@ struct Keeper {
 impl Keeper {
     async fn run(self) {
         let publish = &self.publish;
+        let (retire, retired) = mpsc::channel(1);
         tokio::select! {
-            () = self.keep() => {}
+            () = self.keep(retire) => {}
+            () = drive_retired(retired) => {}
             () = publish.closed() => {}
         }
     }
 
-    async fn keep(&self) {
+    async fn keep(&self, retire: mpsc::Sender<Running>) {
         let mut pause = PAUSE_MIN;
         for attempt in 0usize.. {
             let index = attempt.checked_rem(self.endpoints.len());
@@ -191,8 +212,13 @@ impl Keeper {
                     let connected = Instant::now();
                     let connection = live.connection.clone();
                     self.publish.send_replace(Some(live));
-                    self.serve(&connection, driver).await;
+                    let replaced = self.serve(&connection, driver).await;
                     self.publish.send_replace(None);
+                    if let Some(running) = replaced {
+                        connection.retire_for_another();
+                        // The receiver takes it at once and lives as long as this.
+                        let _ = retire.send(running).await;
+                    }
                     // A member that does not accept the certificate ends the connection only after the handshake.
                     if connected.elapsed() > PAUSE_MAX {
                         pause = PAUSE_MIN;
@@ -243,8 +269,9 @@ impl Keeper {
         }
     }
 
-    /// Drives the connection until it breaks, shows no sign of life, or another endpoint is asked for.
-    async fn serve(&self, connection: &Connection, driver: Driver) {
+    /// Drives the connection until it breaks, shows no sign of life, or another endpoint is asked for. In the last case it
+    /// returns the driver, which still works.
+    async fn serve(&self, connection: &Connection, driver: Driver) -> Option<Running> {
         let silent = async {
             let mut before = None;
             while before != Some(connection.received()) {
@@ -253,11 +280,13 @@ impl Keeper {
                 sleep(PING_EVERY).await;
             }
         };
+        let mut running: Running = Box::pin(driver.run());
         tokio::select! {
-            why = driver.run() => tracing::debug!(why, "the connection to etcd ended"),
+            why = &mut running => tracing::debug!(why, "the connection to etcd ended"),
             () = silent => {}
-            () = self.rotated() => {}
+            () = self.rotated() => return Some(running),
         }
+        None
     }
 
     async fn rotated(&self) {
@@ -265,6 +294,21 @@ impl Keeper {
         if self.endpoints.len() < 2 {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+/// A driver at work.
+type Running = Pin<Box<dyn Future<Output = String> + Send>>;
+
+/// Drives the connection that was replaced last until its writes are answered.
+async fn drive_retired(mut retired: mpsc::Receiver<Running>) {
+    let mut next = retired.recv().await;
+    while let Some(running) = next {
+        let mut running = pin!(timeout(RETIRED_MAX, running));
+        next = tokio::select! {
+            _ = &mut running => retired.recv().await,
+            newer = retired.recv() => newer,
+        };
     }
 }
 

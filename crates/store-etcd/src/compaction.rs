@@ -35,7 +35,7 @@ async fn step(channel: &Channel, seen: &Seen) -> Result<Seen, CallError> {
     txn.on_success(&Operation::Put { key: KEY, value: value.as_bytes(), lease: 0 });
     txn.on_failure(&Operation::Get { key: KEY });
     let answer = channel.call(Method::Txn, &txn.encode()).await?;
-    let answer = TxnResponse::decode(answer).map_err(|error| CallError::malformed(&error))?;
+    let answer = TxnResponse::decode(&answer).map_err(|error| CallError::malformed(&error))?;
     let revision = answer.header.revision;
     if !answer.succeeded {
         // Another server was first: follow its clock.

@@ -23,14 +23,10 @@ use tokio::time::timeout;
 
 /// etcd takes this many operations in one transaction, by default.
 const TRANSACTION_WRITES_MAX: usize = 128;
-/// How long the watch may take to show a write whose answer was lost, once etcd answers again.
-const LOST_WRITE_WAIT: Duration = Duration::from_secs(5);
 /// Between attempts to write while there is no leader.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often someone who waits for etcd at the start is told so.
 const START_NOTICE_EVERY: Duration = Duration::from_secs(5);
-/// What kube-apiserver says of a request that took too long.
-const DEADLINE: &str = "context deadline exceeded";
 
 /// The engine on etcd.
 pub struct Etcd {
@@ -78,7 +74,7 @@ impl Etcd {
         self.health()?;
         check_limits(writes)?;
         let outcome = timeout(self.options.write_timeout, self.send(writes)).await;
-        outcome.unwrap_or_else(|_| Err(WriteError::Unknown { reason: DEADLINE.into() }))
+        outcome.unwrap_or(Err(WriteError::TimedOut))
     }
 
     async fn send(&self, writes: &[Write]) -> Result<Revision, WriteError> {
@@ -98,7 +94,12 @@ impl Etcd {
                 Op::Delete => None,
             })
             .collect();
-        let answer = match self.call_txn(&request).await {
+        let message = self.call_txn(&request).await;
+        let answer = message
+            .as_ref()
+            .map_err(CallError::clone)
+            .and_then(|message| TxnResponse::decode(message).map_err(|error| CallError::malformed(&error)));
+        let answer = match answer {
             Ok(answer) => answer,
             Err(error) => return self.without_answer(error, &puts).await,
         };
@@ -115,7 +116,7 @@ impl Etcd {
     }
 
     async fn request(&self, writes: &[Write], keys: &[Vec<u8>]) -> Result<Bytes, WriteError> {
-        let mut txn = TxnRequest::default();
+        let mut txn = TxnRequest::with_capacity(request_bytes(writes, keys));
         for (write, key) in writes.iter().zip(keys) {
             match (write.expect, &write.op) {
                 (Expect::Absent, Op::Put(_)) => txn.compare(key, &Condition::ModRevision(0)),
@@ -147,12 +148,10 @@ impl Etcd {
     }
 
     /// Sends the transaction once, or again as long as it certainly was not carried out.
-    async fn call_txn(&self, request: &Bytes) -> Result<TxnResponse, CallError> {
+    async fn call_txn(&self, request: &Bytes) -> Result<Bytes, CallError> {
         loop {
             match self.channel.call(Method::Txn, request).await {
-                Ok(message) => {
-                    return TxnResponse::decode(message).map_err(|error| CallError::malformed(&error));
-                }
+                Ok(message) => return Ok(message),
                 Err(CallError::NotSent(_)) if !self.closed.load(Ordering::Acquire) => {}
                 Err(CallError::Status { message, .. }) if message == NO_LEADER => {
                     self.channel.rotate();
@@ -163,7 +162,8 @@ impl Etcd {
         }
     }
 
-    /// What came of a transaction that got no answer, or one that leaves the outcome open.
+    /// What came of a transaction that got no answer, or one that leaves the outcome open. kube-apiserver returns the error at
+    /// once; here the watch may still show that the write was committed.
     async fn without_answer(
         &self,
         error: CallError,
@@ -173,18 +173,13 @@ impl Etcd {
             return Err(refused(&error));
         }
         tracing::debug!(%error, "a write got no answer");
-        if let Some(first) = puts.first() {
-            // While etcd does not answer, the caller's deadline decides how long this takes.
-            let not_seen = async {
-                let _ = self.barrier.revision().await;
-                tokio::time::sleep(LOST_WRITE_WAIT).await;
-            };
-            tokio::select! {
-                revision = first.put.seen() => {
-                    self.follower.progress.reach(revision).await;
-                    return Ok(Revision(revision));
-                }
-                () = not_seen => {}
+        // While etcd does not answer, the time limit of the write decides how long this takes.
+        if let Some(first) = puts.first()
+            && let Ok(revision) = self.barrier.revision().await
+        {
+            self.follower.progress.reach(revision).await;
+            if let Some(committed) = first.put.seen_at() {
+                return Ok(Revision(committed));
             }
         }
         Err(WriteError::Unknown { reason: error.to_string() })
@@ -217,7 +212,9 @@ fn is_open(error: &CallError) -> bool {
     match error {
         CallError::NotSent(_) => false,
         CallError::Lost(_) => true,
-        CallError::Status { code, .. } => matches!(*code, code::UNAVAILABLE | code::DEADLINE_EXCEEDED),
+        CallError::Status { code, .. } => {
+            matches!(*code, code::CANCELLED | code::DEADLINE_EXCEEDED | code::UNAVAILABLE)
+        }
     }
 }
 
@@ -229,6 +226,15 @@ fn refused(error: &CallError) -> WriteError {
         CallError::NotSent(reason) => StoreFault::Unreachable { reason: reason.clone() }.into(),
         CallError::Lost(_) | CallError::Status { .. } => WriteError::Refused { message: error.to_string() },
     }
+}
+
+/// The size of a transaction: each key occurs three times, beside a few small numbers.
+fn request_bytes(writes: &[Write], keys: &[Vec<u8>]) -> usize {
+    const NUMBERS_BYTES: usize = 64;
+    writes.iter().zip(keys).fold(0, |sum: usize, (write, key)| {
+        let value = if let Op::Put(value) = &write.op { value.len() } else { 0 };
+        sum.saturating_add(value).saturating_add(key.len().saturating_mul(3)).saturating_add(NUMBERS_BYTES)
+    })
 }
 
 fn check_limits(writes: &[Write]) -> Result<(), WriteError> {
@@ -246,7 +252,7 @@ fn check_limits(writes: &[Write]) -> Result<(), WriteError> {
 }
 
 /// The first write whose precondition does not hold, and what is there instead.
-fn conflict(writes: &[Write], answer: &TxnResponse) -> WriteError {
+fn conflict(writes: &[Write], answer: &TxnResponse<'_>) -> WriteError {
     let found = answer.ranges.iter().map(|range| range.kvs.first().map(entry)).chain(std::iter::repeat(None));
     let mut all = writes.iter().zip(found);
     let broken = all.find(|(write, current)| match (write.expect, &write.op, current) {
@@ -333,7 +339,7 @@ impl Store for Etcd {
             let why = match timeout(limit, self.channel.read(Method::Range, &request)).await {
                 Ok(Ok(_)) => return Ok(()),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => DEADLINE.to_owned(),
+                Err(_) => WriteError::TimedOut.to_string(),
             };
             Err(format!("error getting data from etcd: {why}"))
         })
@@ -342,7 +348,7 @@ impl Store for Etcd {
     fn sizes(&self) -> BoxFuture<'_, Vec<Option<u64>>> {
         Box::pin(async move {
             let answer = self.channel.call(Method::Status, &Bytes::new()).await;
-            vec![answer.ok().and_then(|answer| message::database_size(answer).ok())]
+            vec![answer.ok().and_then(|answer| message::database_size(&answer).ok())]
         })
     }
 

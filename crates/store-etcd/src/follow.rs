@@ -176,16 +176,16 @@ impl Follower {
             let request =
                 RangeRequest { key: &from, range_end: &end, limit: PAGE_KEYS, revision: header.revision };
             let answer = self.channel.read(Method::Range, &request.encode()).await?;
-            let page = RangeResponse::decode(answer).map_err(|error| CallError::malformed(&error))?;
+            let page = decode_range(&answer)?;
             // All pages show the moment of the first.
             if header.revision == 0 {
                 header.revision = page.header.revision;
             }
             header.cluster_id = page.header.cluster_id;
             if let Some(last) = page.kvs.last() {
-                from = [&last.key[..], b"\0"].concat();
+                from = [last.key, b"\0"].concat();
             }
-            entries.extend(page.kvs.iter().filter_map(|kv| Some((self.own_key(&kv.key)?, entry(kv)))));
+            entries.extend(page.kvs.iter().filter_map(|kv| Some((self.own_key(kv.key)?, entry(kv)))));
             if !page.more {
                 return Ok((header, entries));
             }
@@ -227,7 +227,7 @@ impl Follower {
         let stopped = Arc::new(Mutex::new(None));
         let handler = {
             let (follower, stopped) = (self.clone(), stopped.clone());
-            move |message| {
+            move |message: &[u8]| {
                 follower.receive(message).map_break(|outcome| {
                     stopped.lock().unwrap_or_else(PoisonError::into_inner).replace(outcome);
                 })
@@ -244,7 +244,7 @@ impl Follower {
 
     /// Applies a message of the watch, in the task that reads the connection: responses to writes that wait for these changes
     /// are read after them.
-    fn receive(&self, message: Bytes) -> ControlFlow<Outcome> {
+    fn receive(&self, message: &[u8]) -> ControlFlow<Outcome> {
         let Ok(response) = WatchResponse::decode(message) else {
             return ControlFlow::Break(Outcome::TryAgain);
         };
@@ -286,7 +286,7 @@ impl Follower {
         };
         let health = self.health_key();
         let request = RangeRequest { key: &health, limit: 1, ..RangeRequest::default() };
-        let now = self.range(&request).await?.header;
+        let now = decode_range(&self.range(&request).await?)?.header;
         if now.cluster_id != cluster_id || now.revision < applied {
             return Ok(false);
         }
@@ -302,10 +302,12 @@ impl Follower {
     async fn has_change(&self, change: &LastChange) -> Result<bool, CallError> {
         let request = |revision| RangeRequest { key: &change.key, revision, ..RangeRequest::default() };
         let then = self.range(&request(change.revision)).await?;
+        let then = decode_range(&then)?;
         if !change.is_delete {
             return Ok(then.kvs.first().is_some_and(|kv| kv.modified == change.revision));
         }
         let before = self.range(&request(change.revision.saturating_sub(1))).await?;
+        let before = decode_range(&before)?;
         Ok(then.kvs.is_empty() && !before.kvs.is_empty())
     }
 
@@ -314,12 +316,11 @@ impl Follower {
         [self.prefix.as_bytes(), b"/health"].concat()
     }
 
-    async fn range(&self, request: &RangeRequest<'_>) -> Result<RangeResponse, CallError> {
-        let answer = self.channel.call_led(Method::Range, &request.encode()).await?;
-        RangeResponse::decode(answer).map_err(|error| CallError::malformed(&error))
+    async fn range(&self, request: &RangeRequest<'_>) -> Result<Bytes, CallError> {
+        self.channel.call_led(Method::Range, &request.encode()).await
     }
 
-    fn apply(&self, response: WatchResponse) {
+    fn apply(&self, response: WatchResponse<'_>) {
         let Some(last) = response.events.last().map(|event| event.kv.modified) else { return };
         let applied = self.progress.applied();
         let mut current = self.lock();
@@ -331,14 +332,13 @@ impl Follower {
             if kv.modified <= applied {
                 continue;
             }
-            // A slice of the message would keep all of it in memory.
-            let key = Bytes::copy_from_slice(&kv.key);
+            let key = Bytes::copy_from_slice(kv.key);
             let (revision, is_delete) = (kv.modified, event.is_delete);
             current.last = Some(LastChange { key, revision, is_delete });
             if kv.key == compaction::KEY {
-                compacted = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());
+                compacted = std::str::from_utf8(kv.value).ok().and_then(|text| text.parse().ok());
             }
-            if let Some(key) = self.own_key(&kv.key) {
+            if let Some(key) = self.own_key(kv.key) {
                 changes.push(self.change(&mut current, key, &kv, event.is_delete));
             }
         }
@@ -373,13 +373,12 @@ impl Follower {
         self.progress.set(last.max(applied));
     }
 
-    fn change(&self, current: &mut Current, key: Key, kv: &KeyValue, is_delete: bool) -> Change {
+    fn change(&self, current: &mut Current, key: Key, kv: &KeyValue<'_>, is_delete: bool) -> Change {
         let revision = Revision(kv.modified);
-        let own = if is_delete { None } else { self.pending.find(&key, &kv.value, kv.modified) };
-        // A slice of the message would keep all of it in memory.
+        let own = if is_delete { None } else { self.pending.find(&key, kv.value, kv.modified) };
         let value = (!is_delete).then(|| match &own {
             Some(put) => put.value.clone(),
-            None => Bytes::copy_from_slice(&kv.value),
+            None => Bytes::copy_from_slice(kv.value),
         });
         let retained = value.clone().map(|v| if (self.retains_value)(&key) { v } else { Bytes::new() });
         let change = current.state.apply_at(revision, key, retained);
@@ -398,9 +397,13 @@ enum Outcome {
     LoadAnew(&'static str),
 }
 
-pub(crate) fn entry(kv: &KeyValue) -> Entry {
+fn decode_range(message: &Bytes) -> Result<RangeResponse<'_>, CallError> {
+    RangeResponse::decode(message).map_err(|error| CallError::malformed(&error))
+}
+
+pub(crate) fn entry(kv: &KeyValue<'_>) -> Entry {
     Entry {
-        value: Bytes::copy_from_slice(&kv.value),
+        value: Bytes::copy_from_slice(kv.value),
         created: Revision(kv.created),
         modified: Revision(kv.modified),
     }

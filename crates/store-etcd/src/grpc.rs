@@ -1,6 +1,7 @@
 //! gRPC's messages and status. Knows neither connections nor what messages mean.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
+use std::ops::ControlFlow;
 
 /// The largest request that is sent, as in etcd's own client.
 pub(crate) const REQUEST_BYTES_MAX: usize = 2 << 20;
@@ -13,6 +14,7 @@ pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// The gRPC codes that are distinguished here.
 pub(crate) mod code {
+    pub(crate) const CANCELLED: u32 = 1;
     pub(crate) const DEADLINE_EXCEEDED: u32 = 4;
     pub(crate) const RESOURCE_EXHAUSTED: u32 = 8;
     pub(crate) const OUT_OF_RANGE: u32 = 11;
@@ -26,7 +28,7 @@ pub(crate) enum CallError {
     #[error("{0}")]
     NotSent(String),
     /// The connection broke before the response: whether the request was executed is unknown.
-    #[error("{0}")]
+    #[error("rpc error: code = Unavailable desc = error reading from server: {0}")]
     Lost(String),
     /// etcd answered with a status.
     #[error("{message}")]
@@ -39,7 +41,7 @@ pub(crate) enum CallError {
 }
 
 impl CallError {
-    pub(crate) fn malformed(error: &crate::wire::Malformed) -> CallError {
+    pub(crate) fn malformed(error: &crate::message::Malformed) -> CallError {
         CallError::Lost(error.to_string())
     }
 }
@@ -50,25 +52,33 @@ pub(crate) fn prefix(length: usize) -> [u8; PREFIX_BYTES] {
     [0, a, b, c, d]
 }
 
-/// Appends the messages that `payload` completes to `out`, and retains the beginning of the next one in `partial`.
-pub(crate) fn take_messages(
+/// Passes the messages that `payload` completes to `take`, until that breaks, and retains the beginning of the next one in
+/// `partial`.
+pub(crate) fn take_messages<B>(
     partial: &mut BytesMut,
-    mut payload: Bytes,
-    out: &mut Vec<Bytes>,
-) -> Result<(), CallError> {
+    mut payload: &[u8],
+    mut take: impl FnMut(&[u8]) -> ControlFlow<B>,
+) -> Result<ControlFlow<B>, CallError> {
     if partial.is_empty() {
-        while let Some(length) = complete(&payload)? {
-            payload.advance(PREFIX_BYTES);
-            out.push(payload.split_to(length));
+        // Most messages come in one piece.
+        while let Some(message) = first_message(payload)? {
+            payload = payload.get(PREFIX_BYTES.saturating_add(message.len())..).unwrap_or_default();
+            if let end @ ControlFlow::Break(_) = take(message) {
+                return Ok(end);
+            }
         }
         if payload.is_empty() {
-            return Ok(());
+            return Ok(ControlFlow::Continue(()));
         }
     }
-    partial.extend_from_slice(&payload);
-    while let Some(length) = complete(partial)? {
-        partial.advance(PREFIX_BYTES);
-        out.push(partial.split_to(length).freeze());
+    partial.extend_from_slice(payload);
+    while let Some(message) = first_message(partial)? {
+        let outcome = take(message);
+        let length = PREFIX_BYTES.saturating_add(message.len());
+        partial.advance(length);
+        if outcome.is_break() {
+            return Ok(outcome);
+        }
     }
     match message_length(partial)? {
         Some(length) => {
@@ -79,13 +89,13 @@ pub(crate) fn take_messages(
         None if partial.is_empty() => *partial = BytesMut::new(),
         None => {}
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
-/// The length of the first message, if it is complete.
-fn complete(bytes: &[u8]) -> Result<Option<usize>, CallError> {
-    let length = message_length(bytes)?;
-    Ok(length.filter(|length| bytes.len().saturating_sub(PREFIX_BYTES) >= *length))
+/// The first message, if it is complete.
+fn first_message(bytes: &[u8]) -> Result<Option<&[u8]>, CallError> {
+    let Some(length) = message_length(bytes)? else { return Ok(None) };
+    Ok(bytes.get(PREFIX_BYTES..PREFIX_BYTES.saturating_add(length)))
 }
 
 /// The length of the first message.
@@ -147,7 +157,11 @@ mod tests {
         for size in 1..sent.len() {
             let (mut partial, mut out) = (BytesMut::new(), Vec::new());
             for piece in sent.chunks(size) {
-                take_messages(&mut partial, Bytes::copy_from_slice(piece), &mut out).unwrap();
+                let taken = take_messages(&mut partial, piece, |message| {
+                    out.push(message.to_vec());
+                    ControlFlow::<()>::Continue(())
+                });
+                assert!(taken.unwrap().is_continue());
             }
             assert!(out.iter().eq(&messages) && partial.is_empty(), "pieces of {size}");
         }
@@ -156,7 +170,7 @@ mod tests {
     #[test]
     fn compressed_and_huge_messages_are_refused() {
         for head in [[1, 0, 0, 0, 1], [0, 255, 255, 255, 255]] {
-            let refused = take_messages(&mut BytesMut::new(), Bytes::copy_from_slice(&head), &mut Vec::new());
+            let refused = take_messages(&mut BytesMut::new(), &head, |_| ControlFlow::Break(()));
             assert!(refused.is_err(), "{head:?}");
         }
     }

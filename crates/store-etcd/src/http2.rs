@@ -29,7 +29,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Receives the messages of a stream, until it breaks. It must not block.
-pub(crate) type Handler = Box<dyn FnMut(Bytes) -> ControlFlow<()> + Send>;
+pub(crate) type Handler = Box<dyn FnMut(&[u8]) -> ControlFlow<()> + Send>;
 
 /// Begins a connection. `waker` is that of the task that will run the driver.
 pub(crate) fn begin(

@@ -37,7 +37,7 @@ impl Leases {
         let ends = Instant::now().checked_add(Duration::from_secs(seconds));
         let request = message::lease_grant(i64::try_from(seconds).unwrap_or(i64::MAX));
         let answer = channel.call(Method::LeaseGrant, &request).await?;
-        let id = message::granted_lease(answer).map_err(|error| CallError::malformed(&error))?;
+        let id = message::granted_lease(&answer).map_err(|error| CallError::malformed(&error))?;
         if let Some(ends) = ends {
             self.lock().insert(ttl.as_secs(), Lease { id, ends, writes: 1 });
         }

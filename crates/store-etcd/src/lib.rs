@@ -21,7 +21,6 @@ mod pending;
 mod progress;
 mod raise;
 mod tls;
-mod wire;
 
 pub use engine::Etcd;
 pub use options::{Dial, Endpoint, Options, OptionsError, Stream};

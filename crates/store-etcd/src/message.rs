@@ -1,7 +1,37 @@
-//! The messages of etcd's API and their fields, as far as they are used here.
+//! The messages of etcd's API and their fields, as far as they are used here. Decoded messages borrow their bytes.
 
-use crate::wire::{Field, Malformed, Reader, Writer};
 use bytes::Bytes;
+use pintle_protobuf::{Field, Fields, Writer};
+
+/// A message could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("malformed message from etcd")]
+pub(crate) struct Malformed;
+
+/// Calls `each` with the number and the value of each field of a message.
+fn read<'m>(
+    message: &'m [u8],
+    mut each: impl FnMut(u64, Field<'m>) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    Fields(message).try_for_each(|field| {
+        let (number, field) = field.map_err(|_| Malformed)?;
+        each(number, field)
+    })
+}
+
+fn number(field: &Field<'_>) -> u64 {
+    match field {
+        Field::Number(number) => *number,
+        Field::Bytes(_) => 0,
+    }
+}
+
+fn bytes<'m>(field: &Field<'m>) -> &'m [u8] {
+    match field {
+        Field::Number(_) => &[],
+        Field::Bytes(bytes) => bytes,
+    }
+}
 
 /// The header of every response.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,44 +41,44 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    fn read(field: &Field) -> Result<Header, Malformed> {
+    fn decode(message: &[u8]) -> Result<Header, Malformed> {
         let mut header = Header::default();
-        let mut reader = Reader::new(field.bytes());
-        while let Some((number, field)) = reader.next()? {
-            match number {
-                1 => header.cluster_id = field.int().cast_unsigned(),
-                3 => header.revision = field.int().cast_unsigned(),
+        read(message, |at, field| {
+            match at {
+                1 => header.cluster_id = number(&field),
+                3 => header.revision = number(&field),
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
         Ok(header)
     }
 }
 
 /// A key and its value.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeyValue {
-    pub(crate) key: Bytes,
+pub(crate) struct KeyValue<'m> {
+    pub(crate) key: &'m [u8],
     pub(crate) created: u64,
     pub(crate) modified: u64,
     pub(crate) version: i64,
-    pub(crate) value: Bytes,
+    pub(crate) value: &'m [u8],
 }
 
-impl KeyValue {
-    fn read(field: &Field) -> Result<KeyValue, Malformed> {
+impl<'m> KeyValue<'m> {
+    fn decode(message: &'m [u8]) -> Result<KeyValue<'m>, Malformed> {
         let mut kv = KeyValue::default();
-        let mut reader = Reader::new(field.bytes());
-        while let Some((number, field)) = reader.next()? {
-            match number {
-                1 => kv.key = field.bytes(),
-                2 => kv.created = field.int().cast_unsigned(),
-                3 => kv.modified = field.int().cast_unsigned(),
-                4 => kv.version = field.int(),
-                5 => kv.value = field.bytes(),
+        read(message, |at, field| {
+            match at {
+                1 => kv.key = bytes(&field),
+                2 => kv.created = number(&field),
+                3 => kv.modified = number(&field),
+                4 => kv.version = number(&field).cast_signed(),
+                5 => kv.value = bytes(&field),
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
         Ok(kv)
     }
 }
@@ -63,53 +93,59 @@ pub(crate) struct RangeRequest<'a> {
 }
 
 impl RangeRequest<'_> {
-    fn writer(&self) -> Writer {
-        let mut writer = Writer::default();
-        writer.bytes(1, self.key);
-        writer.bytes(2, self.range_end);
-        writer.int(3, self.limit);
-        writer.int(4, self.revision.cast_signed());
-        writer
+    fn write(&self, out: &mut Writer) {
+        out.bytes(1, self.key);
+        if !self.range_end.is_empty() {
+            out.bytes(2, self.range_end);
+        }
+        if self.limit != 0 {
+            out.int(3, self.limit);
+        }
+        if self.revision != 0 {
+            out.int(4, self.revision.cast_signed());
+        }
     }
 
     pub(crate) fn encode(&self) -> Bytes {
-        self.writer().finish()
+        let mut out = Writer::default();
+        self.write(&mut out);
+        out.0.into()
     }
 }
 
 /// `etcdserverpb.RangeResponse`.
 #[derive(Debug, Default)]
-pub(crate) struct RangeResponse {
+pub(crate) struct RangeResponse<'m> {
     pub(crate) header: Header,
-    pub(crate) kvs: Vec<KeyValue>,
+    pub(crate) kvs: Vec<KeyValue<'m>>,
     pub(crate) more: bool,
 }
 
-impl RangeResponse {
-    pub(crate) fn decode(message: Bytes) -> Result<RangeResponse, Malformed> {
+impl<'m> RangeResponse<'m> {
+    pub(crate) fn decode(message: &'m [u8]) -> Result<RangeResponse<'m>, Malformed> {
         let mut response = RangeResponse::default();
-        let mut reader = Reader::new(message);
-        while let Some((number, field)) = reader.next()? {
-            match number {
-                1 => response.header = Header::read(&field)?,
-                2 => response.kvs.push(KeyValue::read(&field)?),
-                3 => response.more = field.int() != 0,
+        read(message, |at, field| {
+            match at {
+                1 => response.header = Header::decode(bytes(&field))?,
+                2 => response.kvs.push(KeyValue::decode(bytes(&field))?),
+                3 => response.more = number(&field) != 0,
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
         Ok(response)
     }
 }
 
 /// The size of the database in an `etcdserverpb.StatusResponse`.
-pub(crate) fn database_size(message: Bytes) -> Result<u64, Malformed> {
+pub(crate) fn database_size(message: &[u8]) -> Result<u64, Malformed> {
     let mut size = 0;
-    let mut reader = Reader::new(message);
-    while let Some((number, field)) = reader.next()? {
-        if number == 3 {
-            size = field.int().cast_unsigned();
+    read(message, |at, field| {
+        if at == 3 {
+            size = number(&field);
         }
-    }
+        Ok(())
+    })?;
     Ok(size)
 }
 
@@ -135,95 +171,90 @@ pub(crate) enum Operation<'a> {
 pub(crate) struct TxnRequest(Writer);
 
 impl TxnRequest {
+    /// A request that will take about this many bytes.
+    pub(crate) fn with_capacity(bytes: usize) -> TxnRequest {
+        TxnRequest(Writer(Vec::with_capacity(bytes)))
+    }
+
     pub(crate) fn compare(&mut self, key: &[u8], condition: &Condition) {
         const GREATER: i64 = 1;
         const TARGET_MOD: i64 = 2;
-        let mut writer = Writer::default();
-        match condition {
+        self.0.message(1, |out| match condition {
             Condition::ModRevision(revision) => {
-                writer.int(2, TARGET_MOD);
-                writer.bytes(3, key);
-                writer.explicit_int(6, revision.cast_signed());
+                out.int(2, TARGET_MOD);
+                out.bytes(3, key);
+                out.int(6, revision.cast_signed());
             }
             Condition::Exists => {
-                writer.int(1, GREATER);
-                writer.int(2, TARGET_MOD);
-                writer.bytes(3, key);
-                writer.explicit_int(6, 0);
+                out.int(1, GREATER);
+                out.int(2, TARGET_MOD);
+                out.bytes(3, key);
+                out.int(6, 0);
             }
             Condition::Version(version) => {
-                writer.bytes(3, key);
-                writer.explicit_int(4, *version);
+                out.bytes(3, key);
+                out.int(4, *version);
             }
-        }
-        self.0.message(1, writer);
+        });
     }
 
     pub(crate) fn on_success(&mut self, operation: &Operation<'_>) {
-        self.0.message(2, operation.writer());
+        self.0.message(2, |out| operation.write(out));
     }
 
     pub(crate) fn on_failure(&mut self, operation: &Operation<'_>) {
-        self.0.message(3, operation.writer());
+        self.0.message(3, |out| operation.write(out));
     }
 
     pub(crate) fn encode(self) -> Bytes {
-        self.0.finish()
+        self.0.0.into()
     }
 }
 
 impl Operation<'_> {
-    fn writer(&self) -> Writer {
-        let mut operation = Writer::default();
+    fn write(&self, out: &mut Writer) {
         match self {
             Operation::Get { key } => {
-                operation.message(1, RangeRequest { key, ..RangeRequest::default() }.writer());
+                out.message(1, |out| RangeRequest { key, ..RangeRequest::default() }.write(out));
             }
-            Operation::Put { key, value, lease } => {
-                let mut put = Writer::default();
-                put.bytes(1, key);
-                put.bytes(2, value);
-                put.int(3, *lease);
-                operation.message(2, put);
-            }
-            Operation::Delete { key } => {
-                let mut delete = Writer::default();
-                delete.bytes(1, key);
-                operation.message(3, delete);
-            }
+            Operation::Put { key, value, lease } => out.message(2, |out| {
+                out.bytes(1, key);
+                out.bytes(2, value);
+                if *lease != 0 {
+                    out.int(3, *lease);
+                }
+            }),
+            Operation::Delete { key } => out.message(3, |out| out.bytes(1, key)),
         }
-        operation
     }
 }
 
 /// `etcdserverpb.TxnResponse`.
 #[derive(Debug, Default)]
-pub(crate) struct TxnResponse {
+pub(crate) struct TxnResponse<'m> {
     pub(crate) header: Header,
     pub(crate) succeeded: bool,
     /// The answers to the ranges, in order.
-    pub(crate) ranges: Vec<RangeResponse>,
+    pub(crate) ranges: Vec<RangeResponse<'m>>,
 }
 
-impl TxnResponse {
-    pub(crate) fn decode(message: Bytes) -> Result<TxnResponse, Malformed> {
+impl<'m> TxnResponse<'m> {
+    pub(crate) fn decode(message: &'m [u8]) -> Result<TxnResponse<'m>, Malformed> {
         let mut response = TxnResponse::default();
-        let mut reader = Reader::new(message);
-        while let Some((number, field)) = reader.next()? {
-            match number {
-                1 => response.header = Header::read(&field)?,
-                2 => response.succeeded = field.int() != 0,
-                3 => {
-                    let mut operation = Reader::new(field.bytes());
-                    while let Some((number, field)) = operation.next()? {
-                        if number == 1 {
-                            response.ranges.push(RangeResponse::decode(field.bytes())?);
-                        }
+        read(message, |at, field| {
+            match at {
+                1 => response.header = Header::decode(bytes(&field))?,
+                2 => response.succeeded = number(&field) != 0,
+                3 => read(bytes(&field), |at, field| {
+                    if at == 1 {
+                        response.ranges.push(RangeResponse::decode(bytes(&field))?);
                     }
-                }
+                    Ok(())
+                })?,
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
         Ok(response)
     }
 }
@@ -233,81 +264,95 @@ impl TxnResponse {
 /// All keys, not only ours: every revision then has an event, and the last event says which revision was reached,
 /// without progress notifications, which old versions of etcd send too early.
 pub(crate) fn watch_everything(start_revision: u64) -> Bytes {
-    let mut create = Writer::default();
-    create.bytes(1, b"\0");
-    create.bytes(2, b"\0");
-    create.int(3, start_revision.cast_signed());
     let mut request = Writer::default();
-    request.message(1, create);
-    request.finish()
+    request.message(1, |create| {
+        create.bytes(1, b"\0");
+        create.bytes(2, b"\0");
+        create.int(3, start_revision.cast_signed());
+    });
+    request.0.into()
 }
 
 /// `etcdserverpb.WatchResponse`.
 #[derive(Debug, Default)]
-pub(crate) struct WatchResponse {
+pub(crate) struct WatchResponse<'m> {
     pub(crate) canceled: bool,
     /// Not 0 if the watch was cancelled because its revision was compacted.
     pub(crate) compact_revision: u64,
     pub(crate) cancel_reason: String,
-    pub(crate) events: Vec<WatchEvent>,
+    pub(crate) events: Vec<WatchEvent<'m>>,
 }
 
 /// One event of a watch.
 #[derive(Debug, Default)]
-pub(crate) struct WatchEvent {
+pub(crate) struct WatchEvent<'m> {
     pub(crate) is_delete: bool,
-    pub(crate) kv: KeyValue,
+    pub(crate) kv: KeyValue<'m>,
 }
 
-impl WatchResponse {
-    pub(crate) fn decode(message: Bytes) -> Result<WatchResponse, Malformed> {
+impl<'m> WatchResponse<'m> {
+    pub(crate) fn decode(message: &'m [u8]) -> Result<WatchResponse<'m>, Malformed> {
         let mut response = WatchResponse::default();
-        let mut reader = Reader::new(message);
-        while let Some((number, field)) = reader.next()? {
-            match number {
-                4 => response.canceled = field.int() != 0,
-                5 => response.compact_revision = field.int().cast_unsigned(),
-                6 => response.cancel_reason = field.text(),
+        read(message, |at, field| {
+            match at {
+                4 => response.canceled = number(&field) != 0,
+                5 => response.compact_revision = number(&field),
+                6 => response.cancel_reason = pintle_protobuf::text(bytes(&field)),
                 11 => {
                     let mut event = WatchEvent::default();
-                    let mut parts = Reader::new(field.bytes());
-                    while let Some((number, field)) = parts.next()? {
-                        match number {
-                            1 => event.is_delete = field.int() == 1,
-                            2 => event.kv = KeyValue::read(&field)?,
+                    read(bytes(&field), |at, field| {
+                        match at {
+                            1 => event.is_delete = number(&field) == 1,
+                            2 => event.kv = KeyValue::decode(bytes(&field))?,
                             _ => {}
                         }
-                    }
+                        Ok(())
+                    })?;
                     response.events.push(event);
                 }
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
         Ok(response)
     }
 }
 
 /// `etcdserverpb.LeaseGrantRequest`.
 pub(crate) fn lease_grant(ttl_seconds: i64) -> Bytes {
-    let mut writer = Writer::default();
-    writer.int(1, ttl_seconds);
-    writer.finish()
+    let mut out = Writer::default();
+    out.int(1, ttl_seconds);
+    out.0.into()
 }
 
 /// The id in an `etcdserverpb.LeaseGrantResponse`.
-pub(crate) fn granted_lease(message: Bytes) -> Result<i64, Malformed> {
-    let mut reader = Reader::new(message);
-    while let Some((number, field)) = reader.next()? {
-        if number == 2 {
-            return Ok(field.int());
+pub(crate) fn granted_lease(message: &[u8]) -> Result<i64, Malformed> {
+    let mut id = None;
+    read(message, |at, field| {
+        if at == 2 {
+            id = Some(number(&field).cast_signed());
         }
-    }
-    Err(Malformed)
+        Ok(())
+    })?;
+    id.ok_or(Malformed)
 }
 
 /// `etcdserverpb.CompactionRequest`.
 pub(crate) fn compaction(revision: u64) -> Bytes {
-    let mut writer = Writer::default();
-    writer.int(1, revision.cast_signed());
-    writer.finish()
+    let mut out = Writer::default();
+    out.int(1, revision.cast_signed());
+    out.0.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_messages_are_refused() {
+        for message in [&[0x0a, 5, 1][..], &[0x0a, 2, 0x18, 0xff], &[0x5a, 3, 0x12, 2, 0x0a], &[0xff; 12]] {
+            assert!(WatchResponse::decode(message).is_err() || TxnResponse::decode(message).is_err());
+        }
+        assert!(granted_lease(&[]).is_err());
+    }
 }

@@ -5,7 +5,6 @@ use pintle_store::{Key, Note};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
 
 /// One put that was sent or is about to be.
 pub(crate) struct PendingPut {
@@ -15,19 +14,12 @@ pub(crate) struct PendingPut {
     after: u64,
     /// The revision at which the watch brought it; 0 before that.
     revision: AtomicU64,
-    seen: Notify,
 }
 
 impl PendingPut {
-    /// Waits until the watch brings exactly these bytes under the key.
-    pub(crate) async fn seen(&self) -> u64 {
-        loop {
-            let seen = self.seen.notified();
-            match self.revision.load(Ordering::Acquire) {
-                0 => seen.await,
-                revision => return revision,
-            }
-        }
+    /// The revision at which the watch brought exactly these bytes under the key.
+    pub(crate) fn seen_at(&self) -> Option<u64> {
+        Some(self.revision.load(Ordering::Acquire)).filter(|revision| *revision > 0)
     }
 }
 
@@ -49,7 +41,6 @@ impl Pending {
             note: note.clone(),
             after,
             revision: AtomicU64::new(0),
-            seen: Notify::new(),
         });
         self.lock().entry(key.clone()).or_default().push(put.clone());
         Registered { all: self, key: key.clone(), put }
@@ -62,7 +53,6 @@ impl Pending {
         let put = puts.get(key)?.iter().find(is_own)?.clone();
         drop(puts);
         put.revision.store(revision, Ordering::Release);
-        put.seen.notify_waiters();
         Some(put)
     }
 

@@ -45,6 +45,6 @@ fn transaction(operation: &Operation<'_>) -> Bytes {
 
 async fn revision(channel: &Channel, request: &Bytes) -> Result<u64, CallError> {
     let answer = channel.call(Method::Txn, request).await?;
-    let answer = TxnResponse::decode(answer).map_err(|error| CallError::malformed(&error))?;
+    let answer = TxnResponse::decode(&answer).map_err(|error| CallError::malformed(&error))?;
     Ok(answer.header.revision)
 }

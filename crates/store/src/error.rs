@@ -48,9 +48,12 @@ pub enum WriteError {
         message: String,
     },
     /// The backend did not answer in time: the write may have been committed, may yet be, or may be lost.
+    #[error("context deadline exceeded")]
+    TimedOut,
+    /// The answer was lost, or left the outcome open: the write may have been committed, may yet be, or may be lost.
     #[error("{reason}")]
     Unknown {
-        /// Why there is no answer.
+        /// What the backend or the connection said, which clients see verbatim.
         reason: String,
     },
 }

@@ -183,7 +183,7 @@ pub trait Store: Send + Sync {
     /// Commits one write and returns its revision. After `Ok` the change is durable and the sink has seen it; after
     /// [`WriteError::Conflict`] the sink has seen the conflicting entry. Dropping the future does not undo the write.
     /// After [`WriteError::Unavailable`] it is unknown whether the write will be found after a restart, and after
-    /// [`WriteError::Unknown`] whether it was or will be committed.
+    /// [`WriteError::TimedOut`] or [`WriteError::Unknown`] whether it was or will be committed.
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>>;
 
     /// Commits all of the writes or none, and returns one revision for each, in order. All preconditions refer to the

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Request};
 use crate::wire::WireError;
 
-/// How long a member may take to reach the revision of another one.
+/// How long a member may take to reach the revision of another one, and the members to elect a leader.
 const CATCH_UP_MAX: Duration = Duration::from_secs(60);
 
 /// The members of a cluster; dropping it kills them and removes their folder.
@@ -131,6 +131,27 @@ impl Etcd {
             Some(pid) => Ok(kill_process(pid, signal)?),
             None => Ok(()),
         }
+    }
+
+    /// The index of the leader, once there is one.
+    #[expect(clippy::indexing_slicing, reason = "JSON that has no such member gives null")]
+    pub async fn leader(&self) -> Result<usize, WireError> {
+        let elected = async {
+            loop {
+                for index in 0..self.members.len() {
+                    // A member that is starting does not answer.
+                    let status = self.client(index)?.post("/v3/maintenance/status", &json!({})).await;
+                    if let Ok((200, status)) = status
+                        && status["leader"].is_string()
+                        && status["leader"] == status["header"]["member_id"]
+                    {
+                        return Ok(index);
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(CATCH_UP_MAX, elected).await.map_err(|_| WireError::Closed)?
     }
 
     /// A client of the JSON gateway of a member.

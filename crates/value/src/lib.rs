@@ -17,6 +17,7 @@ pub mod quantity;
 pub mod quote;
 mod raw;
 pub mod tree;
+mod whole_floats;
 pub mod yaml;
 
 #[cfg(test)]

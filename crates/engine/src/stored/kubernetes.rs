@@ -131,7 +131,7 @@ impl StoredForm for KubernetesForm {
         }
         let value = match self.builtin(key) {
             Some(builtin) => builtin.decode(stored)?,
-            None => custom(stored)?,
+            None => custom(stored, self.cbor)?,
         };
         // If the value would now be stored differently, mark it, so that even an update without changes writes it.
         if self.encode(key, &value, None) == stored { Ok(value) } else { Ok(mark_outdated(value)) }
@@ -285,13 +285,16 @@ impl Stored {
 }
 
 /// Decodes a custom resource without its schema, because its kind may not be registered yet.
-fn custom(stored: &[u8]) -> Result<Bytes, Unreadable> {
+fn custom(stored: &[u8], retains_floats: bool) -> Result<Bytes, Unreadable> {
     let mut tree = match stored.starts_with(CBOR_MAGIC) {
         true => cbor::decode_object(stored).map_err(|error| Unreadable(error.to_string()))?,
         false => text(stored)?,
     };
     tree.remove_at(&["metadata", "resourceVersion"]);
     tree.remove_at(&["metadata", "selfLink"]);
+    if retains_floats {
+        tree.spell_whole_floats();
+    }
     Ok(object::encode_untyped(&tree))
 }
 

@@ -72,7 +72,7 @@ impl Writer {
                 Ok(Outcome::Conflict)
             }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
-            Err(error) => Err(write_error(error)),
+            Err(error) => Ok(Outcome::NotStored(write_error(error))),
         }
     }
 
@@ -141,7 +141,7 @@ impl Writer {
         match committed {
             Ok(object) => Ok(written(object, false, true)),
             Err(WriteError::Conflict { .. }) => Ok(Outcome::Conflict),
-            Err(error) => Err(write_error(error)),
+            Err(error) => Ok(Outcome::NotStored(write_error(error))),
         }
     }
 }

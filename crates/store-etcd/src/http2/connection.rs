@@ -55,9 +55,15 @@ impl Connection {
     }
 
     /// Sends a request and waits for its response.
-    pub(crate) async fn unary(&self, headers: &[u8], message: &[u8]) -> Result<Bytes, CallError> {
+    pub(crate) async fn unary(
+        &self,
+        headers: &[u8],
+        message: &[u8],
+        is_repeatable: bool,
+    ) -> Result<Bytes, CallError> {
         let (sender, receiver) = oneshot::channel();
-        let _guard = self.begin(headers, message, true, Reply::Unary { sender, message: None }).await?;
+        let reply = Reply::Unary { sender, message: None, is_repeatable };
+        let _guard = self.begin(headers, message, true, reply).await?;
         receiver.await.unwrap_or_else(|_| Err(CallError::Lost("the connection to etcd ended".into())))
     }
 
@@ -164,19 +170,33 @@ impl Connection {
 
     /// Lets the calls up to `last` end and takes no more. The driver ends after the last of them.
     pub(super) fn retire(&self, last: u32) {
-        let (not_sent, streams): (Vec<Call>, Vec<Call>) = {
+        let is_refused = |id: u32, _: &Call| id > last;
+        self.end_some(is_refused, || CallError::NotSent(RETIRED.into()));
+        // A watch would never end by itself.
+        self.end_some(
+            |_, call| matches!(call.reply, Reply::Stream { .. }),
+            || CallError::Lost(RETIRED.into()),
+        );
+    }
+
+    /// Lets the calls end that cannot be made again elsewhere, and takes no more.
+    pub(crate) fn retire_for_another(&self) {
+        let is_repeatable = |_: u32, call: &Call| match call.reply {
+            Reply::Unary { is_repeatable, .. } => is_repeatable,
+            Reply::Stream { .. } => true,
+        };
+        self.end_some(is_repeatable, || CallError::Lost("another member is used".into()));
+    }
+
+    /// Takes no more calls and ends those that `select` returns true for.
+    fn end_some(&self, select: impl Fn(u32, &Call) -> bool, error: impl Fn() -> CallError) {
+        let ended: Vec<Call> = {
             let mut state = self.lock();
             state.closed.get_or_insert_with(|| RETIRED.to_owned());
-            let not_sent = state.calls.extract_if(|id, _| *id > last).map(|(_, call)| call).collect();
-            // A watch would never end by itself.
-            let is_stream = |_: &u32, call: &mut Call| matches!(call.reply, Reply::Stream { .. });
-            (not_sent, state.calls.extract_if(is_stream).map(|(_, call)| call).collect())
+            state.calls.extract_if(.., |id, call| select(*id, call)).map(|(_, call)| call).collect()
         };
-        for call in not_sent {
-            call.reply.fail(CallError::NotSent(RETIRED.into()));
-        }
-        for call in streams {
-            call.reply.fail(CallError::Lost(RETIRED.into()));
+        for call in ended {
+            call.reply.fail(error());
         }
         self.freed.notify_waiters();
         self.waker.wake_by_ref();

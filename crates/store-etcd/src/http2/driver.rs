@@ -4,14 +4,14 @@ use super::connection::{CANCEL, Connection};
 use super::frame::{self, Frame, flag, kind};
 use super::header::{self, Head};
 use super::state::{Call, Reply, State};
-use super::{BUFFER_BYTES, CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+use super::{BUFFER_BYTES, CONNECTION_WINDOW_BYTES, Handler, STREAM_WINDOW_BYTES};
 use crate::grpc::{self, CallError};
 use bytes::{Buf, Bytes, BytesMut};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -65,13 +65,8 @@ impl Driver {
             if let Err(why) = self.read().await {
                 return why;
             }
-            while let Some((frame, payload)) = match self.next_frame() {
-                Ok(next) => next,
-                Err(why) => return why.to_owned(),
-            } {
-                if let Err(why) = self.handle(frame, payload) {
-                    return why.to_owned();
-                }
+            if let Err(why) = self.handle_frames() {
+                return why.to_owned();
             }
             let drained = {
                 let state = self.connection.lock();
@@ -107,7 +102,8 @@ impl Driver {
             read.as_mut().poll(context).map_err(|error| error.to_string())
         });
         match outcome.await? {
-            0 => Err("etcd closed the connection".into()),
+            // The word for it that clients of kube-apiserver see.
+            0 => Err("EOF".into()),
             _ => {
                 connection.received.fetch_add(1, Ordering::Relaxed);
                 Ok(())
@@ -115,20 +111,23 @@ impl Driver {
         }
     }
 
-    /// Takes a complete frame from the buffer.
-    fn next_frame(&mut self) -> Result<Option<(Frame, Bytes)>, &'static str> {
-        let Some(frame) = Frame::read(&self.buffer) else { return Ok(None) };
-        if frame.length > frame::PAYLOAD_BYTES_MAX {
-            return Err("a frame from etcd is too large");
+    /// Handles all complete frames in the buffer.
+    fn handle_frames(&mut self) -> Result<(), &'static str> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut rest = &buffer[..];
+        while let Some((frame, payload)) = next_frame(&mut rest)? {
+            self.handle(frame, payload)?;
         }
-        if self.buffer.len() < frame::HEADER_BYTES.saturating_add(frame.length) {
-            return Ok(None);
+        match rest.len() {
+            // The next read uses the same memory, which is in the processor's cache.
+            0 => buffer.clear(),
+            unhandled => buffer.advance(buffer.len().saturating_sub(unhandled)),
         }
-        self.buffer.advance(frame::HEADER_BYTES);
-        Ok(Some((frame, self.buffer.split_to(frame.length).freeze())))
+        self.buffer = buffer;
+        Ok(())
     }
 
-    fn handle(&mut self, frame: Frame, mut payload: Bytes) -> Result<(), &'static str> {
+    fn handle(&mut self, frame: Frame, mut payload: &[u8]) -> Result<(), &'static str> {
         if self.block.is_some() && frame.kind != kind::CONTINUATION {
             return Err("a header block from etcd is interrupted");
         }
@@ -148,12 +147,12 @@ impl Driver {
                 }
                 let is_end = frame.has(flag::END_STREAM);
                 if frame.has(flag::END_HEADERS) {
-                    return self.headers(frame.stream, &payload, is_end);
+                    return self.headers(frame.stream, payload, is_end);
                 }
                 self.block = Some((frame.stream, BytesMut::from(payload), is_end));
                 Ok(())
             }
-            kind::CONTINUATION => self.continuation(&frame, &payload),
+            kind::CONTINUATION => self.continuation(&frame, payload),
             kind::RST_STREAM => {
                 let code = payload.try_get_u32().map_err(|_| "a short frame from etcd")?;
                 let error = match code {
@@ -166,7 +165,7 @@ impl Driver {
             kind::SETTINGS => self.settings(&frame, payload),
             kind::PUSH_PROMISE => Err("etcd sent what was not requested"),
             kind::PING => {
-                let data: [u8; 8] = payload[..].try_into().map_err(|_| "a short frame from etcd")?;
+                let data: [u8; 8] = payload.try_into().map_err(|_| "a short frame from etcd")?;
                 if !frame.has(flag::ACK) {
                     let mut state = self.connection.lock();
                     match data {
@@ -189,7 +188,7 @@ impl Driver {
         }
     }
 
-    fn settings(&mut self, frame: &Frame, mut payload: Bytes) -> Result<(), &'static str> {
+    fn settings(&mut self, frame: &Frame, mut payload: &[u8]) -> Result<(), &'static str> {
         if frame.has(flag::ACK) {
             return Ok(());
         }
@@ -214,14 +213,14 @@ impl Driver {
         }
         block.extend_from_slice(payload);
         if frame.has(flag::END_HEADERS) {
-            return self.headers(stream, &block.freeze(), is_end);
+            return self.headers(stream, &block, is_end);
         }
         self.block = Some((stream, block, is_end));
         Ok(())
     }
 
     /// Headers, or trailers if `is_end`, which may be the only headers too.
-    fn headers(&mut self, stream: u32, block: &Bytes, is_end: bool) -> Result<(), &'static str> {
+    fn headers(&mut self, stream: u32, block: &[u8], is_end: bool) -> Result<(), &'static str> {
         let Some((usual, head)) = self.usual.get_mut(usize::from(is_end)) else { return Ok(()) };
         // Blocks do not depend on earlier ones, so equal blocks mean the same.
         if usual != block {
@@ -252,10 +251,11 @@ impl Driver {
         Ok(())
     }
 
-    fn data(&mut self, frame: &Frame, payload: Bytes, length: usize) -> Result<(), &'static str> {
+    fn data(&mut self, frame: &Frame, payload: &[u8], length: usize) -> Result<(), &'static str> {
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         self.unreleased = self.unreleased.saturating_add(length);
-        let mut state = self.connection.lock();
+        let connection = self.connection.clone();
+        let mut state = connection.lock();
         if self.unreleased >= CONNECTION_WINDOW_BYTES / 2 {
             frame::number(&mut state.outgoing, kind::WINDOW_UPDATE, 0, std::mem::take(&mut self.unreleased));
         }
@@ -265,42 +265,53 @@ impl Driver {
         if call.unreleased >= STREAM_WINDOW_BYTES / 2 {
             frame::number(outgoing, kind::WINDOW_UPDATE, frame.stream, std::mem::take(&mut call.unreleased));
         }
-        let mut messages = Vec::new();
-        let handler = match (&mut call.reply, grpc::take_messages(&mut call.partial, payload, &mut messages))
-        {
-            (_, Err(error)) => {
+        let failure = match &mut call.reply {
+            Reply::Unary { message, .. } => {
+                let failure = take_answer(message, &mut call.partial, payload).err();
                 drop(state);
-                self.fail(frame.stream, error);
-                return Ok(());
+                failure
             }
-            (Reply::Stream { handler, .. }, Ok(())) => Some(handler.clone()),
-            (Reply::Unary { message, .. }, Ok(())) => {
-                for received in messages.drain(..) {
-                    if message.is_some() {
-                        drop(state);
-                        self.fail(frame.stream, CallError::Lost("two answers to one request".into()));
-                        return Ok(());
-                    }
-                    // A slice would keep the whole buffer in memory.
-                    *message = Some(Bytes::copy_from_slice(&received));
+            Reply::Stream { handler, .. } => {
+                let (handler, mut partial) = (handler.clone(), std::mem::take(&mut call.partial));
+                // Handlers take long, and callers must be able to send meanwhile.
+                drop(state);
+                let handled = self.handle_messages(&handler, &mut partial, payload);
+                if !partial.is_empty()
+                    && let Some(call) = connection.lock().calls.get_mut(&frame.stream)
+                {
+                    call.partial = partial;
                 }
-                None
+                match handled {
+                    Ok(ControlFlow::Break(())) => {
+                        self.end_stream(frame.stream);
+                        None
+                    }
+                    Ok(ControlFlow::Continue(())) => None,
+                    Err(error) => Some(error),
+                }
             }
         };
-        drop(state);
-        if let Some(handler) = handler {
-            let mut handler = handler.lock().unwrap_or_else(PoisonError::into_inner);
-            self.messages = self.messages.saturating_add(u32::try_from(messages.len()).unwrap_or(u32::MAX));
-            let outcome = handler.as_mut().map(|handle| messages.into_iter().try_for_each(handle));
-            drop(handler);
-            if outcome == Some(ControlFlow::Break(())) {
-                self.end_stream(frame.stream);
-            }
-        }
-        if frame.has(flag::END_STREAM) {
+        if let Some(error) = failure {
+            self.fail(frame.stream, error);
+        } else if frame.has(flag::END_STREAM) {
             self.fail(frame.stream, CallError::Lost("the answer has no status".into()));
         }
         Ok(())
+    }
+
+    fn handle_messages(
+        &mut self,
+        handler: &Mutex<Option<Handler>>,
+        partial: &mut BytesMut,
+        payload: &[u8],
+    ) -> Result<ControlFlow<()>, CallError> {
+        let mut handler = handler.lock().unwrap_or_else(PoisonError::into_inner);
+        // A caller that gave up has taken its handler away.
+        let Some(handle) = handler.as_mut() else { return Ok(ControlFlow::Continue(())) };
+        grpc::take_messages(partial, payload, |message| {
+            self.messages = self.messages.saturating_add(1);
+            handle(message)
+        })
     }
 
     /// The handler of a stream wants no more.
@@ -320,7 +331,7 @@ impl Driver {
     }
 
     /// etcd answers what it has begun and nothing else.
-    fn go_away(&self, mut payload: Bytes) -> Result<(), &'static str> {
+    fn go_away(&self, mut payload: &[u8]) -> Result<(), &'static str> {
         let last = payload.try_get_u32().map_err(|_| "a short frame from etcd")? & (u32::MAX >> 1);
         self.connection.retire(last);
         Ok(())
@@ -334,10 +345,25 @@ impl Drop for Driver {
     }
 }
 
+/// Takes the only message of an answer.
+fn take_answer(answer: &mut Option<Bytes>, partial: &mut BytesMut, payload: &[u8]) -> Result<(), CallError> {
+    let taken = grpc::take_messages(partial, payload, |message| match answer {
+        None => {
+            *answer = Some(Bytes::copy_from_slice(message));
+            ControlFlow::Continue(())
+        }
+        Some(_) => ControlFlow::Break(()),
+    })?;
+    match taken {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(CallError::Lost("two answers to one request".into())),
+    }
+}
+
 fn finish(call: Call, status: Result<(), CallError>) {
     // A caller that gave up has dropped its receiver.
     match call.reply {
-        Reply::Unary { sender, message } => {
+        Reply::Unary { sender, message, .. } => {
             let answer = message.ok_or_else(|| CallError::Lost("no answer".into()));
             drop(sender.send(status.and(answer)));
         }
@@ -353,12 +379,26 @@ fn check_known(state: &State, stream: u32) -> Result<(), &'static str> {
     }
 }
 
+/// Takes a complete frame from the beginning of `bytes`.
+fn next_frame<'b>(bytes: &mut &'b [u8]) -> Result<Option<(Frame, &'b [u8])>, &'static str> {
+    let Some(frame) = Frame::read(bytes) else { return Ok(None) };
+    if frame.length > frame::PAYLOAD_BYTES_MAX {
+        return Err("a frame from etcd is too large");
+    }
+    let content = bytes.get(frame::HEADER_BYTES..).and_then(|rest| rest.split_at_checked(frame.length));
+    Ok(content.map(|(payload, rest)| {
+        *bytes = rest;
+        (frame, payload)
+    }))
+}
+
 /// Removes the padding of DATA and HEADERS.
-fn unpad(frame: &Frame, payload: &mut Bytes) -> Result<(), &'static str> {
+fn unpad(frame: &Frame, payload: &mut &[u8]) -> Result<(), &'static str> {
     if frame.has(flag::PADDED) {
         let padding = usize::from(payload.try_get_u8().map_err(|_| "a short frame from etcd")?);
-        let length = payload.len().checked_sub(padding).ok_or("a frame from etcd has too much padding")?;
-        payload.truncate(length);
+        let length = payload.len().checked_sub(padding);
+        let content = length.and_then(|length| payload.get(..length));
+        *payload = content.ok_or("a frame from etcd has too much padding")?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::frame::{self, flag, kind, setting};
 use super::{CONNECTION_WINDOW_BYTES, Handler, STREAM_WINDOW_BYTES};
 use crate::grpc::{self, CallError};
 use bytes::{Bytes, BytesMut};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
@@ -17,7 +17,7 @@ pub(super) struct State {
     pub(super) outgoing: BytesMut,
     /// The answer to a PING that measures the bandwidth: it can wait for the next request, which saves a write for each call.
     pub(super) late_pong: Option<[u8; 8]>,
-    pub(super) calls: HashMap<u32, Call>,
+    pub(super) calls: BTreeMap<u32, Call>,
     pub(super) next_stream: u32,
     /// Calls with a part of their request that windows do not allow yet, in order.
     blocked: VecDeque<u32>,
@@ -53,8 +53,16 @@ impl Call {
 
 /// Who receives the response.
 pub(super) enum Reply {
-    Unary { sender: oneshot::Sender<Result<Bytes, CallError>>, message: Option<Bytes> },
-    Stream { sender: oneshot::Sender<Result<(), CallError>>, handler: Arc<Mutex<Option<Handler>>> },
+    Unary {
+        sender: oneshot::Sender<Result<Bytes, CallError>>,
+        message: Option<Bytes>,
+        /// Whether the caller sends the request again if the connection breaks.
+        is_repeatable: bool,
+    },
+    Stream {
+        sender: oneshot::Sender<Result<(), CallError>>,
+        handler: Arc<Mutex<Option<Handler>>>,
+    },
 }
 
 impl Reply {
@@ -92,7 +100,7 @@ impl State {
         State {
             outgoing,
             late_pong: None,
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
             next_stream: 1,
             blocked: VecDeque::new(),
             send_window: INITIAL_WINDOW,

@@ -90,7 +90,7 @@ async fn requests_of_any_size_are_answered() {
     echo(far, builder, Arc::default());
     for size in [0, 1, 995, 996, 16 << 10, 70_000, 2 << 20] {
         let message = vec![7; size];
-        assert_eq!(connection.unary(&headers(), &message).await.unwrap(), message);
+        assert_eq!(connection.unary(&headers(), &message, false).await.unwrap(), message);
     }
 }
 
@@ -105,8 +105,8 @@ async fn answers_larger_than_the_windows_arrive() {
             tokio::spawn(answer(request, response, Some(sent.clone())));
         }
     });
-    assert!(connection.unary(&headers(), b"").await.unwrap() == large);
-    assert!(connection.unary(&headers(), b"").await.unwrap() == large);
+    assert!(connection.unary(&headers(), b"", false).await.unwrap() == large);
+    assert!(connection.unary(&headers(), b"", false).await.unwrap() == large);
 }
 
 #[tokio::test]
@@ -117,10 +117,10 @@ async fn no_more_calls_are_made_than_the_server_allows() {
     let most = Arc::new(AtomicUsize::new(0));
     echo(far, builder, most.clone());
     // The settings of the server arrive before the answer.
-    connection.unary(&headers(), b"first").await.unwrap();
+    connection.unary(&headers(), b"first", false).await.unwrap();
     let call = |n: u8| {
         let connection = connection.clone();
-        tokio::spawn(async move { connection.unary(&headers(), &[n]).await.unwrap() == [n][..] })
+        tokio::spawn(async move { connection.unary(&headers(), &[n], false).await.unwrap() == [n][..] })
     };
     let calls: Vec<_> = (0..50).map(call).collect();
     for call in calls {
@@ -132,7 +132,7 @@ async fn no_more_calls_are_made_than_the_server_allows() {
 #[tokio::test]
 async fn a_call_that_is_given_up_is_reset() {
     let (connection, _driver, far) = connect().await;
-    let call = tokio::spawn(async move { connection.unary(&headers(), b"").await });
+    let call = tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
     let mut server = h2::server::handshake::<_>(far).await.unwrap();
     let (_request, mut response): (_, SendResponse<Bytes>) = server.accept().await.unwrap().unwrap();
     tokio::spawn(async move { server.accept().await.is_none() });
@@ -152,7 +152,7 @@ async fn a_status_without_a_message_is_an_error() {
             let _: h2::SendStream<Bytes> = response.send_response(head, true).unwrap();
         }
     });
-    let error = connection.unary(&headers(), b"").await.unwrap_err();
+    let error = connection.unary(&headers(), b"", false).await.unwrap_err();
     assert!(matches!(error, CallError::Status { code: 14, message } if message == "etcdserver: no leader"));
 }
 
@@ -160,9 +160,9 @@ async fn a_status_without_a_message_is_an_error() {
 async fn the_messages_of_a_stream_are_handled_until_the_handler_breaks() {
     let (connection, _driver, far) = connect().await;
     let (send, mut receive) = mpsc::unbounded_channel();
-    let handler = move |message: Bytes| {
-        send.send(message.clone()).unwrap();
-        if message == "last" { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    let handler = move |message: &[u8]| {
+        send.send(message.to_vec()).unwrap();
+        if message == b"last" { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let call = tokio::spawn(async move { connection.stream(&headers(), b"", Box::new(handler)).await });
     let mut server = h2::server::handshake(far).await.unwrap();
@@ -171,12 +171,12 @@ async fn the_messages_of_a_stream_are_handled_until_the_handler_breaks() {
     let mut send = response.send_response(Response::new(()), false).unwrap();
     let both = [framed(b"first"), framed(b"second")].concat();
     send.send_data(Bytes::copy_from_slice(&both[..13]), false).unwrap();
-    assert_eq!(receive.recv().await.unwrap(), "first");
+    assert_eq!(receive.recv().await.unwrap(), b"first"[..]);
     send.send_data(Bytes::copy_from_slice(&both[13..]), false).unwrap();
-    assert_eq!(receive.recv().await.unwrap(), "second");
+    assert_eq!(receive.recv().await.unwrap(), b"second"[..]);
     send.send_data([framed(b"last"), framed(b"unwanted")].concat().into(), false).unwrap();
     call.await.unwrap().unwrap();
-    assert_eq!(receive.recv().await.unwrap(), "last");
+    assert_eq!(receive.recv().await.unwrap(), b"last"[..]);
     assert!(receive.recv().await.is_none(), "the handler was dropped");
     assert_eq!(poll_fn(|context| send.poll_reset(context)).await.unwrap(), Reason::CANCEL);
 }
@@ -209,6 +209,14 @@ impl Raw {
         (frame, payload)
     }
 
+    /// Answers a call with a message and the status 0.
+    async fn answer(&mut self, stream: u32, message: &[u8]) {
+        self.send(kind::HEADERS, flag::END_HEADERS, stream, &[0x88]).await;
+        self.send(kind::DATA, 0, stream, &framed(message)).await;
+        let trailers = [&[0, 11][..], b"grpc-status", &[1, b'0']].concat();
+        self.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, &trailers).await;
+    }
+
     /// Reads until a frame of a kind.
     async fn until(&mut self, kind: u8) -> (Frame, Vec<u8>) {
         loop {
@@ -229,7 +237,7 @@ async fn pings_that_measure_the_bandwidth_are_answered_after_the_next_request() 
     raw.send(kind::PING, 0, 0, b"keepaliv").await;
     let (frame, payload) = raw.until(kind::PING).await;
     assert!(frame.has(flag::ACK) && payload == b"keepaliv", "other pings are answered at once");
-    tokio::spawn(async move { connection.unary(&headers(), b"").await });
+    tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
     assert_eq!(raw.receive().await.0.kind, kind::HEADERS);
     assert_eq!(raw.receive().await.0.kind, kind::DATA);
     let (frame, payload) = raw.receive().await;
@@ -243,7 +251,7 @@ async fn a_server_that_goes_away_answers_what_it_began() {
     raw.send(kind::SETTINGS, 0, 0, &[]).await;
     let call = || {
         let connection = connection.clone();
-        tokio::spawn(async move { connection.unary(&headers(), b"").await })
+        tokio::spawn(async move { connection.unary(&headers(), b"", false).await })
     };
     let begun = call();
     raw.until(kind::DATA).await;
@@ -260,11 +268,29 @@ async fn a_server_that_goes_away_answers_what_it_began() {
     assert!(matches!(refused.await.unwrap(), Err(CallError::NotSent(_))), "the fifth stream");
     assert!(matches!(watch.await.unwrap(), Err(CallError::Lost(_))), "a watch must not stay");
     assert!(matches!(call().await.unwrap(), Err(CallError::NotSent(_))), "new calls need another connection");
-    raw.send(kind::HEADERS, flag::END_HEADERS, 1, &[0x88]).await;
-    raw.send(kind::DATA, 0, 1, &framed(b"yes")).await;
-    let trailers = [&[0, 11][..], b"grpc-status", &[1, b'0']].concat();
-    raw.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &trailers).await;
+    raw.answer(1, b"yes").await;
     assert_eq!(begun.await.unwrap().unwrap(), "yes");
+    assert_eq!(driver.await.unwrap(), "etcd ends the connection");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_replaced_answers_its_writes() {
+    let (connection, driver, far) = connect().await;
+    let mut raw = Raw::start(far).await;
+    raw.send(kind::SETTINGS, 0, 0, &[]).await;
+    let call = |is_repeatable| {
+        let connection = connection.clone();
+        tokio::spawn(async move { connection.unary(&headers(), b"", is_repeatable).await })
+    };
+    let write = call(false);
+    raw.until(kind::DATA).await;
+    let read = call(true);
+    raw.until(kind::DATA).await;
+    connection.retire_for_another();
+    assert!(matches!(read.await.unwrap(), Err(CallError::Lost(_))), "the read can be made elsewhere");
+    assert!(matches!(call(false).await.unwrap(), Err(CallError::NotSent(_))), "so can new writes");
+    raw.answer(1, b"yes").await;
+    assert_eq!(write.await.unwrap().unwrap(), "yes");
     assert_eq!(driver.await.unwrap(), "etcd ends the connection");
 }
 
@@ -273,7 +299,7 @@ async fn refused_calls_were_not_sent_and_reset_ones_are_lost() {
     for (code, is_sent) in [(7, false), (2, true)] {
         let (connection, _driver, far) = connect().await;
         let mut raw = Raw::start(far).await;
-        let call = tokio::spawn(async move { connection.unary(&headers(), b"").await });
+        let call = tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
         raw.until(kind::DATA).await;
         raw.send(kind::RST_STREAM, 0, 1, &[0, 0, 0, code]).await;
         let error = call.await.unwrap().unwrap_err();
@@ -298,7 +324,7 @@ async fn what_no_server_sends_ends_the_connection() {
     for (what, kind, flags, stream, payload) in cases {
         let (connection, driver, far) = connect().await;
         let mut raw = Raw::start(far).await;
-        let call = tokio::spawn(async move { connection.unary(&headers(), b"").await });
+        let call = tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
         raw.until(super::frame::kind::DATA).await;
         raw.send(kind, flags, stream, payload).await;
         assert!(matches!(call.await.unwrap(), Err(CallError::Lost(_))), "{what}");
@@ -315,7 +341,7 @@ async fn large_frames_and_endless_headers_end_the_connection() {
 
     let (connection, driver, far) = connect().await;
     let mut raw = Raw::start(far).await;
-    let call = tokio::spawn(async move { connection.unary(&headers(), b"").await });
+    let call = tokio::spawn(async move { connection.unary(&headers(), b"", false).await });
     raw.until(kind::DATA).await;
     raw.send(kind::HEADERS, 0, 1, &[0x88]).await;
     for _ in 0..4 {
@@ -329,7 +355,7 @@ async fn large_frames_and_endless_headers_end_the_connection() {
 async fn a_call_that_is_answered_early_is_reset() {
     let (connection, _driver, far) = connect().await;
     let mut raw = Raw::start(far).await;
-    let call = tokio::spawn(async move { connection.unary(&headers(), &[0; 100_000]).await });
+    let call = tokio::spawn(async move { connection.unary(&headers(), &[0; 100_000], false).await });
     raw.until(kind::DATA).await;
     let refusal = [&[0x88, 0, 11][..], b"grpc-status", &[1, b'8']].concat();
     raw.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &refusal).await;
@@ -353,7 +379,7 @@ async fn random_frames_are_survived() {
         let mut raw = Raw::start(far).await;
         let call = {
             let connection = connection.clone();
-            tokio::spawn(async move { connection.unary(&headers(), b"message").await })
+            tokio::spawn(async move { connection.unary(&headers(), b"message", false).await })
         };
         let watch = tokio::spawn(async move {
             connection.stream(&headers(), b"", Box::new(|_| ControlFlow::Continue(()))).await

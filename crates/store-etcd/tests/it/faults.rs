@@ -202,7 +202,7 @@ async fn late_answers_delay_and_lose_nothing() {
     let text = "error getting data from etcd: context deadline exceeded".to_owned();
     assert_eq!(store.probe(probe).await, Err(text));
     let unknown = store.write(put("/a", Expect::Absent, "1")).await;
-    assert_eq!(unknown, Err(WriteError::Unknown { reason: "context deadline exceeded".into() }));
+    assert_eq!(unknown, Err(WriteError::TimedOut));
 
     proxy.set(Mode::Late(Duration::ZERO));
     // The write was carried out, and a barrier that begins now sees it.

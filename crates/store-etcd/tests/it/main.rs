@@ -4,6 +4,7 @@
 
 mod certificates;
 mod conformance;
+mod election;
 mod faults;
 mod member;
 mod proxy;

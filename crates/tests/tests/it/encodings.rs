@@ -78,3 +78,46 @@ async fn long_lists_are_compressed_in_every_encoding() {
         assert_eq!(answer.head.get("content-encoding"), Some("gzip"), "{accept} {query}");
     }
 }
+
+/// What kube-apiserver answered to the same requests, apart from the order of keys in CBOR.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whole_floats_of_custom_resources_stay_floats_until_they_are_printed() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let client = server.admin().unwrap();
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({"metadata": {"name": "things.example.org"}, "spec": {
+        "group": "example.org", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}}}]}});
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(client.post(definitions, &definition).await.unwrap().0, 201);
+    let (things, thing) = ("/apis/example.org/v1/things", "/apis/example.org/v1/things/a");
+    let status = "/apis/example.org/v1/things/a/status";
+    let merge = "application/merge-patch+json";
+    let new = r#"{"apiVersion":"example.org/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"r":2.0,"f":[1,1e3,0.5]}}"#;
+    let patch = r#"[{"op":"test","path":"/spec/r","value":2},{"op":"add","path":"/spec/z","value":7.0}]"#;
+    let steps = [
+        ("POST", things, "application/json", new, r#"{"f":[1,1e3,0.5],"r":2.0}"#, "null"),
+        ("PATCH", status, merge, r#"{"status":{"n":1.0}}"#, r#"{"f":[1,1e3,0.5],"r":2.0}"#, r#"{"n":1.0}"#),
+        (
+            "PATCH",
+            thing,
+            "application/json-patch+json",
+            patch,
+            r#"{"f":[1,1000,0.5],"r":2,"z":7.0}"#,
+            r#"{"n":1.0}"#,
+        ),
+    ];
+    for (method, path, media, body, spec, status) in steps {
+        let request = Request::new(method, path).body(media, body);
+        assert!(client.send(&request).await.unwrap().status() < 300, "{method} {path}");
+        let packed = cbor::decode(&ask(&client, thing, "application/cbor").await).unwrap();
+        let shown = |value: &Value| format!("{value:?}");
+        for (field, expected) in [("spec", spec), ("status", status)] {
+            let found = packed.at(&[field]).unwrap_or(&Value::Null);
+            assert_eq!(shown(found), shown(&tree(expected.as_bytes())), "{field} after {method} {path}");
+        }
+        let printed = ask(&client, thing, "application/json").await;
+        assert_eq!(tree(&printed).at(&["spec", "r"]).and_then(Value::as_int), Some(2), "{method} {path}");
+    }
+}

@@ -212,3 +212,30 @@ async fn lists_go_on_while_etcd_hangs_and_on_another_server() {
     etcd.resume(0).unwrap();
     assert_eq!((status, &here["items"]), (200, &elsewhere["items"]), "{here}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_whose_outcome_is_unknown_is_not_repeated() {
+    let Some(mut etcd) = Etcd::start(3, &[]) else { return };
+    let server = server(&etcd, 1).await;
+    let client = server.admin().unwrap();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    assert_eq!(answer(&client, maps, &config_map("a")).await.0, 201);
+    etcd.kill(etcd.leader().await.unwrap()).unwrap();
+
+    let began = Instant::now();
+    let (path, media) = (format!("{maps}/a"), "application/merge-patch+json");
+    let patch = json!({"data": {"k": "v"}});
+    let (status, answer) = client.patch(&path, media, &patch).await.unwrap();
+    match status {
+        // The new leader took it.
+        200 => assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed()),
+        // As kube-apiserver answers.
+        500 => {
+            let message = answer["message"].as_str().unwrap();
+            let known = ["etcdserver: request timed out", "rpc error: code = Unavailable desc = "];
+            assert!(known.iter().any(|known| message.starts_with(known)), "{answer}");
+        }
+        _ => panic!("{status} {answer}"),
+    }
+    assert_eq!(client.patch(&path, media, &patch).await.unwrap().0, 200);
+}
