@@ -24,6 +24,10 @@ impl Hooks for DaemonSet {
         &[GENERATION_ANNOTATION]
     }
 
+    fn complete_empty(&self, object: &mut Value) {
+        set_template_generation(object, 0);
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         set_template_generation(object, template_generation(object).max(1));
     }
