@@ -150,7 +150,9 @@ impl<'s> Type<'s> {
             // Raw extensions are atomic; any other JSON gets its type from the value.
             Shape::Any if node.go.ends_with("RawExtension") => self.formless(value, self.opaque(), true),
             // An int-or-string need not declare a type; if it does, that type is published.
-            Shape::IntOrString if node.type_name == "integer" => Atom::Scalar(Scalar::Numeric),
+            Shape::IntOrString if matches!(node.type_name.as_str(), "integer" | "number") => {
+                Atom::Scalar(Scalar::Numeric)
+            }
             Shape::IntOrString if node.type_name == "string" && !has_format(node) => {
                 Atom::Scalar(Scalar::String)
             }
