@@ -22,7 +22,7 @@ pub use reconcile::reconcile;
 pub use remove::remove;
 pub use validate::{Duplicates, Foreign, ValidationErrors, refuse_foreign, validate};
 
-use pintle_schema::{Arena, Field, ListKind, MapKind, NodeId, Omit, Schema, Shape, Struct};
+use pintle_schema::{Arena, Field, ListKind, MapKind, Node, NodeId, Omit, Schema, Shape, Struct};
 use pintle_value::{Str, Value};
 
 /// The type of a value.
@@ -149,9 +149,17 @@ impl<'s> Type<'s> {
         match &node.shape {
             // Raw extensions are atomic; any other JSON gets its type from the value.
             Shape::Any if node.go.ends_with("RawExtension") => self.formless(value, self.opaque(), true),
+            // An int-or-string need not declare a type; if it does, that type is published.
+            Shape::IntOrString if matches!(node.type_name.as_str(), "integer" | "number") => {
+                Atom::Scalar(Scalar::Numeric)
+            }
+            Shape::IntOrString if node.type_name == "string" && !has_format(node) => {
+                Atom::Scalar(Scalar::String)
+            }
             Shape::Any | Shape::IntOrString => self.formless(value, self.deduced(), false),
             Shape::Bool => Atom::Scalar(Scalar::Boolean),
             Shape::Int { .. } | Shape::Float => Atom::Scalar(Scalar::Numeric),
+            Shape::String if has_format(node) => Atom::Scalar(Scalar::Any),
             Shape::String | Shape::Bytes | Shape::Duration => Atom::Scalar(Scalar::String),
             Shape::Time | Shape::MicroTime | Shape::Quantity => Atom::Scalar(Scalar::Any),
             Shape::List { item, kind } => Atom::List(List { item: self.node(*item, open), kind }),
@@ -213,6 +221,11 @@ impl<'s> Type<'s> {
             _ => None,
         }
     }
+}
+
+/// Whether the schema of a text names a format. The published schemas of such texts leave their type open.
+fn has_format(node: &Node) -> bool {
+    node.checks.as_ref().is_some_and(|checks| !matches!(checks.format.as_str(), "" | "byte"))
 }
 
 /// Whether two values are treated as different forms of one type.

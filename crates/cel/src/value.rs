@@ -15,7 +15,7 @@ mod order;
 mod read;
 mod text;
 
-pub use list::{Joined, List};
+pub use list::{Joined, Known, List};
 pub use map::{Entries, Map};
 pub use object::Object;
 pub(crate) use read::ANY;

@@ -19,7 +19,7 @@ use pintle_cache::Object;
 use pintle_kinds::Kind;
 use pintle_kinds::endpoint::Conversion;
 use pintle_meta::{GroupVersionKind, Status};
-use pintle_schema::structural;
+use pintle_schema::{structural, typed};
 use pintle_value::{Value, json};
 use pintle_webhook::CallError;
 use std::borrow::Cow;
@@ -317,6 +317,10 @@ impl Conversions {
                 // Built-in kinds only convert to and from the storage version.
                 object::convert(kind, &mut out, from, kind.storage);
                 object::convert(kind, &mut out, kind.storage, to);
+                // The fields that Go always writes are there again, even if the object was pruned before.
+                if let Some(version) = kind.versions.get(to).filter(|_| from != to) {
+                    typed::normalize(&version.schema, &mut out);
+                }
             } else {
                 object::relabel(kind, &mut out, to);
             }

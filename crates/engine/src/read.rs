@@ -98,12 +98,12 @@ impl Reader {
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, Status> {
         target.check_path_name()?;
         let _span = pintle_trace::span("cacher.Get");
-        let wanted = rv::parse_for_get(resource_version)?;
+        let wanted = parse_version(target, resource_version)?;
         if resource_version.is_empty() {
             self.storage.catch_up(target).await?;
         }
         if wanted > 0 {
-            wait_for(&*self.storage.resource(target)?, wanted).await?;
+            wait_for(target, &*self.storage.resource(target)?, wanted).await?;
         }
         let found = self.storage.cached(&target.kind, &target.object_key());
         let found = found.ok_or_else(|| Status::not_found(&target.group_resource(), &target.name))?;
@@ -255,7 +255,7 @@ impl Reader {
             // kube-apiserver, and those are of the present; across namespaces it is a collection.
             None => options.limit > 0 && wanted > 0 && single_key(request).is_none(),
         };
-        wait_for(resource, wanted).await?;
+        wait_for(&request.target, resource, wanted).await?;
         if !exact {
             let view = resource.view();
             return Ok(Moment { revision: view.revision(), view, after: None });
@@ -265,7 +265,9 @@ impl Reader {
             Err(RevisionError::Expired { .. }) => {
                 self.stored_view(resource, wanted).await?.ok_or_else(rv::expired_list)?
             }
-            Err(RevisionError::Future { current, .. }) => return Err(too_large(wanted, current)),
+            Err(RevisionError::Future { current, .. }) => {
+                return Err(too_large(&request.target, wanted, current));
+            }
         };
         Ok(Moment { view, after: None, revision: wanted })
     }
@@ -301,7 +303,7 @@ impl Reader {
         }
         match resource.view_at(revision) {
             Ok(view) => Ok(Moment { view, after, revision }),
-            Err(RevisionError::Future { current, .. }) => Err(too_large(revision, current)),
+            Err(RevisionError::Future { current, .. }) => Err(too_large(&request.target, revision, current)),
             Err(RevisionError::Expired { .. }) => match self.stored_view(resource, revision).await? {
                 Some(view) => Ok(Moment { view, after, revision }),
                 None => Err(rv::expired_continue(&token.start)),
@@ -334,15 +336,20 @@ impl Storage {
 }
 
 /// Waits a limited time until the cache reaches `revision`.
-pub(crate) async fn wait_for(resource: &Resource, revision: u64) -> Result<(), Status> {
+pub(crate) async fn wait_for(target: &Target, resource: &Resource, revision: u64) -> Result<(), Status> {
     if resource.revision() >= revision || resource.wait_for(revision, FUTURE_WAIT).await.is_ok() {
         return Ok(());
     }
-    Err(too_large(revision, resource.revision()))
+    Err(too_large(target, revision, resource.revision()))
 }
 
-fn too_large(wanted: u64, current: u64) -> Status {
-    rv::too_large(wanted, current, FUTURE_RETRY_SECONDS)
+fn too_large(target: &Target, wanted: u64, current: u64) -> Status {
+    rv::too_large(wanted, current, if target.kind.rules.uncached { 0 } else { FUTURE_RETRY_SECONDS })
+}
+
+/// Parses the resourceVersion of a get.
+fn parse_version(target: &Target, text: &str) -> Result<u64, Status> {
+    if target.kind.rules.uncached { rv::parse_for_list(text) } else { rv::parse_for_get(text) }
 }
 
 /// The key of the only object that a list can return, if its field selector names it. Such a list has no pages.

@@ -43,7 +43,7 @@ impl Reader {
         }
         let wants_state = request.options.send_initial_events.unwrap_or(revision == 0);
         if wants_state {
-            crate::read::wait_for(&resource, revision).await?;
+            crate::read::wait_for(target, &resource, revision).await?;
         }
         let start = match (wants_state, revision) {
             (true, _) => WatchStart::WithInitialState(self.initial_state(target, &resource).await?),

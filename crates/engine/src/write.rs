@@ -368,7 +368,9 @@ impl Writer {
                 }
             }
         }
-        if matches!(request.change, Change::Apply { .. }) {
+        // Neither applied objects nor those that a Scale was put into were pruned before. kube-apiserver prunes them when it
+        // reads them back.
+        if matches!(request.change, Change::Apply { .. }) || target.subresource == "scale" {
             pintle_schema::coerce(schema, candidate);
         }
         if target.scope() == Scope::Main {

@@ -105,6 +105,8 @@ pub struct Negotiated {
     pub encoding: Encoding,
     /// What it is turned into.
     pub transform: Transform,
+    /// The media types that the server offers.
+    pub offered: &'static [Media],
 }
 
 /// The client's `Accept` header and related hints.
@@ -218,7 +220,12 @@ impl Accept {
 
     /// The encoding of a resource's object. `standard` are the media types of the object itself, `all` those of its
     /// transformations.
-    pub fn for_resource(&self, all: &[Media], standard: &[Media], table: bool) -> Result<Negotiated, Status> {
+    pub fn for_resource(
+        &self,
+        all: &'static [Media],
+        standard: &[Media],
+        table: bool,
+    ) -> Result<Negotiated, Status> {
         let allows = |media: Media, convert: Option<&Convert>| match convert {
             None => standard.contains(&media),
             Some(convert) => match transform_of(convert) {
@@ -230,7 +237,7 @@ impl Accept {
         let chosen = self.choose(&Offer { media: all, allows: &allows, server_version: true });
         let Some(chosen) = chosen else { return Err(Status::not_acceptable(&names(all))) };
         let transform = chosen.convert.as_ref().and_then(transform_of).unwrap_or(Transform::None);
-        Ok(Negotiated { encoding: chosen.encoding, transform })
+        Ok(Negotiated { encoding: chosen.encoding, transform, offered: all })
     }
 
     /// Types and subtypes that the client accepts, best first; any without a header.
@@ -450,7 +457,9 @@ mod tests {
 
     fn resource(header: &str) -> String {
         match Accept::parse(header, None, "").for_resource(Media::ALL, Media::ALL, true) {
-            Ok(Negotiated { encoding, transform: Transform::None }) => encoding.media().subtype().to_string(),
+            Ok(Negotiated { encoding, transform: Transform::None, .. }) => {
+                encoding.media().subtype().to_string()
+            }
             Ok(n) => format!("{} {:?}", n.encoding.media().subtype(), n.transform),
             Err(status) => status.code.to_string(),
         }

@@ -116,7 +116,7 @@ fn find(
     state: &DiscoveryState,
     info: &RequestInfo,
     asked: &RouteRequest<'_>,
-    media: &[Media],
+    media: &'static [Media],
 ) -> Result<(Target, Negotiated), Refusal> {
     let group = state.group(&info.group).filter(|_| (info.prefix == "api") == info.group.is_empty());
     let Some(group) = group else {
@@ -133,9 +133,12 @@ fn find(
         (resource, sub, action)
     } else {
         let resource = resource.filter(|r| defined_here(r, info)).ok_or(Refusal::Page)?;
-        let (sub, action) = defined(resource, info).map_err(Refusal::Resource)?;
+        let (sub, action) = defined(resource, info)
+            .map_err(|status| Refusal::Resource(with_deprecation(resource, status)))?;
         (resource, sub, action)
     };
+    // The warning of a deprecated version comes before all that handlers check, but after the routes.
+    let refused = |status| Refusal::Resource(with_deprecation(resource, status));
     if group.installed {
         let is_log = info.subresource == "log";
         check_by_letter(&action, is_log, asked, media).map_err(Refusal::Router)?;
@@ -143,14 +146,15 @@ fn find(
     // `/pods//status` was authorized as a list, possibly with a name from a field selector, so it must not be routed to
     // anything else.
     if subresource.is_some() && info.parts.get(1).is_none_or(String::is_empty) {
-        return Err(Refusal::Resource(Status::bad_request("name must be provided")));
+        return Err(refused(Status::bad_request("name must be provided")));
     }
-    let accept = negotiated(resource, subresource, &action, asked, media).map_err(Refusal::Resource)?;
-    let (action, content) = checked_body(action, group, asked, media).map_err(|status| {
-        // The patch types of built-in resources are part of their routes, which come before the warning.
-        let is_warned = !group.installed && matches!(action, Action::Patch(_));
-        Refusal::Resource(if is_warned { with_deprecation(resource, status) } else { status })
-    })?;
+    let patch = matches!(action, Action::Patch(_)).then(|| checked_body(action, group, asked, media));
+    let patch = patch.transpose().map_err(refused)?;
+    let accept = negotiated(resource, subresource, &action, asked, media).map_err(refused)?;
+    let (action, content) = match patch {
+        Some(patch) => patch,
+        None => checked_body(action, group, asked, media).map_err(refused)?,
+    };
     Ok((Target { resource: resource.clone(), subresource, action, content }, accept))
 }
 
@@ -321,7 +325,7 @@ fn negotiated(
     subresource: Option<usize>,
     action: &Action,
     asked: &RouteRequest<'_>,
-    media: &[Media],
+    media: &'static [Media],
 ) -> Result<Negotiated, Status> {
     let protobuf = resource.kind_version().protobuf;
     let standard: Vec<Media> = media.iter().copied().filter(|m| protobuf || *m != Media::Protobuf).collect();
@@ -333,22 +337,13 @@ fn negotiated(
         }
         None => resource.kind.verbs.get,
     };
-    let streams = matches!(action, Action::Watch | Action::WatchOne);
-    let accept = asked.accept.for_resource(media, &standard, table).and_then(|accept| {
-        match accept.encoding.media().stream_name() {
-            None if streams => Err(Status::not_acceptable(&negotiate::stream_names(media))),
-            _ => Ok(accept),
-        }
-    });
     // The answers of other servers are negotiated with them.
-    let accept = match accept {
+    match asked.accept.for_resource(media, &standard, table) {
         Err(_) if *action == Action::Connect => {
             Accept::parse("", None, "").for_resource(media, &standard, table)
         }
         other => other,
-    };
-    // The deprecation warning is added before negotiation, so it accompanies this error as well.
-    accept.map_err(|status| with_deprecation(resource, status))
+    }
 }
 
 /// Adds the warning of a deprecated version to an error.

@@ -276,6 +276,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
             ("conditional", _) => row.rules.unconditional_update = false,
             ("returns", _) => row.rules.delete_returns_object = true,
             ("orphan", _) => row.rules.orphan_by_default = true,
+            ("uncached", _) => row.rules.uncached = true,
             ("nogc", _) => row.rules.gc_unsupported = true,
             ("gen", "counted") => row.rules.generation = Generation::Counted,
             ("gen", "exact") => {
@@ -321,7 +322,7 @@ mod tests {
     #[test]
     fn words_of_rules_are_known_and_states_are_json() {
         const RULES: &str = include_str!("../data/rules.txt");
-        const FLAGS: [&str; 5] = ["create", "conditional", "returns", "orphan", "nogc"];
+        const FLAGS: [&str; 6] = ["create", "conditional", "returns", "orphan", "nogc", "uncached"];
         const KEYS: [&str; 7] = ["gen", "prefix", "gate", "status", "keep", "pod", "finalizers"];
         for line in RULES.lines().filter(|line| !line.starts_with(['#', ' '])) {
             for word in line.split(' ').skip(1) {

@@ -76,6 +76,9 @@ pub trait Hooks: Sync + Send {
     /// time.
     fn stamp(&self, _scope: Scope<'_>, _object: &mut Value, _old: Option<&Value>, _now: &str) {}
 
+    /// Sets what an empty object of the kind has, beyond the fields that Go always writes: bookmarks are such objects.
+    fn complete_empty(&self, _object: &mut Value) {}
+
     /// Brings equivalent forms into a canonical one, after validation (Go's `Canonicalize`).
     fn canonicalize(&self, _object: &mut Value) {}
 

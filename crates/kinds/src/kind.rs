@@ -305,6 +305,8 @@ pub struct Rules {
     pub orphan_by_default: bool,
     /// The kind has no garbage collection (events): no finalizers are set for dependents.
     pub gc_unsupported: bool,
+    /// kube-apiserver has no watch cache for the kind (events), so its store reports wrong resourceVersions.
+    pub uncached: bool,
     /// Finalizers without a domain must be standard ones. Leases, RuntimeClasses, admission policies and webhooks, and
     /// kinds of kube-apiserver's other internal servers, do not have this rule.
     pub standard_finalizers: bool,
@@ -339,6 +341,7 @@ impl Default for Rules {
             delete_returns_object: false,
             orphan_by_default: false,
             gc_unsupported: false,
+            uncached: false,
             standard_finalizers: true,
             ending: false,
             unappliable: false,

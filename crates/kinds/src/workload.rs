@@ -139,6 +139,11 @@ pub(crate) fn spec_of(object: &Value) -> &Value {
     object.get("spec").unwrap_or(&Value::Null)
 }
 
+/// Sets the replicas of an empty object, which are a number in Go's internal type.
+pub(crate) fn set_no_replicas(object: &mut Value) {
+    object.set_at(&["spec", "replicas"], Value::Int(0));
+}
+
 /// The warning about a name that cannot be a hostname.
 pub(crate) fn name_warning(object: &Value, used_in: &str) -> Option<String> {
     let complaints = names::is_dns1123_label(object.str_at(&["metadata", "name"]));

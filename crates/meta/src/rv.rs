@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Result<u64, FieldErrors> {
     })
 }
 
-/// Parses the resource version of a list.
+/// Parses the resource version of a list, or of any read from a store without a cache.
 pub fn parse_for_list(text: &str) -> Result<u64, Status> {
     parse(text).map_err(|e| Status::bad_request(format!("invalid resource version: {}", e.sentence())))
 }

@@ -303,17 +303,19 @@ pub struct Checks {
     pub exclusive_maximum: bool,
     pub multiple_of: Option<f64>,
     pub min_length: Option<usize>,
-    pub max_length: Option<usize>,
+    pub max_length: Option<i64>,
     pub min_items: Option<usize>,
-    pub max_items: Option<usize>,
+    pub max_items: Option<i64>,
     pub unique_items: bool,
     /// `items` of a schema whose type is not `array`. kube-apiserver validates the items of a list with it, in addition to
     /// the error about the type.
     pub items: Option<NodeId>,
     /// A node with the `properties` of a schema whose type is not `object`, which are validated in the same way.
     pub fields: Option<NodeId>,
+    /// Whether `additionalProperties` is false.
+    pub is_closed: bool,
     pub min_properties: Option<usize>,
-    pub max_properties: Option<usize>,
+    pub max_properties: Option<i64>,
     pub required: Vec<Str>,
     pub all_of: Vec<NodeId>,
     pub any_of: Vec<NodeId>,

@@ -236,7 +236,7 @@ fn contains(left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
 
 fn in_list(wanted: &Value<'_>, list: &List<'_>) -> Result<bool, EvalError> {
     // Only a list of a tree with a shape reports elements that cannot be compared.
-    let strict = matches!(list, List::Tree(_, shape) if shape.kind != crate::shape::ShapeKind::Dyn);
+    let strict = matches!(list, List::Tree(_, shape) | List::Set(_, shape, _) if shape.kind != crate::shape::ShapeKind::Dyn);
     let mut failed = None;
     for element in list.iter() {
         match element.and_then(|element| element.equals(wanted)) {

@@ -7,7 +7,7 @@ use crate::decl::{Function, Overload, Run};
 use crate::parser::macros;
 use crate::shape::ShapeKind;
 use crate::types::{OPTIONAL, Type};
-use crate::value::{EvalError, List, Map, Object, Value};
+use crate::value::{EvalError, Map, Object, Value};
 
 /// Optional values with their syntax. Version 1 adds `optFlatMap`, version 2 `first`, `last` and `unwrap`.
 pub fn library(version: u32) -> Library {
@@ -197,11 +197,7 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::Duration(nanos) => *nanos == 0,
         // Go's zero is the first moment of the year 1.
         Value::Timestamp(moment) => moment.seconds == -62_135_596_800 && moment.nanos == 0,
-        Value::List(List::Tree(_, shape) | List::Merged(_, shape))
-            if matches!(shape.kind, ShapeKind::List { .. }) =>
-        {
-            false
-        }
+        Value::List(list) if matches!(list.shape().map(|s| &s.kind), Some(ShapeKind::List { .. })) => false,
         Value::List(list) => list.is_empty(),
         Value::Map(Map::Tree(_, shape)) if matches!(shape.kind, ShapeKind::Map { .. }) => false,
         Value::Map(map) => map.is_empty(),

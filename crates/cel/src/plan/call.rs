@@ -10,12 +10,16 @@ use crate::env::Reference;
 use crate::eval::operator::Operator;
 use crate::eval::{Evaluator, Price};
 use crate::program::PlanError;
+use crate::regexp;
 use crate::types::Type;
 use crate::value::{EvalError, Value};
 
 /// The conversions that are evaluated at planning if their argument is constant.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
+
+/// The functions whose second argument is a pattern that is compiled at planning if it is constant.
+const PATTERNS: [&str; 3] = ["find", "findAll", "matches"];
 
 /// Functions that check the types of their arguments themselves, as cel-go's do.
 const UNGUARDED: [&str; 8] =
@@ -128,6 +132,12 @@ impl Planner<'_> {
         let operands = target.into_iter().chain(args);
         let types_known = operands.clone().all(|operand| self.type_is_known(operand));
         let args: Vec<Node> = operands.map(|operand| self.plan(operand)).collect::<Result<_, _>>()?;
+        if let (true, true, Some(Node::Constant(Value::String(pattern)))) =
+            (self.folds(), PATTERNS.contains(&function.name), args.get(1))
+            && let Some(why) = regexp::error(pattern.as_str())
+        {
+            return Err(PlanError(why));
+        }
         let id = overload.as_ref().map_or("", |overload| overload.id);
         let how = how(&function, overload.as_ref(), &args, types_known);
         let trackers = self.env.trackers(function.name, id);

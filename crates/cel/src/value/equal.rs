@@ -1,6 +1,6 @@
 //! `==`: across numeric types, and deep comparison of lists, maps and objects.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::{EvalError, List, Map, Object, Value};
 use crate::shape::{ListKind, ShapeKind};
@@ -52,7 +52,9 @@ impl<'a> Value<'a> {
             (_, Value::Map(Map::Tree(map, _)) | Value::Object(Object::Tree(map, _))) => {
                 Some(format!("{map:?}"))
             }
-            (_, Value::List(List::Tree(elements, _))) => Some(format!("{elements:?}")),
+            (_, Value::List(List::Tree(elements, _) | List::Set(elements, ..))) => {
+                Some(format!("{elements:?}"))
+            }
             _ => None,
         }
     }
@@ -68,10 +70,7 @@ fn members<'v>(value: &'v Value<'_>) -> Option<&'v pintle_value::Map> {
 impl List<'_> {
     /// Whether it is part of a tree whose shape is a list.
     fn is_shaped(&self) -> bool {
-        match self {
-            List::Tree(_, shape) | List::Merged(_, shape) => matches!(shape.kind, ShapeKind::List { .. }),
-            _ => false,
-        }
+        self.shape().is_some_and(|shape| matches!(shape.kind, ShapeKind::List { .. }))
     }
 
     fn equals(&self, other: &List<'_>) -> Result<bool, EvalError> {
@@ -104,17 +103,11 @@ impl List<'_> {
     }
 
     fn equals_as_set(&self, other: &List<'_>) -> Result<bool, EvalError> {
-        let mut known = HashSet::new();
-        for element in self.iter() {
-            known.extend(element?.identity(&ListKind::Set));
-        }
-        for element in other.iter() {
-            let identity = element?.identity(&ListKind::Set);
-            if !identity.is_some_and(|identity| known.contains(&identity)) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let others: Vec<_> =
+            other.iter().map(|v| v.map(|v| v.identity(&ListKind::Set))).collect::<Result<_, _>>()?;
+        self.known(|known| {
+            others.iter().all(|identity| identity.as_ref().is_some_and(|identity| known.contains(identity)))
+        })
     }
 
     fn equals_by_keys(&self, other: &List<'_>) -> Result<bool, EvalError> {

@@ -2,8 +2,8 @@
 
 use pintle_value::Value as Tree;
 
-use super::{EvalError, List, Map, Object, Text, Value};
-use crate::shape::{Shape, ShapeKind, UNBOUNDED};
+use super::{EvalError, Known, List, Map, Object, Text, Value};
+use crate::shape::{ListKind, Shape, ShapeKind, UNBOUNDED};
 use crate::time;
 
 /// The shape of values without a schema.
@@ -26,6 +26,9 @@ impl<'a> Value<'a> {
             (ShapeKind::Bytes, Tree::String(text)) => return bytes(text),
             (ShapeKind::Timestamp, Tree::String(text)) => return moment(text),
             (ShapeKind::Duration, Tree::String(text)) => return duration(text),
+            (ShapeKind::List { list: ListKind::Set, .. }, Tree::Array(elements)) => {
+                Value::List(List::Set(elements, shape, Known::default()))
+            }
             (ShapeKind::List { .. }, Tree::Array(elements)) => Value::List(List::Tree(elements, shape)),
             (ShapeKind::Map { .. }, Tree::Object(map)) => Value::Map(Map::Tree(map, shape)),
             (ShapeKind::Object(_), Tree::Object(map)) => Value::Object(Object::Tree(map, shape)),

@@ -54,6 +54,17 @@ fn is_typed(target: &Target) -> bool {
     target.kind_version().schema.decodes_into_go_struct()
 }
 
+/// The error for a body that cannot be decoded. For the Scale of a custom resource, kube-apiserver looks up the name of the
+/// type where it is not registered, and reports only that.
+pub(crate) fn undecodable(target: &Target, status: Status) -> Status {
+    const UNREGISTERED: &str = "no kind is registered for the type v1.Scale in scheme \
+        \"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781\"";
+    match paths(target) {
+        Some(_) if !is_typed(target) && status.code == 400 => Status::bad_request(UNREGISTERED),
+        _ => status,
+    }
+}
+
 impl Reader {
     /// Returns the Scale of a parent, in the version of the request. After a write, kube-apiserver returns it without
     /// replicas in the status.

@@ -100,7 +100,8 @@ impl Writer {
                 proposed
             }
             Change::Replace(body) => {
-                let decoded = propose::decode_object(&cx, body, Empties::Preserve)?;
+                let decoded = propose::decode_object(&cx, body, Empties::Preserve)
+                    .map_err(|status| subresource::scale::undecodable(&request.target, status))?;
                 note_request_object(target, &decoded.object);
                 let mut proposed = decoded.checked(|object| {
                     metadata::default_namespace(object, target)?;
@@ -148,6 +149,8 @@ fn creates(request: &WriteRequest) -> bool {
     let target = &request.target;
     match request.change {
         Change::Create(_) => true,
+        // The status is stored by the same rules as the object.
+        _ if target.subresource == "status" => target.kind.rules.create_on_update,
         _ if !target.subresource.is_empty() => false,
         Change::Apply { .. } => true,
         Change::Replace(_) | Change::Patch(..) => target.kind.rules.create_on_update,

@@ -7,7 +7,7 @@ use super::watch_metrics::WatchMetrics;
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::body::{Aborted, Chunks};
-use crate::negotiate::{Encoding, Media};
+use crate::negotiate::{Encoding, Media, stream_names};
 use bytes::Bytes;
 use pintle_cache::{Delivery, EncodingKey, Item, Watcher};
 use pintle_engine::{Engine, Selection, Target, Watched};
@@ -60,6 +60,10 @@ impl Resources {
             }
             Err(status) => return Err(status),
         };
+        // The form of the stream is negotiated last.
+        if encoding.media().stream_name().is_none() {
+            return Err(Status::not_acceptable(&stream_names(request.accept.offered)));
+        }
         Ok(ApiResponse::new(200, stream_type(encoding), body))
     }
 }
@@ -351,6 +355,7 @@ impl Frames {
         if ends_initial_events {
             tree.set_at(&["metadata", "annotations", INITIAL_EVENTS_END], "true".into());
         }
+        version.hooks.complete_empty(&mut tree);
         typed::normalize(&version.schema, &mut tree);
         let Some(transformer) = &self.transformer else { return Some(self.frame("BOOKMARK", &tree)) };
         let object = transformer.event_object(Source::Tree(&tree), !self.has_columns)?;

@@ -2,6 +2,7 @@
 
 use super::expressions::{Expressions, Offered};
 use crate::{check, fields};
+use pintle_cel::env::Checked;
 use pintle_cel::types::Type;
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
@@ -168,15 +169,17 @@ pub(super) fn validate_conditions(
     }
 }
 
-/// Reports an invalid expression.
-pub(super) fn wrong<T>(
-    checked: Result<T, String>,
+/// Reports an invalid expression, or one that cannot be planned.
+pub(super) fn wrong(
+    checked: Result<Checked, String>,
     expression: &str,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    if let Err(why) = checked {
-        errors.invalid(path, expression, &why);
+    match checked.map(|checked| checked.plan()) {
+        Err(why) => errors.invalid(path, expression, &why),
+        Ok(Err(why)) => errors.internal(path, &format!("program instantiation failed: {why}")),
+        Ok(Ok(_)) => {}
     }
 }
 

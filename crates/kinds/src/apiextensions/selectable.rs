@@ -8,6 +8,15 @@ use pintle_value::{Path, Str, Value};
 /// How many a version may have.
 pub(super) const FIELDS_MAX: usize = 8;
 
+/// Reports fields without a path: all that can be said if the schema cannot be read.
+pub(super) fn validate_presence(fields: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    for (at, field) in fields.iter().enumerate() {
+        if field.str_at(&["jsonPath"]).is_empty() {
+            errors.required(&path.index(at).field("jsonPath"), "");
+        }
+    }
+}
+
 /// Validates selectable fields.
 pub(super) fn validate(
     fields: &[Value],

@@ -296,11 +296,13 @@ fn selectable_fields(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
+    let at = path.field("selectableFields");
     if let Some(why) = structural::obstacle(schema) {
-        return errors.invalid(&path.field("schema.openAPIV3Schema"), "", why);
+        errors.invalid(&path.field("schema.openAPIV3Schema"), "", why);
+        return selectable::validate_presence(fields, &at, errors);
     }
     let many = options.many_selectable.iter().any(|v| v == version);
-    selectable::validate(fields, schema, many, &path.field("selectableFields"), errors);
+    selectable::validate(fields, schema, many, &at, errors);
 }
 
 /// Validates the shared parts.

@@ -35,6 +35,10 @@ impl Hooks for DaemonSet {
         Some(format!("strconv.ParseInt: parsing {}: {why}", quoted(text)))
     }
 
+    fn complete_empty(&self, object: &mut Value) {
+        set_template_generation(object, 0);
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         set_template_generation(object, template_generation(object).max(1));
     }

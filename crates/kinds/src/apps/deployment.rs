@@ -17,6 +17,10 @@ const TYPE: &str = "apps/v1.DeploymentSpec";
 pub(crate) struct Deployment;
 
 impl Hooks for Deployment {
+    fn complete_empty(&self, object: &mut Value) {
+        workload::set_no_replicas(object);
+    }
+
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         if scope == Scope::Sub("status") {
             take(object, old, &["metadata", "labels"]);

@@ -12,6 +12,10 @@ const SPEC: Path<'static> = Path::of("spec");
 pub(crate) struct ReplicaSet;
 
 impl Hooks for ReplicaSet {
+    fn complete_empty(&self, object: &mut Value) {
+        workload::set_no_replicas(object);
+    }
+
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);

@@ -30,6 +30,10 @@ const MUTABLE: [&str; 7] = [
 pub(crate) struct StatefulSet;
 
 impl Hooks for StatefulSet {
+    fn complete_empty(&self, object: &mut Value) {
+        workload::set_no_replicas(object);
+    }
+
     fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
         names::dns_label(name, prefix)
     }

@@ -213,18 +213,19 @@ fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
     facts::check(policy, "batch/v1.SuccessPolicy", path, errors);
     let path = path.field("rules");
-    // Missing completions are an error of their own.
-    let Some(completions) = opt_int(spec, "completions") else { return };
+    let completions = opt_int(spec, "completions");
     for (at, rule) in list(policy, "rules").iter().enumerate() {
         success_rule(rule, completions, &path.index(at), errors);
     }
 }
 
-fn success_rule(rule: &Value, completions: i64, path: &Path<'_>, errors: &mut FieldErrors) {
+fn success_rule(rule: &Value, completions: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
     let (count, listed) = (opt_int(rule, "succeededCount"), opt_text(rule, "succeededIndexes"));
     if count.is_none() && listed.is_none() {
         errors.required(path, "at least one of succeededCount or succeededIndexes must be specified");
     }
+    // Missing completions are an error of their own.
+    let Some(completions) = completions else { return };
     let mut total = 0;
     if let Some(listed) = listed {
         let field = path.field("succeededIndexes");

@@ -40,6 +40,9 @@ pub(super) fn validate(expression: &str, path: &Path<'_>, errors: &mut FieldErro
         let why = format!("must evaluate to bool or the unknown type, not {}", declared(found));
         return errors.invalid(path, expression, &why);
     }
+    if let Err(why) = checked.plan() {
+        return errors.internal(path, &format!("program instantiation failed: {why}"));
+    }
     if checked.estimate(&Kubernetes(Sizes)).max > COST_MAX {
         errors.forbidden(path, "too complex, exceeds cost limit");
     }

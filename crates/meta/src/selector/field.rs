@@ -36,7 +36,7 @@ impl FieldSelector {
         FieldSelector { terms }
     }
 
-    /// Parses a query parameter. The error is kube-apiserver's message.
+    /// Parses a query parameter. A term without field and value selects everything. The error is kube-apiserver's message.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -45,7 +45,10 @@ impl FieldSelector {
             let Some((field, equal, value)) = split_term(part) else {
                 return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
             };
-            terms.push(Term { field: field.into(), equal, value: unescape(value)? });
+            let value = unescape(value)?;
+            if !(field.is_empty() && value.is_empty()) {
+                terms.push(Term { field: field.into(), equal, value });
+            }
         }
         Ok(FieldSelector { terms })
     }

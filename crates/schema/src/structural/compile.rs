@@ -47,10 +47,7 @@ fn node(schema: &Value, arena: &mut Arena, depth: usize) -> NodeId {
     let checks = checks(map, &shape, arena, depth);
     let mut out = Node::of(shape);
     out.default = map.get("default").cloned();
-    out.type_name = match is_true(map, "x-kubernetes-int-or-string") {
-        true => "integer,string".into(),
-        false => text(map, "type").into(),
-    };
+    out.type_name = text(map, "type").into();
     out.nullable = is_true(map, "nullable");
     out.preserve_unknown = is_true(map, "x-kubernetes-preserve-unknown-fields");
     out.embedded = is_true(map, "x-kubernetes-embedded-resource");
@@ -96,8 +93,9 @@ fn object_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
             let value = node(&Value::Object(values.clone()), arena, depth.saturating_add(1));
             return Shape::Map { value, kind };
         }
-        Some(Value::Bool(true)) => {
-            let value = arena.push(Node::of(Shape::Any));
+        // Members without a schema keep their nulls. If they are forbidden, they are refused rather than pruned.
+        Some(Value::Bool(_)) => {
+            let value = arena.push(Node { nullable: true, ..Node::of(Shape::Any) });
             return Shape::Map { value, kind };
         }
         _ => {}
@@ -179,7 +177,8 @@ fn checks(map: &Map, shape: &Shape, arena: &mut Arena, depth: usize) -> Option<C
         let fields = Node::of(object_shape(map, arena, depth));
         arena.push(fields)
     });
-    let count = |key: &str| map.get(key).and_then(Value::as_int).and_then(|n| usize::try_from(n).ok());
+    let limit = |key: &str| map.get(key).and_then(Value::as_int);
+    let count = |key: &str| limit(key).and_then(|n| usize::try_from(n).ok());
     let checks = Checks {
         format: text(map, "format").into(),
         pattern: text(map, "pattern").into(),
@@ -190,14 +189,15 @@ fn checks(map: &Map, shape: &Shape, arena: &mut Arena, depth: usize) -> Option<C
         exclusive_maximum: is_true(map, "exclusiveMaximum"),
         multiple_of: number(map, "multipleOf"),
         min_length: count("minLength"),
-        max_length: count("maxLength"),
+        max_length: limit("maxLength"),
         min_items: count("minItems"),
-        max_items: count("maxItems"),
+        max_items: limit("maxItems"),
         unique_items: is_true(map, "uniqueItems"),
         items,
         fields,
+        is_closed: map.get("additionalProperties").and_then(Value::as_bool) == Some(false),
         min_properties: count("minProperties"),
-        max_properties: count("maxProperties"),
+        max_properties: limit("maxProperties"),
         required: map
             .get("required")
             .and_then(Value::as_array)

@@ -4,7 +4,7 @@ use super::{default, prune, prune_nulls};
 use crate::typed::{self, Strict, TypeError};
 use crate::{NodeId, Schema, Shape};
 use pintle_meta::field::ErrorText;
-use pintle_value::{Path, Str, Value};
+use pintle_value::{Map, Path, Str, Value};
 
 /// Converts an untyped tree to the canonical tree of a custom resource. Unknown fields are dropped and collected.
 pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<Value, TypeError> {
@@ -86,10 +86,8 @@ impl Coerce<'_> {
         let node = self.schema.arena().node(id);
         match (&node.shape, value) {
             (shape, Value::Object(map)) => {
-                if node.embedded
-                    && let Some(metadata) = map.get_mut("metadata").filter(|m| !m.is_null())
-                {
-                    self.metadata_of(metadata, &path.field("metadata"), unknown)?;
+                if node.embedded {
+                    self.object(map, path, unknown)?;
                 }
                 for (key, member) in map.iter_mut() {
                     match shape {
@@ -99,7 +97,7 @@ impl Coerce<'_> {
                             }
                         }
                         Shape::Map { value: each, .. } => {
-                            self.node(*each, member, &path.field(key), unknown)?
+                            self.node(*each, member, &path.key(key), unknown)?
                         }
                         _ => {}
                     }
@@ -113,6 +111,21 @@ impl Coerce<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Checks the types of what every object has, and decodes its metadata.
+    fn object(&self, map: &mut Map, path: &Path<'_>, unknown: &mut Vec<Str>) -> Result<(), TypeError> {
+        for key in ["apiVersion", "kind"] {
+            if let Some(other) = map.get(key).filter(|word| word.as_str().is_none()) {
+                let shown = ErrorText::error_text(&other);
+                return Err(TypeError::new("must be a string").within(&path.field(key).to_str(), &shown));
+            }
+        }
+        let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
+        if metadata.is_null() {
+            *metadata = Value::object();
+        }
+        self.metadata_of(metadata, &path.field("metadata"), unknown)
     }
 
     fn metadata_of(

@@ -11,6 +11,8 @@ use pintle_value::{Path, Str, Value, json};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
+/// The types of an int-or-string, whatever type its schema declares. Defaults are validated with the declared type.
+const INT_OR_STRING: &str = "integer,string";
 /// The field of errors that have their field only in the message.
 const NO_FIELD: &str = "<nil>";
 
@@ -108,8 +110,8 @@ impl Walk<'_> {
         let none = Checks::default();
         let checks = node.checks.as_deref().unwrap_or(&none);
         let (type_name, format): (&str, &str) = match (self.of_defaults, &node.shape) {
-            (true, Shape::IntOrString) => ("", &checks.format),
             (true, _) => (&node.type_name, &checks.format),
+            (false, Shape::IntOrString) => (INT_OR_STRING, formats::known(INT_OR_STRING, &checks.format)),
             (false, _) => (&node.type_name, formats::known(&node.type_name, &checks.format)),
         };
         let mut out = Outcome::default();
@@ -233,8 +235,8 @@ impl Walk<'_> {
             let why = format!("{path} in body should have at least {min} items");
             out.errors.push(ErrorKind::Invalid, path, Some(&size), &why);
         }
-        if let Some(max) = checks.max_items.filter(|max| items.len() > *max) {
-            out.errors.too_many(path, items.len(), max);
+        if let Some(max) = checks.max_items.filter(|max| exceeds(items.len(), *max)) {
+            too_many(path, items.len(), max, &mut out.errors);
         }
         if checks.unique_items
             && items.iter().enumerate().any(|(at, v)| items.iter().take(at).any(|u| u == v))
@@ -260,13 +262,19 @@ impl Walk<'_> {
             let why = format!("{path} in body should have at least {min} properties");
             out.errors.push(ErrorKind::Invalid, path, Some(&size), &why);
         }
-        if let Some(max) = checks.max_properties.filter(|max| map.len() > *max) {
-            out.errors.too_many(path, map.len(), max);
+        if let Some(max) = checks.max_properties.filter(|max| exceeds(map.len(), *max)) {
+            too_many(path, map.len(), max, &mut out.errors);
         }
         // Both objects were converted to one version, so the version of the old one is unknown.
         let is_known = |key: &str| !(path.is_root() && matches!(key, "apiVersion" | "kind"));
         let before = |key: &str| past.filter(|_| is_known(key)).and_then(|past| past.key(self.arena, key));
         match node.fields(self.arena) {
+            Shape::Map { .. } if checks.is_closed => {
+                for (key, _) in map.iter() {
+                    let why = format!("{path}.{key} in body is a forbidden property");
+                    out.errors.invalid(path, key.as_str(), &why);
+                }
+            }
             Shape::Map { value: each, .. } => {
                 for (key, member) in map.iter() {
                     // At the root, kube-apiserver prints these fields with a leading dot.
@@ -415,12 +423,27 @@ fn check_enum(checks: &Checks, value: &Value, path: &Path<'_>) -> Outcome {
     out
 }
 
+/// Whether a size exceeds a limit. Definitions may have negative limits, which every size exceeds.
+fn exceeds(size: usize, max: i64) -> bool {
+    i64::try_from(size).is_ok_and(|size| size > max)
+}
+
+fn too_many(path: &Path<'_>, size: usize, max: i64, errors: &mut FieldErrors) {
+    match usize::try_from(max) {
+        Ok(max) => errors.too_many(path, size, max),
+        Err(_) => errors.push(ErrorKind::TooMany, path, Some(&size.to_string()), "has too many items"),
+    }
+}
+
 /// Checks length and pattern; reports the first that fails.
 fn check_text(checks: &Checks, text: &str, path: &Path<'_>) -> Outcome {
     let mut out = Outcome::default();
     let length = text.chars().count();
-    if let Some(max) = checks.max_length.filter(|max| length > *max) {
-        out.errors.too_long(path, max);
+    if let Some(max) = checks.max_length.filter(|max| exceeds(length, *max)) {
+        match usize::try_from(max) {
+            Ok(max) => out.errors.too_long(path, max),
+            Err(_) => out.errors.push(ErrorKind::TooLong, path, None, "value is too long"),
+        }
     } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
         out.errors.invalid(path, text, &format!("{path} in body should be at least {min} chars long"));
     } else if !checks.pattern.is_empty() && !regexp::is_match(&checks.pattern, text) {

@@ -50,6 +50,10 @@ impl From<crate::structural::DefaultsTooLarge> for TypeError {
 }
 
 impl TypeError {
+    pub(crate) fn new(message: &str) -> TypeError {
+        TypeError { message: message.to_string(), mismatch: None }
+    }
+
     /// The same error for an object at `path`; `shown` is its text.
     pub(crate) fn within(&self, path: &str, shown: &str) -> TypeError {
         let message = format!("{path}: Invalid value: {shown}: {}", self.message);
