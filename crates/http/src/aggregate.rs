@@ -6,7 +6,7 @@ use crate::{passthrough, respond};
 use http::header::HeaderValue;
 use http::request::Parts;
 use pintle_auth::UserInfo;
-use pintle_controllers::aggregation::{Aggregation, ApiService, Remote};
+use pintle_controllers::aggregation::{Aggregation, ApiService, Remote, RemoteV3};
 use pintle_proxy::header::{IdentityHeaders, RemoteUser, is_upgrade};
 use pintle_proxy::rewrite::Links;
 use pintle_proxy::{Forward, RequestBody, Upgrade, encode_query};
@@ -44,7 +44,8 @@ pub(crate) fn find(aggregation: &Aggregation, path: &str) -> Option<Arc<ApiServi
     let services = aggregation.services();
     let service = services.get(group, version)?;
     let remote = service.remote.as_ref()?;
-    let is_listed = || remote.document.as_ref().is_some_and(|known| !known.openapi_v3.is_empty());
+    let is_listed =
+        || remote.document.as_ref().is_some_and(|known| matches!(known.openapi_v3, RemoteV3::Served(_)));
     (document.is_none() || is_listed()).then(|| service.clone())
 }
 
