@@ -104,7 +104,8 @@ pub(crate) async fn handle<B: ClientBody>(
 
 /// The facts about a request that are recorded while it runs.
 pub(crate) struct Record {
-    pub(crate) labels: Labels,
+    /// What it counts under; requests that no route answers are not counted.
+    pub(crate) labels: Option<Labels>,
     pub(crate) warnings: Vec<String>,
     /// Counts a long-running request.
     pub(crate) open: Option<LongRunning>,
@@ -124,7 +125,7 @@ pub(crate) struct Record {
 impl Record {
     fn new(method: &http::Method, lifecycle: &Arc<Lifecycle>) -> Self {
         Record {
-            labels: Labels::other(method),
+            labels: None,
             warnings: Vec::new(),
             open: None,
             ordinary: Some(lifecycle.begin()),
@@ -185,7 +186,7 @@ async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<UserInfo, Ap
     let asking = Asking { info, query: &call.query, user: &user, began, timeout: call.timeout };
     if let Err(answer) = context.flow.admit(&*context.api, &peer.turns, &asking, &mut record.held).await {
         record.rejected = true;
-        record.labels = call.labels_as(&headers::first(&parts.headers, "content-type"));
+        record.labels = Some(call.labels_as(&headers::first(&parts.headers, "content-type")));
         return Err(answer);
     }
     steps.end(Filter::Flow);

@@ -320,8 +320,6 @@ async fn log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiRes
     let host = HeaderValue::from_str(&to.authority()).map_err(|_| Status::internal("the host is no name"))?;
     request.headers_mut().insert(HOST, host);
     request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("Go-http-client/1.1"));
-    let is_unverified = matches!(location.backend, Backend::UnverifiedKubelet);
-    families::LOG_BACKENDS.inc(&[if is_unverified { "skip_tls_allowed" } else { "enforce_tls" }]);
     let answer = match streams.transport(location.backend).send(&to, request).await {
         Ok(answer) => answer,
         Err(error) => {

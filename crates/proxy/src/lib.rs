@@ -5,6 +5,7 @@
 
 pub mod dial;
 mod entities;
+mod flaw;
 pub mod forward;
 mod head;
 pub mod header;
@@ -27,6 +28,7 @@ mod websocket;
 mod url;
 
 pub use dial::{ConnectProxy, Dialer, Egress};
+pub use flaw::CertificateFlaw;
 pub use forward::{Forward, ForwardError, ProxyBody, Upgrade};
 pub use stall::WriteTimeout;
 pub use tls::{Identity, TlsOptions, Trust};

@@ -2,6 +2,7 @@
 //! streamed in both directions.
 
 use crate::dial::{BoxStream, Dialer};
+use crate::flaw::CertificateFlaw;
 use crate::head::HeadError;
 use crate::pool::{Connection, Pool};
 use crate::tls::{self, TlsOptions};
@@ -75,6 +76,12 @@ impl Transport {
     /// Creates a transport; without `tls` it cannot reach backends that use TLS.
     pub fn new(dialer: Dialer, tls: Option<TlsOptions>) -> Self {
         Transport { dialer, tls, pool: Arc::default() }
+    }
+
+    /// The flaws of the certificate that was last accepted without verification.
+    pub fn accepted_flaws(&self) -> impl Iterator<Item = CertificateFlaw> + use<> {
+        let all = self.tls.as_ref().map(TlsOptions::accepted_flaws);
+        all.into_iter().flatten()
     }
 
     /// Opens a new connection, for upgrades.
