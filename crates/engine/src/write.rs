@@ -14,7 +14,7 @@ use crate::{
     AccessObjects, Admission, Reader, Storage, Target, claim_rights, metadata, object, ownership,
     signer_rights, subresource, validation,
 };
-use pintle_admission::{Attributes, Operation, Options};
+use pintle_admission::{Attributes, EnginePlugin, Measuring, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::service_allocation::Ranges;
@@ -210,8 +210,11 @@ impl Writer {
         if old.is_none() {
             self.authorize_creation(request).await?;
         }
-        self.admit_validating(request, old, &candidate, warnings).await?;
-        extra_writes.extend(self.charge(request, old, &candidate)?);
+        let mut measuring = self.admit_validating(request, old, &candidate, warnings).await?;
+        let charged = self.charge(request, old, &candidate);
+        measuring.observe(EnginePlugin::ResourceQuota, charged.is_err());
+        drop(measuring);
+        extra_writes.extend(charged?);
 
         let candidate = self.reader.to_storage(target, candidate).await?;
         match live {
@@ -299,7 +302,7 @@ impl Writer {
         old: Option<&Value>,
         candidate: &Value,
         warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    ) -> Result<Measuring<'_>, Status> {
         if let (Some(paths), Some(old)) = (subresource::scale::paths(&request.target), old) {
             return self.validate_scaled(request, paths, old, candidate, warnings).await;
         }
