@@ -16,6 +16,7 @@ use crate::peer::Peer;
 use crate::request_id::request_id;
 use crate::spans::{self, RequestLog};
 use crate::{Body, auditing, compress, console, cors, filter_metrics, headers, query, respond, target};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use pintle_auth::{Authenticated, UserInfo};
 use pintle_meta::Status;
@@ -99,7 +100,18 @@ pub(crate) async fn handle<B: ClientBody>(
         _open: record.open,
         _ordinary: record.ordinary,
     };
+    if parts.method == http::Method::HEAD {
+        without_body(&mut response);
+    }
     response.map(|body| completion.after(body))
+}
+
+/// Leaves out the body of an answer to HEAD. In HTTP/2 hyper would send it, which clients take for a protocol error.
+fn without_body(response: &mut Response<Body>) {
+    let body = std::mem::replace(response.body_mut(), Body::empty());
+    if let Some(size) = body.size().filter(|size| *size > 0) {
+        response.headers_mut().entry(CONTENT_LENGTH).or_insert(size.into());
+    }
 }
 
 /// The facts about a request that are recorded while it runs.

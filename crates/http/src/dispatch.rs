@@ -16,8 +16,8 @@ use crate::requestinfo::RequestInfo;
 use crate::route::{self, Action, Routed};
 use crate::streams::Streamed;
 use crate::{
-    auditing, console, debug, filter_metrics, headers, nonresource, passthrough, query, respond, target,
-    websocket,
+    auditing, console, debug, filter_metrics, headers, logs, nonresource, passthrough, query, respond,
+    target, websocket,
 };
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -184,6 +184,11 @@ impl<'a> Call<'a> {
         };
         let debug = debug::Asked { method, path, query };
         if let Some(answer) = debug::serve(context.profiler.as_ref(), &debug, body).await {
+            return answer;
+        }
+        if context.serves_logs
+            && let Some(answer) = logs::serve(parts, path, &self.accept)
+        {
             return answer;
         }
         if let Some(answer) = context.health.serve(path, query).await {
