@@ -419,6 +419,14 @@ fn add_checks(
         );
         health.set_check(check, Scope::Everywhere, after, || Ok(()));
     }
+    if config.gate(upkeep::STORAGE_VERSIONS) {
+        // The versions are reported before the first request is answered.
+        let (check, after) = (
+            "poststarthook/built-in-resources-storage-version-updater",
+            "poststarthook/apiservice-discovery-controller",
+        );
+        health.set_check(check, Scope::Everywhere, after, || Ok(()));
+    }
     for check in ["poststarthook/storage-readiness", "informer-sync"] {
         let engine = engine.clone();
         health.set_check(check, Scope::Everywhere, "", move || {
