@@ -1,10 +1,10 @@
 //! The enabled plugins, in kube-apiserver's order, built from flags and the configuration file.
 
 use crate::config::{AdmissionConfiguration, ConfigError, PluginConfig};
-use crate::durations::{Durations, Step};
+use crate::durations::{Durations, Measuring, Step};
 use crate::quota::LimitedResource;
 use crate::webhook_config::WebhookConfig;
-use crate::{Attributes, ClusterState, Plugin, PluginError, escalation};
+use crate::{Attributes, ClusterState, Operation, Plugin, PluginError, escalation};
 use pintle_auth::Authorizer;
 use pintle_meta::Status;
 use pintle_value::Value;
@@ -245,16 +245,25 @@ impl Chain {
         &self.manifest_folders
     }
 
+    /// Begins to measure a step of admission; it ends when the result is dropped.
+    pub fn measure(&self, step: Step, operation: Operation) -> Measuring<'_> {
+        self.durations.begin(step, operation, &self.plugins, |name| self.is_on(name))
+    }
+
     /// Runs all plugins that can change the object.
     pub fn mutate(
         &self,
         request: &Attributes<'_>,
         object: &mut Value,
         cluster: &dyn ClusterState,
+        measuring: &mut Measuring<'_>,
     ) -> Result<(), Status> {
-        self.durations.measure(Step::Admit, request.operation, &self.plugins, |plugin| {
-            plugin.mutate(request, object, cluster)
-        })
+        for (place, plugin) in self.plugins.iter().enumerate() {
+            let outcome = plugin.mutate(request, object, cluster);
+            measuring.observe_plugin(place, &**plugin, outcome.is_err());
+            outcome?;
+        }
+        Ok(())
     }
 
     /// Refuses an object that grants rights its writer does not have. Must be called after all mutations.
@@ -274,20 +283,15 @@ impl Chain {
         object: Option<&Value>,
         cluster: &dyn ClusterState,
         warnings: &mut Vec<String>,
+        measuring: &mut Measuring<'_>,
     ) -> Result<(), Status> {
-        let mut measuring = self.durations.begin(Step::Validate, request.operation, &self.plugins);
-        for plugin in &self.plugins {
+        for (place, plugin) in self.plugins.iter().enumerate() {
             let mut outcome = plugin.validate(request, object, cluster, warnings);
             if let Some(review) = plugin.review(request, object).filter(|_| outcome.is_ok()) {
                 outcome = review.await;
             }
-            if let Some(measuring) = &mut measuring {
-                measuring.observe(&**plugin, &outcome);
-            }
+            measuring.observe_plugin(place, &**plugin, outcome.is_err());
             outcome?;
-        }
-        if let Some(measuring) = measuring {
-            measuring.end();
         }
         Ok(())
     }

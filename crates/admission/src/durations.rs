@@ -1,118 +1,256 @@
 //! Durations of plugins and steps. Series are resolved once and then updated without a lock.
 
 use crate::{Operation, Plugin};
-use pintle_meta::Status;
 use pintle_metrics::{Handle, families};
 use std::sync::OnceLock;
 use std::time::Instant;
 
 /// A step of admission.
-#[derive(Clone, Copy)]
-pub(crate) enum Step {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Objects may be changed.
     Admit,
+    /// Objects may only be refused.
     Validate,
 }
 
-const STEPS: [&str; 2] = ["admit", "validate"];
+impl Step {
+    const fn name(self) -> &'static str {
+        match self {
+            Step::Admit => "admit",
+            Step::Validate => "validate",
+        }
+    }
+}
+
+/// A plugin that the engine implements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the plugins")]
+pub enum EnginePlugin {
+    MutatingAdmissionPolicy,
+    MutatingAdmissionWebhook,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionWebhook,
+    ResourceQuota,
+}
+
+const ENGINE_PLUGINS: [&str; 5] = [
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+];
+
+/// The operations that each plugin of kube-apiserver handles when it admits and when it validates: C(reate), U(pdate),
+/// D(elete) and X (connect). It is measured for these only.
+const HANDLED: [(&str, &str, &str); 41] = [
+    ("AlwaysAdmit", "CUDX", "CUDX"),
+    ("AlwaysDeny", "CUDX", "CUDX"),
+    ("AlwaysPullImages", "CU", "CU"),
+    ("CertificateApproval", "", "U"),
+    ("CertificateSigning", "", "U"),
+    ("CertificateSubjectRestriction", "", "C"),
+    ("ClusterTrustBundleAttest", "", "CU"),
+    ("DefaultIngressClass", "C", ""),
+    ("DefaultStorageClass", "C", ""),
+    ("DefaultTolerationSeconds", "CU", ""),
+    ("DenyServiceExternalIPs", "", "CU"),
+    ("EventRateLimit", "", "CU"),
+    ("ExtendedResourceToleration", "CU", ""),
+    ("ImagePolicyWebhook", "", "CU"),
+    ("JobValidation", "", "U"),
+    ("LimitPodHardAntiAffinityTopology", "", "CU"),
+    ("LimitRanger", "CU", "CU"),
+    ("MutatingAdmissionPolicy", "CUX", ""),
+    ("MutatingAdmissionWebhook", "CUDX", ""),
+    ("NamespaceAutoProvision", "C", ""),
+    ("NamespaceExists", "", "CUD"),
+    ("NamespaceLifecycle", "CUD", ""),
+    ("NodeDeclaredFeatureValidator", "", "U"),
+    ("NodeRestriction", "CUD", ""),
+    ("OwnerReferencesPermissionEnforcement", "", "CU"),
+    ("PersistentVolumeClaimResize", "", "U"),
+    ("PodGroupProtection", "C", ""),
+    ("PodGroupWorkloadExists", "", "C"),
+    ("PodNodeSelector", "C", "C"),
+    ("PodResizeValidator", "", "U"),
+    ("PodSecurity", "", "CU"),
+    ("PodTolerationRestriction", "CU", "CU"),
+    ("PodTopologyLabels", "C", ""),
+    ("Priority", "CUD", "CUD"),
+    ("ResourceQuota", "", "CU"),
+    ("RuntimeClass", "C", "C"),
+    ("ServiceAccount", "CU", "CU"),
+    ("StorageObjectInUseProtection", "C", ""),
+    ("TaintNodesByCondition", "C", ""),
+    ("ValidatingAdmissionPolicy", "", "CUDX"),
+    ("ValidatingAdmissionWebhook", "", "CUDX"),
+];
+
+const fn letter(operation: Operation) -> char {
+    match operation {
+        Operation::Create => 'C',
+        Operation::Update => 'U',
+        Operation::Delete => 'D',
+        Operation::Connect => 'X',
+    }
+}
+
+fn handles(name: &str, step: Step, operation: Operation) -> bool {
+    HANDLED.iter().any(|(known, admit, validate)| {
+        let operations = if step == Step::Admit { admit } else { validate };
+        *known == name && operations.contains(letter(operation))
+    })
+}
+
+const STEPS: usize = 2;
 const OPERATIONS: usize = 4;
 
 /// The series of all plugins.
 #[derive(Default)]
 pub(crate) struct Durations {
     /// By step and operation.
-    series: [OnceLock<StepSeries>; STEPS.len() * OPERATIONS],
+    series: [OnceLock<StepSeries>; STEPS * OPERATIONS],
 }
 
+/// The series of a plugin while a step runs.
+type PluginSeries = Vec<Handle>;
+
 struct StepSeries {
-    plugins: Vec<Handle>,
+    plugins: Vec<PluginSeries>,
+    of_engine: [PluginSeries; ENGINE_PLUGINS.len()],
     step: Handle,
     summary: Handle,
 }
 
 impl Durations {
-    /// Begins to measure a step.
+    /// Begins to measure a step; it ends when the result is dropped.
     pub(crate) fn begin(
         &self,
         step: Step,
         operation: Operation,
         plugins: &[Box<dyn Plugin>],
-    ) -> Option<Measuring<'_>> {
+        is_on: impl Fn(&str) -> bool,
+    ) -> Measuring<'_> {
         let began = Instant::now();
         let place = (step as usize).saturating_mul(OPERATIONS).saturating_add(operation as usize);
-        let name = STEPS.get(step as usize).copied().unwrap_or("");
-        let series = self.series.get(place)?.get_or_init(|| StepSeries::new(plugins, operation, name));
-        Some(Measuring { series, operation, step: name, began, before: began, asked: 0 })
-    }
-
-    /// Runs the plugins until one refuses, and measures each.
-    pub(crate) fn measure(
-        &self,
-        step: Step,
-        operation: Operation,
-        plugins: &[Box<dyn Plugin>],
-        mut ask: impl FnMut(&dyn Plugin) -> Result<(), Status>,
-    ) -> Result<(), Status> {
-        let mut measuring = self.begin(step, operation, plugins);
-        for plugin in plugins {
-            let outcome = ask(&**plugin);
-            if let Some(measuring) = &mut measuring {
-                measuring.observe(&**plugin, &outcome);
-            }
-            outcome?;
-        }
-        if let Some(measuring) = measuring {
-            measuring.end();
-        }
-        Ok(())
+        let series = self.series.get(place);
+        let series =
+            series.map(|series| series.get_or_init(|| StepSeries::new(step, operation, plugins, is_on)));
+        Measuring { series, operation, step, began, before: began, is_refused: false }
     }
 }
 
 /// Measures one step, whose plugins run one after the other.
-pub(crate) struct Measuring<'a> {
-    series: &'a StepSeries,
+pub struct Measuring<'a> {
+    series: Option<&'a StepSeries>,
     operation: Operation,
-    step: &'static str,
+    step: Step,
     began: Instant,
     before: Instant,
-    asked: usize,
+    is_refused: bool,
 }
 
 impl Measuring<'_> {
-    /// Records the plugin that just ran; a refusal ends the step.
-    pub(crate) fn observe(&mut self, plugin: &dyn Plugin, outcome: &Result<(), Status>) {
+    /// Records one of the chain's plugins, by its place, which just ran.
+    pub(crate) fn observe_plugin(&mut self, place: usize, plugin: &dyn Plugin, is_refused: bool) {
+        let series = self.series.and_then(|series| series.plugins.get(place));
+        self.observe_series(series, plugin.name(), is_refused);
+    }
+
+    /// Records a plugin of the engine that just ran.
+    pub fn observe(&mut self, plugin: EnginePlugin, is_refused: bool) {
+        let series = self.series.and_then(|series| series.of_engine.get(plugin as usize));
+        let name = ENGINE_PLUGINS.get(plugin as usize).copied().unwrap_or("");
+        self.observe_series(series, name, is_refused);
+    }
+
+    fn observe_series(&mut self, series: Option<&PluginSeries>, name: &str, is_refused: bool) {
+        let series = series.map_or(&[][..], Vec::as_slice);
+        if series.is_empty() && !is_refused {
+            return;
+        }
         let now = Instant::now();
         let seconds = now.duration_since(self.before).as_secs_f64();
         self.before = now;
-        let handle = self.series.plugins.get(self.asked);
-        self.asked = self.asked.saturating_add(1);
-        if outcome.is_err() {
-            let labels = [self.operation.name(), "true", self.step];
-            let total = now.duration_since(self.began).as_secs_f64();
+        if is_refused {
+            self.is_refused = true;
+            // A plugin may refuse in another step than in kube-apiserver; it counts as there.
+            let other = if self.step == Step::Admit { Step::Validate } else { Step::Admit };
+            let only_other =
+                !handles(name, self.step, self.operation) && handles(name, other, self.operation);
+            let step = if only_other { other } else { self.step };
             families::ADMISSION_CONTROLLER
-                .observe(&[plugin.name(), self.operation.name(), "true", self.step], seconds);
-            families::ADMISSION_STEP.observe(&labels, total);
-            families::ADMISSION_STEP_SUMMARY.observe(&labels, total);
-        } else if let Some(handle) = handle {
+                .observe(&[name, self.operation.name(), "true", step.name()], seconds);
+            return;
+        }
+        for handle in series {
             handle.observe(families::ADMISSION_CONTROLLER.buckets(), seconds);
         }
     }
+}
 
-    /// Records a step in which no plugin refused.
-    pub(crate) fn end(self) {
-        let total = self.before.duration_since(self.began).as_secs_f64();
-        self.series.step.observe(families::ADMISSION_STEP.buckets(), total);
-        self.series.summary.observe(&[], total);
+impl Drop for Measuring<'_> {
+    fn drop(&mut self) {
+        let total = self.began.elapsed().as_secs_f64();
+        match self.series {
+            Some(series) if !self.is_refused => {
+                series.step.observe(families::ADMISSION_STEP.buckets(), total);
+                series.summary.observe(&[], total);
+            }
+            _ => {
+                let labels = [self.operation.name(), "true", self.step.name()];
+                families::ADMISSION_STEP.observe(&labels, total);
+                families::ADMISSION_STEP_SUMMARY.observe(&labels, total);
+            }
+        }
     }
 }
 
 impl StepSeries {
-    fn new(plugins: &[Box<dyn Plugin>], operation: Operation, step: &str) -> Self {
-        let labels = [operation.name(), "false", step];
-        let of = |name| families::ADMISSION_CONTROLLER.with(&[name, operation.name(), "false", step]);
+    fn new(
+        step: Step,
+        operation: Operation,
+        plugins: &[Box<dyn Plugin>],
+        is_on: impl Fn(&str) -> bool,
+    ) -> Self {
+        // Plugins handle deletions only when they validate, so they are measured for both steps of kube-apiserver then.
+        let also_admits = step == Step::Validate && operation == Operation::Delete;
+        let of = |name: &str| -> PluginSeries {
+            let steps = [step].into_iter().chain(Some(Step::Admit).filter(|_| also_admits));
+            let measured = steps.filter(|step| handles(name, *step, operation));
+            measured
+                .map(|step| {
+                    families::ADMISSION_CONTROLLER.with(&[name, operation.name(), "false", step.name()])
+                })
+                .collect()
+        };
+        let labels = [operation.name(), "false", step.name()];
         StepSeries {
             plugins: plugins.iter().map(|plugin| of(plugin.name())).collect(),
+            of_engine: ENGINE_PLUGINS.map(|name| if is_on(name) { of(name) } else { PluginSeries::new() }),
             step: families::ADMISSION_STEP.with(&labels),
             summary: families::ADMISSION_STEP_SUMMARY.with(&labels),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_are_measured_for_what_they_handle() {
+        for (name, step, operation, want) in [
+            ("NamespaceLifecycle", Step::Admit, Operation::Delete, true),
+            ("NamespaceLifecycle", Step::Validate, Operation::Create, false),
+            ("ResourceQuota", Step::Validate, Operation::Update, true),
+            ("ResourceQuota", Step::Validate, Operation::Delete, false),
+            ("MutatingAdmissionPolicy", Step::Admit, Operation::Connect, true),
+            ("MutatingAdmissionPolicy", Step::Admit, Operation::Delete, false),
+        ] {
+            assert_eq!(handles(name, step, operation), want, "{name} {step:?} {operation:?}");
         }
     }
 }

@@ -4,10 +4,13 @@
 
 mod availability;
 mod discovery;
+mod openapi_v3;
 mod resolve;
 
 use arc_swap::ArcSwap;
-pub use discovery::{RemoteKind, RemoteResource, RemoteSpec, RemoteSubresource, RemoteVersion};
+pub use discovery::{
+    ConvertedV3, RemoteKind, RemoteResource, RemoteSpec, RemoteSubresource, RemoteV3, RemoteVersion,
+};
 use imbl::OrdMap;
 use pintle_cache::{CloseReason, Item};
 use pintle_engine::services::{ENDPOINT_SLICES, SERVICE_NAME};

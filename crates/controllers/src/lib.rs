@@ -21,6 +21,7 @@ mod namespace;
 mod per_namespace;
 mod policy_status;
 mod quota;
+pub mod storage_versions;
 
 use per_namespace::PerNamespace;
 use pintle_engine::Engine;

@@ -60,20 +60,20 @@ impl Provider {
         }
     }
 
-    fn open(&self, key: &str, data: &[u8]) -> Result<Plain, TransformError> {
+    fn open(&self, resource: &str, key: &str, data: &[u8]) -> Result<Plain, TransformError> {
         match self {
             Provider::Identity => open_plain(data),
-            Provider::Keyed(keyed) => keyed.open(key, data),
+            Provider::Keyed(keyed) => keyed.open(resource, key, data),
             Provider::Kms(kms) => kms.open(key, data),
             Provider::KmsV1(kms) => kms.open(key, data),
         }
     }
 
-    fn seal(&self, key: &str, plain: &[u8]) -> Result<Vec<u8>, TransformError> {
+    fn seal(&self, resource: &str, key: &str, plain: &[u8]) -> Result<Vec<u8>, TransformError> {
         let mut out = self.prefix().as_bytes().to_vec();
         match self {
             Provider::Identity => out.extend_from_slice(plain),
-            Provider::Keyed(keyed) => keyed.seal(key, plain, &mut out)?,
+            Provider::Keyed(keyed) => keyed.seal(resource, key, plain, &mut out)?,
             Provider::Kms(kms) => kms.seal(key, plain, &mut out)?,
             Provider::KmsV1(kms) => kms.seal(key, plain, &mut out)?,
         }
@@ -115,7 +115,7 @@ pub(crate) fn open(
     let mut errors = Vec::new();
     for (at, provider) in providers.iter().enumerate() {
         let Some(body) = data.strip_prefix(provider.prefix().as_bytes()) else { continue };
-        let opened = provider.open(key, body);
+        let opened = provider.open(resource, key, body);
         let is_identity = matches!(provider, Provider::Identity);
         // Data that the identity provider rejects is left to the next providers, uncounted.
         if !is_identity || opened.is_ok() {
@@ -144,7 +144,7 @@ pub(crate) fn seal(
 ) -> Result<Vec<u8>, TransformError> {
     let Some(provider) = providers.first() else { return Ok(plain.to_vec()) };
     let began = Instant::now();
-    let sealed = provider.seal(key, plain);
+    let sealed = provider.seal(resource, key, plain);
     measure::transformation(resource, TO_STORAGE, provider.prefix(), began.elapsed(), sealed.as_ref().err());
     sealed
 }
@@ -161,7 +161,11 @@ pub(crate) fn is_outdated(providers: &[Provider], data: &[u8]) -> bool {
 }
 
 impl Keyed {
-    fn open(&self, key: &str, data: &[u8]) -> Result<Plain, TransformError> {
+    fn open(&self, resource: &str, key: &str, data: &[u8]) -> Result<Plain, TransformError> {
+        let began = Instant::now();
+        let count = |prefix: &str, error: Option<&TransformError>| {
+            measure::transformation(resource, FROM_STORAGE, prefix, began.elapsed(), error);
+        };
         let mut errors = Vec::new();
         for (at, (name, cipher)) in self.keys.iter().enumerate() {
             let Some(body) = strip_name(data, name) else { continue };
@@ -170,24 +174,39 @@ impl Keyed {
                 Cipher::Cbc(cbc) => cbc.open(body),
                 Cipher::Secretbox(secretbox) => secretbox.open(body),
             };
+            count(&key_prefix(name), opened.as_ref().err());
             match opened {
                 Ok(value) => return Ok(Plain { value, outdated: at > 0 }),
                 Err(error) => errors.push(error),
             }
         }
-        Err(all(errors, self.no_key))
+        let is_unknown = errors.is_empty();
+        let error = all(errors, self.no_key);
+        if is_unknown {
+            count("unknown", Some(&error));
+        }
+        Err(error)
     }
 
-    fn seal(&self, key: &str, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
+    fn seal(&self, resource: &str, key: &str, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         let Some((name, cipher)) = self.keys.first() else { return Err(TransformError::new(self.no_key)) };
-        out.extend_from_slice(name.as_bytes());
-        out.push(b':');
-        match cipher {
+        let began = Instant::now();
+        let prefix = key_prefix(name);
+        out.extend_from_slice(prefix.as_bytes());
+        let sealed = match cipher {
             Cipher::Gcm(gcm) => gcm.seal(key, plain, out),
             Cipher::Cbc(cbc) => cbc.seal(plain, out),
             Cipher::Secretbox(secretbox) => secretbox.seal(plain, out),
-        }
+        };
+        measure::transformation(resource, TO_STORAGE, &prefix, began.elapsed(), sealed.as_ref().err());
+        sealed
     }
+}
+
+/// What a value that was encrypted with a key begins with, after the prefix of its provider. In kube-apiserver each key is
+/// a provider within its provider, and counted like one.
+fn key_prefix(name: &str) -> String {
+    format!("{name}:")
 }
 
 /// The part after `name:`.

@@ -14,7 +14,7 @@ pub(crate) use policies::PolicySlots;
 pub use webhooks::Hooks;
 
 use crate::{Reader, Storage, Target, ownership};
-use pintle_admission::{Attributes, Chain, Operation, matching, policy};
+use pintle_admission::{Attributes, Chain, EnginePlugin, Measuring, Operation, Step, matching, policy};
 use pintle_auth::Authorizer;
 use pintle_meta::Status;
 use pintle_value::Value;
@@ -55,6 +55,18 @@ impl Admission {
             || self.validating_policies(false).is_some()
     }
 
+    /// Counts both steps of a connection about which nothing has to be asked.
+    pub(crate) fn count_unasked_connection(&self) {
+        use EnginePlugin as Plugin;
+        for (step, plugins) in [
+            (Step::Admit, [Plugin::MutatingAdmissionPolicy, Plugin::MutatingAdmissionWebhook]),
+            (Step::Validate, [Plugin::ValidatingAdmissionPolicy, Plugin::ValidatingAdmissionWebhook]),
+        ] {
+            let mut measuring = self.plugins.measure(step, Operation::Connect);
+            plugins.into_iter().for_each(|plugin| measuring.observe(plugin, false));
+        }
+    }
+
     /// Runs the mutating plugins, policies and webhooks on the object of a request; deletions have no object. `object_target`
     /// is the target in the object's own kind, which for a subresource may be the subresource's kind. Returns whether there
     /// were policies or webhooks to call.
@@ -73,14 +85,20 @@ impl Admission {
         let fields = |object: &Value| object.at(&MANAGED_FIELDS).cloned();
         let before = object.as_deref().filter(|_| asks_others).and_then(fields);
         let mut rounds = Rounds::default();
+        let mut measuring = self.plugins.measure(Step::Admit, request.operation);
         loop {
             if let Some(object) = object.as_deref_mut().filter(|_| asks_plugins) {
-                self.plugins.mutate(request, object, &*self.storage)?;
+                self.plugins.mutate(request, object, &*self.storage, &mut measuring)?;
             }
+            let mut outcome = Ok(());
             if let Some(policies) = &policies {
                 let object = object.as_deref_mut();
-                self.ask_mutating_policies(policies, request, object_target, object, &mut rounds).await?;
+                outcome =
+                    self.ask_mutating_policies(policies, request, object_target, object, &mut rounds).await;
             }
+            measuring.observe(EnginePlugin::MutatingAdmissionPolicy, outcome.is_err());
+            outcome?;
+            let mut outcome = Ok(());
             if let Some(webhooks) = &webhooks {
                 let asked = self.ask_mutating(
                     webhooks,
@@ -90,13 +108,16 @@ impl Admission {
                     &mut rounds,
                     warnings,
                 );
-                asked.await?;
+                outcome = asked.await;
             }
+            measuring.observe(EnginePlugin::MutatingAdmissionWebhook, outcome.is_err());
+            outcome?;
             if rounds.is_second || !rounds.again {
                 break;
             }
             rounds.is_second = true;
         }
+        drop(measuring);
         let Some(object) = object.filter(|_| asks_plugins) else { return Ok(asks_others) };
         if asks_others {
             warnings.extend(ownership::keep_readable(object, before));
@@ -105,24 +126,32 @@ impl Admission {
         Ok(asks_others)
     }
 
-    /// Runs the validating plugins, policies and webhooks on a request.
+    /// Runs the validating plugins, policies and webhooks on a request. Quotas may follow: the step ends when the result is
+    /// dropped.
     pub(crate) async fn validate_admitted(
         &self,
         request: &Attributes<'_>,
         object_target: &Target,
         object: Option<&Value>,
         warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    ) -> Result<Measuring<'_>, Status> {
+        let mut measuring = self.plugins.measure(Step::Validate, request.operation);
         if request.operation != Operation::Connect {
-            self.plugins.validate(request, object, &*self.storage, warnings).await?;
+            self.plugins.validate(request, object, &*self.storage, warnings, &mut measuring).await?;
         }
         let policies = self.validating_policies(policy::is_configuration(request));
+        let mut outcome = Ok(());
         if let Some(policies) = policies.filter(|_| !policy::is_exempt(request)) {
-            self.ask_validating_policies(&policies, request, object_target, object, warnings).await?;
+            outcome = self.ask_validating_policies(&policies, request, object_target, object, warnings).await;
         }
-        match self.validating_webhooks(matching::is_exempt(request)) {
+        measuring.observe(EnginePlugin::ValidatingAdmissionPolicy, outcome.is_err());
+        outcome?;
+        let outcome = match self.validating_webhooks(matching::is_exempt(request)) {
             Some(webhooks) => self.ask_validating(&webhooks, request, object_target, object, warnings).await,
             None => Ok(()),
-        }
+        };
+        measuring.observe(EnginePlugin::ValidatingAdmissionWebhook, outcome.is_err());
+        outcome?;
+        Ok(measuring)
     }
 }

@@ -3,6 +3,7 @@
 use crate::decode;
 use pintle_meta::field::quoted;
 use pintle_value::{Value, json, yaml};
+use pintle_webhook::{CallError, CertificateFlaw};
 
 /// The name of the scheme in Go's client, which its error messages contain.
 const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
@@ -60,4 +61,14 @@ fn check_kind(review: Review<'_>, api_version: &str, kind: &str) -> Result<(), S
             quoted(SCHEME)
         ),
     })
+}
+
+/// Notes in the audit event that a webhook was not called because of a flaw of its certificate.
+pub(crate) fn audit_flaw(error: &CallError) {
+    let CallError::Unreachable { url, why, .. } = error else { return };
+    let Some(flaw) = CertificateFlaw::of_error(why) else { return };
+    let authority = url.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or(""));
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    pintle_audit::annotate(&flaw.annotation(host), || flaw.reason().to_string());
 }

@@ -239,6 +239,7 @@ impl Reader {
             .webhooks
             .call(&*self.storage, &conversion.endpoint, Bytes::from(body), TIMEOUT.into())
             .await
+            .inspect_err(crate::answer::audit_flaw)
             .map_err(|error| {
                 let limit = if matches!(error, CallError::Late { .. }) { LATE } else { "" };
                 (Failure::Call, format!("conversion webhook for {of} failed: {error}{limit}"))

@@ -166,7 +166,7 @@ fn texts(items: &[Value]) -> Vec<Str> {
 }
 
 /// The sort key of a version: stable before beta before alpha before other names, higher numbers first.
-fn version_order(name: &str) -> (u8, u64, u64, std::cmp::Reverse<Str>) {
+pub(crate) fn version_order(name: &str) -> (u8, u64, u64, std::cmp::Reverse<Str>) {
     let reversed = std::cmp::Reverse(Str::from(name));
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let other = (0, 0, 0, reversed.clone());

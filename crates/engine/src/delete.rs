@@ -184,7 +184,7 @@ impl Writer {
             options: Options::Delete(options),
         };
         self.admission.mutate_admitted(&attributes, target, None, warnings).await?;
-        self.admission.validate_admitted(&attributes, target, None, warnings).await
+        self.admission.validate_admitted(&attributes, target, None, warnings).await.map(drop)
     }
 
     /// The options, completed with the defaults of the object's kind.

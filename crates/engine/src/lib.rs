@@ -56,7 +56,7 @@ pub use registry::{BuiltInGroup, Kinds, Members, Registry};
 pub use storage::Storage;
 pub use stored::{
     Codec, FormStore, KubernetesForm, MASTER_LEASES, PEER_LEASES, StorageMediaType, StoredForm, Unreadable,
-    is_object_key,
+    decodable_versions, encoding_version, is_object_key,
 };
 pub use subresource::{Access, Backend, Location, Made, NodeSettings, TOKEN_SECONDS_EXTENDED, TokenObjects};
 pub use target::{Target, object_key};

@@ -5,8 +5,9 @@ use crate::read::ListRequest;
 use crate::shard::Shard;
 use crate::{Reader, Target};
 use pintle_cache::{Extracted, Object};
-use pintle_kinds::SelectableField;
+use pintle_kinds::{Kind, SelectableField};
 use pintle_meta::{LabelSelector, Status};
+use pintle_metrics::{Handle, families};
 use pintle_value::Str;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub(crate) struct Selects {
     labels: LabelSelector,
     fields: Vec<(FieldAt, bool, Str)>,
     shard: Option<Shard>,
+    /// Counts a watch of a shard while it is open.
+    watched_shard: Option<WatchedShard>,
     /// What selectors see of converted objects, by object key.
     converted: HashMap<Str, Extracted>,
 }
@@ -54,6 +57,7 @@ impl Selects {
             labels: request.options.label_selector.clone(),
             fields,
             shard: None,
+            watched_shard: None,
             converted: HashMap::new(),
         }
     }
@@ -62,6 +66,11 @@ impl Selects {
     pub(crate) fn with_shard(request: &ListRequest) -> Result<Self, Status> {
         let shard = Shard::of_request(&request.options.shard_selector)?;
         Ok(Selects { shard, ..Selects::new(request) })
+    }
+
+    /// Counts a watch of a shard from now on, until the selectors are dropped with it.
+    pub(crate) fn begin_watch(&mut self, kind: &Kind) {
+        self.watched_shard = self.shard.as_ref().map(|_| WatchedShard::begin(kind));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -130,9 +139,36 @@ impl Selects {
             let at = labels.binary_search_by(|(label, _)| label.as_str().cmp(key)).ok()?;
             labels.get(at).map(|(_, value)| value.as_str())
         };
+        // As in kube-apiserver, objects outside the shard count as filtered whatever the other selectors say.
+        if !self.shard.as_ref().is_none_or(|shard| shard.matches(object)) {
+            if let Some(watched) = &self.watched_shard {
+                watched.filtered.add(1);
+            }
+            return false;
+        }
         self.fields.iter().all(|(place, equal, value)| (field(place) == value.as_str()) == *equal)
             && self.labels.requirements().iter().all(|r| r.matches(label(r.key())))
             && !self.labels.is_nothing()
-            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
+    }
+}
+
+/// The series of an open watch of a shard.
+struct WatchedShard {
+    open: Handle,
+    filtered: Handle,
+}
+
+impl WatchedShard {
+    fn begin(kind: &Kind) -> Self {
+        let labels = [kind.group.as_str(), kind.plural.as_str()];
+        let open = families::SHARD_WATCHES.with(&labels);
+        open.shift(1.0);
+        WatchedShard { open, filtered: families::SHARD_FILTERED_EVENTS.with(&labels) }
+    }
+}
+
+impl Drop for WatchedShard {
+    fn drop(&mut self) {
+        self.open.shift(-1.0);
     }
 }

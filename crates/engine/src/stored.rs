@@ -20,6 +20,7 @@ pub use codec::Codec;
 pub use kubernetes::{KubernetesForm, StorageMediaType};
 pub use member::{MASTER_LEASES, PEER_LEASES};
 pub use store::FormStore;
+pub use versions::{decodable_versions, encoding_version};
 
 use bytes::Bytes;
 use pintle_value::Value;

@@ -4,6 +4,7 @@
 use crate::{Reader, Storage, Target};
 use pintle_cache::Object;
 use pintle_meta::{Cause, Status};
+use pintle_metrics::families;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,6 +92,7 @@ impl Storage {
 impl Reader {
     /// The error for a request that reads or deletes the object.
     pub(crate) fn cannot_show(&self, target: &Target, object: &Object, why: &str) -> Status {
+        count(target, object);
         if !self.unsafe_deletion {
             return plain(object, why);
         }
@@ -99,7 +101,8 @@ impl Reader {
     }
 
     /// The error for a request that changes the object.
-    pub(crate) fn cannot_change(&self, object: &Object, why: &str) -> Status {
+    pub(crate) fn cannot_change(&self, target: &Target, object: &Object, why: &str) -> Status {
+        count(target, object);
         match self.unsafe_deletion {
             true => plain(object, &undecodable(object, why)),
             false => plain(object, why),
@@ -109,6 +112,9 @@ impl Reader {
     /// The error for a list that contains these objects.
     pub(crate) fn cannot_list(&self, target: &Target, faults: &Faults) -> Status {
         let Faults(faults) = faults;
+        // Without this feature, the first object ends the list.
+        let counted = if self.unsafe_deletion { faults.len() } else { 1 };
+        faults.iter().take(counted).for_each(|fault| count(target, &fault.object));
         if !self.unsafe_deletion {
             let first = faults.first().map(|Fault { object, why }| match object.is_untransformable() {
                 true => format!("unable to transform key \"{}\": {why}", target.key_of(object)),
@@ -153,6 +159,13 @@ impl Reader {
         let resource = self.storage.cache.resource(&target.kind.store_prefix);
         let downtime = resource.map_or(Duration::ZERO, |resource| resource.unreadable_for());
         Status::too_many_requests(why, retry_seconds(downtime))
+    }
+}
+
+/// Counts an object that cannot be decoded. One that cannot be decrypted is counted where that is tried.
+fn count(target: &Target, object: &Object) {
+    if !object.is_untransformable() {
+        families::DECODE_ERRORS.inc(&[&target.kind.group, &target.kind.plural]);
     }
 }
 

@@ -27,7 +27,7 @@ impl Reader {
     /// is sent within the stream.
     pub async fn watch(&self, request: &ListRequest) -> Result<Watched, Status> {
         let target = &request.target;
-        let selects = Selects::with_shard(request)?;
+        let mut selects = Selects::with_shard(request)?;
         let resource = self.storage.resource(target)?;
         let revision = rv::parse_for_get(&request.options.resource_version)?;
         self.check_followable(target, &resource)?;
@@ -50,6 +50,7 @@ impl Reader {
             (false, 0) => WatchStart::FromNow,
             (false, revision) => WatchStart::FromRevision(revision),
         };
+        selects.begin_watch(&target.kind);
         let (filter, selection) = filter(request, selects);
         let watcher = resource.watch(start, filter).map_err(|error| match error {
             RevisionError::Expired { oldest, .. } => rv::too_old(revision, oldest),

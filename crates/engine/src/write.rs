@@ -14,7 +14,7 @@ use crate::{
     AccessObjects, Admission, Reader, Storage, Target, claim_rights, metadata, object, ownership,
     signer_rights, subresource, validation,
 };
-use pintle_admission::{Attributes, Operation, Options};
+use pintle_admission::{Attributes, EnginePlugin, Measuring, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::service_allocation::Ranges;
@@ -167,7 +167,7 @@ impl Writer {
         };
         let faults = self.reader.convert_all(&request.target, std::slice::from_ref(&written.object)).await;
         if let Some(fault) = faults.into_first() {
-            return Err(self.reader.cannot_change(&fault.object, &fault.why));
+            return Err(self.reader.cannot_change(&request.target, &fault.object, &fault.why));
         }
         if !request.dry_run {
             self.take_effect(&request.target, written.object.key(), Some(written.object.revision())).await;
@@ -214,8 +214,11 @@ impl Writer {
         if old.is_none() {
             self.authorize_creation(request).await?;
         }
-        self.admit_validating(request, old, &candidate, warnings).await?;
-        extra_writes.extend(self.charge(request, old, &candidate)?);
+        let mut measuring = self.admit_validating(request, old, &candidate, warnings).await?;
+        let charged = self.charge(request, old, &candidate);
+        measuring.observe(EnginePlugin::ResourceQuota, charged.is_err());
+        drop(measuring);
+        extra_writes.extend(charged?);
 
         let candidate = self.reader.to_storage(target, candidate).await?;
         match live {
@@ -259,7 +262,7 @@ impl Writer {
         // A dry run reports an unreadable object as a get does.
         let refuse = |why: &str| match dry_run {
             true => self.reader.cannot_show(target, &object, why),
-            false => self.reader.cannot_change(&object, why),
+            false => self.reader.cannot_change(target, &object, why),
         };
         if let Some(why) = object.unreadable() {
             return Err(refuse(why));
@@ -303,7 +306,7 @@ impl Writer {
         old: Option<&Value>,
         candidate: &Value,
         warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    ) -> Result<Measuring<'_>, Status> {
         if let (Some(paths), Some(old)) = (subresource::scale::paths(&request.target), old) {
             return self.validate_scaled(request, paths, old, candidate, warnings).await;
         }

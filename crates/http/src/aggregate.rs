@@ -1,15 +1,18 @@
 //! Aggregated APIs: forwards requests of groups and versions that an extension server serves.
 
 use crate::api::ApiResponse;
+use crate::metrics::{self, Labels};
 use crate::requestinfo::RequestInfo;
 use crate::{passthrough, respond};
 use http::header::HeaderValue;
 use http::request::Parts;
+use pintle_audit::Notes;
 use pintle_auth::UserInfo;
-use pintle_controllers::aggregation::{Aggregation, ApiService, Remote};
+use pintle_controllers::aggregation::{Aggregation, ApiService, Remote, RemoteV3};
+use pintle_metrics::families;
 use pintle_proxy::header::{IdentityHeaders, RemoteUser, is_upgrade};
 use pintle_proxy::rewrite::Links;
-use pintle_proxy::{Forward, RequestBody, Upgrade, encode_query};
+use pintle_proxy::{CertificateFlaw, Forward, RequestBody, Upgrade, encode_query};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +29,8 @@ pub(crate) struct Aggregated<'a> {
     pub(crate) id: &'a str,
     /// Request headers that claim an identity, which must not be forwarded.
     pub(crate) identity: &'a IdentityHeaders,
+    /// The annotations of the request's audit event.
+    pub(crate) notes: Option<&'a Notes>,
     /// The deadline of the answer; streams have none.
     pub(crate) deadline: Option<Instant>,
 }
@@ -44,7 +49,8 @@ pub(crate) fn find(aggregation: &Aggregation, path: &str) -> Option<Arc<ApiServi
     let services = aggregation.services();
     let service = services.get(group, version)?;
     let remote = service.remote.as_ref()?;
-    let is_listed = || remote.document.as_ref().is_some_and(|known| !known.openapi_v3.is_empty());
+    let is_listed =
+        || remote.document.as_ref().is_some_and(|known| matches!(known.openapi_v3, RemoteV3::Served(_)));
     (document.is_none() || is_listed()).then(|| service.clone())
 }
 
@@ -57,14 +63,14 @@ impl Aggregated<'_> {
         body: RequestBody,
     ) -> ApiResponse {
         if !remote.is_available {
-            return respond::text(503, "service unavailable");
+            return self.refuse(503, "service unavailable");
         }
         let transport = match &remote.transport {
             Ok(transport) => transport.clone(),
-            Err(why) => return respond::text(500, why),
+            Err(why) => return self.refuse(500, why),
         };
         let Ok(to) = aggregation.resolve(remote) else {
-            return respond::text(503, "service unavailable");
+            return self.refuse(503, "service unavailable");
         };
         let mut headers = passthrough::headers(self.parts, self.identity);
         if let Err(error) = self.remote_user().set(&mut headers) {
@@ -73,7 +79,7 @@ impl Aggregated<'_> {
         if let Ok(id) = HeaderValue::from_str(self.id) {
             headers.insert("audit-id", id);
         }
-        let authority = to.authority();
+        let (authority, host) = (to.authority(), to.host.clone());
         let links = Links {
             scheme: "https".to_string(),
             host: authority.clone(),
@@ -106,10 +112,35 @@ impl Aggregated<'_> {
             false => Ok(sent.await),
         };
         match sent {
-            Ok(Ok(response)) => passthrough::answer(response, self.deadline),
-            Ok(Err(error)) => respond::text(503, &error.to_string()),
+            Ok(Ok(response)) => {
+                transport.accepted_flaws().for_each(|flaw| self.note_flaw(flaw, &host));
+                passthrough::answer(response, self.deadline)
+            }
+            Ok(Err(error)) => {
+                let why = error.to_string();
+                CertificateFlaw::of_error(&why).into_iter().for_each(|flaw| self.note_flaw(flaw, &host));
+                respond::text(503, &why)
+            }
             Err(_) => respond::text(503, "error trying to reach service: context deadline exceeded"),
         }
+    }
+
+    /// Counts and audits a flaw of the extension server's certificate.
+    fn note_flaw(&self, flaw: CertificateFlaw, host: &str) {
+        match flaw {
+            CertificateFlaw::MissingSan => families::AGGREGATOR_MISSING_SAN.inc(&[]),
+            CertificateFlaw::InsecureSha1 => families::AGGREGATOR_INSECURE_SHA1.inc(&[]),
+        }
+        if let Some(notes) = self.notes {
+            notes.annotate(&flaw.annotation(host), flaw.reason());
+        }
+    }
+
+    /// Answers for an extension server that cannot be asked, and counts that.
+    fn refuse(&self, code: u16, why: &str) -> ApiResponse {
+        let labels = Labels::forwarded("aggregator", &self.parts.method, self.info);
+        metrics::count_termination(&labels, code);
+        respond::text(code, why)
     }
 
     fn is_discovery(&self) -> bool {

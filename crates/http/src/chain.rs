@@ -16,6 +16,7 @@ use crate::peer::Peer;
 use crate::request_id::request_id;
 use crate::spans::{self, RequestLog};
 use crate::{Body, auditing, compress, console, cors, filter_metrics, headers, query, respond, target};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use pintle_auth::{Authenticated, UserInfo};
 use pintle_meta::Status;
@@ -99,12 +100,24 @@ pub(crate) async fn handle<B: ClientBody>(
         _open: record.open,
         _ordinary: record.ordinary,
     };
+    if parts.method == http::Method::HEAD {
+        without_body(&mut response);
+    }
     response.map(|body| completion.after(body))
+}
+
+/// Leaves out the body of an answer to HEAD. In HTTP/2 hyper would send it, which clients take for a protocol error.
+fn without_body(response: &mut Response<Body>) {
+    let body = std::mem::replace(response.body_mut(), Body::empty());
+    if let Some(size) = body.size().filter(|size| *size > 0) {
+        response.headers_mut().entry(CONTENT_LENGTH).or_insert(size.into());
+    }
 }
 
 /// The facts about a request that are recorded while it runs.
 pub(crate) struct Record {
-    pub(crate) labels: Labels,
+    /// What it counts under; requests that no route answers are not counted.
+    pub(crate) labels: Option<Labels>,
     pub(crate) warnings: Vec<String>,
     /// Counts a long-running request.
     pub(crate) open: Option<LongRunning>,
@@ -124,7 +137,7 @@ pub(crate) struct Record {
 impl Record {
     fn new(method: &http::Method, lifecycle: &Arc<Lifecycle>) -> Self {
         Record {
-            labels: Labels::other(method),
+            labels: None,
             warnings: Vec::new(),
             open: None,
             ordinary: Some(lifecycle.begin()),
@@ -185,7 +198,7 @@ async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<UserInfo, Ap
     let asking = Asking { info, query: &call.query, user: &user, began, timeout: call.timeout };
     if let Err(answer) = context.flow.admit(&*context.api, &peer.turns, &asking, &mut record.held).await {
         record.rejected = true;
-        record.labels = call.labels_as(&headers::first(&parts.headers, "content-type"));
+        record.labels = Some(call.labels_as(&headers::first(&parts.headers, "content-type")));
         return Err(answer);
     }
     steps.end(Filter::Flow);

@@ -16,7 +16,8 @@ use std::time::Instant;
 /// Runs when it is dropped.
 pub(crate) struct Completion {
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) labels: Labels,
+    /// What the request counts under, if it is counted.
+    pub(crate) labels: Option<Labels>,
     pub(crate) began: Instant,
     pub(crate) code: u16,
     pub(crate) bytes: u64,
@@ -40,9 +41,10 @@ pub(crate) struct Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         let took = self.began.elapsed();
-        match self.rejected {
-            true => self.metrics.request_rejected(&self.labels, self.code),
-            false => self.metrics.request_ends(&self.labels, self.code, took, self.bytes),
+        match (self.labels.take(), self.rejected) {
+            (None, _) => {}
+            (Some(labels), true) => self.metrics.request_rejected(&labels, self.code),
+            (Some(labels), false) => self.metrics.request_ends(&labels, self.code, took, self.bytes),
         }
         if let Some(trace) = self.trace.take() {
             spans::finish(&trace, self._ordinary.is_some(), took, self.uri.path());

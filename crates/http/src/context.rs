@@ -67,6 +67,8 @@ pub struct Context {
     pub lifecycle: Arc<Lifecycle>,
     /// `/flagz` and `/statusz`.
     pub pages: Pages,
+    /// Whether `/logs` is served (`--enable-logs-handler`).
+    pub serves_logs: bool,
     /// `/debug`, unless profiling is off.
     pub profiler: Option<Arc<dyn Profiler>>,
     /// The exporter of traces, if tracing is configured.

@@ -16,10 +16,11 @@ use crate::requestinfo::RequestInfo;
 use crate::route::{self, Action, Routed};
 use crate::streams::Streamed;
 use crate::{
-    auditing, console, debug, filter_metrics, headers, health, nonresource, passthrough, query, respond,
+    auditing, console, debug, filter_metrics, headers, logs, nonresource, passthrough, query, respond,
     target, websocket,
 };
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::{UserInfo, authz};
 use pintle_controllers::aggregation::Remote;
@@ -76,7 +77,7 @@ impl<'a> Call<'a> {
     pub(crate) fn labels_as(&self, content_type: &str) -> Labels {
         match self.route(&self.context.api.discovery(), content_type) {
             Ok(routed) if self.info.resource_request => Labels::of(&self.info, &routed.target, &self.query),
-            _ => Labels::other(&self.parts.method),
+            _ => Labels::unrouted(&self.parts.method, &self.info),
         }
     }
 
@@ -128,16 +129,31 @@ impl<'a> Call<'a> {
         let Call { context, parts, id, .. } = *self;
         let (info, query, identity) = (&*self.info, &self.query, &context.streams.identity);
         let deadline = self.began.checked_add(self.timeout).filter(|_| !info.long_running());
-        let request = Aggregated { parts, info, query, user, id, identity, deadline };
+        let notes = record.audit.as_ref().map(|audit| Arc::clone(&audit.notes));
+        let notes = notes.as_deref();
+        let request = Aggregated { parts, info, query, user, id, identity, notes, deadline };
         let work = request.serve(&context.aggregation, remote, passthrough::body(body));
-        let Some(_) = deadline else { return work.await };
-        tokio::time::timeout(self.timeout, work).await.unwrap_or_else(|_| {
-            metrics::count_termination(&Labels::forwarded(info), GATEWAY_TIMEOUT);
+        let answer = match deadline {
+            None => Ok(work.await),
+            Some(_) => tokio::time::timeout(self.timeout, work).await,
+        };
+        let answer = answer.unwrap_or_else(|_| {
+            let labels = Labels::forwarded("apiserver", &parts.method, info);
+            metrics::count_termination(&labels, GATEWAY_TIMEOUT);
             if let Some(audit) = &mut record.audit {
                 audit.record_code(PROXY_FAILED);
             }
             respond::timed_out()
-        })
+        });
+        record.labels = self.page_labels(&answer);
+        answer
+    }
+
+    /// The metric labels of a page, once it is known what is answered.
+    fn page_labels(&self, answer: &ApiResponse) -> Option<Labels> {
+        let content_type = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or("");
+        Labels::of_page(&self.info.path, &self.parts.method, answer.code, content_type)
     }
 
     /// Answers a request for something other than a resource: console, debugging, health, discovery, documents.
@@ -148,17 +164,31 @@ impl<'a> Call<'a> {
         body: B,
         record: &mut Record,
     ) -> ApiResponse {
+        let answer = self.page(state, user, body).await;
+        record.labels = self.page_labels(&answer);
+        if let (Some(labels), Some(warning)) = (&record.labels, answer.warnings.first()) {
+            filter_metrics::deprecated(labels, warning);
+            if let Some(audit) = &record.audit {
+                audit.notes.annotate("k8s.io/deprecated", "true");
+            }
+        }
+        answer
+    }
+
+    async fn page<B: ClientBody>(&self, state: &DiscoveryState, user: &UserInfo, body: B) -> ApiResponse {
         let Call { context, peer, parts, .. } = *self;
         let (method, path, query) = (self.method(), &*self.info.path, &self.query);
-        if health::ENDPOINTS.iter().any(|name| path.strip_prefix('/') == Some(*name)) {
-            record.labels = Labels::health(path, &parts.method);
-        }
         let body = match console::serve(context, parts, &peer.certificates, path, user, body).await {
             Ok(answer) => return answer,
             Err(body) => body,
         };
         let debug = debug::Asked { method, path, query };
         if let Some(answer) = debug::serve(context.profiler.as_ref(), &debug, body).await {
+            return answer;
+        }
+        if context.serves_logs
+            && let Some(answer) = logs::serve(parts, path, &self.accept)
+        {
             return answer;
         }
         if let Some(answer) = context.health.serve(path, query).await {
@@ -185,7 +215,7 @@ impl<'a> Call<'a> {
         if refusal.code != 415 || !matches!(method, "POST" | "PUT") {
             return refusal;
         }
-        record.labels = self.labels_as("application/json");
+        record.labels = Some(self.labels_as("application/json"));
         // kube-apiserver reads the body of an update before it checks the media type.
         if method == "PUT"
             && let Err(status) = read_body(method, body).await
@@ -223,7 +253,7 @@ impl<'a> Call<'a> {
             };
         }
         let Call { began, timeout, .. } = self;
-        let is_write = self.info.is_write();
+        let (info, is_write) = (Arc::clone(&self.info), self.info.is_write());
         let time = HandlerTime::of(routed.target.action, timeout);
         let errors = routed.errors;
         let answer = match began.elapsed() >= timeout {
@@ -240,14 +270,16 @@ impl<'a> Call<'a> {
             if let Some(audit) = record.audit.as_deref().filter(|_| is_write) {
                 auditing::timed_out(audit);
             }
-            metrics::count_termination(&record.labels, GATEWAY_TIMEOUT);
+            if let Some(labels) = &record.labels {
+                metrics::count_termination(&labels.by_request(&info), GATEWAY_TIMEOUT);
+            }
             respond::timed_out()
         })
     }
 
     /// Records the route of a request for metrics, log and audit, and warns of a deprecated version.
     fn record_route(&self, routed: &Routed, record: &mut Record) {
-        record.labels = Labels::of(&self.info, &routed.target, &self.query);
+        let labels = Labels::of(&self.info, &routed.target, &self.query);
         if let Some(warning) = &routed.target.version().deprecation {
             record.warnings.push(warning.to_string());
             if let Some(audit) = &record.audit {
@@ -256,13 +288,14 @@ impl<'a> Call<'a> {
                     audit.notes.annotate("k8s.io/removed-release", release);
                 }
             }
-            filter_metrics::deprecated(&record.labels, warning);
+            filter_metrics::deprecated(&labels, warning);
         }
         filter_metrics::field_validation(&self.query);
-        record.verb = record.labels.verb.to_string();
+        record.verb = labels.verb.to_string();
         if self.info.long_running() {
-            record.open = Some(LongRunning::begin(&record.labels));
+            record.open = Some(LongRunning::begin(&labels.by_request(&self.info)));
         }
+        record.labels = Some(labels);
     }
 
     /// Reads the body and lets the API answer. `limit` is the time that is left, unless the request is long-running.

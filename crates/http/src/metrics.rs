@@ -25,62 +25,118 @@ pub(crate) struct Labels {
     pub(crate) subresource: String,
     pub(crate) scope: &'static str,
     pub(crate) dry_run: &'static str,
+    /// Whether the sizes of answers are observed: those of routes that get and list.
+    pub(crate) is_sized: bool,
 }
 
 impl Labels {
-    /// A request that no route serves.
-    pub(crate) fn other(method: &http::Method) -> Self {
+    /// A request for a path that is not a resource.
+    fn of_method(method: &http::Method) -> Self {
         Labels {
             component: "apiserver",
             verb: clean_method(method.as_str()),
             group: String::new(),
             version: String::new(),
-            resource: OTHER.into(),
+            resource: String::new(),
             subresource: String::new(),
             scope: "",
             dry_run: "",
+            is_sized: true,
         }
     }
 
-    /// One of the three health documents.
-    pub(crate) fn health(path: &str, method: &http::Method) -> Self {
-        Labels {
-            component: "",
-            resource: String::new(),
-            subresource: path.to_string(),
-            ..Self::other(method)
+    /// A request beyond the limit of label sets.
+    fn other() -> Self {
+        Labels { resource: OTHER.into(), ..Self::of_method(&http::Method::GET) }
+    }
+
+    /// A request that flow control rejects before its route is known.
+    pub(crate) fn unrouted(method: &http::Method, info: &RequestInfo) -> Self {
+        match info.resource_request {
+            true => Labels { resource: OTHER.into(), ..Self::of_method(method) },
+            false => Self::of_method(method),
         }
+    }
+
+    /// A request for one of the pages that kube-apiserver counts: health, OpenAPI v3, aggregated discovery, `/flagz` and
+    /// `/statusz`. `content_type` is that of the answer.
+    pub(crate) fn of_page(path: &str, method: &http::Method, code: u16, content_type: &str) -> Option<Self> {
+        let (component, resource, subresource) = match path {
+            "/healthz" | "/livez" | "/readyz" => ("", "", path),
+            "/openapi/v3" => ("", "", "openapi/v3"),
+            "/api" | "/apis" if code == 304 || content_type.contains("as=APIGroupDiscoveryList") => {
+                ("apiserver", "", path.trim_start_matches('/'))
+            }
+            "/flagz" | "/statusz" => ("apiserver", path.trim_start_matches('/'), ""),
+            _ if path.starts_with("/openapi/v3/") => ("", "", "openapi/v3/"),
+            _ => return None,
+        };
+        let parameter = |name: &str| {
+            let given = content_type.split(';').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+            given.filter(|_| !resource.is_empty()).unwrap_or("").to_string()
+        };
+        Some(Labels {
+            component,
+            group: parameter("g"),
+            version: parameter("v"),
+            resource: resource.to_string(),
+            subresource: subresource.to_string(),
+            ..Self::of_method(method)
+        })
     }
 
     /// A request for a resource that is served.
     pub(crate) fn of(info: &RequestInfo, target: &Target, query: &[(String, String)]) -> Self {
         let kind = target.kind();
+        // kube-apiserver labels built-in resources by their routes, and custom resources by what the request selects: a
+        // list of the custom resource with one name counts as a get.
+        let has_route = kind.definition.is_empty();
+        let (verb, scope) = match has_route {
+            true => (verb_of(target, info, query), scope_of_route(target, info)),
+            false if target.action == Action::List && !info.name.is_empty() => ("GET", scope_of(info)),
+            false => (verb_of(target, info, query), scope_of(info)),
+        };
+        let watches_by_query = has_route && target.action == Action::Watch && !info.watch_prefix;
         Labels {
             component: "apiserver",
-            verb: verb_of(target, info),
+            verb,
             group: kind.group.to_string(),
             version: target.version().name.to_string(),
             resource: kind.plural.to_string(),
             subresource: target.subresource().map(|s| s.name.to_string()).unwrap_or_default(),
-            scope: scope_of(info),
+            scope,
             dry_run: dry_run_of(query),
+            is_sized: verb != "CONNECT"
+                && (matches!(target.action, Action::Get | Action::List) || watches_by_query),
         }
     }
 
-    /// A request for a resource of an extension server. Its path is all that is known, so it must only be counted where
-    /// this is rare.
-    pub(crate) fn forwarded(info: &RequestInfo) -> Self {
-        let verb = match info.verb.as_str() {
-            "get" => "GET",
-            "list" => "LIST",
-            "create" => "POST",
-            "update" => "PUT",
-            "patch" => "PATCH",
-            "delete" | "deletecollection" => "DELETE",
-            _ => OTHER,
+    /// The labels of the same request where kube-apiserver knows only what is requested, not the route: while it is open, and
+    /// when it is ended early.
+    pub(crate) fn by_request(&self, info: &RequestInfo) -> Self {
+        let scope = scope_of(info);
+        let verb = match info.watch_prefix {
+            true if scope == "resource" => "GET",
+            true => "LIST",
+            false => self.verb,
         };
+        Labels { verb, scope, ..self.clone() }
+    }
+
+    /// A request that an extension server answers. Its path is all that is known, so it must only be counted where this is
+    /// rare.
+    pub(crate) fn forwarded(component: &'static str, method: &http::Method, info: &RequestInfo) -> Self {
+        let verb = match info.verb.as_str() {
+            "list" => "LIST",
+            "watch" => "WATCH",
+            _ if is_connect(&info.subresource) => "CONNECT",
+            _ => clean_method(method.as_str()),
+        };
+        if !info.resource_request {
+            return Labels { component, subresource: resource_label(&info.path), ..Self::of_method(method) };
+        }
         Labels {
-            component: "apiserver",
+            component,
             verb,
             group: info.group.clone(),
             version: info.version.clone(),
@@ -88,6 +144,7 @@ impl Labels {
             subresource: resource_label(&info.subresource),
             scope: scope_of(info),
             dry_run: "",
+            is_sized: false,
         }
     }
 
@@ -111,17 +168,17 @@ impl Labels {
 }
 
 /// The verb labels of kube-apiserver: HTTP methods, except for lists, watches, applies and connects.
-fn verb_of(target: &Target, info: &RequestInfo) -> &'static str {
-    use crate::route::PatchType::{ApplyCbor, ApplyYaml};
+fn verb_of(target: &Target, info: &RequestInfo, query: &[(String, String)]) -> &'static str {
+    use crate::route::PatchType::ApplyYaml;
     match target.action {
+        _ if is_connect(&info.subresource) => "CONNECT",
+        Action::Get if asks_to_watch(query) => "WATCH",
         Action::Get => "GET",
-        Action::List if info.name.is_empty() => "LIST",
-        // kube-apiserver counts a list that a field selector restricts to one name as a get of a resource.
-        Action::List => "GET",
+        Action::List => "LIST",
         Action::Watch | Action::WatchOne => "WATCH",
         Action::Create => "POST",
         Action::Update => "PUT",
-        Action::Patch(ApplyYaml | ApplyCbor) => "APPLY",
+        Action::Patch(ApplyYaml) => "APPLY",
         Action::Patch(_) => "PATCH",
         Action::Delete | Action::DeleteCollection => "DELETE",
         Action::Connect => "CONNECT",
@@ -136,6 +193,26 @@ fn clean_method(method: &str) -> &'static str {
 /// A part of a path as a label, unless it is too long to name a resource.
 fn resource_label(part: &str) -> String {
     if part.len() <= RESOURCE_BYTES_MAX { part.to_string() } else { OTHER.to_string() }
+}
+
+/// Subresources whose requests count as connections, whatever their method.
+fn is_connect(subresource: &str) -> bool {
+    matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
+}
+
+/// Whether the first `watch` of the query is anything but false.
+fn asks_to_watch(query: &[(String, String)]) -> bool {
+    let watch = query.iter().find(|(key, _)| key == "watch");
+    watch.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
+}
+
+/// The scope of the route that a request took.
+fn scope_of_route(target: &Target, info: &RequestInfo) -> &'static str {
+    match target.action {
+        Action::List | Action::Watch | Action::DeleteCollection if info.namespace.is_empty() => "cluster",
+        Action::List | Action::Watch | Action::DeleteCollection => "namespace",
+        _ => "resource",
+    }
 }
 
 fn scope_of(info: &RequestInfo) -> &'static str {
@@ -172,8 +249,9 @@ impl RequestSeries {
         RequestSeries {
             by_code: RwLock::default(),
             duration: families::REQUEST_DURATION.with(&labels.values()),
-            sli: (!matches!(labels.verb, "WATCH" | "CONNECT")).then(|| families::REQUEST_SLI.with(&plain)),
-            sizes: matches!(labels.verb, "GET" | "LIST").then(|| families::RESPONSE_SIZES.with(&plain)),
+            sli: (labels.verb != "WATCH" && labels.dry_run.is_empty())
+                .then(|| families::REQUEST_SLI.with(&plain)),
+            sizes: labels.is_sized.then(|| families::RESPONSE_SIZES.with(&plain)),
             labels,
         }
     }
@@ -246,8 +324,7 @@ impl Metrics {
         let mut all = self.requests.write().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= SERIES_MAX && !all.contains_key(labels) {
             drop(all);
-            let other = Labels::other(&http::Method::GET);
-            return Arc::new(RequestSeries::new(other));
+            return Arc::new(RequestSeries::new(Labels::other()));
         }
         let series = || Arc::new(RequestSeries::new(labels.clone()));
         Arc::clone(all.entry(labels.clone()).or_insert_with(series))
@@ -297,8 +374,7 @@ mod tests {
     #[tokio::test]
     async fn requests_are_counted_by_label_and_code() {
         let metrics = Metrics::default();
-        let labels =
-            Labels { resource: "pods".into(), scope: "namespace", ..Labels::other(&http::Method::GET) };
+        let labels = Labels { resource: "pods".into(), scope: "namespace", ..Labels::other() };
         for code in [200, 200, 404] {
             metrics.request_ends(&labels, code, Duration::from_millis(30), 7);
         }
@@ -311,7 +387,7 @@ mod tests {
     #[tokio::test]
     async fn a_long_running_request_is_counted_until_it_is_dropped() {
         let metrics = Metrics::default();
-        let labels = Labels { resource: "counted".into(), ..Labels::other(&http::Method::GET) };
+        let labels = Labels { resource: "counted".into(), ..Labels::other() };
         let guards = [LongRunning::begin(&labels), LongRunning::begin(&labels)];
         let series = "apiserver_longrunning_requests{component=\"apiserver\",group=\"\",resource=\"counted\"";
         let count = async || {
@@ -327,7 +403,7 @@ mod tests {
     #[test]
     fn methods_and_dry_runs_come_from_closed_sets() {
         let odd = http::Method::from_bytes(b"FOO").unwrap();
-        assert_eq!(Labels::other(&odd).verb, "other");
+        assert_eq!(Labels::of_method(&odd).verb, "other");
         for (query, want) in
             [("", ""), ("dryRun=All", "All"), ("dryRun=All&dryRun=All", "All"), ("dryRun=x\"y", "invalid")]
         {

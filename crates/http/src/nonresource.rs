@@ -132,6 +132,7 @@ fn paths(context: &Context, state: &DiscoveryState) -> Vec<String> {
     .map(str::to_string)
     .to_vec();
     paths.extend(context.pages.paths().map(str::to_string));
+    paths.extend(context.serves_logs.then(|| "/logs".to_string()));
     if context.openid.is_some() {
         paths.push("/.well-known/openid-configuration".into());
         paths.push("/openid/v1/jwks".into());

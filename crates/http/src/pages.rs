@@ -2,7 +2,7 @@
 
 use crate::api::ApiResponse;
 use crate::negotiate::{Accept, Encoding, Media, PageForm};
-use crate::{nonresource, respond, version};
+use crate::{http_date, nonresource, respond, version};
 use http::HeaderValue;
 use pintle_meta::{Status, Timestamp};
 use pintle_value::Value;
@@ -141,22 +141,18 @@ fn not_acceptable(accept: &Accept, cbor: bool) -> ApiResponse {
         names.push(Media::Cbor.name());
         media.push(Media::Cbor);
     }
-    // Unlike elsewhere, the error is not indented if the client accepts no available type.
-    let encoding = accept.for_errors(&media).unwrap_or(Encoding::JSON);
+    // Unlike elsewhere, the error is only indented for people if the client accepts no available type.
+    let encoding = accept.for_errors(&media).unwrap_or(Encoding::Json { pretty: accept.pretty });
     respond::status(&Status::not_acceptable(&names), Some(encoding))
 }
 
 /// Go's `time.UnixDate`: `Tue Nov 17 00:56:24 UTC 2026`.
 fn unix_date(time: &Timestamp) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let text = time.rfc3339().to_string();
     let part = |from: usize, to: usize| text.get(from..to).unwrap_or("");
-    let day = usize::try_from(time.seconds.div_euclid(86_400).rem_euclid(7)).unwrap_or(0);
     let month = part(5, 7).parse::<usize>().unwrap_or(1).saturating_sub(1);
     let of_month = part(8, 10).trim_start_matches('0');
-    let (day, month) = (DAYS.get(day).unwrap_or(&""), MONTHS.get(month).unwrap_or(&""));
+    let (day, month) = (http_date::weekday(time), http_date::MONTHS.get(month).unwrap_or(&""));
     format!("{day} {month} {of_month:>2} {} UTC {}", part(11, 19), part(0, 4))
 }
 

@@ -26,6 +26,7 @@ use pintle_engine::{Access, Engine, ListRequest, Target};
 use pintle_kinds::{Types, features};
 use pintle_meta::Status;
 use pintle_meta::options::{GetOptions, ListOptions, LogOptions, Query};
+use pintle_metrics::families;
 use pintle_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,7 +158,13 @@ impl Api for Resources {
             let query = Query(request.query);
             if target.subresource == "log" {
                 let splits_streams = features::is_enabled("PodLogsQuerySplitStreams");
-                let options = LogOptions::from_query(query, &target.name, splits_streams)?;
+                let options = LogOptions::from_query(query, &target.name, splits_streams);
+                // Requests count once their options can be decoded, even if these are invalid.
+                if !matches!(&options, Err(status) if status.code == 400) {
+                    let skips = query.switch("insecureSkipTLSVerifyBackend") == Some(true);
+                    families::LOG_BACKENDS.inc(&[if skips { "skip_tls_allowed" } else { "enforce_tls" }]);
+                }
+                let options = options?;
                 let location = self.engine.writer().log_location(&target, &options, request.settings)?;
                 return Ok(Located { location, warnings: Vec::new() });
             }

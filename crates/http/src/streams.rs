@@ -23,6 +23,7 @@ use pintle_proxy::{
     Address, Dialer, Forward, ForwardError, Identity, ProxyBody, RequestBody, TlsOptions, Transport, Trust,
     Upgrade, empty_body, encode_query, escape_path, join_keeping_slash,
 };
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ pub struct Streams {
     /// Headers that claim an identity, which are never forwarded.
     pub identity: IdentityHeaders,
     certificates: KubeletCertificates,
-    dialer: Dialer,
+    connecting: Connecting,
     kubelets: ArcSwap<Kubelets>,
     /// When the client certificate files were last checked.
     looked_at: Mutex<Instant>,
@@ -52,6 +53,21 @@ pub struct KubeletCertificates {
     pub client: Option<(PathBuf, PathBuf)>,
     /// The CA bundle for kubelets in PEM; `None` accepts any certificate.
     pub authority: Option<Vec<u8>>,
+}
+
+/// How connections to nodes, pods and services are opened.
+#[derive(Clone, Default)]
+pub struct Connecting {
+    /// Opens them.
+    pub dialer: Dialer,
+    /// The rate of each stream in each direction (`--max-connection-bytes-per-sec`); `None` is unlimited.
+    pub bytes_per_second: Option<NonZeroU64>,
+}
+
+impl Connecting {
+    fn transport(&self, options: TlsOptions) -> Arc<Transport> {
+        Arc::new(Transport::new(self.dialer.clone(), Some(options)).with_rate(self.bytes_per_second))
+    }
 }
 
 /// The shortest interval between checks of the client certificate files.
@@ -68,14 +84,18 @@ struct Kubelets {
 }
 
 impl Kubelets {
-    fn new(certificates: &KubeletCertificates, dialer: &Dialer, pair: Option<Pair>) -> Result<Self, String> {
+    fn new(
+        certificates: &KubeletCertificates,
+        connecting: &Connecting,
+        pair: Option<Pair>,
+    ) -> Result<Self, String> {
         let transport = |trust: Trust<'_>| -> Result<Arc<Transport>, String> {
             let identity = match &pair {
                 Some((certificate, key)) => Some(Identity::from_pem(certificate, key)?),
                 None => None,
             };
             let options = TlsOptions::new(trust, None, identity)?;
-            Ok(Arc::new(Transport::new(dialer.clone(), Some(options))))
+            Ok(connecting.transport(options))
         };
         let trust = certificates.authority.as_deref().map_or(Trust::Anyone, Trust::Bundle);
         Ok(Kubelets { verified: transport(trust)?, unverified: transport(Trust::Anyone)?, pair })
@@ -96,19 +116,19 @@ impl Streams {
     pub fn new(
         settings: NodeSettings,
         identity: IdentityHeaders,
-        dialer: &Dialer,
+        connecting: Connecting,
         certificates: KubeletCertificates,
     ) -> Result<Self, String> {
-        let kubelets = Kubelets::new(&certificates, dialer, certificates.read()?)?;
+        let kubelets = Kubelets::new(&certificates, &connecting, certificates.read()?)?;
         let options = TlsOptions::new(Trust::Anyone, None, None)?;
         Ok(Streams {
             settings,
             identity,
             certificates,
-            dialer: dialer.clone(),
+            workload: connecting.transport(options),
+            connecting,
             kubelets: ArcSwap::from_pointee(kubelets),
             looked_at: Mutex::new(Instant::now()),
-            workload: Arc::new(Transport::new(dialer.clone(), Some(options))),
         })
     }
 
@@ -125,7 +145,7 @@ impl Streams {
         if is_due
             && let Ok(pair) = self.certificates.read()
             && pair != self.kubelets.load().pair
-            && let Ok(made) = Kubelets::new(&self.certificates, &self.dialer, pair)
+            && let Ok(made) = Kubelets::new(&self.certificates, &self.connecting, pair)
         {
             self.kubelets.store(Arc::new(made));
         }
@@ -320,8 +340,6 @@ async fn log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiRes
     let host = HeaderValue::from_str(&to.authority()).map_err(|_| Status::internal("the host is no name"))?;
     request.headers_mut().insert(HOST, host);
     request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("Go-http-client/1.1"));
-    let is_unverified = matches!(location.backend, Backend::UnverifiedKubelet);
-    families::LOG_BACKENDS.inc(&[if is_unverified { "skip_tls_allowed" } else { "enforce_tls" }]);
     let answer = match streams.transport(location.backend).send(&to, request).await {
         Ok(answer) => answer,
         Err(error) => {

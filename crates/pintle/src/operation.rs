@@ -19,6 +19,10 @@ pub(crate) struct Operation {
     /// Whether watches end before requests in flight are answered.
     pub(crate) ends_watches_first: bool,
     pub(crate) profiling: bool,
+    /// Whether `/logs` is served.
+    pub(crate) serves_logs: bool,
+    /// The unix socket for profiles, if there is one.
+    pub(crate) debug_socket: Option<PathBuf>,
     /// The destination of traces, if tracing is enabled.
     pub(crate) tracing: Option<pintle_trace::Settings>,
     /// All flags for `/flagz`: kube-apiserver's, and our own.
@@ -86,6 +90,10 @@ impl Operation {
             sends_retry_after: flags.bool("shutdown-send-retry-after"),
             ends_watches_first: !flags.duration("shutdown-watch-termination-grace-period").is_zero(),
             profiling: flags.bool("profiling"),
+            serves_logs: flags.bool("enable-logs-handler"),
+            debug_socket: Some(flags.text("debug-socket-path"))
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
             tracing: crate::tracing_config::read(flags)?,
             flags: flags.effective(),
             started: SystemTime::now(),

@@ -5,10 +5,11 @@ use crate::egress;
 use crate::flags::{FlagError, Flags};
 use pintle_controllers::aggregation::AggregationSettings;
 use pintle_engine::NodeSettings;
-use pintle_http::streams::{KubeletCertificates, Streams};
+use pintle_http::streams::{Connecting, KubeletCertificates, Streams};
 use pintle_proxy::Egress;
 use pintle_proxy::header::IdentityHeaders;
 use pintle_value::{Value, json};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,7 +61,14 @@ impl Proxying {
         let names: Vec<String> = names.iter().flat_map(|name| flags.list(name)).collect();
         let prefixes = flags.list("requestheader-extra-headers-prefix");
         let identity = IdentityHeaders::new(names.iter(), prefixes.iter());
-        let streams = Streams::new(settings, identity, &dialer, certificates)
+        let connecting = Connecting {
+            dialer: dialer.clone(),
+            // As in kube-apiserver, numbers below one are no limit.
+            bytes_per_second: u64::try_from(flags.int("max-connection-bytes-per-sec"))
+                .ok()
+                .and_then(NonZeroU64::new),
+        };
+        let streams = Streams::new(settings, identity, connecting, certificates)
             .map_err(|why| refused(&why.to_string()))?;
         Ok(Proxying {
             egress,

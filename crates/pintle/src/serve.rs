@@ -26,6 +26,7 @@ use pintle_controllers::aggregation::Aggregation;
 use pintle_encrypt::Encryption;
 use pintle_engine::{Access, AccessObjects, Engine};
 use pintle_http::debug::Profiler;
+use pintle_http::debug_socket;
 use pintle_http::health::{Health, Scope};
 use pintle_http::openid::OpenId;
 use pintle_http::resources::Resources;
@@ -271,6 +272,7 @@ async fn serve(
         cors: operation.cors.clone(),
         lifecycle: Arc::default(),
         pages: operation.pages(&config),
+        serves_logs: operation.serves_logs,
         profiler: operation.profiling.then(|| Arc::new(Profiles) as Arc<dyn Profiler>),
         tracer: operation.tracing.clone().map(|settings| {
             let name = ("service.name", "apiserver".to_string());
@@ -291,6 +293,14 @@ async fn serve(
         sends_retry_after: operation.sends_retry_after,
     };
     let server = Server::new(listener, server_config, context);
+    if let Some(socket) = operation.debug_socket.clone() {
+        // Ends with the runtime. As in kube-apiserver, a socket that cannot be served does not stop the server.
+        tokio::spawn(async move {
+            if let Err(why) = debug_socket::serve(&socket, Arc::new(Profiles)).await {
+                tracing::error!("{why}");
+            }
+        });
+    }
 
     // A server that listens only on loopback is not reachable at the advertised address.
     let url = format!("https://{}", if address.ip().is_loopback() { local.to_string() } else { public });
@@ -406,6 +416,14 @@ fn add_checks(
         let (check, after) = (
             "poststarthook/start-kube-apiserver-coordinated-leader-election-controller",
             "poststarthook/start-system-namespaces-controller",
+        );
+        health.set_check(check, Scope::Everywhere, after, || Ok(()));
+    }
+    if config.gate(upkeep::STORAGE_VERSIONS) {
+        // The versions are reported before the first request is answered.
+        let (check, after) = (
+            "poststarthook/built-in-resources-storage-version-updater",
+            "poststarthook/apiservice-discovery-controller",
         );
         health.set_check(check, Scope::Everywhere, after, || Ok(()));
     }

@@ -15,6 +15,10 @@ const SAMPLED_MAX: usize = 100;
 /// Updates the metrics of each resource; numbers of objects only if `counts`.
 pub(crate) fn update(engine: &Engine, data: &Path, counts: bool) {
     for kind in engine.storage().registry().kinds().all() {
+        // Reviews, bindings and component statuses are not stored.
+        if !kind.verbs.watch {
+            continue;
+        }
         let Some(resource) = engine.storage().cache().resource(&kind.store_prefix) else { continue };
         let view = resource.view();
         let labels = [kind.group.as_str(), kind.plural.as_str()];

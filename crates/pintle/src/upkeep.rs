@@ -6,6 +6,7 @@ use crate::objects;
 use pintle_controllers::identity::{self, Heartbeat, Identity};
 use pintle_controllers::leader::{Candidate, Terms};
 use pintle_controllers::membership::{Membership, Settings};
+use pintle_controllers::storage_versions;
 use pintle_engine::Engine;
 use pintle_engine::environment::new_uid;
 use pintle_metrics::families;
@@ -52,10 +53,16 @@ impl Upkeep {
         let membership = Membership::new(engine.clone(), settings);
         membership.join().await;
         tokio::spawn(membership.clone().run());
+        let name = identity.name.clone();
         let heartbeat = Heartbeat::new(engine.clone(), identity);
         if config.gate("APIServerIdentity") {
             tokio::spawn(heartbeat.clone().run());
             tokio::spawn(identity::collect_expired(engine.clone()));
+            if config.gate(STORAGE_VERSIONS) {
+                // No request is answered before, so no write can precede the report.
+                storage_versions::report(engine, &name).await;
+                tokio::spawn(storage_versions::run(engine.clone(), name));
+            }
         }
         if !config.measure_every.is_zero() {
             tokio::spawn(measure_store(engine.clone(), config.measure_every));
@@ -98,6 +105,9 @@ fn run_controllers(
     start();
     Vec::new()
 }
+
+/// The feature gate for reports of the versions in which resources are stored.
+pub(crate) const STORAGE_VERSIONS: &str = "StorageVersionAPI";
 
 /// The feature gate for elections among LeaseCandidates.
 pub(crate) const ELECTIONS: &str = "CoordinatedLeaderElection";

@@ -136,7 +136,7 @@ impl Forward {
         header::append_forwarded_for(&mut self.headers, self.client);
         let request = self.request(empty_body())?;
         let stream = transport
-            .connect(&self.to)
+            .connect_to_upgrade(&self.to)
             .await
             .map_err(|why| ForwardError::Upgrade(format!("error dialing backend: {why}")))?;
         let broken = |error: hyper::Error| {

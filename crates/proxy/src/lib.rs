@@ -5,15 +5,17 @@
 
 pub mod dial;
 mod entities;
+mod flaw;
 pub mod forward;
 mod head;
 pub mod header;
 mod konnectivity;
+mod pace;
 mod pool;
 mod quiet;
 mod read_ahead;
 pub mod rewrite;
-mod sniff;
+pub mod sniff;
 mod spdy;
 mod stall;
 mod terminal;
@@ -27,6 +29,7 @@ mod websocket;
 mod url;
 
 pub use dial::{ConnectProxy, Dialer, Egress};
+pub use flaw::CertificateFlaw;
 pub use forward::{Forward, ForwardError, ProxyBody, Upgrade};
 pub use stall::WriteTimeout;
 pub use tls::{Identity, TlsOptions, Trust};

@@ -2,11 +2,12 @@
 //! responses of backends that have none.
 
 /// How many bytes are looked at.
-const SNIFF_BYTES: usize = 512;
+pub const SNIFF_BYTES: u64 = 512;
 
 /// The media type of a body that begins with these bytes.
-pub(crate) fn media_type(start: &[u8]) -> &'static str {
-    let start = start.get(..SNIFF_BYTES).unwrap_or(start);
+pub fn media_type(start: &[u8]) -> &'static str {
+    let end = usize::try_from(SNIFF_BYTES).unwrap_or(usize::MAX);
+    let start = start.get(..end).unwrap_or(start);
     let is_space = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\x0c' | b'\r' | b' ');
     let first = start.iter().position(|byte| !is_space(byte)).unwrap_or(start.len());
     let text = start.get(first..).unwrap_or_default();

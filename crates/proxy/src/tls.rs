@@ -1,6 +1,7 @@
 //! TLS for backends: trusted CAs, the expected name of the certificate, and our client certificate.
 
 use crate::dial::BoxStream;
+use crate::flaw::{AcceptedFlaws, CertificateFlaw};
 use crate::read_ahead::ReadAhead;
 use crate::verify;
 pub use crate::verify::{Identity, Trust};
@@ -19,6 +20,7 @@ pub struct TlsOptions {
     config: Arc<ClientConfig>,
     /// The name that the certificate must have; `None`: the host.
     server_name: Option<String>,
+    flaws: Arc<AcceptedFlaws>,
 }
 
 impl TlsOptions {
@@ -28,7 +30,13 @@ impl TlsOptions {
         server_name: Option<String>,
         identity: Option<Identity>,
     ) -> Result<Self, String> {
-        Ok(TlsOptions { config: Arc::new(verify::config(trust, identity)?), server_name })
+        let flaws = Arc::default();
+        Ok(TlsOptions { config: Arc::new(verify::config(trust, identity, &flaws)?), server_name, flaws })
+    }
+
+    /// The flaws of the certificate that was last accepted without verification.
+    pub fn accepted_flaws(&self) -> impl Iterator<Item = CertificateFlaw> + use<> {
+        self.flaws.iter()
     }
 }
 

@@ -2,7 +2,9 @@
 //! streamed in both directions.
 
 use crate::dial::{BoxStream, Dialer};
+use crate::flaw::CertificateFlaw;
 use crate::head::HeadError;
+use crate::pace::Paced;
 use crate::pool::{Connection, Pool};
 use crate::tls::{self, TlsOptions};
 use bytes::Bytes;
@@ -12,6 +14,7 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -69,15 +72,37 @@ pub struct Transport {
     dialer: Dialer,
     tls: Option<TlsOptions>,
     pub(crate) pool: Arc<Pool>,
+    /// The rate of each upgraded connection.
+    bytes_per_second: Option<NonZeroU64>,
 }
 
 impl Transport {
     /// Creates a transport; without `tls` it cannot reach backends that use TLS.
     pub fn new(dialer: Dialer, tls: Option<TlsOptions>) -> Self {
-        Transport { dialer, tls, pool: Arc::default() }
+        Transport { dialer, tls, pool: Arc::default(), bytes_per_second: None }
     }
 
-    /// Opens a new connection, for upgrades.
+    /// Limits the rate of each upgraded connection.
+    pub fn with_rate(self, bytes_per_second: Option<NonZeroU64>) -> Self {
+        Transport { bytes_per_second, ..self }
+    }
+
+    /// The flaws of the certificate that was last accepted without verification.
+    pub fn accepted_flaws(&self) -> impl Iterator<Item = CertificateFlaw> + use<> {
+        let all = self.tls.as_ref().map(TlsOptions::accepted_flaws);
+        all.into_iter().flatten()
+    }
+
+    /// Opens a new connection for an upgrade.
+    pub(crate) async fn connect_to_upgrade(&self, to: &Address) -> Result<BoxStream, String> {
+        let stream = self.connect(to).await?;
+        Ok(match self.bytes_per_second {
+            Some(rate) => Box::new(Paced::new(stream, rate)),
+            None => stream,
+        })
+    }
+
+    /// Opens a new connection.
     pub async fn connect(&self, to: &Address) -> Result<BoxStream, String> {
         let stream = self.dialer.dial(&to.host, to.port, &to.checked).await?;
         match (&self.tls, to.tls) {

@@ -1,5 +1,6 @@
 //! Verifies server certificates: with a caBundle, with the system's CAs if there is none, or not at all.
 
+use crate::flaw::{AcceptedFlaws, Explained, explain};
 use pintle_meta::Timestamp;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
@@ -48,10 +49,18 @@ pub enum Trust<'a> {
 }
 
 /// The TLS configuration of a client, with its own certificate if it has one. The error is Go's.
-pub(crate) fn config(trust: Trust<'_>, identity: Option<Identity>) -> Result<ClientConfig, String> {
+/// `flaws` learns those of certificates that are accepted without verification.
+pub(crate) fn config(
+    trust: Trust<'_>,
+    identity: Option<Identity>,
+    flaws: &Arc<AcceptedFlaws>,
+) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anyone => Arc::new(SameVerdict { provider: provider.clone(), verdict: Verdict::Accepted }),
+        Trust::Anyone => {
+            let verdict = Verdict::Accepted(Arc::clone(flaws));
+            Arc::new(SameVerdict { provider: provider.clone(), verdict })
+        }
         Trust::Bundle(bundle) => {
             let (certificates, roots) = authorities(bundle)?;
             match roots.is_empty() {
@@ -108,10 +117,10 @@ struct SameVerdict {
 }
 
 /// The verdict of [`SameVerdict`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Verdict {
     /// Accepted without verification (`insecureSkipTLSVerify`).
-    Accepted,
+    Accepted(Arc<AcceptedFlaws>),
     /// Rejected, because neither a bundle nor the system has CAs.
     UnknownIssuer,
 }
@@ -119,14 +128,17 @@ enum Verdict {
 impl ServerCertVerifier for SameVerdict {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         _intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.verdict {
-            Verdict::Accepted => Ok(ServerCertVerified::assertion()),
+        match &self.verdict {
+            Verdict::Accepted(flaws) => {
+                flaws.note(end_entity);
+                Ok(ServerCertVerified::assertion())
+            }
             Verdict::UnknownIssuer => Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
         }
     }
@@ -181,10 +193,12 @@ impl ServerCertVerifier for Believed {
                 ) {
                     return Err(error);
                 }
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
+                let named = ParsedCertificate::try_from(end_entity)
+                    .and_then(|parsed| verify_server_name(&parsed, server_name));
+                let explained = |error| explain(error, end_entity, server_name, &self.certificates);
+                named.map(|()| ServerCertVerified::assertion()).map_err(explained)
             }
-            other => other,
+            other => other.map_err(|error| explain(error, end_entity, server_name, &self.certificates)),
         }
     }
 
@@ -244,6 +258,7 @@ fn of_certificate(error: &CertificateError, name: &str) -> String {
         CertificateError::NotValidYetContext { time, not_before } => {
             format!("{EXPIRED}: current time {} is before {}", at(time), at(not_before))
         }
+        CertificateError::Other(other) if other.0.is::<Explained>() => other.0.to_string(),
         CertificateError::NotValidForName => wrong_name(name, &[]),
         CertificateError::NotValidForNameContext { presented, .. } => wrong_name(name, presented),
         // Certificates without extensions have no names; a CA's own certificate has no other issuer.

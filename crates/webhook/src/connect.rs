@@ -1,6 +1,6 @@
 //! Connections to webhooks: opened with the caller's CAs, and pooled while idle.
 
-use crate::Fault;
+use crate::{Fault, counts};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -54,7 +54,10 @@ pub(crate) async fn open(
     let identity = identity.transpose().map_err(Fault::Unusable)?;
     let options = TlsOptions::new(Trust::Bundle(ca_bundle), Some(name.to_string()), identity);
     let options = options.map_err(Fault::Unusable)?;
-    connect(dialer, host, *port, name, &options).await.map_err(Fault::Unreachable)
+    connect(dialer, host, *port, name, &options).await.map_err(|why| {
+        counts::connection_failed(&why);
+        Fault::Unreachable(why)
+    })
 }
 
 /// Opens a connection to a host that must have a certificate for `name`, unless `options` has another name.

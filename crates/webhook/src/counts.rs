@@ -1,6 +1,7 @@
 //! Metrics of calls, under the names of client-go.
 
 use pintle_metrics::families;
+use pintle_proxy::CertificateFlaw;
 use std::time::Instant;
 
 /// Counts a call when it is dropped; one that was not ended has failed or timed out.
@@ -34,6 +35,15 @@ impl Drop for CountedCall<'_> {
         if let Some((_, bytes)) = self.answer {
             families::CALL_RESPONSE_BYTES.observe(&labels, bytes as f64);
         }
+    }
+}
+
+/// Counts a connection that failed because of a flaw of the server's certificate.
+pub(crate) fn connection_failed(why: &str) {
+    match CertificateFlaw::of_error(why) {
+        Some(CertificateFlaw::MissingSan) => families::WEBHOOK_MISSING_SAN.inc(&[]),
+        Some(CertificateFlaw::InsecureSha1) => families::WEBHOOK_INSECURE_SHA1.inc(&[]),
+        None => {}
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod current;
 
-use crate::counts::CountedCall;
+use crate::counts::{self, CountedCall};
 use crate::{Dialer, HttpsAnswer, HttpsClient, HttpsRequest, Identity, JSON, refusal};
 use bytes::Bytes;
 pub use current::validate;
@@ -326,6 +326,9 @@ impl ReviewClient {
                 let counted = CountedCall::begin(&self.host, request.body.len());
                 let sent = self.https.send(request).await;
                 counted.end(sent.as_ref().ok().map(|answer| (answer.code, answer.body.len())));
+                if let Err(why) = &sent {
+                    counts::connection_failed(why);
+                }
                 sent
             }
             Err(_) => Err(format!("Post \"{}\": context deadline exceeded", self.url)),

@@ -15,7 +15,7 @@ pub use https::{HttpsAnswer, HttpsClient, HttpsRequest, Identity};
 pub use kubeconfig::{
     Kubeconfig, ReviewClient, ReviewError, read_file as read_kubeconfig, validate as validate_kubeconfig,
 };
-pub use pintle_proxy::{Dialer, Egress};
+pub use pintle_proxy::{CertificateFlaw, Dialer, Egress};
 
 use budget::ResponseBudget;
 use bytes::Bytes;

@@ -4,7 +4,9 @@ use super::{Activation, CONDITIONS_BUDGET, Expression, Inputs, Variables};
 use pintle_cel::types::Type;
 use pintle_cel::value::Value as CelValue;
 use pintle_kinds::admission_expressions::{Expressions, Offered};
+use pintle_metrics::families;
 use pintle_value::Value;
+use std::time::Instant;
 
 /// The match conditions of a webhook or a policy, compiled.
 #[derive(Default)]
@@ -36,14 +38,48 @@ impl Conditions {
         self.matches_within(inputs, None, fails)
     }
 
-    pub(crate) fn matches_within(
+    /// Evaluates the conditions of a policy, and counts what comes of that as kube-apiserver does: conditions that are all
+    /// met are not timed.
+    pub(crate) fn matches_of_policy(
+        &self,
+        policy: &str,
+        inputs: &Inputs<'_>,
+        variables: &Variables,
+        fails: bool,
+    ) -> Result<bool, String> {
+        if self.0.is_empty() {
+            return Ok(true);
+        }
+        let began = Instant::now();
+        let (met, errors) = self.evaluate(inputs, Some(variables), fails);
+        if met != Ok(true) {
+            let labels = ["policy", policy, inputs.request.str_at(&["operation"]), "validate"];
+            if errors > 0 {
+                families::CONDITION_ERRORS.add(&labels, errors);
+            }
+            families::CONDITION_DURATION.observe(&labels, began.elapsed().as_secs_f64());
+        }
+        met
+    }
+
+    fn matches_within(
         &self,
         inputs: &Inputs<'_>,
         variables: Option<&Variables>,
         fails: bool,
     ) -> Result<bool, String> {
+        self.evaluate(inputs, variables, fails).0
+    }
+
+    /// Returns whether all conditions are met, and how many failed before the first that is not.
+    fn evaluate(
+        &self,
+        inputs: &Inputs<'_>,
+        variables: Option<&Variables>,
+        fails: bool,
+    ) -> (Result<bool, String>, u64) {
         if self.0.is_empty() {
-            return Ok(true);
+            return (Ok(true), 0);
         }
         // Conditions cannot use `namespaceObject`.
         let activation = Activation::new(Inputs { namespace: None, ..*inputs }, variables);
@@ -52,19 +88,25 @@ impl Conditions {
         for condition in &self.0 {
             match activation.evaluate(condition, &mut budget) {
                 Ok(outcome) => outcomes.push(outcome),
-                Err(out_of_budget) if fails => return Err(out_of_budget.text()),
-                Err(_) => return Ok(false),
+                Err(out_of_budget) if fails => return (Err(out_of_budget.text()), 0),
+                Err(_) => return (Ok(false), 0),
             }
         }
-        if outcomes.iter().any(|outcome| matches!(outcome, Ok(CelValue::Bool(false)))) {
-            return Ok(false);
+        let is_unmet = |outcome: &Result<CelValue, String>| matches!(outcome, Ok(CelValue::Bool(false)));
+        let unmet = outcomes.iter().position(is_unmet);
+        let before = outcomes.get(..unmet.unwrap_or(outcomes.len())).unwrap_or_default();
+        let failed = before.iter().filter(|outcome| outcome.is_err()).count();
+        let failed = u64::try_from(failed).unwrap_or(u64::MAX);
+        if unmet.is_some() {
+            return (Ok(false), failed);
         }
         let errors: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
-        match errors.is_empty() {
+        let met = match errors.is_empty() {
             true => Ok(true),
             false if fails => Err(together(&errors)),
             false => Ok(false),
-        }
+        };
+        (met, failed)
     }
 }
 

@@ -84,8 +84,8 @@ impl Evaluator for Mutator {
 
 impl Mutator {
     /// Returns whether the policy's match conditions hold.
-    pub fn matches(&self, inputs: &Inputs<'_>, fails: bool) -> Result<bool, String> {
-        self.conditions.matches_within(inputs, Some(&self.variables), fails)
+    pub fn matches(&self, policy: &str, inputs: &Inputs<'_>, fails: bool) -> Result<bool, String> {
+        self.conditions.matches_of_policy(policy, inputs, &self.variables, fails)
     }
 
     /// Evaluates one mutation on an object of this kind and type. Some kinds have no known type.

@@ -121,7 +121,7 @@ impl Validator {
             false => Outcome { ignored: vec![why], ..Outcome::default() },
         };
         let of_conditions = Inputs { request: request_of_conditions, ..*inputs };
-        match self.conditions.matches_within(&of_conditions, Some(&self.variables), fails) {
+        match self.conditions.matches_of_policy(policy, &of_conditions, &self.variables, fails) {
             Ok(true) => {}
             Ok(false) => return Outcome::default(),
             Err(why) => return failed(why),

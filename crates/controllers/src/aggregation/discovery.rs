@@ -1,6 +1,6 @@
 //! The discovery and OpenAPI v2 documents of extension servers, from aggregated or legacy discovery.
 
-use super::{Aggregation, ApiService, Remote, availability};
+use super::{Aggregation, ApiService, Remote, availability, openapi_v3};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
@@ -34,8 +34,27 @@ pub struct RemoteVersion {
     pub is_stale: bool,
     /// The group's part of the server's OpenAPI v2 document.
     pub openapi_v2: Option<Arc<RemoteSpec>>,
-    /// The URL of the version's OpenAPI v3 document, with its hash; "" if there is none.
-    pub openapi_v3: String,
+    /// The version's OpenAPI v3 document.
+    pub openapi_v3: RemoteV3,
+}
+
+/// Where the OpenAPI v3 document of a version comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RemoteV3 {
+    /// There is none.
+    #[default]
+    Absent,
+    /// The extension server has it, at this URL with a hash.
+    Served(String),
+    /// The extension server has only OpenAPI v2, which was converted.
+    Converted(Arc<ConvertedV3>),
+}
+
+/// A converted document.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ConvertedV3 {
+    /// The document in JSON.
+    pub json: Bytes,
 }
 
 /// The part of an OpenAPI v2 document that describes one group.
@@ -101,16 +120,32 @@ pub(super) fn path(group: &str, version: &str) -> String {
 pub(super) async fn fetch(aggregation: &Aggregation, service: &ApiService, remote: &Remote) -> RemoteVersion {
     let stale = RemoteVersion { is_stale: true, ..RemoteVersion::default() };
     let mut version = resources(aggregation, service, remote).await.unwrap_or(stale);
-    if let Some(found) = get(aggregation, remote, "/openapi/v2", JSON).await.filter(Document::is_success) {
+    let v2 = get(aggregation, remote, "/openapi/v2", JSON).await.filter(Document::is_success);
+    if let Some(found) = &v2 {
         version.openapi_v2 = spec(&found.body, &service.group, &service.version).map(Arc::new);
     }
-    if let Some(found) = get(aggregation, remote, "/openapi/v3", JSON).await.filter(Document::is_success)
-        && let Some(document) = parse(&found.body)
-    {
-        let name = format!("apis/{}/{}", service.group, service.version);
-        version.openapi_v3 = document.str_at(&["paths", &name, "serverRelativeURL"]).to_string();
-    }
+    version.openapi_v3 = match get(aggregation, remote, "/openapi/v3", JSON).await {
+        Some(found) if found.is_success() => served_v3(&found.body, service).unwrap_or_default(),
+        // Only a server that has no such path is taken for one without OpenAPI v3.
+        Some(found) if found.status == StatusCode::NOT_FOUND => {
+            v2.and_then(|v2| converted_v3(&v2.body)).unwrap_or_default()
+        }
+        _ => RemoteV3::Absent,
+    };
     version
+}
+
+fn served_v3(index: &[u8], service: &ApiService) -> Option<RemoteV3> {
+    let name = format!("apis/{}/{}", service.group, service.version);
+    let index = parse(index)?;
+    let url = index.str_at(&["paths", &name, "serverRelativeURL"]);
+    (!url.is_empty()).then(|| RemoteV3::Served(url.to_string()))
+}
+
+fn converted_v3(v2: &[u8]) -> Option<RemoteV3> {
+    let mut out = Vec::new();
+    json::print(&openapi_v3::convert(&parse(v2)?)?, &mut out);
+    Some(RemoteV3::Converted(Arc::new(ConvertedV3 { json: out.into() })))
 }
 
 async fn resources(

@@ -89,7 +89,7 @@ impl Admission {
         let timeout = webhook_timeout(webhook.timeout);
         let answer = caller.call(&*self.storage, endpoint, Bytes::from(body), timeout).await;
         drop((call, span));
-        let answer = answer.map_err(not_called)?;
+        let answer = answer.inspect_err(answer::audit_flaw).map_err(not_called)?;
         let review = self
             .read_review(version, &answer)
             .map_err(|why| Failure::Calling { why: format!("failed to call webhook: {why}"), code: 503 })?;

@@ -319,7 +319,7 @@ impl Admission {
     ) -> Result<(), Status> {
         let Question { asked, params, .. } = *question;
         let conditions = around.inputs(objects, &views.to_conditions, params);
-        match asked.policy.evaluator.matches(&conditions, asked.policy.fails) {
+        match asked.policy.evaluator.matches(&asked.policy.name, &conditions, asked.policy.fails) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(why) => {

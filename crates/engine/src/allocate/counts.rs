@@ -60,6 +60,10 @@ impl Allocating {
         };
         if is_address {
             let asked = self.asked.0.into_iter().find(|ip| !self.had.0.contains(ip));
+            // No allocator is asked for an address outside of all networks.
+            if asked.is_some_and(|ip| !ranges.networks.iter().any(|network| network.contains(ip))) {
+                return;
+            }
             families::ADDRESS_ALLOCATION_ERRORS.inc(&[&network_of(ranges, asked), scope]);
         } else {
             self.count_addresses(ranges, candidate);

@@ -7,7 +7,7 @@ use pintle_schema::{Schema, Shape, typed};
 use pintle_value::{Map, Value, json};
 
 const V1: &str = "apiextensions.k8s.io/v1";
-const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
+pub(super) const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
 
 /// The members that v1beta1 hoists: their names in a version and in the spec.
 const SHARED: [(&str, &str); 4] = [

@@ -91,6 +91,29 @@ pub(super) fn stored_as(kind: &Kind) -> Str {
     }
 }
 
+/// The `apiVersion` with which kube-apiserver v1.36 stores objects of a built-in kind in etcd, and so does this server.
+pub fn encoding_version(kind: &Kind) -> Str {
+    match kind.group == "apiextensions.k8s.io" && kind.plural == "customresourcedefinitions" {
+        true => Str::from(super::definition::V1BETA1),
+        false => stored_as(kind),
+    }
+}
+
+/// The `apiVersion`s in which stored objects of a built-in kind are decoded: those of its own group, the best first, then
+/// others.
+pub fn decodable_versions(kind: &Kind) -> Vec<Str> {
+    let known = kind.versions.iter().map(|v| crate::decode::api_version(&v.group, &v.name));
+    let read = find(kind).map_or(&[][..], |row| row.read).iter().map(|version| Str::from(*version));
+    let mut all: Vec<Str> = known.chain(read).chain([encoding_version(kind)]).collect();
+    let place = |version: &Str| {
+        let (group, name) = version.split_once('/').unwrap_or(("", version));
+        (group != kind.group.as_str(), std::cmp::Reverse(crate::crd::version_order(name)))
+    };
+    all.sort_by_cached_key(place);
+    all.dedup();
+    all
+}
+
 /// The index of the version that decodes a stored message of this `apiVersion`.
 pub(super) fn position(kind: &Kind, api_version: &str) -> Option<usize> {
     let named = |version: &pintle_kinds::KindVersion| {

@@ -112,6 +112,7 @@ impl Writer {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         if !self.admission.has_policies_or_webhooks() {
+            self.admission.count_unasked_connection();
             return Ok(());
         }
         let body_target = self.storage.body_target(target)?;
@@ -129,7 +130,7 @@ impl Writer {
             options: Options::None,
         };
         self.admission.mutate_admitted(&attributes, &body_target, Some(&mut options), warnings).await?;
-        self.admission.validate_admitted(&attributes, &body_target, Some(&options), warnings).await
+        self.admission.validate_admitted(&attributes, &body_target, Some(&options), warnings).await.map(drop)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::precondition::check_uid;
 use crate::propose::{Change, Proposed};
 use crate::write::{Live, Proposal, WriteRequest, attributes};
 use crate::{Reader, Target, Writer, decode, object};
+use pintle_admission::Measuring;
 use pintle_apply::fieldset::FieldPath;
 use pintle_apply::managed::{ReplicasPath, scale_to_parent, scale_to_subresource};
 use pintle_kinds::ScalePaths;
@@ -143,7 +144,7 @@ impl Writer {
         old: &Value,
         new: &Value,
         warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    ) -> Result<Measuring<'_>, Status> {
         let target = &request.target;
         let scale = |parent: &Value| {
             let (mut scale, _) = view(target, paths, &self.reader.to_request_version(target, parent))?;

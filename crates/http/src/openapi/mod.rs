@@ -13,13 +13,14 @@ mod stitch;
 mod text;
 mod v2;
 
-use crate::discovery::{DiscoveryState, Group, Resource, Version};
+use crate::discovery::{self, DiscoveryState, Group, Resource, Version};
 use crate::negotiate::{Media, names};
 use aws_lc_rs::digest;
 use model::{Dialect, Gvk, object};
 use operations::{META, Paths, document, id_part, of_resource, of_version, tag};
 pub(crate) use part::Part;
 use part::{Content, Form, Members};
+use pintle_controllers::aggregation::{ConvertedV3, RemoteV3};
 use pintle_kinds::Kind;
 use pintle_value::{Map, Str, Value, json};
 use schemas::custom_name;
@@ -179,13 +180,48 @@ fn v3(source: Source<'_>, name: &str, form: Form) -> Option<Arc<Rendered>> {
                 tree
             }))
         }
-        ["apis", name, version] if !name.is_empty() => of_group_version(source, group(name)?, version, form),
+        ["apis", group_name, version] if !group_name.is_empty() => {
+            let group = group(group_name)?;
+            match converted(group, version) {
+                Some(document) => Some(of_converted(source, name, document, form)),
+                None => of_group_version(source, group, version, form),
+            }
+        }
         _ => {
             let paths = other_paths(name)?;
             let hash = || document_hash(source, name);
             Some(source.state.openapi.installed(name, form, hash, || installed(&paths)))
         }
     }
+}
+
+/// The document of an extension server without OpenAPI v3, if it serves this version.
+fn converted<'a>(group: &'a Group, version: &str) -> Option<&'a ConvertedV3> {
+    let listed = group.listing.iter().find(|listed| listed.name == version)?;
+    match &listed.source {
+        discovery::Source::Remote(remote) => match &remote.openapi_v3 {
+            RemoteV3::Converted(document) => Some(document),
+            _ => None,
+        },
+        discovery::Source::Own(_) => None,
+    }
+}
+
+fn of_converted(source: Source<'_>, name: &str, document: &ConvertedV3, form: Form) -> Arc<Rendered> {
+    source.state.openapi.get(name, form, || {
+        let bytes = match form {
+            Form::Json => document.json.to_vec(),
+            Form::Protobuf => {
+                let tree = json::parse(&document.json).map(|parsed| parsed.value).unwrap_or_default();
+                proto::encode(&tree, Dialect::V3)
+            }
+        };
+        Rendered::whole(bytes, converted_hash(document))
+    })
+}
+
+fn converted_hash(document: &ConvertedV3) -> Arc<str> {
+    hash(&document.json)
 }
 
 fn of_group_version(source: Source<'_>, group: &Group, version: &str, form: Form) -> Option<Arc<Rendered>> {

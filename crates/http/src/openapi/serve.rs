@@ -2,11 +2,12 @@
 
 use super::part::Form;
 use super::v2::{v2, v2_hash};
-use super::{Rendered, Source, document_names, v3, v3_hash};
+use super::{Rendered, Source, converted_hash, document_names, v3, v3_hash};
 use crate::api::ApiResponse;
 use crate::discovery;
 use crate::negotiate::Accept;
 use crate::{Body, query};
+use pintle_controllers::aggregation::RemoteV3;
 use pintle_value::{Map, Str, Value, json};
 use std::sync::Arc;
 
@@ -90,13 +91,16 @@ fn index(source: Source<'_>, asked: &DocumentRequest<'_>) -> ApiResponse {
     let mut paths = document_names(source.state).into_iter().filter_map(entry).collect::<Map>();
     for group in source.state.groups() {
         for version in &group.listing {
-            if let discovery::Source::Remote(remote) = &version.source
-                && !remote.openapi_v3.is_empty()
-            {
-                let mut entry = Value::object();
-                entry.set_at(&["serverRelativeURL"], remote.openapi_v3.as_str().into());
-                paths.insert(Str::from(format!("apis/{}/{}", group.name, version.name)), entry);
-            }
+            let discovery::Source::Remote(remote) = &version.source else { continue };
+            let name = format!("apis/{}/{}", group.name, version.name);
+            let url = match &remote.openapi_v3 {
+                RemoteV3::Absent => continue,
+                RemoteV3::Served(url) => url.clone(),
+                RemoteV3::Converted(document) => address(&name, &converted_hash(document)),
+            };
+            let mut entry = Value::object();
+            entry.set_at(&["serverRelativeURL"], url.into());
+            paths.insert(Str::from(name), entry);
         }
     }
     let mut tree = Value::object();

@@ -59,6 +59,10 @@ families! {
     PORT_ALLOCATION_ERRORS = "kube_apiserver_nodeport_allocator_allocation_errors_total", Counter, &["scope"], "Node ports that could not be allocated.";
     PORT_ALLOCATIONS = "kube_apiserver_nodeport_allocator_allocation_total", Counter, &["scope"], "Node ports that were allocated.";
     PORTS_AVAILABLE = "kube_apiserver_nodeport_allocator_available_ports", Gauge, &[], "Node ports that are free.";
+    WEBHOOK_MISSING_SAN = "apiserver_webhooks_x509_missing_san_total", Counter, &[], "Calls of webhooks that failed because the certificate has no alternative names.";
+    WEBHOOK_INSECURE_SHA1 = "apiserver_webhooks_x509_insecure_sha1_total", Counter, &[], "Calls of webhooks that failed because the certificate is signed with SHA-1.";
+    AGGREGATOR_MISSING_SAN = "apiserver_kube_aggregator_x509_missing_san_total", Counter, &[], "Requests to extension servers whose certificate has no alternative names.";
+    AGGREGATOR_INSECURE_SHA1 = "apiserver_kube_aggregator_x509_insecure_sha1_total", Counter, &[], "Requests to extension servers whose certificate is signed with SHA-1.";
     LOG_TLS_FAILURES = "kube_apiserver_pod_logs_backend_tls_failure_total", Counter, &[], "Requests for logs of pods that failed because of the kubelet's certificate.";
     LOG_BACKENDS = "kube_apiserver_pod_logs_insecure_backend_total", Counter, &["usage"], "Requests for logs of pods by whether the kubelet's certificate is verified.";
     POD_SECURITY_ERRORS = "pod_security_errors_total", Counter, &["fatal", "request_operation", "resource", "subresource"], "Errors that kept pod security from evaluating a request as usual.";

@@ -62,6 +62,9 @@ families! {
     CACHE_LIST_RETURNED = "apiserver_cache_list_returned_objects_total", Counter, RESOURCE, "Objects that lists from the cache returned.";
     CACHE_LISTS = "apiserver_cache_list_total", Counter, &["group", "index", "resource"], "Lists from the cache.";
     CLIENT_CERTIFICATE_EXPIRATION = "apiserver_client_certificate_expiration_seconds", Histogram(EXPIRATION_SECONDS), &[], "How long client certificates of requests are still valid.";
+    SHARD_WATCHES = "apiserver_watch_shards_total", Gauge, RESOURCE, "Open watches of shards.";
+    SHARD_FILTERED_EVENTS = "apiserver_watch_filtered_events_total", Counter, RESOURCE, "Objects of events that watches of shards left out.";
+    DECODE_ERRORS = "apiserver_storage_decode_errors_total", Counter, RESOURCE, "Stored objects that could not be decoded for a request.";
     INITIAL_EVENTS = "apiserver_init_events_total", Counter, RESOURCE, "Events with which watches begin.";
     RESOURCE_OBJECTS = "apiserver_resource_objects", Gauge, RESOURCE, "Objects in the store.";
     RESOURCE_BYTES = "apiserver_resource_size_estimate_bytes", Gauge, RESOURCE, "Estimated size of the objects in the store.";

@@ -77,13 +77,15 @@ const fn accepted(name: &'static str, type_: Type, default: &'static str) -> Fla
 /// kube-apiserver's internals.
 pub(crate) fn is_harmless(name: &str) -> bool {
     const PREFIXES: [&str; 4] = ["log-", "watch-cache", "storage-", "show-hidden-"];
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 9] = [
         "apiserver-count",
         "contention-profiling",
         "default-watch-cache-size",
         "enable-garbage-collector",
         "kubelet-port",
         "kubelet-read-only-port",
+        // kube-apiserver reads it and uses it nowhere.
+        "kubelet-timeout",
         "livez-grace-period",
         "permit-address-sharing",
     ];
@@ -455,7 +457,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     used("audit-webhook-truncate-max-event-size", Int, "102400", "Limit of bytes per audit event"),
     used("audit-webhook-version", Text, "audit.k8s.io/v1", "Version of audit events: audit.k8s.io/v1"),
     accepted("contention-profiling", Bool, ""),
-    accepted("debug-socket-path", Text, ""),
+    used(
+        "debug-socket-path",
+        Text,
+        "",
+        "Unix socket for profiles and the log verbosity, without authentication",
+    ),
     used(
         "enable-priority-and-fairness",
         Bool,
@@ -565,14 +572,14 @@ pub(crate) const FLAGS: &[Flag] = &[
     used("disabled-metrics", List, "", "Names of metrics that are not exported"),
     accepted("show-hidden-metrics-for-version", Text, ""),
     accepted("log-flush-frequency", Duration, "5s"),
-    accepted("log-json-info-buffer-size", Text, ""),
+    accepted("log-json-info-buffer-size", Text, "0"),
     used(
         "log-json-split-stream",
         Bool,
         "",
         "In JSON, log only errors to standard error, the rest to standard output",
     ),
-    accepted("log-text-info-buffer-size", Text, ""),
+    accepted("log-text-info-buffer-size", Text, "0"),
     used(
         "log-text-split-stream",
         Bool,
@@ -618,7 +625,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         "Send requests for extension servers and webhooks to the endpoints of their services",
     ),
-    accepted("enable-logs-handler", Bool, ""),
+    used("enable-logs-handler", Bool, "", "Serve the files of /var/log at /logs"),
     used(
         "kubelet-certificate-authority",
         Text,
@@ -645,7 +652,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         "Node port of the service kubernetes, if a server creates it; 0: it is of type ClusterIP",
     ),
-    accepted("max-connection-bytes-per-sec", Int, ""),
+    used(
+        "max-connection-bytes-per-sec",
+        Int,
+        "",
+        "Bytes a second that each stream to a pod, service or node carries in each direction; 0: any number",
+    ),
     used(
         "peer-advertise-ip",
         Text,
