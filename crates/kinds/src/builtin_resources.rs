@@ -4,8 +4,8 @@ use crate::builtin_hooks::hooks_for;
 use crate::defaults;
 use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
 use crate::{
-    Generation, Group, GroupVersionEntry, Keep, Kind, KindVersion, Rules, Selectable, SelectableField,
-    Strategy, Subresource, Types, Verbs,
+    Generation, Group, GroupVersionEntry, Keep, Kind, KindVersion, MetadataOnUpdate, Rules, Selectable,
+    SelectableField, Strategy, Subresource, Types, Verbs,
 };
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use pintle_schema::Schema;
@@ -291,6 +291,8 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
             ("keep", "metadata") => row.strategy.keep = Keep::Metadata,
             ("keep", _) => row.strategy.keep = Keep::Nothing,
             ("pod", path) => row.strategy.pod_spec = path.split('.').collect(),
+            ("metadata", "again") => row.rules.metadata_on_update = MetadataOnUpdate::AsChangeThenAsNew,
+            ("metadata", _) => row.rules.metadata_on_update = MetadataOnUpdate::AsNew,
             ("finalizers", _) => row.rules.standard_finalizers = false,
             _ => {}
         }
@@ -322,7 +324,7 @@ mod tests {
     fn words_of_rules_are_known_and_states_are_json() {
         const RULES: &str = include_str!("../data/rules.txt");
         const FLAGS: [&str; 5] = ["create", "conditional", "returns", "orphan", "nogc"];
-        const KEYS: [&str; 7] = ["gen", "prefix", "gate", "status", "keep", "pod", "finalizers"];
+        const KEYS: [&str; 8] = ["gen", "prefix", "gate", "status", "keep", "pod", "metadata", "finalizers"];
         for line in RULES.lines().filter(|line| !line.starts_with(['#', ' '])) {
             for word in line.split(' ').skip(1) {
                 let known = match word.split_once('=') {

@@ -308,11 +308,25 @@ pub struct Rules {
     /// Finalizers without a domain must be standard ones. Leases, RuntimeClasses, admission policies and webhooks, and
     /// kinds of kube-apiserver's other internal servers, do not have this rule.
     pub standard_finalizers: bool,
+    /// How an update of the object validates its metadata.
+    pub metadata_on_update: MetadataOnUpdate,
     /// The kind's definition is terminating: creates are refused.
     pub ending: bool,
     /// An apply is refused if it changes anything or if a field has no owner yet. This applies to the scale of custom
     /// resources: kube-apiserver takes an untyped scale for a custom resource of another group.
     pub unappliable: bool,
+}
+
+/// How an update of an object (not of a subresource) validates its metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetadataOnUpdate {
+    /// By the rules of changes.
+    #[default]
+    AsChange,
+    /// By the rules of changes, then by those of new objects, so that some errors appear twice.
+    AsChangeThenAsNew,
+    /// By the rules of new objects.
+    AsNew,
 }
 
 /// How `metadata.generation` changes.
@@ -340,6 +354,7 @@ impl Default for Rules {
             orphan_by_default: false,
             gc_unsupported: false,
             standard_finalizers: true,
+            metadata_on_update: MetadataOnUpdate::AsChange,
             ending: false,
             unappliable: false,
         }

@@ -5,18 +5,11 @@ use crate::error_text::Internal;
 use crate::fields::{int, member, opt_int, text};
 use pintle_meta::field::{Named, Plain};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
-use pintle_meta::{FieldErrors, LabelSelector, names, objectmeta};
+use pintle_meta::{FieldErrors, LabelSelector, names};
 use pintle_value::{Path, Value};
 
 /// The error of a selector that does not select the pods of its own template.
 pub(crate) const NO_MATCH: &str = "`selector` does not match template `labels`";
-
-/// Validates finalizers as for all kinds of built-in groups.
-pub(crate) fn finalizers(object: &Value, errors: &mut FieldErrors) {
-    if let Some(meta) = object.get("metadata") {
-        objectmeta::validate_core_finalizers(meta, &Path::of("metadata"), errors);
-    }
-}
 
 /// Requires a selector that is not empty.
 pub(crate) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {

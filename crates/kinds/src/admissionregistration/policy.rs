@@ -4,7 +4,7 @@ use super::expressions::{Expressions, Offered, apply_configuration_type, json_pa
 use super::rules::{self, REINVOCATION_POLICIES};
 use super::{Role, name_warnings};
 use crate::error_text::InternalList;
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, Scope, check, fields};
 use pintle_cel::types::Type;
 use pintle_cel::words::is_keyword;
 use pintle_meta::{FieldErrors, conditions};
@@ -33,7 +33,6 @@ impl Hooks for Policy {
         if scope != Scope::Main {
             return validate_status(object, errors);
         }
-        metadata::validate_as_new(self, false, object, errors);
         let same = |key: &str| object.at(&["spec", key]) == old.at(&["spec", key]);
         self.validate(object, same("paramKind") && same("matchConditions"), errors);
     }

@@ -1,6 +1,6 @@
 //! APIService: which server serves a version of a group. Those without a service are served by this server.
 
-use crate::{Hooks, Scope, check, fields, hooks, metadata};
+use crate::{Hooks, Scope, check, fields, hooks};
 use pintle_meta::field::{Named, quoted};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, base64};
@@ -50,7 +50,6 @@ impl Hooks for ApiService {
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Main {
-            metadata::validate_as_new(self, false, object, errors);
             return self.validate_create(object, errors);
         }
         let status = Path::of("status");

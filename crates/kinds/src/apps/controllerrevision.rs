@@ -1,8 +1,6 @@
 //! ControllerRevision: immutable data.
 
 use crate::check;
-use crate::metadata;
-use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
@@ -20,13 +18,11 @@ impl Hooks for ControllerRevision {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_as_new(self, true, object, errors);
         validate(object, errors);
         check::immutable(object.get("data"), old.get("data"), &Path::of("data"), errors);
     }
 }
 
 fn validate(object: &Value, errors: &mut FieldErrors) {
-    workload::finalizers(object, errors);
     check::nonnegative_field(object, "revision", &Path::ROOT, errors);
 }

@@ -38,7 +38,6 @@ impl Hooks for DaemonSet {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(object, &Options::of_template(None), errors);
     }
 

@@ -13,7 +13,6 @@ pub(crate) struct ReplicaSet;
 
 impl Hooks for ReplicaSet {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
     }
 

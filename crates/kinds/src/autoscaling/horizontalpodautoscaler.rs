@@ -31,7 +31,6 @@ impl Hooks for HorizontalPodAutoscaler {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validation::validate(workload::spec_of(object), None, errors);
     }
 

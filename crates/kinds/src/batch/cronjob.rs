@@ -19,7 +19,6 @@ pub(crate) struct CronJob;
 
 impl Hooks for CronJob {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), None, &Options::of_template(None), errors);
         let name = object.str_at(&["metadata", "name"]);
         if name.len() > NAME_BYTES_MAX {

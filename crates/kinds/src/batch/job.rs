@@ -7,7 +7,6 @@ use crate::error_text::Internal;
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, map_at};
 use crate::hooks::{TEMPLATE_LABELS, take};
-use crate::metadata;
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
@@ -61,7 +60,6 @@ impl Hooks for Job {
         let mut options = Options::of_template(old.at(&["spec", "template"]));
         options.invalid_selector_values |= old.at(&["spec", "selector"]).is_some_and(has_invalid_label_value);
         let had = |label: &str| old.at(&["spec", "template", "metadata", "labels", label]).is_some();
-        metadata::validate_as_new(self, true, object, errors);
         validate(object, &options, had("batch.kubernetes.io/job-name") && had(CONTROLLER_UID), errors);
         validate_spec(workload::spec_of(object), &options, errors);
         validate_change(object, old, errors);
@@ -135,7 +133,6 @@ pub(super) fn spec_warnings(spec: &Value, path: &Path<'_>) -> Vec<String> {
 }
 
 fn validate(object: &Value, options: &Options, prefixed_labels: bool, errors: &mut FieldErrors) {
-    workload::finalizers(object, errors);
     let spec = workload::spec_of(object);
     if !flag(spec, "manualSelector") {
         generated_selector(object, prefixed_labels, errors);

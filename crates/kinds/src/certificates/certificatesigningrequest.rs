@@ -104,7 +104,6 @@ impl Hooks for CertificateSigningRequest {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate(object, None, errors);
     }
 

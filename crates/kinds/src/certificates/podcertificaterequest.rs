@@ -3,7 +3,7 @@
 use super::certificatesigningrequest::validate_signer_name;
 use super::{issued, public_key};
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, Scope, check, fields};
 use pintle_meta::conditions::validate_conditions;
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
@@ -24,7 +24,6 @@ pub(crate) struct PodCertificateRequest;
 
 impl Hooks for PodCertificateRequest {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object.get("spec").unwrap_or(&Value::Null), errors);
     }
 

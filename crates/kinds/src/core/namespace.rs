@@ -1,6 +1,6 @@
 //! Namespace: its label, its phase and the finalizers of its spec.
 
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -47,7 +47,6 @@ impl Hooks for Namespace {
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         match scope {
             Scope::Main => {
-                metadata::validate_core_as_new(self, false, object, errors);
                 self.validate_create(object, errors);
             }
             Scope::Sub("status") => validate_status(object, errors),

@@ -5,7 +5,7 @@ use super::resources::amounts;
 use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{list, member, opt_int, text, texts};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_meta::{FieldErrors, names, net};
@@ -37,14 +37,21 @@ impl Hooks for Node {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_node(object, errors);
+        let meta = Path::of("metadata");
+        validate_taints(object.items_at(&["spec", "taints"]), &meta.field("taints"), errors);
+        validate_resources(object, errors);
+        let swap = object.at(&["status", "nodeInfo", "swap"]).and_then(|s| opt_int(s, "capacity"));
+        if let Some(capacity) = swap {
+            let path = meta.field("nodeSwapStatus");
+            check::positive(&path.field("capacity"), capacity, errors);
+        }
+        validate_features(object, errors);
+        validate_pod_cidrs(object, errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Main {
-            metadata::validate_core_as_new(self, false, object, errors);
-            validate_node(object, errors);
+            self.validate_create(object, errors);
         }
         validate_resources(object, errors);
         validate_features(object, errors);
@@ -97,19 +104,6 @@ fn default_pod_cidrs(object: &mut Value) {
         _ if single.is_empty() => {}
         _ => object.set_at(&["spec", "podCIDRs"], Value::Array(vec![single.into()])),
     }
-}
-
-fn validate_node(object: &Value, errors: &mut FieldErrors) {
-    let meta = Path::of("metadata");
-    validate_taints(object.items_at(&["spec", "taints"]), &meta.field("taints"), errors);
-    validate_resources(object, errors);
-    let swap = object.at(&["status", "nodeInfo", "swap"]).and_then(|s| opt_int(s, "capacity"));
-    if let Some(capacity) = swap {
-        let path = meta.field("nodeSwapStatus");
-        check::positive(&path.field("capacity"), capacity, errors);
-    }
-    validate_features(object, errors);
-    validate_pod_cidrs(object, errors);
 }
 
 fn validate_taints(taints: &[Value], list: &Path<'_>, errors: &mut FieldErrors) {

@@ -65,13 +65,8 @@ impl Hooks for PersistentVolume {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         spec::validate(object, false, errors);
         validate_mount_options(object, errors);
-    }
-
-    fn validates_changed_metadata(&self, scope: Scope<'_>) -> bool {
-        scope != Scope::Main
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -80,7 +75,6 @@ impl Hooks for PersistentVolume {
         }
         // kube-apiserver validates the new volume twice, so its errors appear twice.
         let lenient = spec::has_invalid_affinity(old);
-        metadata::validate_core_as_new(self, false, object, errors);
         spec::validate(object, lenient, errors);
         validate_mount_options(object, errors);
         metadata::validate_core_as_new(self, false, object, errors);

@@ -42,7 +42,6 @@ impl Hooks for PersistentVolumeClaim {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, None, errors);
     }
 
@@ -50,7 +49,6 @@ impl Hooks for PersistentVolumeClaim {
         if scope != Scope::Main {
             return validate_status(object, errors);
         }
-        metadata::validate_core_as_new(self, true, object, errors);
         validate_spec(object, Some(old), errors);
         validate_change(object, old, errors);
     }

@@ -26,7 +26,6 @@ pub(crate) fn default_from_template(object: &mut Value) {
 
 impl Hooks for ReplicationController {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
     }
 

@@ -4,7 +4,7 @@ use super::podspec::resources::{quantity_value, resource_name};
 use super::resources::{amounts, is_standard_for_quota};
 use crate::error_text::Internal;
 use crate::fields::{member, quantity, text, texts};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Str, Value};
@@ -26,7 +26,6 @@ pub(crate) struct ResourceQuota;
 
 impl Hooks for ResourceQuota {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, errors);
         validate_status(object, errors);
     }

@@ -21,7 +21,6 @@ impl Hooks for Secret {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_data(object, errors);
         validate_type(object, errors);
     }

@@ -43,7 +43,6 @@ impl Hooks for Service {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate::service(object, None, errors);
     }
 

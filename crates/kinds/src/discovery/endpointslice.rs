@@ -2,7 +2,7 @@
 
 use crate::core::endpoints::validate_endpoint_ip;
 use crate::facts;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
@@ -43,18 +43,12 @@ impl Hooks for EndpointSlice {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_type(object, errors);
         validate_ports(object, errors);
         validate_endpoints(object, errors);
     }
 
-    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
-        false
-    }
-
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, true, object, errors);
         validate_type(object, errors);
         validate_ports(object, errors);
         // Older servers accepted what this one refuses, so unchanged endpoints are not validated.

@@ -2,7 +2,7 @@
 
 use super::{fixed, validate_conditions};
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, Scope, check, fields};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Str, Value};
@@ -28,7 +28,6 @@ pub(crate) struct FlowSchema;
 
 impl Hooks for FlowSchema {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let name = object.str_at(&["metadata", "name"]);
         let path = Path::of("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -45,14 +44,9 @@ impl Hooks for FlowSchema {
         validate_conditions(object, errors);
     }
 
-    fn validates_changed_metadata(&self, scope: Scope<'_>) -> bool {
-        scope != Scope::Main
-    }
-
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         match scope {
             Scope::Main => {
-                metadata::validate_as_new(self, false, object, errors);
                 self.validate_create(object, errors);
             }
             Scope::Sub(_) => validate_conditions(object, errors),

@@ -27,7 +27,6 @@ pub(crate) struct Ingress;
 
 impl Hooks for Ingress {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, Tolerated::default(), errors);
         let class = object.at(&["spec", "ingressClassName"]).and_then(Value::as_str);
         if let (Some(annotation), Some(class)) = (metadata::annotation(object, CLASS), class)
@@ -43,7 +42,6 @@ impl Hooks for Ingress {
         if scope != Scope::Main {
             return validate_status(object, old, errors);
         }
-        metadata::validate_core_as_new(self, true, object, errors);
         validate_spec(object, tolerated(old), errors);
     }
 

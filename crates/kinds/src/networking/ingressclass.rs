@@ -13,8 +13,16 @@ pub(crate) struct IngressClass;
 
 impl Hooks for IngressClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_spec(object, errors);
+        let spec = Path::of("spec");
+        let controller = object.str_at(&["spec", "controller"]);
+        let path = spec.field("controller");
+        if controller.len() > CONTROLLER_BYTES_MAX {
+            errors.too_long(&path, CONTROLLER_BYTES_MAX);
+        }
+        names::domain_prefixed_path(&path, controller, errors);
+        if let Some(parameters) = object.get("spec").and_then(|s| member(s, "parameters")) {
+            validate_parameters(parameters, &spec.field("parameters"), errors);
+        }
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -24,20 +32,7 @@ impl Hooks for IngressClass {
             errors.invalid(&spec.field("controller"), object.str_at(&keys), check::IMMUTABLE);
         }
         metadata::validate_core_as_new(self, false, object, errors);
-        validate_spec(object, errors);
-    }
-}
-
-fn validate_spec(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let controller = object.str_at(&["spec", "controller"]);
-    let path = spec.field("controller");
-    if controller.len() > CONTROLLER_BYTES_MAX {
-        errors.too_long(&path, CONTROLLER_BYTES_MAX);
-    }
-    names::domain_prefixed_path(&path, controller, errors);
-    if let Some(parameters) = object.get("spec").and_then(|s| member(s, "parameters")) {
-        validate_parameters(parameters, &spec.field("parameters"), errors);
+        self.validate_create(object, errors);
     }
 }
 

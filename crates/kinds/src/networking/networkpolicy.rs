@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::fields::{list, member, opt_int, opt_text, text, texts};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};
@@ -15,7 +15,6 @@ pub(crate) struct NetworkPolicy;
 
 impl Hooks for NetworkPolicy {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, Leniency::default(), &[], errors);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error_text::Internal;
 use crate::fields::texts;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::{FieldErrors, net, objectmeta};
 use pintle_value::{Path, Str, Value};
 
@@ -10,7 +10,6 @@ pub(crate) struct ServiceCidr;
 
 impl Hooks for ServiceCidr {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_cidrs(object, errors);
     }
 

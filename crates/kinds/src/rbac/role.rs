@@ -1,6 +1,6 @@
 //! Role and ClusterRole: each rule is either about resources or about paths.
 
-use crate::{Hooks, Scope, fields, metadata};
+use crate::{Hooks, Scope, fields};
 use pintle_meta::field::Plain;
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names};
@@ -20,7 +20,6 @@ impl Hooks for Role {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, self.namespaced, object, errors);
         let lenient = selectors(old).iter().any(has_invalid_label_value);
         self.validate(object, lenient, errors);
     }

@@ -4,7 +4,7 @@ use super::v1beta1::{self, Direction};
 use super::{request, status};
 use crate::core::podspec::volume_sources;
 use crate::error_text::Internal;
-use crate::{Hooks, KindVersion, Namespace, Scope, check, metadata};
+use crate::{Hooks, KindVersion, Namespace, Scope, check};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -28,7 +28,6 @@ impl Hooks for ResourceClaim {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let devices = object.at(&["spec", "devices"]).unwrap_or(&Value::Null);
         request::validate(devices, &Path::of("spec").field("devices"), errors);
     }
@@ -37,7 +36,6 @@ impl Hooks for ResourceClaim {
         if scope != Scope::Main {
             return status::validate(object, old, errors);
         }
-        metadata::validate_core_as_new(self, true, object, errors);
         if object.get("spec") != old.get("spec") {
             let spec = Internal(object.get("spec"), "resource/v1.ResourceClaimSpec");
             errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
@@ -84,7 +82,6 @@ impl Hooks for ResourceClaimTemplate {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let spec = Path::of("spec");
         volume_sources::template_metadata(object.at(&["spec", "metadata"]), &spec.field("metadata"), errors);
         let devices = object.at(&["spec", "spec", "devices"]).unwrap_or(&Value::Null);
@@ -92,7 +89,6 @@ impl Hooks for ResourceClaimTemplate {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_as_new(self, true, object, errors);
         self.validate_create(object, errors);
         if object.get("spec") != old.get("spec") {
             let spec = Internal(object.get("spec"), "resource/v1.ResourceClaimTemplateSpec");

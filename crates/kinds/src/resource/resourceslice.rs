@@ -6,7 +6,7 @@ use super::v1beta1::{self, Direction};
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
 use crate::facts;
-use crate::{Hooks, KindVersion, Scope, check, fields, fill, metadata};
+use crate::{Hooks, KindVersion, Scope, check, fields, fill};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
@@ -50,7 +50,6 @@ impl Hooks for ResourceSlice {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, None, errors);
     }
 

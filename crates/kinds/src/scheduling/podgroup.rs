@@ -1,7 +1,7 @@
 //! PodGroup: pods that are scheduled together. Its spec does not change.
 
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, facts, features, fields, metadata};
+use crate::{Hooks, Scope, check, facts, features, fields};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
@@ -32,7 +32,6 @@ impl Hooks for PodGroup {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let spec = object.get("spec").unwrap_or(&Value::Null);
         if let Some(reference) = fields::member(spec, "podGroupTemplateRef") {
             let at = SPEC.field("podGroupTemplateRef");

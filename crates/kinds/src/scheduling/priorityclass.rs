@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::fields::{flag, int, opt_text};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -16,7 +16,6 @@ pub(crate) struct PriorityClass;
 
 impl Hooks for PriorityClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let name = object.str_at(&["metadata", "name"]);
         let value = int(object, "value");
         if name.starts_with(PREFIX) {

@@ -5,7 +5,7 @@ use crate::error_text::Internal;
 use crate::facts;
 use crate::fields::{entries, list, member, text};
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_value::{Path, Value};
@@ -16,12 +16,10 @@ pub(crate) struct CsiStorageCapacity;
 
 impl Hooks for CsiStorageCapacity {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_capacity(object, Leniency::default(), errors);
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, true, object, errors);
         let mut before = FieldErrors::new();
         validate_label_selector(old.get(TOPOLOGY), Leniency::default(), &Path::ROOT, &mut before);
         let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };

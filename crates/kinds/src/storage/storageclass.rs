@@ -5,7 +5,7 @@ use crate::check;
 use crate::facts;
 use crate::fields::{list, text, texts};
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_value::{Path, Value};
@@ -15,13 +15,14 @@ pub(crate) struct StorageClass;
 
 impl Hooks for StorageClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_class(object, errors);
+        validate_provisioner(text(object, "provisioner"), &Path::of("provisioner"), errors);
+        validate_parameters(object, true, errors);
+        facts::check(object, "storage/v1.StorageClass", &Path::ROOT, errors);
+        validate_topologies(list(object, "allowedTopologies"), &Path::of("allowedTopologies"), errors);
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, false, object, errors);
-        validate_class(object, errors);
+        self.validate_create(object, errors);
         for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
             check::immutable(object.get(field), old.get(field), &Path::of(field), errors);
         }
@@ -38,13 +39,6 @@ impl Hooks for StorageClass {
         }
         out
     }
-}
-
-fn validate_class(object: &Value, errors: &mut FieldErrors) {
-    validate_provisioner(text(object, "provisioner"), &Path::of("provisioner"), errors);
-    validate_parameters(object, true, errors);
-    facts::check(object, "storage/v1.StorageClass", &Path::ROOT, errors);
-    validate_topologies(list(object, "allowedTopologies"), &Path::of("allowedTopologies"), errors);
 }
 
 /// The values of each key.

@@ -20,13 +20,24 @@ impl Hooks for VolumeAttachment {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_attachment(object, errors);
+        let path = Path::of("spec");
+        let null = Value::Null;
+        let spec = object.get("spec").unwrap_or(&null);
+        csi_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
+        let source = spec.get("source").unwrap_or(&null);
+        validate_source(source, &path.field("source"), errors);
+        let node = text(spec, "nodeName");
+        check::each(names::dns_subdomain(node, false), &path.field("nodeName"), node, errors);
+        validate_status(object, errors);
+        if let Some(name) = opt_text(source, "persistentVolumeName") {
+            let at = Path::of("spec.source.persistentVolumeName");
+            check::each(names::dns_subdomain(name, false), &at, name, errors);
+        }
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         metadata::validate_core_as_new(self, false, object, errors);
-        validate_attachment(object, errors);
+        self.validate_create(object, errors);
         if object.get("spec") != old.get("spec") {
             errors.invalid(
                 &Path::of("spec"),
@@ -34,22 +45,6 @@ impl Hooks for VolumeAttachment {
                 objectmeta::IMMUTABLE,
             );
         }
-    }
-}
-
-fn validate_attachment(object: &Value, errors: &mut FieldErrors) {
-    let path = Path::of("spec");
-    let null = Value::Null;
-    let spec = object.get("spec").unwrap_or(&null);
-    csi_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
-    let source = spec.get("source").unwrap_or(&null);
-    validate_source(source, &path.field("source"), errors);
-    let node = text(spec, "nodeName");
-    check::each(names::dns_subdomain(node, false), &path.field("nodeName"), node, errors);
-    validate_status(object, errors);
-    if let Some(name) = opt_text(source, "persistentVolumeName") {
-        let at = Path::of("spec.source.persistentVolumeName");
-        check::each(names::dns_subdomain(name, false), &at, name, errors);
     }
 }
 

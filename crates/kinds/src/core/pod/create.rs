@@ -10,7 +10,7 @@ const SPEC: Path<'static> = Path::of("spec");
 
 /// Checks a new pod.
 pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
-    metadata_and_spec(pod, &Options::new(true, None), errors);
+    annotations_and_spec(pod, &Options::new(true, None), errors);
     let spec = workload::spec_of(pod);
     if !list(spec, "ephemeralContainers").is_empty() {
         errors.forbidden(&SPEC.field("ephemeralContainers"), "cannot be set on create");
@@ -23,8 +23,7 @@ pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
 }
 
 /// Validates what holds for all pods.
-pub(super) fn metadata_and_spec(pod: &Value, options: &Options, errors: &mut FieldErrors) {
-    workload::finalizers(pod, errors);
+pub(super) fn annotations_and_spec(pod: &Value, options: &Options, errors: &mut FieldErrors) {
     let spec = workload::spec_of(pod);
     let metadata = Path::of("metadata");
     let own = pod.at(&["metadata", "annotations"]);

@@ -1,7 +1,7 @@
 //! Validates updates of a pod: hardly anything of its spec may change.
 
 use super::Pod;
-use super::create::metadata_and_spec;
+use super::create::annotations_and_spec;
 use crate::check;
 use crate::core::podspec::{
     annotations, internal,
@@ -29,8 +29,8 @@ pub(super) fn options(old: &Value) -> Options {
 /// Checks the update of a pod.
 pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     let options = options(old);
-    metadata::validate_as_new(&Pod, true, pod, errors);
-    metadata_and_spec(pod, &options, errors);
+    metadata::validate_core_as_new(&Pod, true, pod, errors);
+    annotations_and_spec(pod, &options, errors);
     annotations_update(pod, old, &options, errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
     for name in ["containers", "initContainers"] {
