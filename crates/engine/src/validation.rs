@@ -161,6 +161,9 @@ pub(crate) fn update(
     validate_by_schema(target, object, Some(old), &mut errors);
     validate_by_rules(target, object, Some(old), own, &mut errors, warnings);
     kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
+    if target.scope() == Scope::Main {
+        kind.validate_immutable_fields(object, old, &mut errors);
+    }
     if errors.is_empty() {
         return Ok(());
     }

@@ -4,8 +4,8 @@ use crate::builtin_hooks::hooks_for;
 use crate::defaults;
 use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
 use crate::{
-    Generation, Group, GroupVersionEntry, Keep, Kind, KindVersion, MetadataOnUpdate, Rules, Selectable,
-    SelectableField, Strategy, Subresource, Types, Verbs,
+    Generation, Group, GroupVersionEntry, ImmutableField, Keep, Kind, KindVersion, MetadataOnUpdate, Rules,
+    Selectable, SelectableField, Strategy, Subresource, Types, Verbs,
 };
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use pintle_schema::Schema;
@@ -249,7 +249,7 @@ fn read_rules(table: &'static str) -> HashMap<&'static str, Row> {
             }
             Some(more) => {
                 if let Some(row) = rows.get_mut(current) {
-                    add_selection(row, more);
+                    add_detail(row, more);
                 }
             }
         }
@@ -300,7 +300,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
     (name, row)
 }
 
-fn add_selection(row: &mut Row, line: &'static str) {
+fn add_detail(row: &mut Row, line: &'static str) {
     match line.split_once(' ').unwrap_or((line, "")) {
         ("select", facts) => {
             let mut words = facts.split(' ');
@@ -308,6 +308,19 @@ fn add_selection(row: &mut Row, line: &'static str) {
             let (label, path, unset) = (word(), word(), word());
             let path = path.split('.').filter(|p| !p.is_empty()).map(Str::from).collect();
             row.select.push(SelectableField { label: Str::from(label), path, unset: Str::from(unset) });
+        }
+        ("immutable", facts) => {
+            let mut words = facts.split(' ');
+            let name = words.next().unwrap_or_default();
+            let mut field =
+                ImmutableField { keys: name.split('.').collect(), error_path: name, struct_type: None };
+            for word in words {
+                match word.strip_prefix("as=") {
+                    Some(name) => field.error_path = name,
+                    None => field.struct_type = Some(word),
+                }
+            }
+            row.strategy.immutable.push(field);
         }
         ("nonamespace", _) => row.namespace = false,
         ("unsupported", text) => row.unsupported = text,
@@ -335,6 +348,41 @@ mod tests {
             }
             let (_, row) = read_row(line);
             assert_eq!(line.contains(" status="), row.strategy.status.is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn immutable_fields_are_those_of_the_table() {
+        for (plural, new, old, errors) in [
+            (
+                "storageclasses",
+                r#"{"provisioner":"b"}"#,
+                r#"{"provisioner":"a"}"#,
+                r#"provisioner: Invalid value: "b": field is immutable"#,
+            ),
+            (
+                "csidrivers",
+                r#"{"spec":{"attachRequired":false}}"#,
+                r#"{"spec":{"attachRequired":true}}"#,
+                "spec.attachedRequired: Invalid value: false: field is immutable",
+            ),
+            (
+                "volumeattachments",
+                r#"{"spec":{"nodeName":"b"}}"#,
+                r#"{"spec":{"nodeName":"a"}}"#,
+                r#"spec: Invalid value: {"Attacher":"","Source":{"PersistentVolumeName":null,"InlineVolumeSpec":null},"NodeName":"b"}: field is immutable"#,
+            ),
+            ("csistoragecapacities", r#"{"nodeTopology":{}}"#, r#"{"nodeTopology":{}}"#, "[]"),
+        ] {
+            let kinds = crate::builtin().kinds;
+            let kind = kinds.iter().find(|kind| kind.plural == plural).unwrap();
+            let mut found = pintle_meta::FieldErrors::new();
+            kind.validate_immutable_fields(
+                &crate::testing::tree(new),
+                &crate::testing::tree(old),
+                &mut found,
+            );
+            assert_eq!(found.sentence(), errors, "{plural}");
         }
     }
 

@@ -2,10 +2,11 @@
 
 use crate::core::podspec::disabled;
 use crate::endpoint::Conversion;
-use crate::{Defaults, Hooks, Scope, hooks};
-use pintle_meta::{GroupKind, GroupResource, GroupVersionKind};
+use crate::error_text::Internal;
+use crate::{Defaults, Hooks, Scope, check, hooks};
+use pintle_meta::{FieldErrors, GroupKind, GroupResource, GroupVersionKind};
 use pintle_schema::Schema;
-use pintle_value::{Str, Value};
+use pintle_value::{Path, Str, Value};
 use std::sync::Arc;
 
 /// One kind. Shared as `Arc<Kind>`; a changed definition makes a new one.
@@ -87,6 +88,19 @@ impl Kind {
         }
         self.drop_pod_fields(object, None);
         hooks.prepare_create(object);
+    }
+
+    /// Reports the immutable fields that an update of the object changes.
+    pub fn validate_immutable_fields(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        for field in &self.strategy.immutable {
+            let (new, old) = (object.at(&field.keys), old.at(&field.keys));
+            let path = Path::of(field.error_path);
+            match field.struct_type {
+                None => check::immutable(new, old, &path, errors),
+                Some(_) if new == old => {}
+                Some(name) => errors.invalid(&path, Internal(new, name), check::IMMUTABLE),
+            }
+        }
     }
 
     /// Prepares an update: copies what this scope may not change from `old`.
@@ -271,6 +285,19 @@ pub struct Strategy {
     pub keep: Keep,
     /// The path of a pod spec whose fields may be behind feature gates, or empty.
     pub pod_spec: Vec<&'static str>,
+    /// The fields that an update of the object may not change.
+    pub immutable: Vec<ImmutableField>,
+}
+
+/// A field that an update may not change.
+#[derive(Clone, Debug)]
+pub struct ImmutableField {
+    /// The names of the fields from the object's root.
+    pub keys: Vec<&'static str>,
+    /// Its path in errors.
+    pub error_path: &'static str,
+    /// The Go type that errors print its value as, if it is a struct.
+    pub struct_type: Option<&'static str>,
 }
 
 /// What a write of the status keeps. Unless it is nothing, other writes keep the status.

@@ -64,8 +64,8 @@ pub use core::service::allocate as service_allocation;
 pub use defaults::Defaults;
 pub use hooks::{Hooks, Namespace, NoHooks, Requester, Scope, TEMPLATE_LABELS};
 pub use kind::{
-    Column, Generation, Keep, Kind, KindVersion, MetadataOnUpdate, Rules, ScalePaths, SelectableField,
-    Strategy, Subresource, Verbs,
+    Column, Generation, ImmutableField, Keep, Kind, KindVersion, MetadataOnUpdate, Rules, ScalePaths,
+    SelectableField, Strategy, Subresource, Verbs,
 };
 
 /// What OpenAPI documents say of each type of the API: lines of a name and the facts of its schema in OpenAPI v3, with

@@ -30,13 +30,9 @@ impl Hooks for StorageVersionMigration {
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        if scope != Scope::Main {
-            return validate_status(object, old, errors);
-        }
-        self.validate_create(object, errors);
-        if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), "storagemigration/v1beta1.StorageVersionMigrationSpec");
-            errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
+        match scope {
+            Scope::Main => self.validate_create(object, errors),
+            Scope::Sub(_) => validate_status(object, old, errors),
         }
     }
 

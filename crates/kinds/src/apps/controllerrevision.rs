@@ -9,7 +9,7 @@ pub(crate) struct ControllerRevision;
 
 impl Hooks for ControllerRevision {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        validate(object, errors);
+        check::nonnegative_field(object, "revision", &Path::ROOT, errors);
         match object.get("data").map(Value::without_text) {
             None | Some(Value::Null) => errors.required(&Path::of("data"), "data is mandatory"),
             Some(Value::Object(_)) => {}
@@ -17,12 +17,7 @@ impl Hooks for ControllerRevision {
         }
     }
 
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        validate(object, errors);
-        check::immutable(object.get("data"), old.get("data"), &Path::of("data"), errors);
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
+        check::nonnegative_field(object, "revision", &Path::ROOT, errors);
     }
-}
-
-fn validate(object: &Value, errors: &mut FieldErrors) {
-    check::nonnegative_field(object, "revision", &Path::ROOT, errors);
 }

@@ -1,11 +1,10 @@
 //! IPAddress: its name is the address, its reference the owner.
 
+use crate::Hooks;
 use crate::check;
-use crate::error_text::Internal;
 use crate::fields::{member, text};
-use crate::{Hooks, Scope};
 use pintle_meta::field::quoted;
-use pintle_meta::{FieldErrors, names, net, objectmeta};
+use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
 
 pub(crate) struct IpAddress;
@@ -36,16 +35,6 @@ impl Hooks for IpAddress {
                     check::each(names::path_segment_name(value, false), &path.field(field), value, errors)
                 }
             }
-        }
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        self.validate_create(object, errors);
-        let keys = ["spec", "parentRef"];
-        if object.at(&keys) != old.at(&keys) {
-            let spec = Path::of("spec");
-            let error_text = Internal(object.at(&keys), "networking/v1.ParentReference");
-            errors.invalid(&spec.field("parentRef"), error_text, objectmeta::IMMUTABLE);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! RuntimeClass: its handler, the overhead of pods and node scheduling.
 
 use super::labels::deprecation;
+use crate::Hooks;
 use crate::check;
 use crate::core::podspec::options::Options;
 use crate::core::podspec::resources::{self, Claims, Of};
 use crate::core::podspec::scheduling;
 use crate::error_text::Internal;
 use crate::fields::{entries, list, member, text};
-use crate::{Hooks, Scope};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -33,11 +33,6 @@ impl Hooks for RuntimeClass {
             validate_labels(labels, &path.field("nodeSelector"), errors);
             validate_tolerations(list(scheduling, "tolerations"), &path.field("tolerations"), errors);
         }
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        self.validate_create(object, errors);
-        check::immutable(object.get("handler"), old.get("handler"), &Path::of("handler"), errors);
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {

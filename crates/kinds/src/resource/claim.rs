@@ -3,8 +3,7 @@
 use super::v1beta1::{self, Direction};
 use super::{request, status};
 use crate::core::podspec::volume_sources;
-use crate::error_text::Internal;
-use crate::{Hooks, KindVersion, Namespace, Scope, check};
+use crate::{Hooks, KindVersion, Namespace, Scope};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -34,11 +33,7 @@ impl Hooks for ResourceClaim {
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope != Scope::Main {
-            return status::validate(object, old, errors);
-        }
-        if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), "resource/v1.ResourceClaimSpec");
-            errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
+            status::validate(object, old, errors);
         }
     }
 
@@ -86,13 +81,5 @@ impl Hooks for ResourceClaimTemplate {
         volume_sources::template_metadata(object.at(&["spec", "metadata"]), &spec.field("metadata"), errors);
         let devices = object.at(&["spec", "spec", "devices"]).unwrap_or(&Value::Null);
         request::validate(devices, &spec.field("spec").field("devices"), errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        self.validate_create(object, errors);
-        if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), "resource/v1.ResourceClaimTemplateSpec");
-            errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
-        }
     }
 }

@@ -45,8 +45,6 @@ impl Hooks for PriorityClass {
         if int(object, "value") != int(old, "value") {
             errors.forbidden(&Path::of("value"), "may not be changed in an update.");
         }
-        let field = "preemptionPolicy";
-        check::immutable(object.get(field), old.get(field), &Path::of(field), errors);
     }
 }
 

@@ -1,9 +1,8 @@
 //! CSIDriver: the capabilities of a driver.
 
-use crate::check;
+use crate::Hooks;
 use crate::facts;
 use crate::fields::{list, member, text};
-use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
@@ -31,17 +30,6 @@ impl Hooks for CsiDriver {
                 in_secrets,
                 "serviceAccountTokenInSecrets is set but no tokenRequests are specified",
             );
-        }
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        self.validate_create(object, errors);
-        let spec = Path::of("spec");
-        for (field, error_text) in
-            [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
-        {
-            let keys = ["spec", field];
-            check::immutable(object.at(&keys), old.at(&keys), &spec.field(error_text), errors);
         }
     }
 

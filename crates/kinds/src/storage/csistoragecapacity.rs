@@ -1,7 +1,5 @@
 //! CSIStorageCapacity: the available capacity of a class for some nodes.
 
-use crate::check;
-use crate::error_text::Internal;
 use crate::facts;
 use crate::fields::{entries, list, member, text};
 use crate::node::labels::deprecation;
@@ -24,12 +22,6 @@ impl Hooks for CsiStorageCapacity {
         validate_label_selector(old.get(TOPOLOGY), Leniency::default(), &Path::ROOT, &mut before);
         let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
         validate_capacity(object, leniency, errors);
-        if object.get(TOPOLOGY) != old.get(TOPOLOGY) {
-            let selector = Internal(object.get(TOPOLOGY), "meta/v1.LabelSelector");
-            errors.invalid(&Path::of(TOPOLOGY), selector, check::IMMUTABLE);
-        }
-        let class = "storageClassName";
-        check::immutable(object.get(class), old.get(class), &Path::of(class), errors);
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -50,27 +42,4 @@ impl Hooks for CsiStorageCapacity {
 fn validate_capacity(object: &Value, leniency: Leniency, errors: &mut FieldErrors) {
     validate_label_selector(object.get(TOPOLOGY), leniency, &Path::of(TOPOLOGY), errors);
     facts::check(object, "storage/v1.CSIStorageCapacity", &Path::ROOT, errors);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::updated;
-
-    #[test]
-    fn class_and_topology_stay() {
-        assert_eq!(
-            updated(
-                &CsiStorageCapacity,
-                Scope::Main,
-                r#"{"metadata":{"name":"a","namespace":"n"},"storageClassName":"other","nodeTopology":{"matchLabels":{"a":"b"}},"capacity":"-1"}"#,
-                r#"{"storageClassName":"sc"}"#
-            ),
-            [
-                r#"capacity: Invalid value: "-1": must be greater than or equal to 0"#,
-                r#"nodeTopology: Invalid value: {"matchLabels":{"a":"b"}}: field is immutable"#,
-                r#"storageClassName: Invalid value: "other": field is immutable"#,
-            ]
-        );
-    }
 }

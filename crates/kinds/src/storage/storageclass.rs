@@ -1,11 +1,10 @@
 //! StorageClass: provisioner, policies and topologies, most of them immutable.
 
 use super::parameters::{validate_parameters, validate_provisioner};
-use crate::check;
+use crate::Hooks;
 use crate::facts;
 use crate::fields::{list, text, texts};
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_value::{Path, Value};
@@ -19,13 +18,6 @@ impl Hooks for StorageClass {
         validate_parameters(object, true, errors);
         facts::check(object, "storage/v1.StorageClass", &Path::ROOT, errors);
         validate_topologies(list(object, "allowedTopologies"), &Path::of("allowedTopologies"), errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        self.validate_create(object, errors);
-        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            check::immutable(object.get(field), old.get(field), &Path::of(field), errors);
-        }
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -87,7 +79,7 @@ fn validate_term<'a>(term: &'a Value, path: &Path<'_>, errors: &mut FieldErrors)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, updated};
+    use crate::testing::created;
 
     #[test]
     fn topologies_are_complete_and_unique() {
@@ -100,23 +92,6 @@ mod tests {
                 r#"allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: "a""#,
                 "allowedTopologies[0].matchLabelExpressions[1].values: Required value",
                 r#"allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: "k""#,
-            ]
-        );
-    }
-
-    #[test]
-    fn most_fields_stay() {
-        let rest = r#""metadata":{"name":"a"},"volumeBindingMode":"Immediate""#;
-        assert_eq!(
-            updated(
-                &StorageClass,
-                Scope::Main,
-                &format!(r#"{{{rest},"provisioner":"q","parameters":{{"x":"y"}}}}"#),
-                &format!(r#"{{{rest},"provisioner":"p"}}"#)
-            ),
-            [
-                r#"parameters: Invalid value: {"x":"y"}: field is immutable"#,
-                r#"provisioner: Invalid value: "q": field is immutable"#
             ]
         );
     }

@@ -3,10 +3,9 @@
 use crate::check;
 use crate::core::persistentvolume::spec;
 use crate::core::podspec::volume_sources::csi_driver_name;
-use crate::error_text::Internal;
 use crate::fields::{entries, member, opt_int, opt_text, text};
 use crate::{Hooks, Scope, metadata};
-use pintle_meta::{FieldErrors, names, objectmeta};
+use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
 const METADATA_BYTES_MAX: usize = 256 * 1024;
@@ -35,16 +34,9 @@ impl Hooks for VolumeAttachment {
         }
     }
 
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         metadata::validate_core_as_new(self, false, object, errors);
         self.validate_create(object, errors);
-        if object.get("spec") != old.get("spec") {
-            errors.invalid(
-                &Path::of("spec"),
-                Internal(object.get("spec"), "storage/v1.VolumeAttachmentSpec"),
-                objectmeta::IMMUTABLE,
-            );
-        }
     }
 }
 
@@ -87,10 +79,10 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, updated};
+    use crate::testing::created;
 
     #[test]
-    fn an_attachment_has_one_source_and_stays() {
+    fn an_inline_volume_has_no_capacity() {
         let faults = created(
             &VolumeAttachment,
             r#"{"spec":{"attacher":"d","nodeName":"n","source":{"inlineVolumeSpec":{"capacity":{"storage":"1"},"accessModes":["ReadWriteOnce"],"csi":{"driver":"d","volumeHandle":"h"}}}}}"#,
@@ -99,17 +91,6 @@ mod tests {
             faults,
             [
                 "spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volumes"
-            ]
-        );
-        let with = |node: &str| {
-            format!(
-                r#"{{"metadata":{{"name":"a"}},"spec":{{"attacher":"d","nodeName":"{node}","source":{{"persistentVolumeName":"v"}}}}}}"#
-            )
-        };
-        assert_eq!(
-            updated(&VolumeAttachment, Scope::Main, &with("m"), &with("n")),
-            [
-                r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"m"}: field is immutable"#
             ]
         );
     }
