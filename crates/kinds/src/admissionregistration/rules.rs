@@ -108,9 +108,7 @@ pub(super) fn validate_match_resources(matches: &Value, path: &Path<'_>, errors:
         }
     }
     for key in ["resourceRules", "excludeResourceRules"] {
-        for (at, rule) in fields::list(matches, key).iter().enumerate() {
-            validate_named_rule(rule, &path.field(key).index(at), errors);
-        }
+        check::each_item(matches, key, path, |rule, path| validate_named_rule(rule, path, errors));
     }
 }
 

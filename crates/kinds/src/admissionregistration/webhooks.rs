@@ -101,9 +101,7 @@ impl WebhookConfiguration {
 
     fn validate_hook(&self, hook: &Value, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
         names::fully_qualified_name(&path.field("name"), fields::text(hook, "name"), errors);
-        for (at, rule) in fields::list(hook, "rules").iter().enumerate() {
-            rules::validate_rule(rule, &path.field("rules").index(at), errors);
-        }
+        check::each_item(hook, "rules", path, |rule, path| rules::validate_rule(rule, path, errors));
         rules::validate_failure_policy(hook, false, path, errors);
         check::supported(
             &path.field("matchPolicy"),

@@ -141,10 +141,7 @@ fn valid_values(values: &[&str]) -> String {
 
 fn failure_policy(policy: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(policy, "batch/v1.PodFailurePolicy", path, errors);
-    let path = path.field("rules");
-    for (at, rule) in list(policy, "rules").iter().enumerate() {
-        failure_rule(rule, spec, &path.index(at), errors);
-    }
+    check::each_item(policy, "rules", path, |rule, path| failure_rule(rule, spec, path, errors));
 }
 
 fn failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

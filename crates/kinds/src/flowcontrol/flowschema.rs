@@ -84,10 +84,7 @@ fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
     } else {
         check::dns_subdomain(&at, level, errors);
     }
-    let rules = path.field("rules");
-    for (at, rule) in fields::list(spec, "rules").iter().enumerate() {
-        validate_rule(rule, &rules.index(at), errors);
-    }
+    check::each_item(spec, "rules", path, |rule, path| validate_rule(rule, path, errors));
 }
 
 fn validate_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

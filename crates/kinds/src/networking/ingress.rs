@@ -85,12 +85,8 @@ fn validate_spec(object: &Value, tolerated: Tolerated, errors: &mut FieldErrors)
     if let Some(backend) = backend {
         validate_backend(backend, &path.field("defaultBackend"), errors);
     }
-    for (i, rule) in list(spec, "rules").iter().enumerate() {
-        validate_rule(rule, tolerated, &path.field("rules").index(i), errors);
-    }
-    for (i, tls) in list(spec, "tls").iter().enumerate() {
-        validate_tls(tls, tolerated, &path.field("tls").index(i), errors);
-    }
+    check::each_item(spec, "rules", &path, |rule, path| validate_rule(rule, tolerated, path, errors));
+    check::each_item(spec, "tls", &path, |tls, path| validate_tls(tls, tolerated, path, errors));
     facts::check(spec, "networking/v1.IngressSpec", &path, errors);
 }
 

@@ -76,12 +76,10 @@ fn validate_spec(object: &Value, leniency: Leniency, known: &[&str], errors: &mu
         for (i, rule) in object.items_at(&["spec", direction]).iter().enumerate() {
             let path = spec.field(direction);
             let path = path.index(i);
-            for (j, port) in list(rule, "ports").iter().enumerate() {
-                validate_port(port, &path.field("ports").index(j), errors);
-            }
-            for (j, peer) in list(rule, peers).iter().enumerate() {
-                validate_peer(peer, leniency, known, &path.field(peers).index(j), errors);
-            }
+            check::each_item(rule, "ports", &path, |port, path| validate_port(port, path, errors));
+            check::each_item(rule, peers, &path, |peer, path| {
+                validate_peer(peer, leniency, known, path, errors)
+            });
         }
     }
     let types = object.get("spec").map(|s| texts(s, "policyTypes")).unwrap_or_default();

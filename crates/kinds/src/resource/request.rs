@@ -88,9 +88,9 @@ fn validate_devices(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
         "ExactCount" => check::positive(&path.field("count"), count, errors),
         _ => check::supported(&path.field("allocationMode"), Some(mode), &["All", "ExactCount"], errors),
     }
-    for (index, toleration) in fields::list(request, "tolerations").iter().enumerate() {
-        validate_toleration(toleration, &path.field("tolerations").index(index), errors);
-    }
+    check::each_item(request, "tolerations", path, |toleration, path| {
+        validate_toleration(toleration, path, errors)
+    });
 }
 
 /// Validates `selectors` of requests and classes.

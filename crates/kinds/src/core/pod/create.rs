@@ -1,5 +1,6 @@
 //! Validates new pods, and what holds for all pods.
 
+use crate::check;
 use crate::core::podspec::{annotations, containers, options::Options, spec};
 use crate::fields::{list, member, text};
 use crate::workload;
@@ -33,9 +34,9 @@ pub(super) fn annotations_and_spec(pod: &Value, options: &Options, errors: &mut 
         no_tokens(spec, errors);
     }
     for name in ["containers", "initContainers"] {
-        for (at, container) in list(spec, name).iter().enumerate() {
-            containers::image_not_padded(container, &SPEC.field(name).index(at), errors);
-        }
+        check::each_item(spec, name, &SPEC, |container, path| {
+            containers::image_not_padded(container, path, errors)
+        });
     }
 }
 
