@@ -25,7 +25,7 @@ pub(crate) fn create(
         let why = format!(
             "names ending with {suffix} are reserved for static manifest-based configurations and cannot be managed via the API"
         );
-        errors.invalid(&Path::of("metadata").field("name"), name, &why);
+        errors.invalid(&Path::of("metadata.name"), name, &why);
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.kind.group_kind(), name, &errors)) }
 }

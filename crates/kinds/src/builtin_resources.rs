@@ -1,11 +1,10 @@
 //! Parses the tables of served resources and of their rules into kinds.
 
 use crate::builtin_hooks::hooks_for;
-use crate::defaults;
 use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
 use crate::{
     Generation, Group, GroupVersionEntry, ImmutableField, Keep, Kind, KindVersion, MetadataOnUpdate, Rules,
-    Selectable, SelectableField, Strategy, Subresource, Types, Verbs,
+    Selectable, SelectableField, Strategy, Subresource, Types, Verbs, defaults,
 };
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use pintle_schema::Schema;

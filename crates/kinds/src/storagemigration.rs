@@ -10,8 +10,7 @@ pub(crate) struct StorageVersionMigration;
 
 impl Hooks for StorageVersionMigration {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        let spec = Path::of("spec");
-        let path = spec.field("resource");
+        let path = Path::of("spec.resource");
         let null = Value::Null;
         let reference = object.at(&["spec", "resource"]).unwrap_or(&null);
         let (resource, group) = (fields::text(reference, "resource"), fields::text(reference, "group"));

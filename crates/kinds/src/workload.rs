@@ -29,8 +29,7 @@ pub(crate) fn selector_error_text(spec: &Value) -> Internal<'_> {
 /// Requires an unchanged selector.
 pub(crate) fn immutable_selector(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     if member(spec, "selector") != member(old, "selector") {
-        let path = Path::of("spec");
-        errors.invalid(&path.field("selector"), selector_error_text(spec), crate::check::IMMUTABLE);
+        errors.invalid(&Path::of("spec.selector"), selector_error_text(spec), crate::check::IMMUTABLE);
     }
 }
 
@@ -54,9 +53,11 @@ pub(crate) fn selects_template(spec: &Value) -> Option<bool> {
 
 /// Reports that the labels of the template do not match.
 pub(crate) fn complain_of_labels(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let template = path.field("template");
-    let metadata = template.field("metadata");
-    errors.invalid(&metadata.field("labels"), spec.at(&["template", "metadata", "labels"]), NO_MATCH);
+    errors.invalid(
+        &path.field("template.metadata.labels"),
+        spec.at(&["template", "metadata", "labels"]),
+        NO_MATCH,
+    );
 }
 
 /// Validates the template of a workload whose pods run forever. `path` is that of the spec.
@@ -114,11 +115,7 @@ pub(crate) fn collisions_grow(object: &Value, old: &Value, errors: &mut FieldErr
     let count = |v: &Value| v.get("status").and_then(|s| opt_int(s, "collisionCount"));
     let (new, old) = (count(object), count(old));
     if old.is_some_and(|old| new.is_none_or(|new| new < old)) {
-        errors.invalid(
-            &Path::of("status").field("collisionCount"),
-            new.unwrap_or(0),
-            "cannot be decremented",
-        );
+        errors.invalid(&Path::of("status.collisionCount"), new.unwrap_or(0), "cannot be decremented");
     }
 }
 

@@ -159,8 +159,7 @@ impl AuthenticationConfig {
             }
         }
         if let Some(anonymous) = self.anonymous.as_ref().filter(|a| !a.enabled && !a.paths.is_empty()) {
-            let root = Path::of("anonymous");
-            oidc::invalid_conditions(&anonymous.paths, &root.field("conditions"), &mut errors);
+            oidc::invalid_conditions(&anonymous.paths, &Path::of("anonymous.conditions"), &mut errors);
         }
         match errors.is_empty() {
             true => Ok(()),

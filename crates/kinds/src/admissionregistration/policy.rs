@@ -262,8 +262,7 @@ fn validate_mutation(
 
 fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let status = Path::of("status");
-    let checking = status.field("typeChecking");
-    let path = checking.field("expressionWarnings");
+    let path = status.field("typeChecking.expressionWarnings");
     for (at, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate()
     {
         check::required(warning, "warning", &path.index(at), errors);

@@ -114,8 +114,7 @@ pub(super) fn validate_match_resources(matches: &Value, path: &Path<'_>, errors:
 
 /// A mutating policy may only match CREATE and UPDATE.
 pub(super) fn validate_mutating_operations(matches: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let rules = path.field("resourceRules");
-    let at = rules.field("operations");
+    let at = path.field("resourceRules.operations");
     for rule in fields::list(matches, "resourceRules") {
         for operation in fields::texts(rule, "operations") {
             check::supported(&at, Some(operation), &MUTATING_OPERATIONS, errors);

@@ -238,7 +238,7 @@ fn validate_immutable(object: &Value, old: &Value, errors: &mut FieldErrors) {
 
 fn validate_accepted_names(object: &Value, errors: &mut FieldErrors) {
     if let Some(accepted) = object.at(&["status", "acceptedNames"]) {
-        names::validate(accepted, &Path::of("status").field("acceptedNames"), errors);
+        names::validate(accepted, &Path::of("status.acceptedNames"), errors);
     }
 }
 
@@ -284,8 +284,7 @@ fn validate_approval(object: &Value, old: Option<&Value>, errors: &mut FieldErro
     if old.is_some_and(|old| approval::approval(old).0 == state) {
         return;
     }
-    let metadata = Path::of("metadata");
-    let annotations = metadata.field("annotations");
+    let annotations = Path::of("metadata.annotations");
     let path = annotations.key(ANNOTATION);
     match state {
         Approval::Missing => errors.required(&path, &why),
@@ -301,7 +300,7 @@ fn validate_preservation(object: &Value, old: Option<&Value>, errors: &mut Field
         |v: &Value| v.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
     if preserves(object) && !old.is_some_and(preserves) {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        errors.invalid(&Path::of("spec").field("preserveUnknownFields"), true, why);
+        errors.invalid(&Path::of("spec.preserveUnknownFields"), true, why);
     }
 }
 

@@ -52,8 +52,7 @@ impl Hooks for ApiService {
         if scope == Scope::Main {
             return self.validate_create(object, errors);
         }
-        let status = Path::of("status");
-        let path = status.field("conditions");
+        let path = Path::of("status.conditions");
         for (at, condition) in object.items_at(&["status", "conditions"]).iter().enumerate() {
             let given = fields::text(condition, "status");
             if !matches!(given, "True" | "False" | "Unknown") {

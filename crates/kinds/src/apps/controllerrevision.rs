@@ -1,7 +1,6 @@
 //! ControllerRevision: immutable data.
 
-use crate::check;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 

@@ -1,12 +1,9 @@
 //! DaemonSet. The generation of its template is stored in an annotation.
 
-use crate::check;
 use crate::core::podspec::{options::Options, warnings};
 use crate::error_text::Internal;
-use crate::facts;
 use crate::fields::{member, text};
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, facts, workload};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_value::{Path, Value};

@@ -1,13 +1,10 @@
 //! Deployment.
 
-use crate::check;
 use crate::core::podspec::options::Options;
 use crate::error_text::Internal;
-use crate::facts;
 use crate::fields::{int, member, opt_int, text};
 use crate::hooks::take;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, facts, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 

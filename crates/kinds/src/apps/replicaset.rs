@@ -1,9 +1,7 @@
 //! ReplicaSet.
 
-use crate::check;
 use crate::core::podspec::options::Options;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 

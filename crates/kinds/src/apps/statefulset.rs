@@ -1,15 +1,12 @@
 //! StatefulSet.
 
-use crate::check;
 use crate::core::claim::validate_spec as validate_claim;
 use crate::core::podspec::{self, annotations, options::Options, warnings};
 use crate::error_text::Internal;
-use crate::facts;
 use crate::fields::{int, list, member, text};
 use crate::fill::items;
 use crate::hooks::take;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, facts, workload};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, objectmeta};

@@ -1,7 +1,6 @@
 //! HorizontalPodAutoscaler: stored as v2; v1 has annotations for what it cannot express.
 
-use crate::workload;
-use crate::{Hooks, KindVersion, Scope};
+use crate::{Hooks, KindVersion, Scope, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 

@@ -1,14 +1,12 @@
 //! Job: validation, and the generated selector.
 
 use super::{job_spec, job_status};
-use crate::check;
 use crate::core::podspec::{self, internal, options::Options, warnings};
 use crate::error_text::Internal;
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, map_at};
 use crate::hooks::{TEMPLATE_LABELS, take};
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, workload};
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names};
 use pintle_value::{Map, Path, Value};
@@ -144,7 +142,7 @@ fn validate(object: &Value, options: &Options, prefixed_labels: bool, errors: &m
         let hostname = format!("{name}-{}", completions.saturating_sub(1));
         if !names::is_dns1123_label(&hostname).is_empty() {
             let detail = format!("will not able to create pod with invalid DNS label: {hostname}");
-            errors.invalid(&Path::of("metadata").field("name"), name, &detail);
+            errors.invalid(&Path::of("metadata.name"), name, &detail);
         }
     }
 }
@@ -177,9 +175,7 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
     if prefixed {
         expected.extend([(CONTROLLER_UID, uid), ("batch.kubernetes.io/job-name", name)]);
     }
-    let template = SPEC.field("template");
-    let metadata = template.field("metadata");
-    let labels = metadata.field("labels");
+    let labels = SPEC.field("template.metadata.labels");
     for (label, value) in &expected {
         let detail = format!("must be '{value}'");
         let all = object.at(&["spec", "template", "metadata", "labels"]);

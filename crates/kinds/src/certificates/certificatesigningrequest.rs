@@ -179,7 +179,7 @@ fn validate_certificate(object: &Value, old: Option<&Value>, errors: &mut FieldE
         return;
     }
     if let Some(why) = pem::certificate_error(&given) {
-        errors.invalid(&Path::of("status").field("certificate"), "<certificate data>", &why);
+        errors.invalid(&Path::of("status.certificate"), "<certificate data>", &why);
     }
 }
 
@@ -236,8 +236,7 @@ fn first_bad_label(part: &str, rule: fn(&str) -> Vec<String>, path: &Path<'_>, e
 }
 
 fn validate_conditions(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let status = Path::of("status");
-    let path = status.field("conditions");
+    let path = Path::of("status.conditions");
     let all = object.items_at(&["status", "conditions"]);
     let before = old.map(|old| old.items_at(&["status", "conditions"])).unwrap_or_default();
     let kind = |c: &Value| fields::text(c, "type").to_string();

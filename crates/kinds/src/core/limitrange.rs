@@ -27,8 +27,7 @@ impl Hooks for LimitRange {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        let spec = Path::of("spec");
-        let list = spec.field("limits");
+        let list = Path::of("spec.limits");
         let mut seen = HashSet::new();
         for (i, limit) in object.items_at(&["spec", "limits"]).iter().enumerate() {
             let path = list.index(i);

@@ -37,8 +37,7 @@ impl Hooks for Namespace {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        let spec = Path::of("spec");
-        let path = spec.field("finalizers");
+        let path = Path::of("spec.finalizers");
         for finalizer in object.items_at(&["spec", "finalizers"]) {
             validate_finalizer(finalizer.as_str().unwrap_or(""), &path, errors);
         }
@@ -51,8 +50,7 @@ impl Hooks for Namespace {
             }
             Scope::Sub("status") => validate_status(object, errors),
             Scope::Sub(_) => {
-                let spec = Path::of("spec");
-                let path = spec.field("finalizers");
+                let path = Path::of("spec.finalizers");
                 for (at, finalizer) in object.items_at(&["spec", "finalizers"]).iter().enumerate() {
                     validate_finalizer(finalizer.as_str().unwrap_or(""), &path.index(at), errors);
                 }
@@ -94,8 +92,7 @@ fn validate_finalizer(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
 fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let deleting = object.at(&["metadata", "deletionTimestamp"]).is_some();
     let phase = object.str_at(&["status", "phase"]);
-    let status = Path::of("status");
-    let path = status.field("Phase");
+    let path = Path::of("status.Phase");
     if !deleting && phase != "Active" {
         errors.invalid(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty");
     }

@@ -2,10 +2,9 @@
 
 use super::podspec::resources::quantity_value;
 use super::resources::amounts;
-use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{list, member, opt_int, text, texts};
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check};
 use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_meta::{FieldErrors, names, net};
@@ -42,8 +41,7 @@ impl Hooks for Node {
         validate_resources(object, errors);
         let swap = object.at(&["status", "nodeInfo", "swap"]).and_then(|s| opt_int(s, "capacity"));
         if let Some(capacity) = swap {
-            let path = meta.field("nodeSwapStatus");
-            check::positive(&path.field("capacity"), capacity, errors);
+            check::positive(&meta.field("nodeSwapStatus.capacity"), capacity, errors);
         }
         validate_features(object, errors);
         validate_pod_cidrs(object, errors);
@@ -57,11 +55,9 @@ impl Hooks for Node {
         validate_features(object, errors);
         validate_addresses(object, errors);
         validate_stays(object, old, errors);
-        let meta = Path::of("metadata");
-        validate_taints(object.items_at(&["spec", "taints"]), &meta.field("taints"), errors);
+        validate_taints(object.items_at(&["spec", "taints"]), &Path::of("metadata.taints"), errors);
         if object.at(&["spec", "externalID"]) != old.at(&["spec", "externalID"]) {
-            let spec = Path::of("spec");
-            errors.forbidden(&spec.field("externalID"), "may not be updated");
+            errors.forbidden(&Path::of("spec.externalID"), "may not be updated");
         }
     }
 
@@ -74,8 +70,7 @@ impl Hooks for Node {
         if !text(spec, "externalID").is_empty() {
             out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_string());
         }
-        let path = Path::of("spec");
-        let path = path.field("podCIDRs");
+        let path = Path::of("spec.podCIDRs");
         for (i, cidr) in texts(spec, "podCIDRs").into_iter().enumerate() {
             out.extend(net::cidr_warnings(&path.index(i), cidr));
         }
@@ -140,8 +135,7 @@ fn validate_resources(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_features(object: &Value, errors: &mut FieldErrors) {
-    let status = Path::of("status");
-    let path = status.field("declaredFeatures");
+    let path = Path::of("status.declaredFeatures");
     let features = object.get("status").map(|s| texts(s, "declaredFeatures")).unwrap_or_default();
     for (i, feature) in features.iter().enumerate() {
         if let Some(complaint) = feature_complaint(feature) {
@@ -171,8 +165,7 @@ fn feature_complaint(name: &str) -> Option<String> {
 
 fn validate_pod_cidrs(object: &Value, errors: &mut FieldErrors) {
     let cidrs = object.get("spec").map(|s| texts(s, "podCIDRs")).unwrap_or_default();
-    let spec = Path::of("spec");
-    let path = spec.field("podCIDRs");
+    let path = Path::of("spec.podCIDRs");
     for (i, cidr) in cidrs.iter().enumerate() {
         net::validate_cidr_legacy(&path.index(i), cidr, true, &[], errors);
     }
@@ -199,8 +192,7 @@ fn validate_pod_cidrs(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_addresses(object: &Value, errors: &mut FieldErrors) {
-    let status = Path::of("status");
-    let path = status.field("addresses");
+    let path = Path::of("status.addresses");
     let mut seen = HashSet::new();
     let addresses = object.get("status").map(|s| list(s, "addresses")).unwrap_or(&[]);
     for (i, address) in addresses.iter().enumerate() {

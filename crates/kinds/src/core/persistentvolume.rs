@@ -3,12 +3,11 @@
 pub(crate) mod sources;
 pub(crate) mod spec;
 
-use crate::check;
 use crate::error_text::{Internal, diff_from_stored};
 use crate::fields::{list, member, text};
 use crate::hooks::take;
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope, features, fill, metadata};
+use crate::{Hooks, Scope, check, features, fill, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::ErrorText;
 use pintle_value::{Path, Value};
@@ -85,9 +84,8 @@ impl Hooks for PersistentVolume {
         validate_affinity_stays(object, old, errors);
         let class = ["spec", "volumeAttributesClassName"];
         if old.at(&class).is_some() && object.at(&class).is_none() {
-            let path = Path::of("spec");
             let detail = "update from non-nil value to nil is forbidden";
-            errors.forbidden(&path.field("volumeAttributesClassName"), detail);
+            errors.forbidden(&Path::of("spec.volumeAttributesClassName"), detail);
         }
     }
 
@@ -146,8 +144,7 @@ fn validate_mount_options(object: &Value, errors: &mut FieldErrors) {
     let mountable =
         object.get("spec").is_some_and(|s| MOUNTABLE.iter().any(|field| member(s, field).is_some()));
     if !mountable && metadata::annotation(object, MOUNT_OPTIONS).is_some() {
-        let meta = Path::of("metadata");
-        let annotations = meta.field("annotations");
+        let annotations = Path::of("metadata.annotations");
         errors.forbidden(
             &annotations.field(MOUNT_OPTIONS),
             "may not specify mount options for this volume type",
@@ -165,11 +162,10 @@ fn validate_source_stays(object: &Value, old: &Value, errors: &mut FieldErrors) 
         new.remove_at(&expand);
     }
     if error_text(old) != error_text(&new) {
-        let spec = Path::of("spec");
         let (old, new) = (old.get("spec").unwrap_or(&Value::Null), new.get("spec").unwrap_or(&Value::Null));
         let changes = diff_from_stored(old, new, TYPE);
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
-        errors.forbidden(&spec.field("persistentvolumesource"), &detail);
+        errors.forbidden(&Path::of("spec.persistentvolumesource"), &detail);
     }
 }
 

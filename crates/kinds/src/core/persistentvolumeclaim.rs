@@ -4,11 +4,10 @@ use super::claim;
 use super::podspec::aggregate::is_native;
 use super::podspec::resources::quantity_value;
 use super::resources::amounts;
-use crate::check;
 use crate::error_text::diff_from_stored;
 use crate::fields::{entries, member, quantity, text};
 use crate::hooks::take;
-use crate::{Hooks, Scope, features, metadata};
+use crate::{Hooks, Scope, check, features, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, Quantity, names, objectmeta};
 use pintle_value::{Path, Value};
@@ -145,8 +144,7 @@ fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
         new_spec.remove_at(&class);
     } else {
         if old_mark.unwrap_or("") != new_mark.unwrap_or("") {
-            let meta = Path::of("metadata");
-            let annotations = meta.field("annotations");
+            let annotations = Path::of("metadata.annotations");
             errors.invalid(&annotations.field(CLASS), new_mark.unwrap_or(""), objectmeta::IMMUTABLE);
         }
         let from_nothing =
@@ -181,10 +179,10 @@ fn validate_sizes(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let requested = ["spec", "resources", "requests", "storage"];
     let size = storage(object, &requested);
     if size < storage(old, &requested) && size <= storage(old, &["status", "capacity", "storage"]) {
-        let spec = Path::of("spec");
-        let resources = spec.field("resources");
-        let requests = resources.field("requests");
-        errors.forbidden(&requests.field("storage"), "field can not be less than status.capacity");
+        errors.forbidden(
+            &Path::of("spec.resources.requests.storage"),
+            "field can not be less than status.capacity",
+        );
     }
 }
 
@@ -196,8 +194,7 @@ fn validate_attributes_class(object: &Value, old: &Value, errors: &mut FieldErro
     if object.at(&keys) == old.at(&keys) || !in_effect {
         return;
     }
-    let spec = Path::of("spec");
-    let path = spec.field("volumeAttributesClassName");
+    let path = Path::of("spec.volumeAttributesClassName");
     let what = match class {
         None => "nil",
         Some("") => "empty string",
@@ -210,8 +207,7 @@ fn validate_attributes_class(object: &Value, old: &Value, errors: &mut FieldErro
 
 fn validate_status(object: &Value, errors: &mut FieldErrors) {
     if object.items_at(&["spec", "accessModes"]).is_empty() {
-        let spec = Path::of("Spec");
-        errors.required(&spec.field("accessModes"), "");
+        errors.required(&Path::of("Spec.accessModes"), "");
     }
     let status = Path::of("status");
     let path = status.field("capacity");

@@ -3,8 +3,7 @@
 use crate::core::podspec::{self, qos, warnings};
 use crate::fill::items;
 use crate::hooks::take;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Map, Value};
 

@@ -1,11 +1,9 @@
 //! ReplicationController: selector and labels default to those of its template.
 
-use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::{entries, member, opt_int};
 use crate::fill::map_at;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 

@@ -42,8 +42,7 @@ impl Hooks for ResourceQuota {
             scopes
         };
         if sorted(object) != sorted(old) {
-            let spec = Path::of("spec");
-            errors.invalid(&spec.field("scopes"), object.at(&["spec", "scopes"]), objectmeta::IMMUTABLE);
+            errors.invalid(&Path::of("spec.scopes"), object.at(&["spec", "scopes"]), objectmeta::IMMUTABLE);
         }
     }
 
@@ -81,8 +80,7 @@ fn validate_spec(object: &Value, errors: &mut FieldErrors) {
     validate_list(object.at(&["spec", "hard"]), &spec.field("hard"), errors);
     validate_scopes(object, &spec.field("scopes"), errors);
     if let Some(selector) = object.get("spec").and_then(|s| member(s, "scopeSelector")) {
-        let path = spec.field("scopeSelector");
-        validate_selector(object, selector, &path.field("matchExpressions"), errors);
+        validate_selector(object, selector, &spec.field("scopeSelector.matchExpressions"), errors);
     }
 }
 

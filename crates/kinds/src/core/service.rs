@@ -7,8 +7,7 @@ mod change;
 mod status;
 mod validate;
 
-use crate::fill;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
 

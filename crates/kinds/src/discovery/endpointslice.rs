@@ -1,8 +1,7 @@
 //! EndpointSlice: endpoints and ports of one address type.
 
 use crate::core::endpoints::validate_endpoint_ip;
-use crate::facts;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, facts};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net, objectmeta};

@@ -69,16 +69,14 @@ fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
     if let Some(method) = fields::member(spec, "distinguisherMethod")
         && !matches!(fields::text(method, "type"), "ByNamespace" | "ByUser")
     {
-        let at = path.field("distinguisherMethod");
         errors.not_supported(
-            &at.field("type"),
+            &path.field("distinguisherMethod.type"),
             Internal(Some(method), "flowcontrol/v1.FlowDistinguisherMethod"),
             &["ByNamespace", "ByUser"],
         );
     }
     let level = spec.str_at(&["priorityLevelConfiguration", "name"]);
-    let level_path = path.field("priorityLevelConfiguration");
-    let at = level_path.field("name");
+    let at = path.field("priorityLevelConfiguration.name");
     if level.is_empty() {
         errors.required(&at, "must reference a priority level");
     } else {

@@ -20,8 +20,10 @@ pub(crate) struct PriorityLevelConfiguration;
 impl Hooks for PriorityLevelConfiguration {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         if metadata::annotation(object, ROUND_TRIP).is_some() {
-            let at = Path::of("metadata");
-            errors.forbidden(&at.field("annotations"), &format!("annotation '{ROUND_TRIP}' is forbidden"));
+            errors.forbidden(
+                &Path::of("metadata.annotations"),
+                &format!("annotation '{ROUND_TRIP}' is forbidden"),
+            );
         }
         let path = Path::of("spec");
         let name = object.str_at(&["metadata", "name"]);

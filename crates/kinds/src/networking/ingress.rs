@@ -1,10 +1,8 @@
 //! Ingress: rules, backends, TLS and the status of its load balancer.
 
 use super::ingressclass::validate_reference;
-use crate::check;
-use crate::facts;
 use crate::fields::{int, list, member, opt_text, text, texts};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, check, facts, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -124,8 +122,7 @@ fn validate_rule(rule: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &m
 
 fn validate_http(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(http) = member(rule, "http") else { return };
-    let path = path.field("http");
-    let path = path.field("paths");
+    let path = path.field("http.paths");
     if list(http, "paths").is_empty() {
         errors.required(&path, "");
     }
@@ -188,9 +185,7 @@ fn validate_service(service: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 fn validate_status(object: &Value, old: &Value, errors: &mut FieldErrors) {
-    let status = Path::of("status");
-    let balancer = status.field("loadBalancer");
-    let path = balancer.field("ingress");
+    let path = Path::of("status.loadBalancer.ingress");
     let known: Vec<&str> =
         old.items_at(&INGRESS).iter().map(|i| text(i, "ip")).filter(|ip| !ip.is_empty()).collect();
     for (i, ingress) in object.items_at(&INGRESS).iter().enumerate() {

@@ -1,9 +1,7 @@
 //! IngressClass: its controller and the reference to parameters.
 
-use crate::check;
-use crate::facts;
 use crate::fields::{member, opt_text};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, check, facts, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -27,9 +25,8 @@ impl Hooks for IngressClass {
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         let keys = ["spec", "controller"];
-        let spec = Path::of("spec");
         if object.str_at(&keys) != old.str_at(&keys) {
-            errors.invalid(&spec.field("controller"), object.str_at(&keys), check::IMMUTABLE);
+            errors.invalid(&Path::of("spec.controller"), object.str_at(&keys), check::IMMUTABLE);
         }
         metadata::validate_core_as_new(self, false, object, errors);
         self.validate_create(object, errors);

@@ -1,8 +1,7 @@
 //! IPAddress: its name is the address, its reference the owner.
 
-use crate::Hooks;
-use crate::check;
 use crate::fields::{member, text};
+use crate::{Hooks, check};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -18,8 +17,7 @@ impl Hooks for IpAddress {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        let spec = Path::of("spec");
-        let path = spec.field("parentRef");
+        let path = Path::of("spec.parentRef");
         let Some(parent) = object.get("spec").and_then(|s| member(s, "parentRef")) else {
             return errors.required(&path, "");
         };

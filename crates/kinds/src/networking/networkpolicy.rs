@@ -1,8 +1,7 @@
 //! NetworkPolicy: peers, ports and directions.
 
-use crate::check;
 use crate::fields::{list, member, opt_int, opt_text, text, texts};
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};

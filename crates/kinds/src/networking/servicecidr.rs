@@ -18,8 +18,7 @@ impl Hooks for ServiceCidr {
             return;
         }
         let (before, after) = (cidrs(old), cidrs(object));
-        let spec = Path::of("spec");
-        let path = spec.field("cidrs");
+        let path = Path::of("spec.cidrs");
         let grows = before.len() == 1 && after.len() == 2;
         if before.len() != after.len() && !grows {
             return errors.invalid(&path, object.at(&["spec", "cidrs"]), objectmeta::IMMUTABLE);
@@ -39,8 +38,7 @@ fn cidrs(object: &Value) -> Vec<&str> {
 
 fn validate_cidrs(object: &Value, errors: &mut FieldErrors) {
     let all = cidrs(object);
-    let spec = Path::of("spec");
-    let path = spec.field("cidrs");
+    let path = Path::of("spec.cidrs");
     if all.is_empty() {
         return errors.required(&path, "at least one CIDR required");
     }

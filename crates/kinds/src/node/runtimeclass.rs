@@ -1,13 +1,12 @@
 //! RuntimeClass: its handler, the overhead of pods and node scheduling.
 
 use super::labels::deprecation;
-use crate::Hooks;
-use crate::check;
 use crate::core::podspec::options::Options;
 use crate::core::podspec::resources::{self, Claims, Of};
 use crate::core::podspec::scheduling;
 use crate::error_text::Internal;
 use crate::fields::{entries, list, member, text};
+use crate::{Hooks, check};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};

@@ -34,8 +34,7 @@ impl Role {
         if object.get("aggregationRule").is_none_or(Value::is_null) {
             return;
         }
-        let aggregation = Path::of("aggregationRule");
-        let path = aggregation.field("clusterRoleSelectors");
+        let path = Path::of("aggregationRule.clusterRoleSelectors");
         if selectors(object).is_empty() {
             errors.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
         }

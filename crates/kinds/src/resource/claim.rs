@@ -28,7 +28,7 @@ impl Hooks for ResourceClaim {
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let devices = object.at(&["spec", "devices"]).unwrap_or(&Value::Null);
-        request::validate(devices, &Path::of("spec").field("devices"), errors);
+        request::validate(devices, &Path::of("spec.devices"), errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -54,9 +54,7 @@ fn admin_access(spec: Option<&Value>, namespace: &Namespace<'_>, errors: &mut Fi
     let Some(at) = requests.iter().position(asks) else { return };
     let granted = namespace().is_some_and(|ns| ns.str_at(&["metadata", "labels", LABEL]) == "true");
     if !granted {
-        let root = Path::of("spec");
-        let devices = root.field("devices");
-        let requests = devices.field("requests");
+        let requests = Path::of("spec.devices.requests");
         let why =
             format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
         errors.forbidden(&requests.index(at).field("adminAccess"), &why);
@@ -80,6 +78,6 @@ impl Hooks for ResourceClaimTemplate {
         let spec = Path::of("spec");
         volume_sources::template_metadata(object.at(&["spec", "metadata"]), &spec.field("metadata"), errors);
         let devices = object.at(&["spec", "spec", "devices"]).unwrap_or(&Value::Null);
-        request::validate(devices, &spec.field("spec").field("devices"), errors);
+        request::validate(devices, &spec.field("spec.devices"), errors);
     }
 }

@@ -2,8 +2,7 @@
 
 use super::names::{self, bounded, repeated};
 use super::selector;
-use crate::facts;
-use crate::{check, fields, fill};
+use crate::{check, facts, fields, fill};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Plain;
 use pintle_value::{Path, Value};

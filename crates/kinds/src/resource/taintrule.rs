@@ -45,8 +45,7 @@ impl Hooks for DeviceTaintRule {
         if scope == Scope::Main {
             return self.validate_create(object, errors);
         }
-        let status = Path::of("status");
-        let path = status.field("conditions");
+        let path = Path::of("status.conditions");
         let conditions = object.items_at(&["status", "conditions"]);
         validate_conditions(conditions, &path, errors);
         if conditions.len() > CONDITIONS_MAX {

@@ -101,8 +101,7 @@ pub(super) fn validate_policy(group: &Value, path: &Path<'_>, errors: &mut Field
     let policy = group.get("schedulingPolicy").unwrap_or(&Value::Null);
     validate_union(policy, &["basic", "gang"], &path, errors);
     let Some(gang) = fields::member(policy, "gang") else { return };
-    let gang_path = path.field("gang");
-    let at = gang_path.field("minCount");
+    let at = path.field("gang.minCount");
     match fields::int(gang, "minCount") {
         0 => errors.required(&at, ""),
         count if count < 1 => errors.invalid(&at, count, "must be greater than or equal to 1"),

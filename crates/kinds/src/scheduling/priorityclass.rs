@@ -1,8 +1,7 @@
 //! PriorityClass: values below the system's, immutable.
 
-use crate::check;
 use crate::fields::{flag, int, opt_text};
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -20,11 +19,10 @@ impl Hooks for PriorityClass {
         let value = int(object, "value");
         if name.starts_with(PREFIX) {
             if let Some(complaint) = system_complaint(name, value, flag(object, "globalDefault")) {
-                let meta = Path::of("metadata");
                 let detail = format!(
                     "priority class names with '{PREFIX}' prefix are reserved for system use only. error: {complaint}"
                 );
-                errors.forbidden(&meta.field("name"), &detail);
+                errors.forbidden(&Path::of("metadata.name"), &detail);
             }
         } else if value > USER_MAX {
             let detail = format!("maximum allowed value of a user defined priority is {USER_MAX}");

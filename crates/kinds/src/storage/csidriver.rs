@@ -1,8 +1,7 @@
 //! CSIDriver: the capabilities of a driver.
 
-use crate::Hooks;
-use crate::facts;
 use crate::fields::{list, member, text};
+use crate::{Hooks, facts};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 use std::collections::HashSet;

@@ -1,10 +1,9 @@
 //! CSINode: the drivers of a node.
 
-use crate::check;
 use crate::core::podspec::volume_sources::csi_driver_name;
 use crate::error_text::Internal;
 use crate::fields::{opt_int, text, texts};
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
@@ -15,8 +14,7 @@ pub(crate) struct CsiNode;
 
 impl Hooks for CsiNode {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        let spec = Path::of("spec");
-        let all = spec.field("drivers");
+        let all = Path::of("spec.drivers");
         let mut seen = HashSet::new();
         for (i, driver) in drivers(object).iter().enumerate() {
             let path = all.index(i);
@@ -30,8 +28,7 @@ impl Hooks for CsiNode {
                 errors.invalid(&path.field("nodeID"), id, &detail);
             }
             if let Some(count) = driver.get("allocatable").and_then(|a| opt_int(a, "count")) {
-                let path = path.field("allocatable");
-                check::nonnegative(&path.field("count"), count, errors);
+                check::nonnegative(&path.field("allocatable.count"), count, errors);
             }
             if !seen.insert(name) {
                 errors.duplicate(&path.field("name"), name);
@@ -42,7 +39,6 @@ impl Hooks for CsiNode {
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         self.validate_create(object, errors);
-        let spec = Path::of("spec");
         for before in drivers(old) {
             for after in drivers(object).iter().filter(|d| text(d, "name") == text(before, "name")) {
                 let same = ["nodeID", "topologyKeys"].iter().all(|f| before.get(f) == after.get(f));
@@ -50,7 +46,7 @@ impl Hooks for CsiNode {
                     let mut after = after.clone();
                     after.remove_at(&["allocatable"]);
                     let error_text = Internal(Some(&after), "storage/v1.CSINodeDriver");
-                    errors.invalid(&spec.field("drivers"), error_text, objectmeta::IMMUTABLE);
+                    errors.invalid(&Path::of("spec.drivers"), error_text, objectmeta::IMMUTABLE);
                 }
             }
         }

@@ -1,9 +1,8 @@
 //! CSIStorageCapacity: the available capacity of a class for some nodes.
 
-use crate::facts;
 use crate::fields::{entries, list, member, text};
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_value::{Path, Value};

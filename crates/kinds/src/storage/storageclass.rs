@@ -1,10 +1,9 @@
 //! StorageClass: provisioner, policies and topologies, most of them immutable.
 
 use super::parameters::{validate_parameters, validate_provisioner};
-use crate::Hooks;
-use crate::facts;
 use crate::fields::{list, text, texts};
 use crate::node::labels::deprecation;
+use crate::{Hooks, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_value::{Path, Value};

@@ -1,10 +1,9 @@
 //! VolumeAttachment: one source, one node, and the result. The spec is immutable.
 
-use crate::check;
 use crate::core::persistentvolume::spec;
 use crate::core::podspec::volume_sources::csi_driver_name;
 use crate::fields::{entries, member, opt_int, opt_text, text};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, check, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 

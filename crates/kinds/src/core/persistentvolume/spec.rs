@@ -1,11 +1,10 @@
 //! The spec of a PersistentVolume, also inline in a VolumeAttachment.
 
 use super::sources;
-use crate::check;
 use crate::core::podspec::affinity;
 use crate::core::resources::amounts;
-use crate::facts;
 use crate::fields::{member, opt_text, text, texts};
+use crate::{check, facts};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};

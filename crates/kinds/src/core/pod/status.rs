@@ -1,11 +1,10 @@
 //! Validates the status of a pod.
 
 use super::update;
-use crate::check;
 use crate::core::podspec::aggregate::is_native;
 use crate::error_text::InternalList;
 use crate::fields::{entries, int, list, member, opt_text, quantity, text};
-use crate::workload;
+use crate::{check, workload};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -274,8 +273,7 @@ fn users(statuses: &[Value], os: &str, path: &Path<'_>, errors: &mut FieldErrors
     for (at, status) in statuses.iter().enumerate() {
         let Some(linux) = status.at(&["user", "linux"]) else { continue };
         let item = path.index(at);
-        let user = item.field("user");
-        let path = user.field("linux");
+        let path = item.field("user.linux");
         if os == "windows" {
             errors.forbidden(&path, "cannot be set for a windows pod");
             continue;

@@ -2,7 +2,6 @@
 
 use super::Pod;
 use super::create::annotations_and_spec;
-use crate::check;
 use crate::core::podspec::{
     annotations, internal,
     options::{Options, is_gated},
@@ -11,8 +10,7 @@ use crate::core::podspec::{
 use crate::error_text::{Internal, InternalList, diff_from_stored};
 use crate::fields::{entries, list, opt_int, text};
 use crate::hooks::take;
-use crate::metadata;
-use crate::workload;
+use crate::{check, metadata, workload};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -51,8 +49,7 @@ pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
 
 /// Validates the annotations of a pod, and that some of them are unchanged.
 pub(super) fn annotations_update(pod: &Value, old: &Value, options: &Options, errors: &mut FieldErrors) {
-    let metadata = Path::of("metadata");
-    let path = metadata.field("annotations");
+    let path = Path::of("metadata.annotations");
     let at = ["metadata", "annotations"];
     annotations::validate_update(pod.at(&at), old.at(&at), &path, errors);
     annotations::validate(pod.at(&at), workload::spec_of(pod), &path, options, errors);
@@ -147,10 +144,8 @@ fn gated(munged: &mut Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn node_affinity(new: &[Value], old: &[Value], errors: &mut FieldErrors) {
-    let affinity = SPEC.field("affinity");
-    let node = affinity.field("nodeAffinity");
-    let required = node.field("requiredDuringSchedulingIgnoredDuringExecution");
-    let path = required.field("nodeSelectorTerms");
+    let path =
+        SPEC.field("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
     if !old.is_empty() && old.len() != new.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         return errors.invalid(&path, InternalList(new, "core/v1.NodeSelectorTerm"), detail);

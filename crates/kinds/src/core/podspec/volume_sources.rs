@@ -172,7 +172,7 @@ pub(crate) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut FieldErr
 fn csi_secret(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(secret) = member(source, "nodePublishSecretRef") else { return };
     match text(secret, "name") {
-        "" => errors.required(&path.field("nodePublishSecretRef").field("name"), ""),
+        "" => errors.required(&path.field("nodePublishSecretRef.name"), ""),
         name => check::each(names::dns_subdomain(name, false), &path.field("name"), name, errors),
     }
 }

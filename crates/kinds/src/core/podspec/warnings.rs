@@ -84,8 +84,7 @@ fn of(object: &Value, root: &Path<'_>) -> Vec<String> {
     let spec = object.get("spec").unwrap_or(&empty);
     let meta = object.get("metadata").unwrap_or(&empty);
     let path = root.field("spec");
-    let metadata = root.field("metadata");
-    let annotations = metadata.field("annotations");
+    let annotations = root.field("metadata.annotations");
     node_labels(spec, &path, &mut found);
     spread_constraints(spec, &path.field("topologySpreadConstraints"), &mut found);
     for (key, text) in ANNOTATIONS.iter().filter(|(key, _)| meta.at(&["annotations", key]).is_some()) {
@@ -135,8 +134,7 @@ fn node_labels(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
             found.add(&path.field("nodeSelector").key(key), text);
         }
     }
-    let affinity = path.field("affinity");
-    let node = affinity.field("nodeAffinity");
+    let node = path.field("affinity.nodeAffinity");
     let required = node.field(REQUIRED);
     let terms = required.field("nodeSelectorTerms");
     let at = ["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"];
@@ -193,9 +191,7 @@ fn volumes(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
         };
         gone(before, found);
         if let Some(claim) = volume.at(&["ephemeral", "volumeClaimTemplate", "spec"]) {
-            let ephemeral = item.field("ephemeral");
-            let template = ephemeral.field("volumeClaimTemplate");
-            found.0.extend(claim_spec(claim, &template.field("spec")));
+            found.0.extend(claim_spec(claim, &item.field("ephemeral.volumeClaimTemplate.spec")));
         }
         gone(after, found);
     }
@@ -362,15 +358,14 @@ fn affinity(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
             if weighted.at(&["podAffinityTerm", "labelSelector"]).is_none() {
                 let list = path.field(PREFERRED);
                 let item = list.index(at);
-                found.add(&item.field("podAffinityTerm").field("labelSelector"), NO_SELECTOR);
+                found.add(&item.field("podAffinityTerm.labelSelector"), NO_SELECTOR);
             }
         }
     }
 }
 
 fn addresses(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
-    let config = path.field("dnsConfig");
-    let servers = config.field("nameservers");
+    let servers = path.field("dnsConfig.nameservers");
     for (at, server) in spec.items_at(&["dnsConfig", "nameservers"]).iter().enumerate() {
         found.0.extend(net::ip_warnings(&servers.index(at), server.as_str().unwrap_or("")));
     }

@@ -123,9 +123,8 @@ fn give_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Result<()
         Str::from(next.ok_or_else(|| Refusal::Internal(words()))?)
     } else {
         take_address(&wanted, family, pool).map_err(|why| {
-            let spec = Path::of("spec");
             let detail = format!("failed to allocate IP {wanted}: {why}");
-            invalid(&spec.field("clusterIPs"), ips.as_slice(), &detail)
+            invalid(&Path::of("spec.clusterIPs"), ips.as_slice(), &detail)
         })?;
         wanted
     };
@@ -275,8 +274,7 @@ fn no_port() -> Refusal {
 }
 
 fn take_port(at: usize, port: i64, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
-    let spec = Path::of("spec");
-    let list = spec.field("ports");
+    let list = Path::of("spec.ports");
     ports.take(port).map_err(|why| invalid(&list.index(at).field("nodePort"), port, &why))
 }
 
