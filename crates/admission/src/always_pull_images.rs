@@ -1,7 +1,7 @@
 //! AlwaysPullImages: sets the pull policy to Always, so that a pod cannot use a cached image without the right to pull
 //! it.
 
-use crate::{Attributes, ClusterState, Plugin};
+use crate::{Mutation, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -14,12 +14,7 @@ impl Plugin for AlwaysPullImages {
         "AlwaysPullImages"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        pod: &mut Value,
-        _cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: pod, .. }: Mutation<'_>) -> Result<(), Status> {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());
         }
@@ -62,8 +57,10 @@ mod tests {
         );
         let old = tree(r#"{"spec":{"containers":[{"image":"a","imagePullPolicy":"Never"}]}}"#);
         let mut same = old.clone();
-        with_request(&pods, Some(&old), |request| AlwaysPullImages.mutate(request, &mut same, &cluster))
-            .unwrap();
+        with_request(&pods, Some(&old), |request| {
+            AlwaysPullImages.mutate(Mutation { request, object: &mut same, cluster: &cluster })
+        })
+        .unwrap();
         assert_eq!(same, old);
     }
 }

@@ -4,7 +4,7 @@ use crate::config::{AdmissionConfiguration, ConfigError, PluginConfig};
 use crate::durations::{Durations, Step};
 use crate::quota::LimitedResource;
 use crate::webhook_config::WebhookConfig;
-use crate::{Attributes, ClusterState, Plugin, PluginError, escalation};
+use crate::{Attributes, ClusterState, Mutation, Plugin, PluginError, Validation, escalation};
 use pintle_auth::Authorizer;
 use pintle_meta::Status;
 use pintle_value::Value;
@@ -253,7 +253,7 @@ impl Chain {
         cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
         self.durations.measure(Step::Admit, request.operation, &self.plugins, |plugin| {
-            plugin.mutate(request, object, cluster)
+            plugin.mutate(Mutation { request, object, cluster })
         })
     }
 
@@ -277,7 +277,7 @@ impl Chain {
     ) -> Result<(), Status> {
         let mut measuring = self.durations.begin(Step::Validate, request.operation, &self.plugins);
         for plugin in &self.plugins {
-            let mut outcome = plugin.validate(request, object, cluster, warnings);
+            let mut outcome = plugin.validate(Validation { request, object, cluster, warnings });
             if let Some(review) = plugin.review(request, object).filter(|_| outcome.is_ok()) {
                 outcome = review.await;
             }

@@ -1,6 +1,6 @@
 //! PodTopologyLabels: copies zone and region labels from a node to its pods.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, Mutation, Operation, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -13,12 +13,7 @@ impl Plugin for PodTopologyLabels {
         "PodTopologyLabels"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        object: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object, cluster }: Mutation<'_>) -> Result<(), Status> {
         if !request.is("", "pods") || request.operation != Operation::Create {
             return Ok(());
         }
@@ -66,7 +61,9 @@ mod tests {
             let mut object = tree(object);
             with_request(&pods, None, |request| {
                 let request = Attributes { subresource, ..*request };
-                PodTopologyLabels.mutate(&request, &mut object, &cluster).unwrap();
+                PodTopologyLabels
+                    .mutate(Mutation { request: &request, object: &mut object, cluster: &cluster })
+                    .unwrap();
             });
             assert_eq!(text(object.at(&["metadata", "labels"]).unwrap_or(&Value::Null)), want);
         }
