@@ -174,7 +174,7 @@ pub fn recount(quota: &Value, namespace: &str, kinds: &[(Str, Str)], cluster: &d
     to_value(&used)
 }
 
-/// What quotas count for a kind of object.
+/// The resources that quotas count for a kind of object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Counted {
     Pods,

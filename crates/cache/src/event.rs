@@ -259,7 +259,7 @@ pub enum CloseReason {
     Shutdown,
 }
 
-/// What a watcher gets.
+/// An event as a watcher receives it.
 #[derive(Clone, Debug)]
 pub enum Item {
     /// A selected object changed.

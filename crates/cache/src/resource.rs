@@ -94,7 +94,7 @@ impl Resource {
         resource
     }
 
-    /// What the resource's keys begin with.
+    /// The prefix of the resource's keys.
     pub fn prefix(&self) -> &Arc<str> {
         &self.registration.prefix
     }
@@ -199,7 +199,7 @@ impl Resource {
         self.unreadable_since_ms.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// For how long there have been objects that cannot be read.
+    /// The time since which the resource has had objects that cannot be decoded.
     pub fn unreadable_for(&self) -> Duration {
         let since = self.unreadable_since_ms.load(Ordering::Relaxed);
         Duration::from_millis(self.now_ms().saturating_sub(since))

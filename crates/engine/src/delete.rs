@@ -263,12 +263,12 @@ impl Writer {
 
     /// Returns the grace period of this deletion.
     fn grace(&self, target: &Target, live: &Value, options: &DeleteOptions) -> Grace {
-        let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        let requested = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if !target.kind.hooks.is_graceful() {
             return Grace::None;
         }
         if !metadata::is_deleting(live) {
-            return match target.kind.hooks.grace_seconds(live, asked) {
+            return match target.kind.hooks.grace_seconds(live, requested) {
                 Some(period) => Grace::Wait(period),
                 None => Grace::None,
             };
@@ -276,7 +276,7 @@ impl Writer {
         let running =
             live.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
         let (now, _) = self.storage.clock.now();
-        match asked {
+        match requested {
             _ if running == 0 => Grace::None,
             Some(period) if period < running => {
                 let deadline = live

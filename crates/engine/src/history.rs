@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The most bytes of objects in one answer.
 const BYTES_MAX: usize = 4 << 20;
 
-/// What happened to the object at one revision.
+/// The change of an object at one revision.
 #[derive(Clone, Debug)]
 pub struct ObjectVersion {
     /// The revision of the change.

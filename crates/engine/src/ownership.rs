@@ -91,8 +91,8 @@ pub(crate) fn record_proposed(
     }
     let mut shown = proposed.object.clone();
     typed::normalize_with(&target.kind_version().schema, &mut shown, typed::Empties::PreserveSerialized);
-    if let Some(asked) = proposed.object.at(&MANAGED_FIELDS) {
-        shown.set_at(&MANAGED_FIELDS, asked.clone());
+    if let Some(requested) = proposed.object.at(&MANAGED_FIELDS) {
+        shown.set_at(&MANAGED_FIELDS, requested.clone());
     }
     record_with(target, owner, live, &mut shown, conversions);
     match shown.remove_at(&MANAGED_FIELDS) {

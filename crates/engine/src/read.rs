@@ -149,7 +149,7 @@ impl Reader {
         while let Some(object) = candidates.next() {
             fetched = fetched.saturating_add(1);
             if fetched.is_multiple_of(EXAMINED_BETWEEN_YIELDS) {
-                // A million objects take a tenth of a second, in which this thread would answer nobody else.
+                // A million objects take a tenth of a second, in which this thread could not answer other requests.
                 tokio::task::yield_now().await;
             }
             if may_be_unreadable && object.unreadable().is_some() {
@@ -326,7 +326,7 @@ impl Storage {
         caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))
     }
 
-    /// The same for all resources.
+    /// Waits until the cache has every write that any server acknowledged before the call.
     pub(crate) async fn catch_up_all(&self) -> Result<(), Status> {
         let caught_up = self.store.barrier().await;
         caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))

@@ -17,7 +17,7 @@ pub(crate) struct Selects {
     labels: LabelSelector,
     fields: Vec<(FieldAt, bool, Str)>,
     shard: Option<Shard>,
-    /// What selectors see of converted objects, by object key.
+    /// The selectable values of converted objects, by object key.
     converted: HashMap<Str, Extracted>,
 }
 

@@ -100,7 +100,7 @@ pub struct Writer {
     /// Whether parts of a ResourceClaim's status need rights of their own.
     pub(crate) granular_claim_status: bool,
     pub(crate) contention_lock: ContentionLock,
-    /// What else has to follow the objects of some resources.
+    /// Waits until other parts of the server (RBAC, flow control) have applied a write.
     pub(crate) follower: OnceLock<Follower>,
 }
 

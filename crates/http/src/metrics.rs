@@ -14,7 +14,7 @@ const SERIES_MAX: usize = pintle_metrics::SERIES_MAX;
 /// The longest name of a resource, a DNS label.
 const RESOURCE_BYTES_MAX: usize = 63;
 
-/// What a request counts under.
+/// The labels of a request in metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Labels {
     pub(crate) component: &'static str,

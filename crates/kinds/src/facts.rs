@@ -77,7 +77,7 @@ pub(crate) fn check_member(
     }
 }
 
-/// What must hold for one field.
+/// The requirements for one field.
 struct Fact {
     field: &'static str,
     /// The name of the field in errors.

@@ -226,7 +226,7 @@ pub struct Subresource {
     pub name: Str,
     /// The kind that it reads and writes.
     pub gvk: GroupVersionKind,
-    /// What can be done with it.
+    /// The verbs that it supports.
     pub verbs: Verbs,
     /// For `scale`: the paths of replicas and selector.
     pub scale: Option<ScalePaths>,
@@ -281,7 +281,7 @@ pub struct Column {
 pub struct Strategy {
     /// The status of a new object, if it is not the client's; `null` stands for none.
     pub status: Option<Value>,
-    /// What writes keep.
+    /// The parts of the old object that writes keep.
     pub keep: Keep,
     /// The path of a pod spec whose fields may be behind feature gates, or empty.
     pub pod_spec: Vec<&'static str>,
@@ -300,7 +300,7 @@ pub struct ImmutableField {
     pub struct_type: Option<&'static str>,
 }
 
-/// What a write of the status keeps. Unless it is nothing, other writes keep the status.
+/// The parts of the old object that a write of the status keeps. Unless it keeps nothing, other writes keep the status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing: there is no status, or the hooks decide.

@@ -23,7 +23,7 @@ pub(crate) struct ConfigFile {
     unreadable: Option<String>,
 }
 
-/// What became of new content.
+/// The outcome of a reload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Handled {
     /// It is in effect, or can never be: it is not tried again.

@@ -2,7 +2,7 @@
 //!
 //! A connection has no task of its own: the task that waits for a response or for a part of its body polls the connection. So a
 //! proxied request stays in the task of its client, without wake-ups between tasks, and reads of the backend go on until its
-//! socket is empty before the client's connection is flushed. Nobody polls a connection while it is idle.
+//! socket is empty before the client's connection is flushed. No task polls a connection while it is idle.
 
 use crate::dial::BoxStream;
 use crate::head::{HEAD_BYTES_MAX, HeadReader};

@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The most bytes of a message that are passed on at once; messages may be longer.
 pub(crate) const PIECE_BYTES: usize = 8 * 1024;
-/// Most bytes of a control frame.
+/// The size limit in bytes of a control frame.
 const CONTROL_BYTES_MAX: u64 = 125;
 /// Longest message.
 const MESSAGE_BYTES_MAX: u64 = 32 << 20;

@@ -17,7 +17,7 @@ pub struct Arena {
     nodes: Vec<Node>,
     /// For each node of a sealed arena, whether a `RawExtension` is at or below it.
     raw: Vec<bool>,
-    /// The same for bytes.
+    /// For each node of a sealed arena, whether a field of bytes is at or below it.
     bytes: Vec<bool>,
 }
 

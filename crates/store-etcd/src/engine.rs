@@ -27,9 +27,9 @@ const TRANSACTION_WRITES_MAX: usize = 128;
 const LOST_WRITE_WAIT: Duration = Duration::from_secs(5);
 /// Between attempts to write while there is no leader.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often someone who waits for etcd at the start is told so.
+/// How often the server logs at the start that it waits for etcd.
 const START_NOTICE_EVERY: Duration = Duration::from_secs(5);
-/// What kube-apiserver says of a request that took too long.
+/// kube-apiserver's error for a request that took too long.
 const DEADLINE: &str = "context deadline exceeded";
 
 /// The engine on etcd.
@@ -106,7 +106,7 @@ impl Etcd {
             // As with a barrier: etcd was restored to an earlier state.
             self.follower.load_anew(loads).await;
         }
-        // A conflict is told once the sink has seen what is in the way, so that whoever tries again sees it too.
+        // Return a conflict once the sink has the conflicting value, so that a retry sees it too.
         self.follower.progress.reach(answer.header.revision).await;
         if answer.succeeded {
             return Ok(Revision(answer.header.revision));
@@ -163,7 +163,7 @@ impl Etcd {
         }
     }
 
-    /// What came of a transaction that got no answer, or one that leaves the outcome open.
+    /// Finds the outcome of a transaction whose answer is missing or leaves it open.
     async fn without_answer(
         &self,
         error: CallError,

@@ -44,7 +44,7 @@ impl CallError {
     }
 }
 
-/// What precedes a message: that it is not compressed, and its length.
+/// The prefix of a message: that it is not compressed, and its length.
 pub(crate) fn prefix(length: usize) -> [u8; PREFIX_BYTES] {
     let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     [0, a, b, c, d]

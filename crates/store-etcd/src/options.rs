@@ -85,9 +85,9 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// How connections are opened; `None` dials the endpoints themselves.
     pub dial: Option<Dial>,
-    /// What stands in etcd in the place of `own_prefix`.
+    /// The prefix in etcd that replaces `own_prefix`.
     pub prefix: String,
-    /// What all keys above the store begin with.
+    /// The prefix of all keys that callers of the store use.
     pub own_prefix: &'static str,
     /// How often history is compacted; zero leaves that to others.
     pub compaction_interval: Duration,

@@ -27,7 +27,7 @@ pub struct HistoryRetention {
     pub bytes: u64,
 }
 
-/// Which versions of a key are asked for.
+/// The requested versions of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HistoryQuery {
     /// Only versions before this revision.
@@ -38,7 +38,7 @@ pub struct HistoryQuery {
     pub bytes_max: usize,
 }
 
-/// What a key was set to.
+/// A version of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyVersion {
     /// The revision of the change.
@@ -62,7 +62,7 @@ pub struct KeyHistory {
     pub has_older: bool,
 }
 
-/// What segments are called once only the past needs them.
+/// The prefix of the file names of segments that only the history needs.
 const RETAINED_PREFIX: &str = "history-";
 
 fn retained_name(number: u64) -> String {
@@ -214,7 +214,7 @@ impl HistoryReader {
         let turn = self.turn.clone().acquire_owned().await.map_err(|_| StoreFault::Closed)?;
         let disk = self.disk.upgrade().ok_or(StoreFault::Closed)?;
         let (reply, answer) = oneshot::channel();
-        // Set when nobody waits for the answer any more.
+        // Set when the caller is gone.
         let abandoned = Abandoned(Arc::default());
         let mut scan = Scan {
             key: key.to_owned(),
@@ -262,7 +262,7 @@ struct Scan {
     found: Found,
 }
 
-/// What a walk has found so far.
+/// The versions that a walk has found so far.
 #[derive(Default)]
 struct Found {
     versions: VecDeque<KeyVersion>,

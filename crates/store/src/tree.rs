@@ -17,7 +17,7 @@ const NODE_MIN: usize = 5;
 /// By how many items a leaf grows: doubling would waste half of it.
 const LEAF_GROWTH: usize = 4;
 
-/// What a tree holds: items that know their key, which never changes. A clone should be cheap.
+/// An item of a tree. Its key never changes. A clone should be cheap.
 pub trait Keyed: Clone {
     /// The key that orders the items, by bytes.
     fn key(&self) -> &str;

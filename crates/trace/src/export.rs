@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-/// Most queued traces, most traces of one batch, and the longest time that they wait for others.
+/// The maximum number of queued traces and of traces in one batch, and the longest time that they wait for others.
 const QUEUED_MAX: usize = 2048;
 const BATCH_MAX: usize = 128;
 const BATCH_WAIT: Duration = Duration::from_secs(1);

@@ -27,7 +27,7 @@ pub(crate) const REPEATS_MAX: u32 = 10;
 /// The size limit of a webhook's response.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// The most concurrent calls of one webhook; more wait. Each call takes a connection, and anyone can cause calls: with tokens
-/// that nobody knows, or as the anonymous user.
+/// that is unknown, or as the anonymous user.
 const CALLS_MAX: usize = 128;
 
 /// The current context of a kubeconfig.

@@ -324,13 +324,13 @@ impl Client {
                 request.headers_mut().append(name, value);
             }
         }
-        if let Some(mut kept) = self.connections.take(&key)
-            && kept.ready().await.is_ok()
+        if let Some(mut pooled) = self.connections.take(&key)
+            && pooled.ready().await.is_ok()
         {
-            match kept.try_send_request(request).await {
+            match pooled.try_send_request(request).await {
                 Ok(answer) => {
                     let answer = read(answer, &self.budget).await?;
-                    self.connections.keep(key, kept);
+                    self.connections.keep(key, pooled);
                     return Ok(answer);
                 }
                 Err(mut error) => match error.take_message() {
@@ -410,9 +410,9 @@ fn refusal(code: u16, method: &Method, content_type: &str, answer: &[u8]) -> Sta
         return Status { empty_details: false, ..Status::from_value(&tree) };
     }
     let is_text = content_type.is_empty() || content_type.trim_start().starts_with("text/");
-    let said = String::from_utf8_lossy(answer.get(..REFUSAL_BYTES_MAX).unwrap_or(answer));
-    let said = if is_text { said.trim() } else { "unknown" };
-    Status::generic_response(code, method.as_str(), &GroupResource::default(), "", said)
+    let message = String::from_utf8_lossy(answer.get(..REFUSAL_BYTES_MAX).unwrap_or(answer));
+    let message = if is_text { message.trim() } else { "unknown" };
+    Status::generic_response(code, method.as_str(), &GroupResource::default(), "", message)
 }
 
 /// The parts of a webhook's URL.

@@ -9,7 +9,7 @@ use pintle_value::Value;
 /// The last version in which a check changed; later ones and `latest` are the same.
 const LAST_MINOR: i64 = 35;
 
-/// What a pod violates.
+/// A violation of a pod security standard.
 pub(super) struct Violation {
     pub(super) reason: String,
     pub(super) detail: String,

@@ -81,7 +81,7 @@ impl TokenKeys {
         }
     }
 
-    /// For how long others may cache them, in seconds.
+    /// The time for which clients may cache the keys, in seconds.
     pub fn max_age_seconds(&self) -> u64 {
         match self {
             TokenKeys::Local(_) => MAX_AGE_SECONDS,

@@ -31,8 +31,8 @@ pub(super) async fn review_token(mut review: Value, access: &Access, now: System
     let texts = |items: &[Value]| -> Vec<String> {
         items.iter().filter_map(Value::as_str).map(str::to_string).collect()
     };
-    let asked = texts(review.items_at(&["spec", "audiences"]));
-    let wanted = if asked.is_empty() { access.authenticator.audiences.clone() } else { asked };
+    let requested = texts(review.items_at(&["spec", "audiences"]));
+    let wanted = if requested.is_empty() { access.authenticator.audiences.clone() } else { requested };
     let token = pintle_auth::authn::reviewed_token(review.str_at(&["spec", "token"]));
     // Without a result, the status that the client sent stays.
     let mut status = review.get("status").filter(|s| !s.is_null()).cloned().unwrap_or_else(Value::object);

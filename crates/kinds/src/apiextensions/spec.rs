@@ -141,7 +141,7 @@ impl<'a> Shared<'a> {
         SHARED.contains(&key) && self.versions.iter().all(|v| v.get(key) == first.get(key))
     }
 
-    /// What the spec has.
+    /// A field of the spec.
     fn of_spec(&self, key: &str) -> Option<&'a Value> {
         self.versions.first()?.get(key).filter(|v| self.is_shared(key) && !v.is_null())
     }

@@ -13,7 +13,7 @@ use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-/// What an update may change.
+/// The fields of the spec that an update may change.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "template",

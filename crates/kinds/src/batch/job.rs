@@ -198,7 +198,7 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
     }
 }
 
-/// What must stay as it was.
+/// Reports changes of immutable fields.
 fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let (spec, before) = (workload::spec_of(object), workload::spec_of(old));
     completions(spec, before, errors);

@@ -25,7 +25,7 @@ const CURVES: [(&str, &str, Option<&dyn VerificationAlgorithm>); 4] = [
     ("1.3.132.0.35", "P-521", Some(&ECDSA_P521_SHA256_ASN1)),
 ];
 
-/// What is to be known about a key.
+/// The properties of a public key that validation depends on.
 enum Key {
     /// A key that is allowed, and the algorithm of its proofs.
     Good(&'static dyn VerificationAlgorithm),

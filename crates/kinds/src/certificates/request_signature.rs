@@ -17,7 +17,7 @@ use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 const UNIMPLEMENTED: &str = "x509: cannot verify signature: algorithm unimplemented";
 const RSA_BITS_MIN: usize = 1024;
 
-/// What a signature algorithm needs a key of.
+/// The type of key that a signature algorithm needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     Rsa,

@@ -78,7 +78,7 @@ impl Hooks for Node {
     }
 }
 
-/// What can be allocated is at first all there is.
+/// The default of `allocatable` is the capacity.
 pub(crate) fn default_from_others(object: &mut Value) {
     if object.at(&["status", "allocatable"]).is_none_or(Value::is_null)
         && let Some(capacity) = object.at(&["status", "capacity"]).filter(|c| !c.is_null()).cloned()

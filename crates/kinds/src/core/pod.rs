@@ -85,9 +85,9 @@ impl Hooks for Pod {
         true
     }
 
-    fn grace_seconds(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
+    fn grace_seconds(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
         let own = object.at(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_int);
-        let wanted = asked.or(own).unwrap_or(0);
+        let wanted = requested.or(own).unwrap_or(0);
         let unscheduled = object.str_at(&["spec", "nodeName"]).is_empty();
         let ended = matches!(object.str_at(&["status", "phase"]), "Failed" | "Succeeded");
         let seconds = if unscheduled || ended { 0 } else { wanted };
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn deletion_waits_only_for_pods_that_run() {
-        for (spec, status, asked, expected) in [
+        for (spec, status, requested, expected) in [
             (r#"{"nodeName":"n","terminationGracePeriodSeconds":30}"#, "{}", None, 30),
             (r#"{"nodeName":"n","terminationGracePeriodSeconds":30}"#, "{}", Some(5), 5),
             (r#"{"nodeName":"n"}"#, "{}", Some(-1), 1),
@@ -346,7 +346,7 @@ mod tests {
             (r#"{"nodeName":"n","terminationGracePeriodSeconds":30}"#, r#"{"phase":"Failed"}"#, None, 0),
         ] {
             let pod = tree(&format!(r#"{{"spec":{spec},"status":{status}}}"#));
-            assert_eq!(Pod.grace_seconds(&pod, asked), Some(expected), "{spec} {status}");
+            assert_eq!(Pod.grace_seconds(&pod, requested), Some(expected), "{spec} {status}");
         }
     }
 

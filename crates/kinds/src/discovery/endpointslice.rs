@@ -175,7 +175,7 @@ fn validate_address(address: &str, kind: &str, list: &Path<'_>, i: usize, errors
     validate_endpoint_ip(address, &path, errors);
 }
 
-/// What is wrong with a name.
+/// A rule of names, which returns the errors of a name.
 type NameRule = fn(&str) -> Vec<String>;
 
 fn validate_hints(hints: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -13,7 +13,7 @@ use pintle_meta::FieldErrors;
 use pintle_value::{Path, Str};
 use std::sync::{Arc, OnceLock};
 
-/// What an expression may cost.
+/// The cost limit of one expression.
 const COST_MAX: u64 = 1_000_000;
 /// The most attributes and capacities of a device.
 const ATTRIBUTES_MAX: u64 = 32;

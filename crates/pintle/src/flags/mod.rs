@@ -44,7 +44,7 @@ pub(crate) fn gate_stages(minor: u64) -> impl Iterator<Item = (&'static str, &'s
     })
 }
 
-/// What the command line requests.
+/// The parsed command line: flags of a server, or a text to print.
 pub(crate) enum Invocation {
     /// Run the server.
     Serve(Flags),

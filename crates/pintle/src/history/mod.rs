@@ -35,7 +35,7 @@ const DEFAULT_LIMIT: usize = 100;
 /// The most versions that `--at` and `--field` examine.
 const VERSIONS_MAX: usize = 10_000;
 
-/// Why there is no result, in one line.
+/// The error of the command, in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HistoryError {
     #[error("{0} (pintle history --help explains the usage)")]

@@ -223,7 +223,7 @@ fn resize_policies(container: &Value, pod_restart: &str, path: &Path<'_>, errors
     }
 }
 
-/// The same for an init container, whose restart rules are only validated with a policy.
+/// Validates the restart policy of an init container, whose restart rules are only validated with a policy.
 fn init_restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if opt_text(container, "restartPolicy").is_some() {
         restart_policy(container, path, errors);

@@ -10,7 +10,7 @@ use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
 use pintle_value::{Path, Value};
 
-/// Most name servers of a pod.
+/// The maximum number of name servers of a pod.
 const NAMESERVERS_MAX: usize = 3;
 /// The limit of search domains.
 const SEARCHES_MAX: usize = 32;

@@ -311,11 +311,12 @@ fn give_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refus
             Some(given) if wanted == given => {}
             Some(_) => take_port(at, wanted, ports)?,
             None => {
-                let asked = listed.iter().find(|(of, node)| *of == port && *node != 0).map(|(_, node)| *node);
-                let given = match asked {
-                    Some(asked) => {
-                        take_port(at, asked, ports)?;
-                        asked
+                let requested =
+                    listed.iter().find(|(of, node)| *of == port && *node != 0).map(|(_, node)| *node);
+                let given = match requested {
+                    Some(requested) => {
+                        take_port(at, requested, ports)?;
+                        requested
                     }
                     None => ports.next().ok_or_else(no_port)?,
                 };
