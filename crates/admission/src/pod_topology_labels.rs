@@ -1,8 +1,7 @@
 //! PodTopologyLabels: copies zone and region labels from a node to its pods.
 
-use crate::{Attributes, Mutation, Operation, Plugin};
+use crate::{Mutation, Operation, Plugin};
 use pintle_meta::Status;
-use pintle_value::Value;
 
 const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
@@ -38,7 +37,9 @@ impl Plugin for PodTopologyLabels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Attributes;
     use crate::testing::{Objects, kind, text, tree, with_request};
+    use pintle_value::Value;
 
     #[test]
     fn pods_are_labelled_with_the_place_of_their_node() {

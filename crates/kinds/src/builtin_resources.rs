@@ -277,10 +277,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
             ("orphan", _) => row.rules.orphan_by_default = true,
             ("nogc", _) => row.rules.gc_unsupported = true,
             ("gen", "counted") => row.rules.generation = Generation::Counted,
-            ("gen", "exact") => {
-                row.rules.generation = Generation::Counted;
-                row.rules.exact_generation = true;
-            }
+            ("gen", "exact") => row.rules.generation = Generation::CountedExactly,
             ("gen", "fixed") => row.rules.generation = Generation::Fixed,
             ("gen", "zero") => row.rules.generation = Generation::CountedFromZero,
             ("prefix", path) => row.prefix = path,

@@ -308,9 +308,9 @@ fn format_named(name: &str) -> Option<Format> {
         "dns-label" => text_format!(names::is_dns1123_label),
         "dns-subdomain" => text_format!(names::is_dns1123_subdomain),
         "env-name" => text_format!(names::is_relaxed_env_var_name),
-        "ip" => |path, value, errors| {
-            net::validate_ip_legacy(path, value.as_str().unwrap_or(""), true, &[], errors)
-        },
+        "ip" => {
+            |path, value, errors| net::validate_ip_legacy(path, value.as_str().unwrap_or(""), &[], errors)
+        }
         "iscsi-name" => reporting_format!(|path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
             volume_sources::iscsi_name(name, path, errors)
         }),

@@ -323,9 +323,6 @@ pub struct Rules {
     pub unconditional_update: bool,
     /// How `metadata.generation` changes.
     pub generation: Generation,
-    /// The generation increases with each update that has an empty list or map, because Go compares these kinds with
-    /// `reflect.DeepEqual`, and stored objects have none. For all other kinds an empty list equals an absent one.
-    pub exact_generation: bool,
     /// A deletion returns the object instead of a `Status`.
     pub delete_returns_object: bool,
     /// The default propagation of a deletion is to orphan dependents (legacy kinds).
@@ -364,10 +361,25 @@ pub enum Generation {
     Unset,
     /// It starts at 1 and increases with changes outside of metadata and status.
     Counted,
+    /// As `Counted`, but an empty list or map in an update is a change, because Go compares these kinds with
+    /// `reflect.DeepEqual`, and stored objects have none. For all other kinds an empty list equals an absent one.
+    CountedExactly,
     /// It is 1 and stays.
     Fixed,
     /// It starts unset and increases with changes.
     CountedFromZero,
+}
+
+impl Generation {
+    /// Returns whether a new object has the generation 1.
+    pub fn starts_at_one(self) -> bool {
+        matches!(self, Generation::Counted | Generation::CountedExactly | Generation::Fixed)
+    }
+
+    /// Returns whether changes increase it.
+    pub fn counts_changes(self) -> bool {
+        matches!(self, Generation::Counted | Generation::CountedExactly | Generation::CountedFromZero)
+    }
 }
 
 impl Default for Rules {
@@ -376,7 +388,6 @@ impl Default for Rules {
             create_on_update: false,
             unconditional_update: true,
             generation: Generation::Unset,
-            exact_generation: false,
             delete_returns_object: false,
             orphan_by_default: false,
             gc_unsupported: false,

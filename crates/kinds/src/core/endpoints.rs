@@ -61,7 +61,7 @@ impl Hooks for Endpoints {
 
 fn validate_address(address: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let ip = address.str_at(&["ip"]);
-    net::validate_ip_legacy(&path.field("ip"), ip, true, &[], errors);
+    net::validate_ip_legacy(&path.field("ip"), ip, &[], errors);
     let hostname = address.str_at(&["hostname"]);
     if !hostname.is_empty() {
         for complaint in names::is_dns1123_label(hostname) {

@@ -167,7 +167,7 @@ fn validate_pod_cidrs(object: &Value, errors: &mut FieldErrors) {
     let cidrs = object.get("spec").map(|s| texts(s, "podCIDRs")).unwrap_or_default();
     let path = Path::of("spec.podCIDRs");
     for (i, cidr) in cidrs.iter().enumerate() {
-        net::validate_cidr_legacy(&path.index(i), cidr, true, &[], errors);
+        net::validate_cidr_legacy(&path.index(i), cidr, &[], errors);
     }
     if cidrs.len() < 2 {
         return;

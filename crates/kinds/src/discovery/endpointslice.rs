@@ -160,7 +160,7 @@ fn validate_address(address: &str, kind: &str, list: &Path<'_>, i: usize, errors
     let path = list.index(i);
     let before = errors.0.len();
     match kind {
-        "IPv4" => net::validate_ip_legacy(&path, address, true, &[], errors),
+        "IPv4" => net::validate_ip_legacy(&path, address, &[], errors),
         "IPv6" => net::validate_ip(&path, address, errors),
         "FQDN" => return names::fully_qualified_domain_name(&path, address, errors),
         _ => return,

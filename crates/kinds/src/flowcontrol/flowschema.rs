@@ -46,9 +46,7 @@ impl Hooks for FlowSchema {
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         match scope {
-            Scope::Main => {
-                self.validate_create(object, errors);
-            }
+            Scope::Main => self.validate_create(object, errors),
             Scope::Sub(_) => validate_conditions(object, errors),
         }
     }

@@ -192,7 +192,7 @@ fn validate_status(object: &Value, old: &Value, errors: &mut FieldErrors) {
         let path = path.index(i);
         let (ip, hostname) = (text(ingress, "ip"), text(ingress, "hostname"));
         if !ip.is_empty() {
-            net::validate_ip_legacy(&path.field("ip"), ip, true, &known, errors);
+            net::validate_ip_legacy(&path.field("ip"), ip, &known, errors);
         }
         if hostname.is_empty() {
             continue;

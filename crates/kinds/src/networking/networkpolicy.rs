@@ -145,11 +145,11 @@ fn validate_block(block: &Value, known: &[&str], path: &Path<'_>, errors: &mut F
     if text.is_empty() {
         return errors.required(&path.field("cidr"), "");
     }
-    net::validate_cidr_legacy(&path.field("cidr"), text, true, known, errors);
+    net::validate_cidr_legacy(&path.field("cidr"), text, known, errors);
     let Some(cidr) = net::parse_cidr_sloppy(text) else { return };
     for (i, except) in texts(block, "except").into_iter().enumerate() {
         let path = path.field("except");
-        net::validate_cidr_legacy(&path.index(i), except, true, known, errors);
+        net::validate_cidr_legacy(&path.index(i), except, known, errors);
         let Some(inner) = net::parse_cidr_sloppy(except) else { continue };
         if !cidr.contains(inner.network()) || cidr.bits >= inner.bits {
             errors.invalid(&path.index(i), except, "must be a strict subset of `cidr`");

@@ -249,7 +249,7 @@ fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors
     let old: Vec<&str> = list(before, key).iter().map(|ip| text(ip, "ip")).collect();
     let new: Vec<&str> = list(status, key).iter().map(|ip| text(ip, "ip")).collect();
     for (at, ip) in new.iter().enumerate() {
-        net::validate_ip_legacy(&path.index(at), ip, true, &old, errors);
+        net::validate_ip_legacy(&path.index(at), ip, &old, errors);
     }
     if new.len() < 2 {
         return;

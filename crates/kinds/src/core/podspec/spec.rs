@@ -143,7 +143,7 @@ fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         errors.invalid(&field, config.get("nameservers"), &detail);
     }
     for (at, server) in servers.iter().enumerate() {
-        net::validate_ip_legacy(&field.index(at), server, true, &[], errors);
+        net::validate_ip_legacy(&field.index(at), server, &[], errors);
     }
     searches(config, &path.field("searches"), errors);
     for (at, option) in list(config, "options").iter().enumerate() {

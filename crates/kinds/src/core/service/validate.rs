@@ -183,7 +183,7 @@ pub(super) fn cluster_ips(object: &Value, old: Option<&Value>, errors: &mut Fiel
             }
             continue;
         }
-        net::validate_ip_legacy(&path.index(i), ip, true, &known, errors);
+        net::validate_ip_legacy(&path.index(i), ip, &known, errors);
     }
     let wrong = errors.0.len() > before;
     if ips.len() > 2 {
@@ -228,7 +228,7 @@ fn external_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let known = old.map(|old| texts(old, "externalIPs")).unwrap_or_default();
     for (i, ip) in texts(object, "externalIPs").into_iter().enumerate() {
         let before = errors.0.len();
-        net::validate_ip_legacy(&path.index(i), ip, true, &known, errors);
+        net::validate_ip_legacy(&path.index(i), ip, &known, errors);
         if errors.0.len() == before {
             validate_endpoint_ip(ip, &path.index(i), errors);
         }
@@ -279,7 +279,7 @@ fn source_ranges(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
         let known = old.map(|old| texts(old, "loadBalancerSourceRanges")).unwrap_or_default();
         let known: Vec<&str> = known.into_iter().map(str::trim).collect();
         for (i, range) in ranges.into_iter().enumerate() {
-            net::validate_cidr_legacy(&path.index(i), range.trim(), true, &known, errors);
+            net::validate_cidr_legacy(&path.index(i), range.trim(), &known, errors);
         }
         return;
     }
@@ -292,7 +292,7 @@ fn source_ranges(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
     let unchanged = old.is_some_and(|old| metadata::annotation(old, SOURCE_RANGES).unwrap_or("") == ranges);
     if !unchanged && !ranges.trim().is_empty() {
         for range in ranges.trim().split(',') {
-            net::validate_cidr_legacy(&path, range.trim(), true, &[], errors);
+            net::validate_cidr_legacy(&path, range.trim(), &[], errors);
         }
     }
 }
