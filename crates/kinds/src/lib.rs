@@ -13,6 +13,7 @@ mod batch;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
+mod builtin_rules;
 mod builtin_types;
 mod certificates;
 mod check;
