@@ -157,7 +157,7 @@ impl Record {
         }
     }
 
-    /// The same without waiting, for the end of a streamed body.
+    /// Records a stage without waiting, for the end of a streamed body.
     pub fn stage_later(mut self, stage: Stage, now: String) {
         if let Some(event) = self.make(stage, now) {
             let auditor = Arc::clone(&self.auditor);

@@ -419,7 +419,7 @@ impl Object {
         self.encodings.get(CONVERTED | u32::from(version))
     }
 
-    /// The same object without cached encodings and conversions.
+    /// This object without cached encodings and conversions.
     pub fn without_encodings(&self) -> Object {
         Object {
             key: self.key.clone(),

@@ -199,7 +199,7 @@ impl Resource {
         self.unreadable_since_ms.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// The time since which the resource has had objects that cannot be decoded.
+    /// How long the resource has had objects that cannot be decoded.
     pub fn unreadable_for(&self) -> Duration {
         let since = self.unreadable_since_ms.load(Ordering::Relaxed);
         Duration::from_millis(self.now_ms().saturating_sub(since))

@@ -6,7 +6,7 @@ use pintle_meta::Status;
 use pintle_store::{Entry, HistoryQuery, KeyHistory, KeyVersion, ReadError, Revision, Snapshot};
 use std::sync::Arc;
 
-/// The most bytes of objects in one answer.
+/// The size limit in bytes of objects in one answer.
 const BYTES_MAX: usize = 4 << 20;
 
 /// The change of an object at one revision.

@@ -58,7 +58,8 @@ impl Selects {
         }
     }
 
-    /// The same with the shard selector. Must be called before other options are examined, whose errors come later.
+    /// The selectors of a request, including the shard selector. Must be called before other options are examined,
+    /// whose errors come later.
     pub(crate) fn with_shard(request: &ListRequest) -> Result<Self, Status> {
         let shard = Shard::of_request(&request.options.shard_selector)?;
         Ok(Selects { shard, ..Selects::new(request) })

@@ -29,7 +29,7 @@ impl Work {
     /// A request that takes one seat while it executes.
     pub const ONE: Work = Work { initial_seats: 1, final_seats: 0, additional_latency: Duration::ZERO };
 
-    /// The most seats at any time; all of them are held the whole time.
+    /// The maximum number of seats at any time; all of them are held the whole time.
     pub fn max_seats(&self) -> u64 {
         self.initial_seats.max(self.final_seats)
     }

@@ -319,7 +319,7 @@ impl<P> FairQueues<P> {
         self.pool.get(ticket)
     }
 
-    /// The same, to be changed.
+    /// The caller's data of a request, mutable.
     pub fn payload_mut(&mut self, ticket: Ticket) -> Option<&mut P> {
         self.pool.get_mut(ticket).map(|request| &mut request.payload)
     }

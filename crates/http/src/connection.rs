@@ -198,7 +198,7 @@ fn connection(
     }
 }
 
-/// Runs a connection until it ends, the server ends, or it must give way to others.
+/// Runs a connection until it ends, the server ends, or it is closed to free a slot for others.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<Box<C>>,
     shut_down: impl Fn(Pin<&mut C>),

@@ -253,7 +253,7 @@ impl Metrics {
         Arc::clone(all.entry(labels.clone()).or_insert_with(series))
     }
 
-    /// Forgets what was counted.
+    /// Sets all counters to zero.
     pub(crate) fn reset(&self) {
         self.requests.write().unwrap_or_else(PoisonError::into_inner).clear();
         pintle_metrics::reset();

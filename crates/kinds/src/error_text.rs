@@ -146,6 +146,7 @@ impl Table {
         declared.members.get_or_init(|| self.internal_members(name, declared.lines))
     }
 
+    /// The members of an internal type: those of the API's type, changed by the words of `data/internal.txt`.
     fn internal_members(&self, name: &str, lines: &'static str) -> Vec<Member> {
         let mut members = self.api_members(name, lines);
         let Some(words) = self.differences.get(name) else { return members };

@@ -100,7 +100,7 @@ enum Presence {
     Given,
     /// An absent or empty value is an error.
     Required,
-    /// The same; nothing else of the struct is checked then.
+    /// An absent or empty value is an error, and nothing else of the struct is checked then.
     RequiredFirst,
 }
 

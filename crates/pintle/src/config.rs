@@ -166,7 +166,7 @@ impl FrontProxyConfig {
     }
 }
 
-/// The most objects of a collection that are deleted concurrently, even if the flag is higher.
+/// The maximum number of objects of a collection that are deleted concurrently, even if the flag is higher.
 const DELETION_WORKERS_MAX: usize = 100;
 /// The default issuer of service account tokens.
 const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";

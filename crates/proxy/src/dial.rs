@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Longest time to open a connection.
+/// The longest time to open a connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The size limit in bytes of a CONNECT proxy's answer.
 const CONNECT_ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -75,8 +75,8 @@ pub enum ConnectProxy {
 }
 
 impl Dialer {
-    /// Opens a connection, where `checked` has any only to these addresses, without looking the host up again. A proxy looks
-    /// hosts up by itself. The error is what Go's dialer says.
+    /// Opens a connection. If `checked` has addresses, only these are used and the host is not looked up again; a proxy looks
+    /// hosts up by itself. The error has the text of Go's dialer.
     pub async fn dial(&self, host: &str, port: u16, checked: &[IpAddr]) -> Result<BoxStream, String> {
         let opened = async {
             match self {

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// The most idle connections of one backend and of all of them, and how long they are retained.
+/// The maximum number of idle connections of one backend and of all of them, and how long they are retained.
 const IDLE_PER_BACKEND_MAX: usize = 32;
 const IDLE_BACKENDS_MAX: usize = 1024;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(90);

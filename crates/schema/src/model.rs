@@ -189,7 +189,7 @@ impl Schema {
         }
     }
 
-    /// The same schema with the rules of a custom resource.
+    /// This schema with the rules of a custom resource.
     #[must_use]
     pub fn with_rules(self, rules: Option<Scope>) -> Self {
         Schema(Making::Done(Compiled { rules: rules.map(Arc::new), ..self.compiled().clone() }))
@@ -437,7 +437,7 @@ impl Shape {
 /// How two lists are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
-    /// As a whole.
+    /// The value is replaced as a whole.
     Atomic,
     /// By value.
     Set,
@@ -450,7 +450,7 @@ pub enum ListKind {
 pub enum MapKind {
     /// Field by field.
     Granular,
-    /// As a whole.
+    /// The value is replaced as a whole.
     Atomic,
 }
 

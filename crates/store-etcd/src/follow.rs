@@ -99,7 +99,7 @@ impl Follower {
         [self.prefix.as_bytes(), rest.as_bytes()].concat()
     }
 
-    /// The key above the store; `None` for keys of others.
+    /// The key that callers of the store use; `None` for keys outside of the prefix.
     fn own_key(&self, stored: &[u8]) -> Option<Key> {
         let rest = std::str::from_utf8(stored).ok()?.strip_prefix(self.prefix.as_str())?;
         rest.starts_with('/').then(|| Key::from([self.own_prefix, rest].concat()))

@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, oneshot};
 pub struct HistoryRetention {
     /// Changes that are older than this may go.
     pub time: Duration,
-    /// The most bytes that retained segments may take; the oldest go first.
+    /// The maximum number of bytes that retained segments may take; the oldest go first.
     pub bytes: u64,
 }
 
@@ -32,9 +32,9 @@ pub struct HistoryRetention {
 pub struct HistoryQuery {
     /// Only versions before this revision.
     pub before: Option<Revision>,
-    /// The most versions; the newest count.
+    /// The maximum number of versions; the newest count.
     pub versions_max: usize,
-    /// The most bytes of values; the newest count, and one version is returned whatever its size.
+    /// The size limit in bytes of values; the newest count, and one version is returned whatever its size.
     pub bytes_max: usize,
 }
 

@@ -114,12 +114,12 @@ impl Write {
         Write { key: key.into(), expect, op: Op::Delete, note: Note::default(), ttl: None }
     }
 
-    /// The same write with something for the sink.
+    /// This write with a note for the sink.
     pub fn with_note(self, note: Note) -> Write {
         Write { note, ..self }
     }
 
-    /// The same write with a time to live.
+    /// This write with a time to live.
     pub fn with_ttl(self, ttl: Option<Duration>) -> Write {
         Write { ttl, ..self }
     }

@@ -7,10 +7,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The most items of a leaf. A change copies the items of a leaf that a clone shares, and each copy touches the memory
-/// of the item, so that large leaves make changes slow and small ones take memory.
+/// The maximum number of items of a leaf. A change copies the items of a leaf that a clone shares, and each copy
+/// touches the memory of the item, so that large leaves make changes slow and small ones take memory.
 const LEAF_MAX: usize = 16;
-/// The most children of a branch.
+/// The maximum number of children of a branch.
 const BRANCH_MAX: usize = 16;
 /// A node with fewer items or children than this is merged with a neighbour that has room.
 const NODE_MIN: usize = 5;

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 const QUEUED_MAX: usize = 2048;
 const BATCH_MAX: usize = 128;
 const BATCH_WAIT: Duration = Duration::from_secs(1);
-/// Longest time to connect and send a batch.
+/// The longest time to connect and send a batch.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 

@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const UNCOUNTED_BYTES_MAX: usize = 256 << 10;
 /// The memory limit of all other responses together, including what is reserved for their values.
 const RESPONSES_BYTES_MAX: usize = 512 << 20;
-/// The memory that is reserved for each value of a response: a list of empty lists has three bytes for each, and takes ten times as much
-/// once it is decoded.
+/// The memory that is reserved for each value of a response: a list of empty lists has three bytes for each, and takes
+/// ten times as much once it is decoded.
 const VALUE_BYTES: usize = 64;
 /// The unit in which memory is counted.
 const UNIT_BYTES: usize = 1 << 10;

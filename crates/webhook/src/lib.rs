@@ -36,9 +36,9 @@ use std::time::Duration;
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// The error if responses of webhooks take too much memory.
 const NO_MEMORY: &str = "responses of webhooks take too much memory";
-/// The most bytes of an error's text that are quoted.
+/// The size limit in bytes of an error's text that are quoted.
 const REFUSAL_BYTES_MAX: usize = 2048;
-/// The most redirects of a call.
+/// The maximum number of redirects of a call.
 const REDIRECTS_MAX: usize = 10;
 
 /// Resolves services to addresses.

@@ -1,4 +1,4 @@
-//! SelfSubjectReview and TokenReview: who a user or a token is.
+//! SelfSubjectReview and TokenReview: the user of a request or of a token.
 
 use super::Access;
 use pintle_auth::UserInfo;
@@ -65,7 +65,7 @@ pub(super) async fn review_token(mut review: Value, access: &Access, now: System
     review
 }
 
-/// A user as reviews show it.
+/// A user in the form of reviews.
 fn user_value(user: &UserInfo) -> Value {
     let mut out = Value::object();
     let list = |items: &[String]| Value::Array(items.iter().map(|item| Value::from(item.as_str())).collect());

@@ -16,7 +16,7 @@ const SECONDS_MAX: i64 = 1 << 32;
 /// The lifetime that pods request by default. Their tokens live longer than that, and their use after this lifetime
 /// only logs a warning.
 const SECONDS_WARN_ONLY: i64 = 3607;
-/// How long the tokens of pods live at most where their life is extended.
+/// The longest extended lifetime of tokens of pods.
 pub const SECONDS_EXTENDED: i64 = 365 * 24 * 3600;
 
 /// Applies the defaults of a TokenRequest.

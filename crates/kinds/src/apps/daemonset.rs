@@ -58,7 +58,7 @@ impl Hooks for DaemonSet {
     }
 }
 
-/// The annotation is always there.
+/// Sets the annotation of the template's generation, which every DaemonSet has.
 pub(crate) fn default_template_generation(object: &mut Value) {
     set_template_generation(object, template_generation(object));
 }

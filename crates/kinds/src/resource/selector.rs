@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The cost limit of one expression.
 const COST_MAX: u64 = 1_000_000;
-/// The most attributes and capacities of a device.
+/// The maximum number of attributes and capacities of a device.
 const ATTRIBUTES_MAX: u64 = 32;
 /// The longest value of an attribute.
 const VALUE_BYTES_MAX: u64 = 64;

@@ -156,7 +156,7 @@ impl Flags {
         GoDuration::parse(self.text(name)).unwrap_or_default()
     }
 
-    /// The address of a flag.
+    /// The value of a flag as an IP address.
     pub(crate) fn ip(&self, name: &str) -> Option<IpAddr> {
         self.text(name).parse().ok()
     }

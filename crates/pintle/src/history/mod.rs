@@ -32,7 +32,7 @@ Deleted objects have a history, too. Requires the right to get the object.
 
 /// The number of versions that are printed by default.
 const DEFAULT_LIMIT: usize = 100;
-/// The most versions that `--at` and `--field` examine.
+/// The maximum number of versions that `--at` and `--field` examine.
 const VERSIONS_MAX: usize = 10_000;
 
 /// The error of the command, in one line.

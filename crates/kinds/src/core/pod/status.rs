@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 const STATUS: Path<'static> = Path::of("status");
-/// Longest message about the health of a device.
+/// The longest allowed message about the health of a device.
 const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Validates an update of a pod's status.

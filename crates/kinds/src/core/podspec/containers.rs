@@ -13,7 +13,6 @@ use std::collections::HashSet;
 
 /// The limit of restart rules of a container.
 const RESTART_RULES_MAX: usize = 20;
-/// The limit of exit codes of a restart rule.
 const NOT_FOR_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 const RULES_NEED_POLICY: &str = "must specify restartPolicy when restart rules are used";
 const NOT_FOR_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
@@ -111,7 +110,7 @@ pub(crate) fn validate_ephemeral(pod: &Pod<'_>, path: &Path<'_>, errors: &mut Fi
     }
 }
 
-/// Ephemeral containers do not support many fields.
+/// Refuses the fields that ephemeral containers do not support.
 fn ephemeral_fields(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     /// In the order of Go's struct.
     const FORBIDDEN: [&str; 9] = [

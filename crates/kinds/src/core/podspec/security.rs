@@ -11,9 +11,9 @@ use pintle_value::{Path, Value};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Longest name of a sysctl.
+/// The longest allowed name of a sysctl.
 const SYSCTL_BYTES_MAX: usize = 253;
-/// Longest name of an AppArmor profile on the node.
+/// The longest allowed name of an AppArmor profile on the node.
 const APPARMOR_PROFILE_BYTES_MAX: usize = 4095;
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 /// Whether privileged containers are refused (`--allow-privileged=false`). Global, as in kube-apiserver, because it

@@ -6,13 +6,13 @@ use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-/// Largest credential spec.
+/// The largest allowed credential spec.
 const CREDENTIAL_SPEC_KIB_MAX: usize = 64;
 /// User domains must be shorter than this.
 const DOMAIN_BYTES_LIMIT: usize = 256;
-/// Longest name of a user.
+/// The longest allowed name of a user.
 const USER_BYTES_MAX: usize = 104;
-/// Longest NetBIOS name.
+/// The longest allowed NetBIOS name.
 const NETBIOS_CHARS_MAX: usize = 15;
 const NO_WINDOWS: &str = "windows options cannot be set for a linux pod";
 const NO_LINUX: &str = "cannot be set for a windows pod";

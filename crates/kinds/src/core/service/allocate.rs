@@ -31,7 +31,7 @@ pub struct Ranges {
 
 /// The inputs of one allocation.
 pub struct Pool<'a> {
-    /// The ranges.
+    /// The networks and ports that are allocated from.
     pub ranges: &'a Ranges,
     /// Nothing will be stored; the values are only returned.
     pub dry_run: bool,
