@@ -172,7 +172,7 @@ struct TargetVersions<'a> {
 impl<'a> TargetVersions<'a> {
     fn new(target: &'a Target, conversions: &'a Conversions) -> Self {
         let reset = never_owned(&target.kind, target.kind_version().hooks, target.scope());
-        let filter = (!reset.is_empty()).then(|| Filter { reset: Set::of(reset) });
+        let filter = (!reset.is_empty()).then(|| Filter { reset: Set::of(&reset) });
         TargetVersions { target, filter, conversions }
     }
 

@@ -113,6 +113,11 @@ fn add_detail(row: &mut Row, line: &'static str) {
             }
             row.strategy.immutable.push(field);
         }
+        ("resets", facts) => {
+            let mut words = facts.split(' ');
+            let part = words.next().unwrap_or_default();
+            row.strategy.resets.push((part, words.map(|path| path.split('.').collect()).collect()));
+        }
         ("nonamespace", _) => row.namespace = false,
         ("unsupported", text) => row.unsupported = text,
         ("deprecated", text) => row.deprecated.push(text),

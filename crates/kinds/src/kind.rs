@@ -287,6 +287,8 @@ pub struct Strategy {
     pub pod_spec: Vec<&'static str>,
     /// The fields that an update of the object may not change.
     pub immutable: Vec<ImmutableField>,
+    /// The paths that a write of `object`, or of the named subresource, cannot change, where they are not the usual ones.
+    pub resets: Vec<(&'static str, Vec<Vec<&'static str>>)>,
 }
 
 /// A field that an update may not change.

@@ -72,4 +72,4 @@ pub use kind::{
 /// What OpenAPI documents say of each type of the API: lines of a name and the facts of its schema in OpenAPI v3, with
 /// bare names for references.
 pub const PUBLISHED_SCHEMAS: &str = include_str!("../data/schemas.txt");
-pub use ownable::{Paths, never_owned};
+pub use ownable::never_owned;

@@ -34,13 +34,6 @@ impl Hooks for StorageVersionMigration {
             Scope::Sub(_) => validate_status(object, old, errors),
         }
     }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[&["status"]],
-            Scope::Sub(_) => &[&["metadata"], &["spec"]],
-        }
-    }
 }
 
 fn validate_status(object: &Value, old: &Value, errors: &mut FieldErrors) {

@@ -36,14 +36,6 @@ impl Hooks for Policy {
         let same = |key: &str| object.at(&["spec", key]) == old.at(&["spec", key]);
         self.validate(object, same("paramKind") && same("matchConditions"), errors);
     }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match (self.0, scope) {
-            (Role::Mutating, _) => &[],
-            (Role::Validating, Scope::Main) => &[&["status"]],
-            (Role::Validating, Scope::Sub(_)) => &[&["spec"], &["metadata"]],
-        }
-    }
 }
 
 impl Policy {

@@ -64,13 +64,6 @@ impl Hooks for ApiService {
             }
         }
     }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[&["status"]],
-            Scope::Sub(_) => &[&["spec"], &["metadata"]],
-        }
-    }
 }
 
 fn service(object: &Value) -> Option<&Value> {

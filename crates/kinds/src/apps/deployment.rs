@@ -38,13 +38,6 @@ impl Hooks for Deployment {
         super::template_warnings(object, old, true)
     }
 
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Sub("status") => &[&["spec"], &["metadata", "labels"]],
-            _ => &[&["status"]],
-        }
-    }
-
     /// Annotations count as well, because they are copied to replica sets.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         let annotations =

@@ -112,14 +112,6 @@ impl Hooks for CertificateSigningRequest {
         validate(object, Some(old), errors);
         validate_change(scope, object, old, errors);
     }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[&["spec"], &["status"]],
-            Scope::Sub("approval") => &[&["spec"], &["status", "certificate"]],
-            Scope::Sub(_) => &[&["spec"], &["status", "conditions"]],
-        }
-    }
 }
 
 fn conditions<'a>(object: &'a Value, kind: &str) -> Vec<&'a Value> {

@@ -34,10 +34,6 @@ impl Hooks for ClusterTrustBundle {
             errors.invalid(&SPEC.field("signerName"), new, check::IMMUTABLE);
         }
     }
-
-    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        &[]
-    }
 }
 
 fn validate(object: &Value, parses_bundle: bool, errors: &mut FieldErrors) {

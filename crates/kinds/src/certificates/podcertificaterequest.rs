@@ -31,13 +31,6 @@ impl Hooks for PodCertificateRequest {
             validate_status(object, old, errors);
         }
     }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[],
-            Scope::Sub(_) => &[&["spec"]],
-        }
-    }
 }
 
 /// The bytes of a field.

@@ -72,15 +72,6 @@ impl Hooks for Pod {
         found
     }
 
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Sub("status") => {
-                &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
-            }
-            _ => &[&["status"]],
-        }
-    }
-
     fn is_graceful(&self) -> bool {
         true
     }

@@ -36,13 +36,6 @@ impl Hooks for ResourceClaim {
             status::validate(object, old, errors);
         }
     }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[&["status"]],
-            Scope::Sub(_) => &[&["metadata"], &["spec"]],
-        }
-    }
 }
 
 /// Admin access is only allowed in namespaces with the label for it. kube-apiserver reports the first request that asks

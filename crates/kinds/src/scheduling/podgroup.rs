@@ -61,13 +61,6 @@ impl Hooks for PodGroup {
             }
         }
     }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[],
-            Scope::Sub(_) => &[&["metadata"], &["spec"]],
-        }
-    }
 }
 
 /// Refuses items with the name of an earlier one.
