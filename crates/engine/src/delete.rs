@@ -129,8 +129,7 @@ impl Writer {
             return Err(Status::not_found(&target.group_resource(), &target.name));
         };
         if let Some(preconditions) = &options.preconditions {
-            let null = Value::Null;
-            let metadata = live.tree.get("metadata").unwrap_or(&null);
+            let metadata = live.tree.get("metadata").unwrap_or(&Value::Null);
             match target.kind.hooks.ends_in_two_phases() {
                 true => preconditions.check_two_phased(&target.group_resource(), metadata)?,
                 false => preconditions.check(&target.group_kind(), metadata)?,

@@ -33,8 +33,7 @@ pub(crate) fn create(
 /// The errors of a new object: first the rules of its kind, then those of all objects.
 pub(crate) fn errors_of_new(target: &Target, object: &Value, namespace: &Namespace<'_>) -> FieldErrors {
     let kind = &target.kind;
-    let null = Value::Null;
-    let meta = object.get("metadata").unwrap_or(&null);
+    let meta = object.get("metadata").unwrap_or(&Value::Null);
     let path = Path::of("metadata");
     let mut errors = FieldErrors::new();
     kind.hooks.validate_in_namespace(object, namespace, &mut errors);
@@ -137,8 +136,8 @@ pub(crate) fn update(
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let kind = &target.kind;
-    let null = Value::Null;
-    let (meta, old_meta) = (object.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
+    let (meta, old_meta) =
+        (object.get("metadata").unwrap_or(&Value::Null), old.get("metadata").unwrap_or(&Value::Null));
     let path = Path::of("metadata");
     let mut errors = FieldErrors::new();
     objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);

@@ -11,8 +11,7 @@ pub(crate) struct StorageVersionMigration;
 impl Hooks for StorageVersionMigration {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let path = Path::of("spec.resource");
-        let null = Value::Null;
-        let reference = object.at(&["spec", "resource"]).unwrap_or(&null);
+        let reference = object.at(&["spec", "resource"]).unwrap_or(&Value::Null);
         let (resource, group) = (fields::text(reference, "resource"), fields::text(reference, "group"));
         let check = |key: &str, name: &str, complaints: Vec<String>, errors: &mut FieldErrors| {
             if !complaints.is_empty() {

@@ -100,13 +100,13 @@ pub(crate) fn not_above(
     status: &Value,
     key: &str,
     limit: &str,
-    error_text: &str,
+    limit_name: &str,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
     let count = int(status, key);
     if count > int(status, limit) {
-        errors.invalid(&path.field(key), count, &format!("cannot be greater than {error_text}"));
+        errors.invalid(&path.field(key), count, &format!("cannot be greater than {limit_name}"));
     }
 }
 

@@ -197,8 +197,7 @@ fn validate_changed(
     if scope != Scope::Main {
         return validate_accepted_names(object, errors);
     }
-    let null = Value::Null;
-    let specs = (old.get("spec").unwrap_or(&null), object.get("spec").unwrap_or(&null));
+    let specs = (old.get("spec").unwrap_or(&Value::Null), object.get("spec").unwrap_or(&Value::Null));
     let established = Condition::is_true(old, "Established");
     validate_spec(object, Options::after(specs.0, specs.1, established, metadata), errors);
     validate_immutable(object, old, errors);
@@ -215,8 +214,7 @@ fn metadata_type(version: &KindVersion) -> Option<Schema> {
 }
 
 fn validate_spec(object: &Value, options: Options, errors: &mut FieldErrors) {
-    let null = Value::Null;
-    spec::validate(object.get("spec").unwrap_or(&null), options, &Path::of("spec"), errors);
+    spec::validate(object.get("spec").unwrap_or(&Value::Null), options, &Path::of("spec"), errors);
 }
 
 /// Validates immutable fields: group and plural, and kind and scope once established.

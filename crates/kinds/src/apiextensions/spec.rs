@@ -323,8 +323,7 @@ fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, erro
             errors.invalid(&path.field("selectableFields"), "", why);
         }
         Some(schema) => {
-            let null = Value::Null;
-            let schema = Props(schema.get("openAPIV3Schema").unwrap_or(&null));
+            let schema = Props(schema.get("openAPIV3Schema").unwrap_or(&Value::Null));
             selectable_fields(fields, schema, "", options, path, errors);
         }
     }

@@ -112,11 +112,11 @@ fn complain(
     path: &Path<'_>,
     field: &str,
     name: &str,
-    error_text: &Quantity,
+    amount: &Quantity,
     detail: &str,
     errors: &mut FieldErrors,
 ) {
-    errors.invalid(&path.field(field).key(name), Named(&error_text.to_string()), detail);
+    errors.invalid(&path.field(field).key(name), Named(&amount.to_string()), detail);
 }
 
 /// Validates that min ≤ defaultRequest ≤ default ≤ max.

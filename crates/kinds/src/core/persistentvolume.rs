@@ -126,7 +126,7 @@ fn spec_warnings(object: &Value, out: &mut Vec<String>) {
             }
         }
     }
-    for (field, error_text, since, gone) in [
+    for (field, error_name, since, gone) in [
         ("cephfs", "cephfs", "v1.28", "v1.31+"),
         ("photonPersistentDisk", "photonPersistentDisk", "v1.11", "v1.16+"),
         ("scaleIO", "scaleIO", "v1.16", "v1.22+"),
@@ -135,7 +135,7 @@ fn spec_warnings(object: &Value, out: &mut Vec<String>) {
         ("rbd", "rbd", "v1.28", "v1.31+"),
     ] {
         if object.get("spec").is_some_and(|s| member(s, field).is_some()) {
-            out.push(format!("spec.{error_text}: deprecated in {since}, non-functional in {gone}"));
+            out.push(format!("spec.{error_name}: deprecated in {since}, non-functional in {gone}"));
         }
     }
 }

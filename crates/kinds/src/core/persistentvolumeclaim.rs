@@ -118,9 +118,8 @@ fn reference(source: &Value) -> Value {
 }
 
 fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let null = Value::Null;
-    let old = old.and_then(|old| old.get("spec")).unwrap_or(&null);
-    claim::validate_changed_spec(object.get("spec").unwrap_or(&null), old, &Path::of("spec"), errors);
+    let old = old.and_then(|old| old.get("spec")).unwrap_or(&Value::Null);
+    claim::validate_changed_spec(object.get("spec").unwrap_or(&Value::Null), old, &Path::of("spec"), errors);
 }
 
 fn storage(object: &Value, keys: &[&str]) -> Quantity {

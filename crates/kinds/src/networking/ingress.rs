@@ -73,8 +73,7 @@ fn tolerated(old: &Value) -> Tolerated {
 
 fn validate_spec(object: &Value, tolerated: Tolerated, errors: &mut FieldErrors) {
     let path = Path::of("spec");
-    let null = Value::Null;
-    let spec = object.get("spec").unwrap_or(&null);
+    let spec = object.get("spec").unwrap_or(&Value::Null);
     let backend = member(spec, "defaultBackend");
     if list(spec, "rules").is_empty() && backend.is_none() {
         let rules = spec.get("rules");
@@ -155,8 +154,7 @@ fn validate_path(item: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         }
         Some(other) => errors.not_supported(&path.field("pathType"), Named(other), &PATH_TYPES),
     }
-    let null = Value::Null;
-    validate_backend(item.get("backend").unwrap_or(&null), &path.field("backend"), errors);
+    validate_backend(item.get("backend").unwrap_or(&Value::Null), &path.field("backend"), errors);
 }
 
 fn validate_backend(backend: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -171,8 +169,7 @@ fn validate_backend(backend: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 fn validate_service(service: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let at = path.field("service");
     facts::check(service, "networking/v1.IngressServiceBackend", &at, errors);
-    let null = Value::Null;
-    let port = service.get("port").unwrap_or(&null);
+    let port = service.get("port").unwrap_or(&Value::Null);
     let at = at.field("port");
     match (text(port, "name"), int(port, "number")) {
         ("", 0) => errors.required(path, "port name or number is required"),

@@ -14,8 +14,7 @@ pub(crate) struct CsiDriver;
 impl Hooks for CsiDriver {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let path = Path::of("spec");
-        let null = Value::Null;
-        let spec = object.get("spec").unwrap_or(&null);
+        let spec = object.get("spec").unwrap_or(&Value::Null);
         let before_tokens = ["attachRequired", "podInfoOnMount", "storageCapacity", "fsGroupPolicy"];
         facts::check_fields(spec, TYPE, &before_tokens, &path, errors);
         validate_tokens(list(spec, "tokenRequests"), &path.field("tokenRequests"), errors);

@@ -19,10 +19,9 @@ impl Hooks for VolumeAttachment {
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let path = Path::of("spec");
-        let null = Value::Null;
-        let spec = object.get("spec").unwrap_or(&null);
+        let spec = object.get("spec").unwrap_or(&Value::Null);
         csi_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
-        let source = spec.get("source").unwrap_or(&null);
+        let source = spec.get("source").unwrap_or(&Value::Null);
         validate_source(source, &path.field("source"), errors);
         let node = text(spec, "nodeName");
         check::each(names::dns_subdomain(node, false), &path.field("nodeName"), node, errors);

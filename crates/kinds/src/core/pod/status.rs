@@ -256,11 +256,8 @@ fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors
     }
     let parsed: Vec<Option<IpAddr>> = new.iter().map(|ip| net::parse_ip_sloppy(ip)).collect();
     if let Some(at) = parsed.iter().position(Option::is_none) {
-        let error_text = new.get(at).copied().unwrap_or("");
-        errors.internal(
-            &path,
-            &format!("failed to check for dual stack with error:invalid IP[{at}]: {error_text}"),
-        );
+        let ip = new.get(at).copied().unwrap_or("");
+        errors.internal(&path, &format!("failed to check for dual stack with error:invalid IP[{at}]: {ip}"));
     }
     let has = |test: fn(&IpAddr) -> bool| parsed.iter().flatten().any(test);
     if !has(IpAddr::is_ipv4) || !has(IpAddr::is_ipv6) || new.len() > 2 {
@@ -307,11 +304,11 @@ fn allocated_resources(statuses: &[Value], containers: &[Value], path: &Path<'_>
 
 fn known_resource(name: &str, container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let detail = if name.starts_with("claim:") {
-        let error_text = |claim: &Value| match text(claim, "request") {
+        let claim_name = |claim: &Value| match text(claim, "request") {
             "" => format!("claim:{}", text(claim, "name")),
             request => format!("claim:{}/{request}", text(claim, "name")),
         };
-        if container.items_at(&["resources", "claims"]).iter().any(|claim| error_text(claim) == name) {
+        if container.items_at(&["resources", "claims"]).iter().any(|claim| claim_name(claim) == name) {
             return;
         }
         "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"

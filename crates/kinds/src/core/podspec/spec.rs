@@ -179,9 +179,9 @@ fn host_users(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut Fie
     if !options.host_network_with_user_namespaces && flag(spec, "hostNetwork") {
         errors.forbidden(&path.field("hostNetwork"), DETAIL);
     }
-    for (key, error_text) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+    for (key, error_name) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if flag(spec, key) {
-            errors.forbidden(&path.field(error_text), DETAIL);
+            errors.forbidden(&path.field(error_name), DETAIL);
         }
     }
     if options.devices_with_user_namespaces {

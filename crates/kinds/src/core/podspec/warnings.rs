@@ -183,9 +183,9 @@ fn volumes(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
         let item = path.index(at);
         let (before, after) = VOLUMES.split_at(7);
         let gone = |list: &[(&str, &str, &str)], found: &mut Warnings| {
-            for (key, error_text, text) in list {
+            for (key, error_name, text) in list {
                 if member(volume, key).is_some() {
-                    found.add(&item.field(error_text), text);
+                    found.add(&item.field(error_name), text);
                 }
             }
         };
@@ -211,10 +211,10 @@ fn fractional(list: Option<&Value>, name: &str, path: &Path<'_>, found: &mut War
     let Some(value) = list.and_then(|l| l.get(name)) else { return };
     let amount = quantity(Some(value));
     if amount.milli_value() % 1000 != 0 {
-        let error_text = quoted(&amount.to_string());
+        let amount_text = quoted(&amount.to_string());
         found.add(
             &path.key(name),
-            &format!("fractional byte value {error_text} is invalid, must be an integer"),
+            &format!("fractional byte value {amount_text} is invalid, must be an integer"),
         );
     }
 }
@@ -273,9 +273,9 @@ fn repeated_variables(container: &Value, path: &Path<'_>, found: &mut Warnings) 
         }
         let reference = format!("$({name})");
         if member(var, "valueFrom").is_some() || value == reference || !value.contains(&reference) {
-            let error_text = quoted(name);
+            let quoted_name = quoted(name);
             let text =
-                format!("hides previous definition of {error_text}, which may be dropped when using apply");
+                format!("hides previous definition of {quoted_name}, which may be dropped when using apply");
             found.add(&path.index(at), &text);
         }
     }
@@ -309,9 +309,9 @@ fn ports(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
                 _ if name.is_empty() => {}
                 None => _ = names.insert(name, item.to_string()),
                 Some(other) => {
-                    let error_text = quoted(name);
+                    let quoted_name = quoted(name);
                     let text = format!(
-                        "duplicate port name {error_text} with {other}, services and probes that select ports by name will use {other}"
+                        "duplicate port name {quoted_name} with {other}, services and probes that select ports by name will use {other}"
                     );
                     found.add(&item, &text);
                 }
