@@ -424,7 +424,7 @@ impl Resource {
         self.lock().window.oldest()
     }
 
-    /// Drops some of the events before `place`.
+    /// Drops events before `place`; some of them may remain.
     pub(crate) fn drop_events_before(&self, place: Place) {
         drop(self.take_old(|event| event.place < place));
     }

@@ -251,8 +251,8 @@ impl Reader {
         let exact = match options.resource_version_match {
             Some(VersionMatch::Exact) => true,
             Some(VersionMatch::NotOlderThan) => false,
-            // The old form names a moment only of whole collections. A selector of one name is a read of one key to
-            // kube-apiserver, and those are of the present; across namespaces it is a collection.
+            // Without resourceVersionMatch, only a list of a whole collection is of the requested revision. kube-apiserver
+            // reads the present for a selector of one name in one namespace, because that is a read of one key.
             None => options.limit > 0 && wanted > 0 && single_key(request).is_none(),
         };
         wait_for(resource, wanted).await?;

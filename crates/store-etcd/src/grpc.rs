@@ -98,7 +98,7 @@ fn message_length(bytes: &[u8]) -> Result<Option<usize>, CallError> {
     Ok(Some(length))
 }
 
-/// The outcome that a status and its escaped message say.
+/// Returns the outcome of a call from its status code and its escaped message.
 pub(crate) fn check_status(code: Option<u32>, message: &str) -> Result<(), CallError> {
     match code {
         Some(0) => Ok(()),

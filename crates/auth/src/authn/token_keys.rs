@@ -32,10 +32,10 @@ pub struct LocalKeys {
 /// Why a token cannot be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
-    /// By our own key.
+    /// The server cannot sign with its own key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// By the other process.
+    /// The external signer failed.
     #[error(transparent)]
     Signer(#[from] SignerError),
 }

@@ -45,7 +45,7 @@ pub struct RemoteSpec {
     pub hash: u64,
     /// Paths of the group.
     pub paths: Vec<(String, Value)>,
-    /// Definitions that they use.
+    /// The definitions that the paths use.
     pub definitions: Vec<(String, Value)>,
     /// Parameters that they refer to.
     pub parameters: Vec<(String, Value)>,

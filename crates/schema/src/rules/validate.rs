@@ -85,7 +85,7 @@ struct Walk<'a> {
     out: Outcome,
 }
 
-/// Evaluation ends.
+/// The budget is used up: evaluation ends.
 struct Stop;
 
 /// A value with its rules' context.
