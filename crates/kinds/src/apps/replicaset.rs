@@ -1,7 +1,7 @@
 //! ReplicaSet.
 
 use crate::core::podspec::options::Options;
-use crate::{Hooks, Scope, check, workload};
+use crate::{Hooks, Scope, facts, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -29,8 +29,7 @@ impl Hooks for ReplicaSet {
 }
 
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
-    check::nonnegative_field(spec, "replicas", &SPEC, errors);
-    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    facts::check(spec, "apps/v1.ReplicaSetSpec", &SPEC, errors);
     workload::required_selector(spec, "deployment", &SPEC, errors);
     super::replicated_template(spec, options, errors);
 }

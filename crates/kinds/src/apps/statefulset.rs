@@ -117,8 +117,7 @@ fn validate_spec(spec: &Value, options: &Options, leniency: Leniency, errors: &m
             validate_claim(spec, &path.index(at).field("spec"), errors);
         }
     }
-    check::nonnegative_field(spec, "replicas", &SPEC, errors);
-    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    facts::check(spec, "apps/v1.StatefulSetSpec", &SPEC, errors);
     if let Some(ordinals) = member(spec, "ordinals") {
         check::nonnegative(&SPEC.field("ordinals.start"), int(ordinals, "start"), errors);
     }
