@@ -1,8 +1,7 @@
 //! AlwaysDeny: refuses every request.
 
-use crate::{Attributes, ClusterState, Plugin};
+use crate::{Mutation, Plugin, Validation};
 use pintle_meta::Status;
-use pintle_value::Value;
 
 const WHY: &str = "admission control is denying all modifications";
 
@@ -13,22 +12,11 @@ impl Plugin for AlwaysDeny {
         "AlwaysDeny"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        object: &mut Value,
-        _cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object, .. }: Mutation<'_>) -> Result<(), Status> {
         Err(request.forbidden(Some(object), WHY))
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         Err(request.forbidden(object, WHY))
     }
 }

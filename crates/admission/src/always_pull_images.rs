@@ -1,7 +1,7 @@
 //! AlwaysPullImages: sets the pull policy to Always, so that a pod cannot use a cached image without the right to pull
 //! it.
 
-use crate::{Attributes, ClusterState, Operation, Plugin, resources};
+use crate::{Attributes, Mutation, Operation, Plugin, Validation, resources};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, Status};
 use pintle_value::{Path, Value};
@@ -16,12 +16,7 @@ impl Plugin for AlwaysPullImages {
         "AlwaysPullImages"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        pod: &mut Value,
-        _cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: pod, .. }: Mutation<'_>) -> Result<(), Status> {
         if !applies(request, pod) {
             return Ok(());
         }
@@ -39,13 +34,7 @@ impl Plugin for AlwaysPullImages {
     }
 
     /// A webhook or policy may have changed a pull policy since.
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let Some(pod) = object.filter(|pod| applies(request, pod)) else { return Ok(()) };
         let root = Path::of("spec");
         let mut errors = FieldErrors::new();
@@ -103,8 +92,10 @@ mod tests {
         );
         let old = tree(r#"{"spec":{"containers":[{"image":"a","imagePullPolicy":"Never"}]}}"#);
         let mut same = old.clone();
-        with_request(&pods, Some(&old), |request| AlwaysPullImages.mutate(request, &mut same, &cluster))
-            .unwrap();
+        with_request(&pods, Some(&old), |request| {
+            AlwaysPullImages.mutate(Mutation { request, object: &mut same, cluster: &cluster })
+        })
+        .unwrap();
         assert_eq!(same, old);
     }
 }

@@ -1,8 +1,7 @@
 //! LimitPodHardAntiAffinityTopology: required pod anti-affinity may only use the topology of a single node.
 
-use crate::{Attributes, ClusterState, Plugin};
+use crate::{Plugin, Validation};
 use pintle_meta::Status;
-use pintle_value::Value;
 
 const HOST: &str = "kubernetes.io/hostname";
 const TERMS: [&str; 4] =
@@ -15,13 +14,7 @@ impl Plugin for LimitPodHardAntiAffinityTopology {
         "LimitPodHardAntiAffinityTopology"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();
         let Some(pod) = object.filter(|_| ours) else { return Ok(()) };
         let mut keys = pod.items_at(&TERMS).iter().map(|term| term.str_at(&["topologyKey"]));

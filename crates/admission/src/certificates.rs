@@ -1,7 +1,7 @@
 //! The certificate plugins: who may approve and sign certificate requests, and what they must not request.
 
 use crate::escalation::only_for_gc;
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, Operation, Plugin, Validation};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::RequestSubject;
@@ -48,13 +48,7 @@ impl Plugin for CertificateApproval {
         "CertificateApproval"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let Some(old) = request.old.filter(|_| is_ours(request, Operation::Update, "approval")) else {
             return Ok(());
         };
@@ -70,13 +64,7 @@ impl Plugin for CertificateSigning {
         "CertificateSigning"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let (Some(old), Some(new)) = (request.old, object) else { return Ok(()) };
         let same = |key: &str| old.at(&["status", key]) == new.at(&["status", key]);
         if !is_ours(request, Operation::Update, "status") || (same("certificate") && same("conditions")) {
@@ -94,13 +82,7 @@ impl Plugin for ClusterTrustBundleAttest {
         "ClusterTrustBundleAttest"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let writes = matches!(request.operation, Operation::Create | Operation::Update);
         let is_ours = writes && request.is("certificates.k8s.io", "clustertrustbundles");
         let Some(bundle) = object.filter(|_| is_ours) else { return Ok(()) };
@@ -122,13 +104,7 @@ impl Plugin for CertificateSubjectRestriction {
         "CertificateSubjectRestriction"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let Some(csr) = object.filter(|_| is_ours(request, Operation::Create, "")) else { return Ok(()) };
         if csr.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
             return Ok(());

@@ -4,7 +4,7 @@ use crate::config::{AdmissionConfiguration, ConfigError, PluginConfig};
 use crate::durations::{Durations, Measuring, Step};
 use crate::quota::LimitedResource;
 use crate::webhook_config::WebhookConfig;
-use crate::{Attributes, ClusterState, Operation, Plugin, PluginError, escalation};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, PluginError, Validation, escalation};
 use pintle_auth::Authorizer;
 use pintle_meta::Status;
 use pintle_value::Value;
@@ -259,7 +259,7 @@ impl Chain {
         measuring: &mut Measuring<'_>,
     ) -> Result<(), Status> {
         for (place, plugin) in self.plugins.iter().enumerate() {
-            let outcome = plugin.mutate(request, object, cluster);
+            let outcome = plugin.mutate(Mutation { request, object, cluster });
             measuring.observe_plugin(place, &**plugin, outcome.is_err());
             outcome?;
         }
@@ -286,7 +286,7 @@ impl Chain {
         measuring: &mut Measuring<'_>,
     ) -> Result<(), Status> {
         for (place, plugin) in self.plugins.iter().enumerate() {
-            let mut outcome = plugin.validate(request, object, cluster, warnings);
+            let mut outcome = plugin.validate(Validation { request, object, cluster, warnings });
             if let Some(review) = plugin.review(request, object).filter(|_| outcome.is_ok()) {
                 outcome = review.await;
             }

@@ -1,6 +1,6 @@
 //! DefaultStorageClass and DefaultIngressClass: set the default class on claims and ingresses without one.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, Mutation, Operation, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -17,12 +17,7 @@ impl Plugin for DefaultStorageClass {
         "DefaultStorageClass"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        claim: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: claim, cluster }: Mutation<'_>) -> Result<(), Status> {
         let ours = request.is("", "persistentvolumeclaims") && is_create(request);
         let named = claim.at(&["spec", "storageClassName"]).is_some()
             || claim.at(&["metadata", "annotations", STORAGE_BETA]).is_some();
@@ -44,12 +39,7 @@ impl Plugin for DefaultIngressClass {
         "DefaultIngressClass"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        ingress: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: ingress, cluster }: Mutation<'_>) -> Result<(), Status> {
         let ours = request.is("networking.k8s.io", "ingresses") && is_create(request);
         let named = ingress.at(&["spec", "ingressClassName"]).is_some()
             || ingress.at(&["metadata", "annotations", INGRESS_OLD]).is_some();

@@ -1,6 +1,6 @@
 //! DefaultTolerationSeconds: lets pods tolerate nodes that are not ready or unreachable for some time.
 
-use crate::{Attributes, ClusterState, Plugin};
+use crate::{Mutation, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -14,12 +14,7 @@ impl Plugin for DefaultTolerationSeconds {
         "DefaultTolerationSeconds"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        pod: &mut Value,
-        _cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: pod, .. }: Mutation<'_>) -> Result<(), Status> {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());
         }

@@ -127,7 +127,7 @@ fn policy(cluster: &dyn ClusterState) -> Policy {
     policy
 }
 
-/// What `rules` allow and `owned` do not, as rules of one verb on one resource.
+/// The permissions of `rules` that `owned` does not have, as rules of one verb on one resource.
 pub fn uncovered(owned: &[Rule], rules: &[Rule]) -> Vec<Rule> {
     rules.iter().flat_map(atoms).filter(|atom| !owned.iter().any(|rule| covers(rule, atom))).collect()
 }

@@ -2,7 +2,7 @@
 //! object.
 
 use crate::config::{PluginConfig, Scheme, Shape, Struct};
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, Operation, Plugin, Validation};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, Status};
 use pintle_value::{Path, Value};
@@ -84,13 +84,7 @@ impl Plugin for EventRateLimit {
         "EventRateLimit"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let kind = request.kind_in(request.version);
         let writes = matches!(request.operation, Operation::Create | Operation::Update);
         // Events of the group events.k8s.io are not limited: kube-apiserver checks the group of the request.

@@ -1,6 +1,6 @@
 //! ExtendedResourceToleration: adds a toleration for the taint of each extended resource that a pod requests.
 
-use crate::{Attributes, ClusterState, Plugin};
+use crate::{Mutation, Plugin};
 use pintle_kinds::is_extended_resource;
 use pintle_meta::Status;
 use pintle_value::Value;
@@ -13,12 +13,7 @@ impl Plugin for ExtendedResourceToleration {
         "ExtendedResourceToleration"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        pod: &mut Value,
-        _cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: pod, .. }: Mutation<'_>) -> Result<(), Status> {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! DenyServiceExternalIPs: refuses new `externalIPs` of services.
 
-use crate::{Attributes, ClusterState, Plugin};
+use crate::{Plugin, Validation};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -11,13 +11,7 @@ impl Plugin for DenyServiceExternalIps {
         "DenyServiceExternalIPs"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let ours = request.is("", "services") && request.subresource.is_empty();
         let Some(service) = object.filter(|_| ours) else { return Ok(()) };
         let addresses = |service: &Value| service.items_at(&["spec", "externalIPs"]).to_vec();
@@ -46,7 +40,12 @@ mod tests {
         ] {
             let old = old.map(of);
             let answer = with_request(&services, old.as_ref(), |request| {
-                DenyServiceExternalIps.validate(request, Some(&of(new)), &Objects::of(&[]), &mut Vec::new())
+                DenyServiceExternalIps.validate(Validation {
+                    request,
+                    object: Some(&of(new)),
+                    cluster: &Objects::of(&[]),
+                    warnings: &mut Vec::new(),
+                })
             });
             assert_eq!(answer.is_ok(), is_taken, "{old:?} {new}");
         }

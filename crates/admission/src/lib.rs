@@ -143,29 +143,35 @@ pub trait ClusterState: Send + Sync {
     fn now(&self) -> i64;
 }
 
+/// A request whose object a plugin may change.
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Mutation<'a> {
+    pub request: &'a Attributes<'a>,
+    pub object: &'a mut Value,
+    pub cluster: &'a dyn ClusterState,
+}
+
+/// A request whose object a plugin may refuse. A deletion has no object.
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Validation<'a> {
+    pub request: &'a Attributes<'a>,
+    pub object: Option<&'a Value>,
+    pub cluster: &'a dyn ClusterState,
+    pub warnings: &'a mut Vec<String>,
+}
+
 /// One admission plugin.
 pub trait Plugin: Send + Sync {
     /// The name of the plugin in flags.
     fn name(&self) -> &'static str;
 
     /// Changes or rejects an object before validation. Not called for deletions.
-    fn mutate(
-        &self,
-        _request: &Attributes<'_>,
-        _object: &mut Value,
-        _cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, _mutation: Mutation<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Rejects an object (none on deletion) after validation; may add warnings.
-    fn validate(
-        &self,
-        _request: &Attributes<'_>,
-        _object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    /// Rejects an object after validation; may add warnings.
+    fn validate(&self, _validation: Validation<'_>) -> Result<(), Status> {
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! claims.
 
 use crate::resources::{self, ResourceList};
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, Mutation, Operation, Plugin, Validation};
 use pintle_meta::{Quantity, Status};
 use pintle_value::Value;
 
@@ -17,12 +17,7 @@ impl Plugin for LimitRanger {
         "LimitRanger"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        object: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object, cluster }: Mutation<'_>) -> Result<(), Status> {
         if !applies(request) || !request.is("", "pods") {
             return Ok(());
         }
@@ -32,13 +27,7 @@ impl Plugin for LimitRanger {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let Some(object) = object.filter(|_| applies(request)) else { return Ok(()) };
         for range in cluster.objects("", "limitranges", request.namespace) {
             let errors = match request.kind.plural.as_str() {

@@ -1,8 +1,7 @@
 //! NamespaceExists: refuses writes to a namespace that does not exist. NamespaceLifecycle includes this check.
 
-use crate::{Attributes, ClusterState, Plugin};
+use crate::{Plugin, Validation};
 use pintle_meta::{GroupResource, Status};
-use pintle_value::Value;
 
 pub(crate) struct NamespaceExists;
 
@@ -11,13 +10,7 @@ impl Plugin for NamespaceExists {
         "NamespaceExists"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        _object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let exempt = request.namespace.is_empty() || request.is("", "namespaces");
         if exempt || cluster.object("", "namespaces", "", request.namespace).is_some() {
             return Ok(());

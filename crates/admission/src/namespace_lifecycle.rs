@@ -1,7 +1,7 @@
 //! NamespaceLifecycle: refuses creates in a namespace that is missing or terminating, and the deletion of system
 //! namespaces.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, Mutation, Operation, Plugin, Validation};
 use pintle_meta::{Cause, GroupResource, Status};
 use pintle_value::Value;
 
@@ -15,12 +15,7 @@ impl Plugin for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        object: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object, cluster }: Mutation<'_>) -> Result<(), Status> {
         let exempt =
             request.is("", "namespaces") || request.is("authorization.k8s.io", "localsubjectaccessreviews");
         if request.namespace.is_empty() || exempt {
@@ -35,13 +30,7 @@ impl Plugin for NamespaceLifecycle {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        _object: Option<&Value>,
-        _cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, .. }: Validation<'_>) -> Result<(), Status> {
         if request.operation == Operation::Delete
             && request.is("", "namespaces")
             && IMMORTAL.contains(&request.name)

@@ -1,6 +1,6 @@
 //! NodeDeclaredFeatureValidator: a pod update may only need features that its node declares.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Operation, Plugin, Validation};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
 use pintle_value::Value;
@@ -15,13 +15,7 @@ impl Plugin for NodeDeclaredFeatureValidator {
         "NodeDeclaredFeatureValidator"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let ours = request.is("", "pods")
             && request.operation == Operation::Update
             && matches!(request.subresource, "" | "resize");
@@ -110,7 +104,14 @@ mod tests {
         ] {
             let (now, old) = (pod(node, generation, cpu, init), pod(node, 1, 1, 1));
             let refused = with_request(&pods, Some(&old), |request| {
-                NodeDeclaredFeatureValidator.validate(request, Some(&now), &cluster, &mut Vec::new()).err()
+                NodeDeclaredFeatureValidator
+                    .validate(Validation {
+                        request,
+                        object: Some(&now),
+                        cluster: &cluster,
+                        warnings: &mut Vec::new(),
+                    })
+                    .err()
             });
             let why = refused.map(|status| status.message).unwrap_or_default();
             assert_eq!(why.trim_start_matches("pods \"x\" is forbidden: "), want);

@@ -3,7 +3,7 @@
 mod pod_certificate;
 mod references;
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::RequestSubject;
@@ -43,22 +43,11 @@ impl Plugin for NodeRestriction {
         "NodeRestriction"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        object: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object, cluster }: Mutation<'_>) -> Result<(), Status> {
         self.check(request, Some(object), cluster)
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         match request.operation {
             Operation::Delete => self.check(request, object, cluster),
             _ => Ok(()),

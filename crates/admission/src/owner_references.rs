@@ -1,7 +1,7 @@
 //! OwnerReferencesPermissionEnforcement: setting owner references needs the right to delete the object, and
 //! `blockOwnerDeletion` the right to update the owner's finalizers.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, ClusterState, Operation, Plugin, Validation};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::{Attributes as Question, Decision};
 use pintle_meta::{GroupVersion, Status};
@@ -15,13 +15,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         "OwnerReferencesPermissionEnforcement"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let Some(object) = object.filter(|_| request.operation != Operation::Delete) else { return Ok(()) };
         // Old kubelets sent such updates; the status endpoint does not change owner references anyway.
         let is_pod_status = request.is("", "pods") && request.subresource == "status";
@@ -174,7 +168,12 @@ mod tests {
         ] {
             let plugin = OwnerReferencesPermissionEnforcement(Arc::new(Allows(allowed)));
             let result = with_request(&kind("", "configmaps"), old, |request| {
-                plugin.validate(request, Some(&new), &Objects::of(&[]), &mut Vec::new())
+                plugin.validate(Validation {
+                    request,
+                    object: Some(&new),
+                    cluster: &Objects::of(&[]),
+                    warnings: &mut Vec::new(),
+                })
             });
             let said = result.err().map(|status| status.message).unwrap_or_default();
             assert!(said.ends_with(answer) && said.is_empty() == answer.is_empty(), "{allowed:?}: {said}");

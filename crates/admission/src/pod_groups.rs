@@ -1,7 +1,7 @@
 //! The plugins of pod groups: PodGroupProtection, PodGroupWorkloadExists and JobValidation.
 
 use crate::storage::add_finalizer;
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, Mutation, Operation, Plugin, Validation};
 use pintle_kinds::features;
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
@@ -25,12 +25,7 @@ impl Plugin for PodGroupProtection {
         "PodGroupProtection"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        object: &mut Value,
-        _cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object, .. }: Mutation<'_>) -> Result<(), Status> {
         if creates_group(request) {
             add_finalizer(object, FINALIZER);
         }
@@ -46,13 +41,7 @@ impl Plugin for PodGroupWorkloadExists {
         "PodGroupWorkloadExists"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let group = object.filter(|_| creates_group(request));
         let reference = group.and_then(|group| group.at(&["spec", "podGroupTemplateRef", "workload"]));
         let Some(reference) = reference.filter(|reference| !reference.is_null()) else { return Ok(()) };
@@ -85,13 +74,7 @@ impl Plugin for JobValidation {
         "JobValidation"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let is_job = request.is("batch", "jobs") && request.subresource.is_empty();
         let updates = is_job && request.operation == Operation::Update;
         let (Some(job), Some(old)) = (object.filter(|_| updates), request.old) else { return Ok(()) };

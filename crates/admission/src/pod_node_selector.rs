@@ -1,7 +1,7 @@
 //! PodNodeSelector: restricts the nodes of pods by namespace annotation or cluster configuration.
 
 use crate::config::PluginConfig;
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
 use pintle_meta::{FieldErrors, GroupResource, Status, names};
 use pintle_value::{Path, Value};
 use std::collections::BTreeMap;
@@ -66,12 +66,7 @@ impl Plugin for PodNodeSelector {
         "PodNodeSelector"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        pod: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();
         if !ours || request.operation != Operation::Create {
             return Ok(());
@@ -84,13 +79,7 @@ impl Plugin for PodNodeSelector {
         self.check_listed(request, pod)
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();
         let Some(pod) = object.filter(|_| ours && request.operation == Operation::Create) else {
             return Ok(());

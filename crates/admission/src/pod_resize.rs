@@ -1,6 +1,6 @@
 //! PodResizeValidator: a resized pod must fit on its node.
 
-use crate::{Attributes, ClusterState, Operation, Plugin, resources};
+use crate::{Operation, Plugin, Validation, resources};
 use pintle_meta::field::quoted;
 use pintle_meta::quantity::Format;
 use pintle_meta::{Cause, Quantity, Status};
@@ -13,13 +13,7 @@ impl Plugin for PodResizeValidator {
         "PodResizeValidator"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let ours = request.is("", "pods")
             && request.subresource == "resize"
             && request.operation == Operation::Update;

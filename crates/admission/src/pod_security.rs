@@ -6,7 +6,7 @@ mod policy;
 mod settings;
 
 use crate::config::PluginConfig;
-use crate::{Attributes, ClusterState, Operation, Plugin, PluginError};
+use crate::{Attributes, ClusterState, Operation, Plugin, PluginError, Validation};
 use counts::Mode;
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, Status};
@@ -38,10 +38,7 @@ impl Plugin for PodSecurity {
 
     fn validate(
         &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        warnings: &mut Vec<String>,
+        Validation { request, object, cluster, warnings }: Validation<'_>,
     ) -> Result<(), Status> {
         let Some(object) = object.filter(|_| request.operation != Operation::Delete) else { return Ok(()) };
         match (request.kind.group.as_str(), request.kind.plural.as_str()) {

@@ -3,7 +3,7 @@
 use crate::config::{PluginConfig, Scheme, Shape, Struct, check_shape};
 use crate::quota::is_best_effort;
 use crate::tolerations::{Toleration, merge};
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
 use pintle_kinds::validate_tolerations;
 use pintle_meta::{FieldErrors, GroupResource, Status};
 use pintle_value::{Map, Path, Str, Value, json};
@@ -85,12 +85,7 @@ impl Plugin for PodTolerationRestriction {
         "PodTolerationRestriction"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        pod: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {
         if !is_ours(request) {
             return Ok(());
         }
@@ -116,13 +111,7 @@ impl Plugin for PodTolerationRestriction {
         self.check(request, pod, cluster)
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         match object.filter(|_| is_ours(request)) {
             Some(pod) => self.check(request, pod, cluster),
             None => Ok(()),

@@ -1,8 +1,7 @@
 //! PodTopologyLabels: copies zone and region labels from a node to its pods.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Mutation, Operation, Plugin};
 use pintle_meta::Status;
-use pintle_value::Value;
 
 const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
@@ -13,12 +12,7 @@ impl Plugin for PodTopologyLabels {
         "PodTopologyLabels"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        object: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object, cluster }: Mutation<'_>) -> Result<(), Status> {
         if !request.is("", "pods") || request.operation != Operation::Create {
             return Ok(());
         }
@@ -43,7 +37,9 @@ impl Plugin for PodTopologyLabels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Attributes;
     use crate::testing::{Objects, kind, text, tree, with_request};
+    use pintle_value::Value;
 
     #[test]
     fn pods_are_labelled_with_the_place_of_their_node() {
@@ -66,7 +62,9 @@ mod tests {
             let mut object = tree(object);
             with_request(&pods, None, |request| {
                 let request = Attributes { subresource, ..*request };
-                PodTopologyLabels.mutate(&request, &mut object, &cluster).unwrap();
+                PodTopologyLabels
+                    .mutate(Mutation { request: &request, object: &mut object, cluster: &cluster })
+                    .unwrap();
             });
             assert_eq!(text(object.at(&["metadata", "labels"]).unwrap_or(&Value::Null)), want);
         }

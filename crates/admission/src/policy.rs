@@ -117,7 +117,7 @@ pub enum Found<'p, E> {
     /// It cannot be determined.
     Broken(Broken<'p, E>),
     /// It is evaluated, once for each parameter.
-    Asked(Asked<'p, E>),
+    Applicable(Application<'p, E>),
 }
 
 /// A policy that cannot be evaluated, and why. The binding is set if it is the cause.
@@ -129,7 +129,7 @@ pub struct Broken<'p, E> {
 }
 
 /// A policy that is evaluated for a request.
-pub struct Asked<'p, E> {
+pub struct Application<'p, E> {
     /// The policy.
     pub policy: &'p Policy<E>,
     /// The binding through which it applies.
@@ -141,8 +141,9 @@ pub struct Asked<'p, E> {
 }
 
 /// Counts that a mutation of a policy was applied, or why it was not.
-pub fn count_mutation(asked: &Asked<'_, mutating::Mutator>, error: Option<&str>, took: Duration) {
-    let labels = [error.map_or("no_error", error_type), asked.policy.name.as_str(), &asked.binding.name];
+pub fn count_mutation(application: &Application<'_, mutating::Mutator>, error: Option<&str>, took: Duration) {
+    let labels =
+        [error.map_or("no_error", error_type), application.policy.name.as_str(), &application.binding.name];
     families::MUTATING_POLICY_CHECKS.inc(&labels);
     families::MUTATING_POLICY_SECONDS.observe(&labels, took.as_secs_f64());
 }
@@ -235,7 +236,9 @@ impl<E> Policy<E> {
             };
             found.push(match params {
                 Ok(params) if params.is_empty() => continue,
-                Ok(params) => Found::Asked(Asked { policy: self, binding, matched: matched.clone(), params }),
+                Ok(params) => {
+                    Found::Applicable(Application { policy: self, binding, matched: matched.clone(), params })
+                }
                 Err(why) => Found::Broken(Broken { policy: self, binding: Some(binding), why }),
             });
         }

@@ -1,6 +1,6 @@
 //! Priority: resolves the priority class of pods to a number, and allows only one default class.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
 use pintle_kinds::features;
 use pintle_meta::Status;
 use pintle_value::Value;
@@ -12,12 +12,7 @@ impl Plugin for Priority {
         "Priority"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        pod: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {
         if !request.subresource.is_empty() {
             return Ok(());
         }
@@ -43,13 +38,7 @@ impl Plugin for Priority {
         }
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let classes = request.is("scheduling.k8s.io", "priorityclasses");
         let class = object.filter(|_| classes);
         let Some(class) = class.filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true))

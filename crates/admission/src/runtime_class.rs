@@ -1,7 +1,7 @@
 //! RuntimeClass: sets the overhead and scheduling constraints of a pod's runtime class.
 
 use crate::tolerations::{Toleration, merge};
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
 use pintle_meta::field::quoted;
 use pintle_meta::{Quantity, Status, names};
 use pintle_value::Value;
@@ -18,12 +18,7 @@ impl Plugin for RuntimeClass {
         "RuntimeClass"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        pod: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {
         if !is_ours(request) {
             return Ok(());
         }
@@ -50,13 +45,7 @@ impl Plugin for RuntimeClass {
         }
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let Some(pod) = object.filter(|_| is_ours(request)) else { return Ok(()) };
         let class = class_of(request, pod, cluster)?;
         let given = pod.at(&["spec", "overhead"]);

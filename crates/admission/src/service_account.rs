@@ -1,6 +1,6 @@
 //! ServiceAccount: requires an existing service account for every pod and mounts its token.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
 use pintle_meta::{GroupResource, Status, names};
 use pintle_value::{Value, json};
 
@@ -16,12 +16,7 @@ impl Plugin for ServiceAccount {
         "ServiceAccount"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        pod: &mut Value,
-        cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {
         if !request.is("", "pods")
             || !request.subresource.is_empty()
             || request.operation != Operation::Create
@@ -47,13 +42,7 @@ impl Plugin for ServiceAccount {
         check_secrets(request, pod, &account)
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let Some(pod) = object.filter(|_| request.is("", "pods")) else { return Ok(()) };
         match (request.operation, request.subresource) {
             (Operation::Create, "") if is_mirror(pod) => check_mirror(request, pod),

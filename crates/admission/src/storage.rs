@@ -1,6 +1,6 @@
 //! StorageObjectInUseProtection and PersistentVolumeClaimResize.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Mutation, Operation, Plugin, Validation};
 use pintle_meta::{Quantity, Status};
 use pintle_value::Value;
 
@@ -14,12 +14,7 @@ impl Plugin for StorageObjectInUseProtection {
         "StorageObjectInUseProtection"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        object: &mut Value,
-        _cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object, .. }: Mutation<'_>) -> Result<(), Status> {
         if request.operation != Operation::Create || !request.subresource.is_empty() {
             return Ok(());
         }
@@ -51,13 +46,7 @@ impl Plugin for PersistentVolumeClaimResize {
         "PersistentVolumeClaimResize"
     }
 
-    fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        cluster: &dyn ClusterState,
-        _warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
+    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let ours = request.is("", "persistentvolumeclaims") && request.subresource.is_empty();
         let (Some(claim), Some(old)) = (object.filter(|_| ours), request.old) else { return Ok(()) };
         if request.operation != Operation::Update || size(claim) <= size(old) {

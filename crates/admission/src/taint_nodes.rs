@@ -1,6 +1,6 @@
 //! TaintNodesByCondition: adds the not-ready taint to new nodes.
 
-use crate::{Attributes, ClusterState, Operation, Plugin};
+use crate::{Mutation, Operation, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -13,12 +13,7 @@ impl Plugin for TaintNodesByCondition {
         "TaintNodesByCondition"
     }
 
-    fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        node: &mut Value,
-        _cluster: &dyn ClusterState,
-    ) -> Result<(), Status> {
+    fn mutate(&self, Mutation { request, object: node, .. }: Mutation<'_>) -> Result<(), Status> {
         let ours = request.is("", "nodes") && request.subresource.is_empty();
         if !ours || request.operation != Operation::Create {
             return Ok(());

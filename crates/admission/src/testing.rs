@@ -1,6 +1,6 @@
 //! A cluster made of JSON, for the tests of plugins.
 
-use crate::{Attributes, ClusterState, Operation, Options, Plugin};
+use crate::{Attributes, ClusterState, Mutation, Operation, Options, Plugin, Validation};
 use pintle_auth::UserInfo;
 use pintle_kinds::{Kind, builtin};
 use pintle_meta::{GroupVersion, Status};
@@ -94,8 +94,8 @@ pub(crate) fn admitted(
     let mut object = tree(object);
     let mut warnings = Vec::new();
     let result: Result<(), Status> = with_request(kind, None, |request| {
-        plugin.mutate(request, &mut object, cluster)?;
-        plugin.validate(request, Some(&object), cluster, &mut warnings)
+        plugin.mutate(Mutation { request, object: &mut object, cluster })?;
+        plugin.validate(Validation { request, object: Some(&object), cluster, warnings: &mut warnings })
     });
     result.map(|()| (object, warnings)).map_err(|status| status.message)
 }

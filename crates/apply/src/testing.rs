@@ -19,7 +19,7 @@ pub(crate) fn nested(key: &str, depth: usize, inner: Value) -> Value {
     (0..depth).fold(inner, |inner, _| Value::Object(Map::from_entries(vec![(key.into(), inner)]).0))
 }
 
-/// The same with members `a`, around a number.
+/// Nested objects with one member `a` each, around a number.
 pub(crate) fn nested_objects(depth: usize) -> Value {
     nested("a", depth, Value::Int(1))
 }

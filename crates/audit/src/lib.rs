@@ -17,7 +17,7 @@ pub use notes::{
     Notes, annotate, annotate_with_objects, note_request_document, note_request_object,
     note_response_document, with_notes,
 };
-pub use policy::{Asked, Level, Policy, PolicyError, Rules, Stage};
+pub use policy::{Level, Policy, PolicyError, RequestAttributes, Rules, Stage};
 pub use record::{Auditor, Received, Record};
 
 /// The current time in the format of events.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most annotations of one event, and the most bytes of one value; more are dropped.
+/// The maximum number of annotations of one event, and the most bytes of one value; more are dropped.
 const ANNOTATIONS_MAX: usize = 256;
 const VALUE_BYTES_MAX: usize = 256 * 1024;
 
@@ -95,7 +95,7 @@ pub fn annotate(key: &str, value: impl FnOnce() -> String) {
     _ = NOTES.try_with(|notes| notes.annotate(key, &value()));
 }
 
-/// The same, only for events that include objects.
+/// Adds an annotation to events that include objects.
 pub fn annotate_with_objects(key: &str, value: impl FnOnce() -> String) {
     _ = NOTES.try_with(|notes| {
         if notes.level >= Level::Request {

@@ -79,7 +79,7 @@ impl Rules {
 /// The attributes of a request that a policy checks.
 #[derive(Clone, Copy)]
 #[expect(missing_docs, reason = "the names are those of requests")]
-pub struct Asked<'a> {
+pub struct RequestAttributes<'a> {
     pub user: Option<&'a UserInfo>,
     pub verb: &'a str,
     pub resource_request: bool,
@@ -228,8 +228,8 @@ impl Policy {
     }
 
     /// The settings of the first rule that matches.
-    pub fn evaluate(&self, asked: &Asked<'_>) -> &Rules {
-        self.rules.iter().find(|rule| rule.matches(asked)).map_or(&self.fallback, |rule| &rule.then)
+    pub fn evaluate(&self, request: &RequestAttributes<'_>) -> &Rules {
+        self.rules.iter().find(|rule| rule.matches(request)).map_or(&self.fallback, |rule| &rule.then)
     }
 }
 
@@ -266,25 +266,25 @@ impl Rule {
         }
     }
 
-    fn matches(&self, asked: &Asked<'_>) -> bool {
+    fn matches(&self, request: &RequestAttributes<'_>) -> bool {
         let has = |all: &[String], one: &str| all.iter().any(|text| text == one);
-        if !self.users.is_empty() && !asked.user.is_some_and(|user| has(&self.users, &user.name)) {
+        if !self.users.is_empty() && !request.user.is_some_and(|user| has(&self.users, &user.name)) {
             return false;
         }
         let in_group = |user: &UserInfo| self.groups.iter().any(|group| user.in_group(group));
-        if !self.groups.is_empty() && !asked.user.is_some_and(in_group) {
+        if !self.groups.is_empty() && !request.user.is_some_and(in_group) {
             return false;
         }
-        if !self.verbs.is_empty() && !has(&self.verbs, asked.verb) {
+        if !self.verbs.is_empty() && !has(&self.verbs, request.verb) {
             return false;
         }
         if !self.namespaces.is_empty() || !self.resources.is_empty() {
-            let in_namespace = self.namespaces.is_empty() || has(&self.namespaces, asked.namespace);
-            let of_resource = || self.resources.iter().any(|resources| resources.matches(asked));
-            return asked.resource_request && in_namespace && (self.resources.is_empty() || of_resource());
+            let in_namespace = self.namespaces.is_empty() || has(&self.namespaces, request.namespace);
+            let of_resource = || self.resources.iter().any(|resources| resources.matches(request));
+            return request.resource_request && in_namespace && (self.resources.is_empty() || of_resource());
         }
         if !self.urls.is_empty() {
-            return !asked.resource_request && self.urls.iter().any(|url| url_matches(asked.path, url));
+            return !request.resource_request && self.urls.iter().any(|url| url_matches(request.path, url));
         }
         true
     }
@@ -313,22 +313,22 @@ impl GroupResources {
         read
     }
 
-    fn matches(&self, asked: &Asked<'_>) -> bool {
-        if self.group != asked.group && self.group != "*" {
+    fn matches(&self, request: &RequestAttributes<'_>) -> bool {
+        if self.group != request.group && self.group != "*" {
             return false;
         }
         if self.resources.is_empty() {
             return true;
         }
-        if !self.names.is_empty() && !self.names.iter().any(|name| name == asked.name) {
+        if !self.names.is_empty() && !self.names.iter().any(|name| name == request.name) {
             return false;
         }
         self.resources.iter().any(|wanted| match wanted.split_once('/') {
             _ if wanted == "*" => true,
-            None => asked.subresource.is_empty() && wanted == asked.resource,
-            Some(("*", sub)) => !asked.subresource.is_empty() && sub == asked.subresource,
-            Some((resource, "*")) => resource == asked.resource,
-            Some((resource, sub)) => resource == asked.resource && sub == asked.subresource,
+            None => request.subresource.is_empty() && wanted == request.resource,
+            Some(("*", sub)) => !request.subresource.is_empty() && sub == request.subresource,
+            Some((resource, "*")) => resource == request.resource,
+            Some((resource, sub)) => resource == request.resource && sub == request.subresource,
         })
     }
 }
@@ -402,7 +402,7 @@ rules:
         let user = UserInfo::new(user, &[]);
         let parts: Vec<&str> = path.split(' ').collect();
         let part = |at: usize| parts.get(at).copied().unwrap_or("");
-        let asked = Asked {
+        let request = RequestAttributes {
             user: Some(&user),
             verb,
             resource_request: !path.starts_with('/'),
@@ -413,7 +413,7 @@ rules:
             name: part(3).trim_start_matches('-'),
             subresource: part(4),
         };
-        policy.evaluate(&asked).level.name()
+        policy.evaluate(&request).level.name()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::event::{Event, ObjectRef};
 use crate::notes::Notes;
-use crate::policy::{Asked, Level, Policy, Rules, Stage};
+use crate::policy::{Level, Policy, RequestAttributes, Rules, Stage};
 use crate::sink::Sink;
 use pintle_auth::UserInfo;
 use pintle_metrics::families;
@@ -32,7 +32,7 @@ pub struct Record {
 /// The attributes of a request when it is received.
 #[expect(missing_docs, reason = "the names are those of requests")]
 pub struct Received<'a> {
-    pub asked: Asked<'a>,
+    pub attributes: RequestAttributes<'a>,
     pub version: &'a str,
     pub id: &'a str,
     pub uri: &'a str,
@@ -49,19 +49,19 @@ impl Auditor {
 
     /// Begins the record of a request; `None` if the policy does not record it.
     pub fn begin(self: &Arc<Self>, request: Received<'_>) -> Option<Record> {
-        let rules = self.policy.evaluate(&request.asked);
+        let rules = self.policy.evaluate(&request.attributes);
         families::AUDIT_LEVELS.inc(&[rules.level.name()]);
         if rules.level == Level::None {
             return None;
         }
-        let asked = &request.asked;
-        let object = asked.resource_request.then(|| ObjectRef {
-            resource: asked.resource.to_string(),
-            namespace: asked.namespace.to_string(),
-            name: asked.name.to_string(),
-            group: asked.group.to_string(),
+        let attributes = &request.attributes;
+        let object = attributes.resource_request.then(|| ObjectRef {
+            resource: attributes.resource.to_string(),
+            namespace: attributes.namespace.to_string(),
+            name: attributes.name.to_string(),
+            group: attributes.group.to_string(),
             version: request.version.to_string(),
-            subresource: asked.subresource.to_string(),
+            subresource: attributes.subresource.to_string(),
             ..ObjectRef::default()
         });
         let event = Event {
@@ -69,8 +69,8 @@ impl Auditor {
             id: request.id.into(),
             stage: Stage::RequestReceived,
             uri: request.uri.into(),
-            verb: asked.verb.into(),
-            user: Arc::new(asked.user.cloned().unwrap_or_default()),
+            verb: attributes.verb.into(),
+            user: Arc::new(attributes.user.cloned().unwrap_or_default()),
             impersonated: None,
             impersonation_constraint: None,
             source_ips: request.source_ips.into(),
@@ -157,7 +157,7 @@ impl Record {
         }
     }
 
-    /// The same without waiting, for the end of a streamed body.
+    /// Records a stage without waiting, for the end of a streamed body.
     pub fn stage_later(mut self, stage: Stage, now: String) {
         if let Some(event) = self.make(stage, now) {
             let auditor = Arc::clone(&self.auditor);

@@ -40,9 +40,9 @@ pub trait Backend: Send + Sync {
 /// Sizes beyond which the objects of events are dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Truncation {
-    /// Most bytes of one event.
+    /// The size limit in bytes of one event.
     pub event_bytes_max: usize,
-    /// Most bytes of the events of one batch.
+    /// The size limit in bytes of the events of one batch.
     pub batch_bytes_max: usize,
 }
 

@@ -54,7 +54,7 @@ impl Cache {
         self.attach_as(MAIN, store, self.clone());
     }
 
-    /// The same for one of the further stores, by its place among them.
+    /// Attaches one of the further stores, which has the number `index` among them.
     pub fn attach_further(self: &Arc<Cache>, index: usize, store: &dyn Store) {
         let number = index.saturating_add(1);
         self.attach_as(number, store, Arc::new(StoreSink { cache: self.clone(), store: number }));
@@ -309,7 +309,7 @@ impl Cache {
     }
 }
 
-/// What a store tells of itself, by its number.
+/// Reports of a store about itself, by the number of the store.
 impl Cache {
     pub(crate) fn apply_changes(&self, store: usize, changes: &[Change]) {
         let Some(last) = changes.last() else { return };

@@ -175,7 +175,7 @@ impl Delivery {
         Delivery { kind: EventType::Added, source: Source::Initial(object) }
     }
 
-    /// The same event for a watcher that also selects by `passes`; `None` if the watcher does not see it.
+    /// This event for a watcher that also selects by `passes`; `None` if the watcher does not see it.
     pub fn within(&self, passes: impl Fn(&Object) -> bool) -> Option<Delivery> {
         match &self.source {
             Source::Initial(object) => passes(object).then(|| self.clone()),
@@ -259,7 +259,7 @@ pub enum CloseReason {
     Shutdown,
 }
 
-/// What a watcher gets.
+/// An event as a watcher receives it.
 #[derive(Clone, Debug)]
 pub enum Item {
     /// A selected object changed.

@@ -2,7 +2,7 @@
 //!
 //! A push costs the same for one watcher and for a thousand. The list is a chain of segments with
 //! write-once slots, so following it takes no lock; links are weak, so a watcher that stands still
-//! keeps one segment alive and not the rest. Whoever falls behind the chain goes back to the window.
+//! keeps one segment alive and not the rest. A watcher that falls behind the chain goes back to the window.
 
 use crate::Str;
 use crate::event::{Event, Place};
@@ -18,11 +18,11 @@ use tokio::time::Instant;
 /// Which events a group has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum GroupKey {
-    /// Those of the whole resource.
+    /// All objects of the resource.
     All,
-    /// Those of one namespace.
+    /// The objects of one namespace.
     Namespace(Str),
-    /// Those of one object.
+    /// One object.
     Name(Str),
     /// Objects whose field has this value, before or after the change.
     Field(usize, Str),
@@ -191,7 +191,7 @@ pub(crate) struct Cursor {
     index: usize,
 }
 
-/// What a cursor finds.
+/// The next event at a cursor, if any.
 pub(crate) enum Next<'a> {
     Event(&'a Arc<Event>),
     /// Nothing yet.

@@ -78,7 +78,7 @@ pub fn unreadable_reason(value: &[u8]) -> Option<String> {
     is_reason.then(|| String::from_utf8_lossy(json(value)).into_owned())
 }
 
-/// What selectors need and the cache cannot read from the bytes.
+/// The values that selectors need and that the cache cannot read from the bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Extracted {
     /// The labels, sorted by key.
@@ -419,7 +419,7 @@ impl Object {
         self.encodings.get(CONVERTED | u32::from(version))
     }
 
-    /// The same object without cached encodings and conversions.
+    /// This object without cached encodings and conversions.
     pub fn without_encodings(&self) -> Object {
         Object {
             key: self.key.clone(),
@@ -456,7 +456,7 @@ fn put_version(revision: u64, out: &mut impl BufMut) {
     out.put_slice(b"\"");
 }
 
-/// What a resourceVersion adds in addition to its digits.
+/// The bytes that a resourceVersion adds to the object, beside its digits.
 const RV_FRAME_BYTES: usize = b",\"resourceVersion\":\"\"".len();
 /// The most that a resourceVersion adds: its name, twenty digits and punctuation.
 const RV_BYTES_MAX: usize = RV_FRAME_BYTES + 20;
@@ -486,7 +486,7 @@ fn header(value: &[u8]) -> u32 {
     value.first_chunk::<HEADER_BYTES>().map_or(0, |header| u32::from_le_bytes(*header))
 }
 
-/// What a writer knows about an object before it has a revision. It is the write's note, so that the sink need not
+/// The writer's knowledge of an object before it has a revision. It is the write's note, so that the sink need not
 /// parse; afterwards the writer finds the committed object in it.
 pub struct Draft {
     resource: u64,

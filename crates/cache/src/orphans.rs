@@ -15,7 +15,7 @@ pub(crate) struct Orphans {
     since_ms: u64,
 }
 
-/// What a newly registered resource takes over.
+/// The objects and history that a newly registered resource takes over.
 #[derive(Default)]
 pub(crate) struct Orphaned {
     pub(crate) entries: Vec<(Key, Entry)>,

@@ -94,7 +94,7 @@ impl Resource {
         resource
     }
 
-    /// What the resource's keys begin with.
+    /// The prefix of the resource's keys.
     pub fn prefix(&self) -> &Arc<str> {
         &self.registration.prefix
     }
@@ -199,7 +199,7 @@ impl Resource {
         self.unreadable_since_ms.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// For how long there have been objects that cannot be read.
+    /// How long the resource has had objects that cannot be decoded.
     pub fn unreadable_for(&self) -> Duration {
         let since = self.unreadable_since_ms.load(Ordering::Relaxed);
         Duration::from_millis(self.now_ms().saturating_sub(since))
@@ -424,7 +424,7 @@ impl Resource {
         self.lock().window.oldest()
     }
 
-    /// Drops some of the events before `place`.
+    /// Drops events before `place`; some of them may remain.
     pub(crate) fn drop_events_before(&self, place: Place) {
         drop(self.take_old(|event| event.place < place));
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-/// What concerns the resources of one store. Owned by the cache, held by every resource and watcher.
+/// State of all resources of one store. Owned by the cache, shared with every resource and watcher.
 pub(crate) struct Shared {
     pub(crate) options: Options,
     common: Arc<Common>,
@@ -37,7 +37,7 @@ struct Selection {
     group: Arc<Group>,
 }
 
-/// What concerns the resources of all stores.
+/// State of the resources of all stores.
 #[derive(Default)]
 struct Common {
     closed: AtomicBool,
@@ -66,7 +66,7 @@ impl Shared {
         Shared::with(options, wildcard, Arc::default())
     }
 
-    /// The same for a further store of the same cache.
+    /// The state for a further store of the same cache.
     pub(crate) fn of_another_store(&self) -> Shared {
         Shared::with(self.options.clone(), self.wildcard.clone(), self.common.clone())
     }
@@ -118,7 +118,7 @@ impl Shared {
         self.interrupted.store(is, Ordering::Release);
     }
 
-    /// Ends all watches: what they followed is void.
+    /// Ends all watches, because the revisions that they followed are no longer valid.
     pub(crate) fn count_reset(&self) {
         self.common.resets.fetch_add(1, Ordering::AcqRel);
         self.resets.fetch_add(1, Ordering::AcqRel);

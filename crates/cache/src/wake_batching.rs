@@ -51,10 +51,10 @@ mod tests {
     use std::time::Duration;
 
     /// When a thousand watchers are notified of events at these milliseconds, and of how many.
-    fn told(events: &[u64]) -> Vec<(u64, usize)> {
+    fn wake_ups(events: &[u64]) -> Vec<(u64, usize)> {
         let start = Instant::now();
         let mut batching = WakeBatching::default();
-        let mut told = Vec::new();
+        let mut wake_ups = Vec::new();
         let mut events = events.iter().copied().peekable();
         while let Some(first) = events.next() {
             let until = batching.hold(start + Duration::from_millis(first));
@@ -64,9 +64,9 @@ mod tests {
                 count += 1;
             }
             batching.begin(start + Duration::from_millis(at), 1000, count);
-            told.push((at, count));
+            wake_ups.push((at, count));
         }
-        told
+        wake_ups
     }
 
     #[test]
@@ -77,7 +77,7 @@ mod tests {
             // The second delay collected nothing, so the third and fourth events are not delayed.
             (&[0, 10, 60, 70], &[(0, 1), (50, 1), (60, 1), (70, 1)]),
         ] {
-            assert_eq!(told(events), expected, "{events:?}");
+            assert_eq!(wake_ups(events), expected, "{events:?}");
         }
     }
 
@@ -85,7 +85,7 @@ mod tests {
     fn a_rest_is_tried_again_after_some_time() {
         let alone: Vec<u64> = [0, 10].into_iter().chain((1..30).map(|event| event * 60)).collect();
         let burst: Vec<u64> = (0..20).map(|event| 1800 + event * 10).collect();
-        let told = told(&[alone, burst].concat());
-        assert!(told.iter().any(|(_, count)| *count > 3), "{told:?}");
+        let wake_ups = wake_ups(&[alone, burst].concat());
+        assert!(wake_ups.iter().any(|(_, count)| *count > 3), "{wake_ups:?}");
     }
 }

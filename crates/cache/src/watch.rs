@@ -245,7 +245,7 @@ impl Watcher {
         if let Some(Bookmarks { every, due }) = &mut self.bookmarks {
             due.set(sleep(*every));
         }
-        // The sink wakes nobody for changes of others; look at how far they have come.
+        // The sink does not wake watchers for changes of other resources; read how far those have come.
         match self.advance() {
             Step::Item(item) => item,
             Step::Wait | Step::Again | Step::Ended => Item::Bookmark(self.position.revision()),

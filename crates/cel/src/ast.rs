@@ -28,7 +28,7 @@ pub struct Source {
 pub struct Expr {
     /// Its index in `Source::offsets` and in the checker's tables.
     pub id: Id,
-    /// What it is.
+    /// The kind of the expression, with its parts.
     pub kind: ExprKind,
 }
 

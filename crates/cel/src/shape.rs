@@ -16,7 +16,7 @@ pub const UNBOUNDED: u64 = i64::MAX as u64;
 pub struct Shape {
     /// The kind of value.
     pub kind: ShapeKind,
-    /// The most elements of a list or map, or units of a string; `UNBOUNDED` when unknown.
+    /// The maximum number of elements of a list or map, or units of a string; `UNBOUNDED` when unknown.
     pub max_elements: u64,
     /// The fewest bytes that a value of this shape takes as JSON.
     pub min_serialized_size: u64,

@@ -60,7 +60,7 @@ impl File {
 mod tests {
     use super::*;
 
-    /// The most bytes that a browser loads for all views of the page.
+    /// The maximum number of bytes that a browser loads for all views of the page.
     const PAGE_BYTES_MAX: usize = 300 * 1024;
 
     #[test]

@@ -20,9 +20,9 @@ pub const TOKEN_PREFIX: &str = "pintle-console.";
 pub const CODE_LIFE: Duration = Duration::from_secs(60);
 /// The longest lifetime of a session.
 pub const SESSION_LIFE: Duration = Duration::from_secs(8 * 3600);
-/// The most codes and the most sessions of one user. A new one replaces the user's oldest.
+/// The maximum number of codes and the most sessions of one user. A new one replaces the user's oldest.
 const PER_USER_MAX: usize = 8;
-/// The most codes and the most sessions of all users. Beyond that, new ones are rejected until others expire.
+/// The maximum number of codes and the most sessions of all users. Beyond that, new ones are rejected until others expire.
 const TOTAL_MAX: usize = 1024;
 /// The number of random bytes of a code or token.
 const SECRET_BYTES: usize = 32;

@@ -387,7 +387,7 @@ impl Aggregation {
 /// The result of a check.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// Whether to retry soon.
+    /// Whether the last attempt failed, so that it is retried soon.
     failed: bool,
     document: Option<RemoteVersion>,
 }

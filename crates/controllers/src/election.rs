@@ -202,7 +202,7 @@ impl Candidate {
     }
 }
 
-/// What an election does next.
+/// The next step of an election.
 #[derive(Debug, PartialEq)]
 enum Step {
     /// The Lease has the best holder, or candidates have time to answer.

@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a starting or stopping server waits for its leases.
 const JOIN_MAX: Duration = Duration::from_secs(5);
 
-/// What a server publishes about itself.
+/// The record that a server publishes about itself.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The address for clients in the cluster; `None` if the endpoints are managed elsewhere.

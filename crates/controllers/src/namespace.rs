@@ -37,8 +37,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 continue;
             }
         };
-        // Read all pending events before processing a namespace: a hundred thousand deletions in it are one reason to do
-        // so.
+        // Read all pending events before processing a namespace: a hundred thousand deletions in it must not cause as
+        // many passes.
         loop {
             match item {
                 Some(Item::Event(delivery)) => note(&delivery, &mut ending, &mut due),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 const NAMESPACES: &str = "/registry/namespaces/";
 const SERVICE_ACCOUNTS: &str = "/registry/serviceaccounts/";
 const CONFIG_MAPS: &str = "/registry/configmaps/";
-/// What kube-controller-manager says about the ConfigMap.
+/// The description that kube-controller-manager writes into the ConfigMap.
 const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
 /// An object that every namespace has.

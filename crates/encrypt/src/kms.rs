@@ -28,7 +28,7 @@ const POLL_HEALTHY: Duration = Duration::from_secs(20);
 const POLL_UNHEALTHY: Duration = Duration::from_secs(3);
 /// How long a seed may be used for writes after the last healthy status.
 const SEED_LIFE: Duration = Duration::from_secs(180);
-/// The most cached decrypted seeds. There is one per key id and server run.
+/// The maximum number of cached decrypted seeds. There is one per key id and server run.
 const SEEDS_MAX: usize = 4096;
 /// After a call to decrypt that got no answer, no further one is made for this many times as long as it took. Values are
 /// decrypted where changes of the store are received, so a plugin that stalls would stop the whole server.

@@ -149,8 +149,7 @@ impl Writer {
 
 /// Returns whether objects of this kind have a generation.
 fn counts(target: &Target) -> bool {
-    use pintle_kinds::Generation;
-    matches!(target.kind.rules.generation, Generation::Counted | Generation::Fixed)
+    target.kind.rules.generation.starts_at_one()
 }
 
 /// The addresses of a service.

@@ -40,7 +40,7 @@ impl Writer {
                     "changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\", \
                      verb=\"{verb}\" permission: {why}"
                 );
-                errors.forbidden(&Path::of("status").field("allocation"), &detail);
+                errors.forbidden(&Path::of("status.allocation"), &detail);
             }
         }
         // Without an allocation no device can be reported.
@@ -69,7 +69,7 @@ impl Writer {
                     "changing status.devices requires resource=\"resourceclaims/driver\", verb=\"[{}]\" permission: {why}",
                     verbs.join(" ")
                 );
-                errors.forbidden(&Path::of("status").field("devices"), &detail);
+                errors.forbidden(&Path::of("status.devices"), &detail);
             }
         }
     }

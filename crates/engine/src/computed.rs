@@ -9,7 +9,7 @@ use pintle_value::Value;
 use std::sync::Arc;
 
 impl Reader {
-    /// Whether the objects of this resource are computed: they can be read, and nobody can create one.
+    /// Whether the objects of this resource are computed: they can be read but not created.
     pub fn is_computed(&self, target: &Target) -> bool {
         let verbs = target.kind.verbs;
         target.subresource.is_empty() && verbs.get && !verbs.create

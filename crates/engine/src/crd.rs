@@ -72,8 +72,7 @@ impl Storage {
     ) -> KindVersion {
         let name = Str::from(source.str_at(&["name"]));
         let gvk = GroupVersionKind { group: group.clone(), version: name.clone(), kind: kind.clone() };
-        let null = Value::Null;
-        let schema = source.at(&["schema", "openAPIV3Schema"]).unwrap_or(&null);
+        let schema = source.at(&["schema", "openAPIV3Schema"]).unwrap_or(&Value::Null);
         KindVersion {
             served: source.get("served").and_then(Value::as_bool).unwrap_or(false),
             group: group.clone(),

@@ -129,8 +129,7 @@ impl Writer {
             return Err(Status::not_found(&target.group_resource(), &target.name));
         };
         if let Some(preconditions) = &options.preconditions {
-            let null = Value::Null;
-            let metadata = live.tree.get("metadata").unwrap_or(&null);
+            let metadata = live.tree.get("metadata").unwrap_or(&Value::Null);
             match target.kind.hooks.ends_in_two_phases() {
                 true => preconditions.check_two_phased(&target.group_resource(), metadata)?,
                 false => preconditions.check(&target.group_kind(), metadata)?,
@@ -263,12 +262,12 @@ impl Writer {
 
     /// Returns the grace period of this deletion.
     fn grace(&self, target: &Target, live: &Value, options: &DeleteOptions) -> Grace {
-        let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        let requested = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if !target.kind.hooks.is_graceful() {
             return Grace::None;
         }
         if !metadata::is_deleting(live) {
-            return match target.kind.hooks.grace_seconds(live, asked) {
+            return match target.kind.hooks.grace_seconds(live, requested) {
                 Some(period) => Grace::Wait(period),
                 None => Grace::None,
             };
@@ -276,7 +275,7 @@ impl Writer {
         let running =
             live.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
         let (now, _) = self.storage.clock.now();
-        match asked {
+        match requested {
             _ if running == 0 => Grace::None,
             Some(period) if period < running => {
                 let deadline = live

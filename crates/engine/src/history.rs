@@ -6,10 +6,10 @@ use pintle_meta::Status;
 use pintle_store::{Entry, HistoryQuery, KeyHistory, KeyVersion, ReadError, Revision, Snapshot};
 use std::sync::Arc;
 
-/// The most bytes of objects in one answer.
+/// The size limit in bytes of objects in one answer.
 const BYTES_MAX: usize = 4 << 20;
 
-/// What happened to the object at one revision.
+/// The change of an object at one revision.
 #[derive(Clone, Debug)]
 pub struct ObjectVersion {
     /// The revision of the change.

@@ -7,7 +7,7 @@ use crate::write::Live;
 use crate::{Body, Change, Reader, Storage, Target, WriteRequest, Writer, metadata, object, ownership};
 use pintle_auth::UserInfo;
 use pintle_cache::{Extract, Object, Registration, Standing};
-use pintle_kinds::{Generation, Kind, KindVersion, features};
+use pintle_kinds::{Kind, KindVersion, features};
 use pintle_meta::Status;
 use pintle_meta::options::FieldValidation;
 use pintle_schema::typed;
@@ -219,7 +219,7 @@ impl Writer {
         kind.prepare_create(kind.hooks, &mut tree);
         features::drop_disabled(&mut tree, kind, None);
         kind.hooks.canonicalize(&mut tree);
-        if matches!(kind.rules.generation, Generation::Counted | Generation::Fixed) {
+        if kind.rules.generation.starts_at_one() {
             metadata::set_generation(&mut tree, 1);
         }
         typed::normalize(&kind.storage_version().schema, &mut tree);

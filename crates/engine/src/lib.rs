@@ -74,7 +74,7 @@ use pintle_store::Store;
 use pintle_webhook::Caller;
 use std::sync::Arc;
 
-/// What an engine is made from.
+/// The parts and settings that an engine is made from.
 pub struct Options {
     /// Where objects are stored.
     pub store: Arc<dyn Store>,

@@ -193,7 +193,7 @@ pub(crate) fn extract_written(kind: &Kind, tree: &Value) -> Extracted {
     extract(kind, &read)
 }
 
-/// What selectors ask about.
+/// The values that selectors compare: labels and selectable fields.
 pub(crate) fn extract(kind: &Kind, tree: &Value) -> Extracted {
     extract_in(kind, kind.storage_version(), tree)
 }

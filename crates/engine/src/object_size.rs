@@ -6,10 +6,10 @@
 use pintle_meta::Status;
 use pintle_value::Value;
 
-/// Most bytes that the tree of an object may take, with what is reserved for defaults. An object of 1.5 MB, the most that
-/// etcd accepts, takes less unless its values are shorter than their punctuation.
+/// The maximum number of bytes that the tree of an object may take, with what is reserved for defaults. An object of
+/// 1.5 MB, the most that etcd accepts, takes less unless its values are shorter than their punctuation.
 const OBJECT_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// What is reserved for the defaults of each object within an object. A container gets four fields.
+/// The bytes that are reserved for the defaults of each object within an object. A container gets four fields.
 const DEFAULTS_BYTES: usize = 200;
 
 /// The message of the refusal.

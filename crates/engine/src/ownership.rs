@@ -91,8 +91,8 @@ pub(crate) fn record_proposed(
     }
     let mut shown = proposed.object.clone();
     typed::normalize_with(&target.kind_version().schema, &mut shown, typed::Empties::PreserveSerialized);
-    if let Some(asked) = proposed.object.at(&MANAGED_FIELDS) {
-        shown.set_at(&MANAGED_FIELDS, asked.clone());
+    if let Some(requested) = proposed.object.at(&MANAGED_FIELDS) {
+        shown.set_at(&MANAGED_FIELDS, requested.clone());
     }
     record_with(target, owner, live, &mut shown, conversions);
     match shown.remove_at(&MANAGED_FIELDS) {
@@ -172,7 +172,7 @@ struct TargetVersions<'a> {
 impl<'a> TargetVersions<'a> {
     fn new(target: &'a Target, conversions: &'a Conversions) -> Self {
         let reset = never_owned(&target.kind, target.kind_version().hooks, target.scope());
-        let filter = (!reset.is_empty()).then(|| Filter { reset: Set::of(reset) });
+        let filter = (!reset.is_empty()).then(|| Filter { reset: Set::of(&reset) });
         TargetVersions { target, filter, conversions }
     }
 

@@ -209,7 +209,7 @@ fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
 /// Which values of a patch keep their original text in the patched document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Texts {
-    /// Those of raw fields, for decoding.
+    /// The texts of raw fields, for decoding.
     OfRaw,
     /// All that a JSON patch writes, for errors: kube-apiserver's library copies them.
     OfAll,

@@ -149,7 +149,7 @@ impl Reader {
         while let Some(object) = candidates.next() {
             fetched = fetched.saturating_add(1);
             if fetched.is_multiple_of(EXAMINED_BETWEEN_YIELDS) {
-                // A million objects take a tenth of a second, in which this thread would answer nobody else.
+                // A million objects take a tenth of a second, in which this thread could not answer other requests.
                 tokio::task::yield_now().await;
             }
             if may_be_unreadable && object.unreadable().is_some() {
@@ -251,8 +251,8 @@ impl Reader {
         let exact = match options.resource_version_match {
             Some(VersionMatch::Exact) => true,
             Some(VersionMatch::NotOlderThan) => false,
-            // The old form names a moment only of whole collections. A selector of one name is a read of one key to
-            // kube-apiserver, and those are of the present; across namespaces it is a collection.
+            // Without resourceVersionMatch, only a list of a whole collection is of the requested revision. kube-apiserver
+            // reads the present for a selector of one name in one namespace, because that is a read of one key.
             None => options.limit > 0 && wanted > 0 && single_key(request).is_none(),
         };
         wait_for(&request.target, resource, wanted).await?;
@@ -328,7 +328,7 @@ impl Storage {
         caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))
     }
 
-    /// The same for all resources.
+    /// Waits until the cache has every write that any server acknowledged before the call.
     pub(crate) async fn catch_up_all(&self) -> Result<(), Status> {
         let caught_up = self.store.barrier().await;
         caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))

@@ -38,7 +38,7 @@ impl Kinds {
         self.all.values().flat_map(OrdMap::values)
     }
 
-    /// What each group serves.
+    /// The served versions and resources of each group.
     pub fn groups(&self) -> &OrdMap<Str, Members> {
         &self.groups
     }
@@ -148,7 +148,7 @@ impl Registry {
         let registry = Registry {
             kinds: ArcSwap::default(),
             changes: AtomicU64::new(0),
-            // Nobody waits until a controller follows the definitions.
+            // No request waits until a controller follows the definitions.
             applied: watch::Sender::new(u64::MAX),
         };
         kinds.into_iter().for_each(|kind| registry.install(kind));

@@ -1,5 +1,5 @@
 //! Optimistic concurrency: an operation reads the current state, computes its writes from it and commits them on the
-//! condition that nobody has changed that state. If somebody has, the operation starts again.
+//! condition that the state has not changed since. If it has, the operation starts again.
 //!
 //! An operation is a `loop` over its attempts that returns with its result and calls [`Attempts::again`] after a
 //! conflict.

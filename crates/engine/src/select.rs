@@ -20,7 +20,7 @@ pub(crate) struct Selects {
     shard: Option<Shard>,
     /// Counts a watch of a shard while it is open.
     watched_shard: Option<WatchedShard>,
-    /// What selectors see of converted objects, by object key.
+    /// The selectable values of converted objects, by object key.
     converted: HashMap<Str, Extracted>,
 }
 
@@ -62,7 +62,8 @@ impl Selects {
         }
     }
 
-    /// The same with the shard selector. Must be called before other options are examined, whose errors come later.
+    /// The selectors of a request, including the shard selector. Must be called before other options are examined,
+    /// whose errors come later.
     pub(crate) fn with_shard(request: &ListRequest) -> Result<Self, Status> {
         let shard = Shard::of_request(&request.options.shard_selector)?;
         Ok(Selects { shard, ..Selects::new(request) })

@@ -37,11 +37,11 @@ impl Writer {
         let skew = start.zip(now).map(|(start, now)| start.seconds.abs_diff(now.seconds));
         if skew.is_some_and(|seconds| seconds >= SKEW_SECONDS) {
             let why = "must be set to within 5 minutes of kube-apiserver's current time";
-            errors.invalid(&Path::of("status").field("notBefore"), given, why);
+            errors.invalid(&Path::of("status.notBefore"), given, why);
         } else if !self.may_sign(request, signer).await {
             let (user, signer) = (quoted(&request.user.name), quoted(signer));
             let why = format!("User {user} is not permitted to \"sign\" for signer {signer}");
-            errors.forbidden(&Path::of("spec").field("signerName"), &why);
+            errors.forbidden(&Path::of("spec.signerName"), &why);
         }
         match errors.is_empty() {
             true => Ok(()),

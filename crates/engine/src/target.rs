@@ -55,7 +55,7 @@ impl Target {
         GroupKind { group: self.kind_version().group.clone(), kind: self.kind.kind.clone() }
     }
 
-    /// The same object, addressed by `name`.
+    /// This target with the name `name`.
     pub fn named(&self, name: &str) -> Target {
         Target { name: name.into(), ..self.clone() }
     }

@@ -3,7 +3,7 @@
 use crate::{Target, subresource};
 use pintle_admission::manifest::STATIC_SUFFIX;
 use pintle_admission::policy::GROUP;
-use pintle_kinds::{Kind, Namespace, Scope};
+use pintle_kinds::{Kind, MetadataOnUpdate, Namespace, Scope};
 use pintle_meta::field::{ErrorKind, FieldError, quoted};
 use pintle_meta::{FieldErrors, Status, names, objectmeta};
 use pintle_metrics::families;
@@ -25,7 +25,7 @@ pub(crate) fn create(
         let why = format!(
             "names ending with {suffix} are reserved for static manifest-based configurations and cannot be managed via the API"
         );
-        errors.invalid(&Path::of("metadata").field("name"), name, &why);
+        errors.invalid(&Path::of("metadata.name"), name, &why);
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.kind.group_kind(), name, &errors)) }
 }
@@ -33,38 +33,28 @@ pub(crate) fn create(
 /// The errors of a new object: first the rules of its kind, then those of all objects.
 pub(crate) fn errors_of_new(target: &Target, object: &Value, namespace: &Namespace<'_>) -> FieldErrors {
     let kind = &target.kind;
-    let null = Value::Null;
-    let meta = object.get("metadata").unwrap_or(&null);
+    let meta = object.get("metadata").unwrap_or(&Value::Null);
     let path = Path::of("metadata");
     let mut errors = FieldErrors::new();
     kind.hooks.validate_in_namespace(object, namespace, &mut errors);
     if kind.hooks.validates_metadata() {
         let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
+        validate_standard_finalizers(kind, meta, &mut errors);
     }
-    let of_metadata = errors.0.len();
     validate_by_schema(target, object, None, &mut errors);
     validate_by_rules(target, object, None, 0, &mut errors, &mut Vec::new());
     kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
-    add_core_finalizers(kind, meta, of_metadata, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
     errors
 }
 
-/// Adds the errors of finalizers without a domain after the other errors of the metadata, as kube-apiserver does,
-/// unless the kind's own validation has already reported them.
-fn add_core_finalizers(kind: &Kind, meta: &Value, at: usize, errors: &mut FieldErrors) {
-    let has_rule = kind.storage_version().schema.is_built_in() && kind.rules.standard_finalizers;
-    if !has_rule || !kind.hooks.validates_metadata() {
-        return;
-    }
-    let mut found = FieldErrors::new();
-    objectmeta::validate_core_finalizers(meta, &Path::of("metadata"), &mut found);
-    let is_known = found.0.first().is_some_and(|first| errors.0.contains(first));
-    if !is_known {
-        errors.0.splice(at..at, found.0);
+/// Finalizers without a domain must be standard ones, in most built-in kinds.
+fn validate_standard_finalizers(kind: &Kind, meta: &Value, errors: &mut FieldErrors) {
+    if kind.storage_version().schema.is_built_in() && kind.rules.standard_finalizers {
+        objectmeta::validate_core_finalizers(meta, &Path::of("metadata"), errors);
     }
 }
 
@@ -146,23 +136,33 @@ pub(crate) fn update(
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let kind = &target.kind;
-    let null = Value::Null;
-    let (meta, old_meta) = (object.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
+    let (meta, old_meta) =
+        (object.get("metadata").unwrap_or(&Value::Null), old.get("metadata").unwrap_or(&Value::Null));
     let path = Path::of("metadata");
     let mut errors = FieldErrors::new();
     objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     let own = errors.0.len();
     errors.0.append(&mut refused.0);
-    if kind.hooks.validates_changed_metadata(target.scope()) {
+    let of_object = match target.scope() {
+        Scope::Main => kind.rules.metadata_on_update,
+        Scope::Sub(_) => MetadataOnUpdate::AsChange,
+    };
+    if of_object != MetadataOnUpdate::AsNew && kind.hooks.validates_changed_metadata(target.scope()) {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
-        if kind.storage_version().schema.is_built_in() && kind.rules.standard_finalizers {
-            objectmeta::validate_core_finalizers(meta, &path, &mut errors);
-        }
+        validate_standard_finalizers(kind, meta, &mut errors);
+    }
+    if of_object != MetadataOnUpdate::AsChange {
+        let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
+        objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
+        validate_standard_finalizers(kind, meta, &mut errors);
     }
     validate_by_schema(target, object, Some(old), &mut errors);
     validate_by_rules(target, object, Some(old), own, &mut errors, warnings);
     kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
+    if target.scope() == Scope::Main {
+        kind.validate_immutable_fields(object, old, &mut errors);
+    }
     if errors.is_empty() {
         return Ok(());
     }

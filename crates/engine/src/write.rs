@@ -100,7 +100,7 @@ pub struct Writer {
     /// Whether parts of a ResourceClaim's status need rights of their own.
     pub(crate) granular_claim_status: bool,
     pub(crate) contention_lock: ContentionLock,
-    /// What else has to follow the objects of some resources.
+    /// Waits until other parts of the server (RBAC, flow control) have applied a write.
     pub(crate) follower: OnceLock<Follower>,
 }
 
@@ -397,9 +397,8 @@ impl Writer {
         metadata::default_namespace(object, target)?;
         target.kind.prepare_create(target.working_version().hooks, object);
         features::drop_disabled(object, &target.kind, None);
-        match target.kind.rules.generation {
-            Generation::Counted | Generation::Fixed => metadata::set_generation(object, 1),
-            Generation::CountedFromZero | Generation::Unset => {}
+        if target.kind.rules.generation.starts_at_one() {
+            metadata::set_generation(object, 1);
         }
         Ok(())
     }
@@ -480,10 +479,10 @@ fn prepare_update(target: &Target, object: &mut Value, old: &Value, stored: &Val
     metadata::default_namespace(object, target)?;
     metadata::set_generation(object, metadata::generation(old));
     let hooks = target.working_version().hooks;
-    let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
+    let generation = target.kind.rules.generation;
     let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));
-    let counts = counted && changes_spec;
-    let compared = if target.kind.rules.exact_generation { stored } else { old };
+    let counts = generation.counts_changes() && changes_spec;
+    let compared = if generation == Generation::CountedExactly { stored } else { old };
     let counts_now = counts && hooks.counts_dropped_fields() && hooks.new_generation(object, compared);
     target.kind.prepare_update(hooks, target.scope(), object, old);
     features::drop_disabled(object, &target.kind, Some(old));

@@ -37,7 +37,7 @@ pub struct Controller<D> {
     read_write: Mutex<[Gauge; 4]>,
 }
 
-/// What is in force.
+/// The configuration in force.
 pub(crate) struct Config<D> {
     /// In the order in which they are asked.
     schemas: Vec<Schema<D>>,
@@ -51,7 +51,7 @@ struct Gauge {
     ratio: TimingRatio,
 }
 
-/// What a request does.
+/// Whether a request reads or changes objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadWrite {
     /// It reads.
@@ -62,7 +62,7 @@ pub enum ReadWrite {
     Write,
 }
 
-/// What becomes of a request.
+/// The outcome of the admission of a request.
 pub enum Entry<D> {
     /// It executes.
     Execute(Seat<D>),
@@ -203,20 +203,20 @@ impl<D> Controller<D> {
         gauges.each_mut().map(|gauge| std::mem::take(&mut gauge.watermark))
     }
 
-    /// What was counted of the levels.
+    /// The counters of all levels.
     pub fn level_reports(&self) -> Vec<LevelReport> {
         let now = self.now();
         self.config.load().levels.values().map(|level| level.state().report(now)).collect()
     }
 
-    /// What was counted of the flows since the last time, also of those that are no longer in force.
+    /// The counters of all flows since the last call, including flows that are no longer in force.
     pub fn flow_reports(&self) -> Vec<(Arc<str>, Arc<str>, FlowReport)> {
         let mut configuring = self.configuring.lock().unwrap_or_else(PoisonError::into_inner);
         let config = self.config.load();
         let row = |flow: &Arc<Flow>| (Arc::clone(&flow.schema), Arc::clone(&flow.level), flow.take_report());
         let mut rows: Vec<_> = configuring.retired.iter().map(row).collect();
         rows.extend(config.schemas.iter().map(|schema| row(&schema.flow)));
-        // Nobody counts in these any more.
+        // No request counts in these any more.
         configuring.retired.retain(|flow| Arc::strong_count(flow) > 1);
         rows
     }

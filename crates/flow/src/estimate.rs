@@ -7,7 +7,7 @@ use std::time::Duration;
 const BYTES_PER_SEAT: u64 = 100_000;
 /// A list from the cache is streamed: it never holds more than this.
 const STREAMED_BYTES_MAX: u64 = 1_000_000;
-/// Most seats of a list, and of a write.
+/// The maximum number of seats of a list, and of a write.
 const LIST_SEATS_MAX: u64 = 100;
 const WRITE_SEATS_MAX: u64 = 10;
 /// Watchers that count as a seat, and how long such a seat is taken.
@@ -29,7 +29,7 @@ impl Work {
     /// A request that takes one seat while it executes.
     pub const ONE: Work = Work { initial_seats: 1, final_seats: 0, additional_latency: Duration::ZERO };
 
-    /// The most seats at any time; all of them are held the whole time.
+    /// The maximum number of seats at any time; all of them are held the whole time.
     pub fn max_seats(&self) -> u64 {
         self.initial_seats.max(self.final_seats)
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// Most buckets of a histogram here.
+/// The maximum number of buckets of a histogram here.
 const BUCKETS_MAX: usize = 16;
 
 /// Observations since the last [`Histogram::take`].
@@ -54,7 +54,7 @@ impl Histogram {
         self.count
     }
 
-    /// Their sum.
+    /// The sum of the observed values.
     pub fn sum(&self) -> f64 {
         self.sum
     }

@@ -17,7 +17,7 @@ const REQUEST_RATIOS: &[f64] = &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 
 const DEMAND_RATIOS: &[f64] = &[0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0];
 /// The part of a level's seats that one request may take.
 const REQUEST_SEATS_PART: f64 = 0.15;
-/// What a request that did not wait counts as having waited: it is not nothing.
+/// The waiting time that is recorded for a request that did not wait.
 const NO_WAIT_SECONDS: f64 = 1e-6;
 
 /// A request that arrives at a level.
@@ -31,7 +31,7 @@ pub(crate) struct Arriving<D> {
     pub(crate) detail: D,
 }
 
-/// What is kept with a request of a level.
+/// The data that a level stores with a request.
 pub(crate) struct Payload<D> {
     flow: Arc<Flow>,
     detail: D,
@@ -40,7 +40,7 @@ pub(crate) struct Payload<D> {
     waker: Option<Waker>,
 }
 
-/// What became of a request that arrived.
+/// The outcome of the arrival of a request.
 pub(crate) enum Arrived {
     Execute(Ticket),
     Wait(Ticket),
@@ -61,7 +61,7 @@ pub(crate) struct State<D> {
     pub(crate) current: u64,
     pub(crate) demand: Demand,
     pub(crate) target: f64,
-    /// Most seats of one request; 0 where a level never had queues.
+    /// The maximum number of seats of one request; 0 where a level never had queues.
     pub(crate) request_seats_max: u64,
     queues: FairQueues<Payload<D>>,
     integrator: Integrator,
@@ -110,7 +110,7 @@ pub struct RequestRow<D> {
     pub detail: D,
 }
 
-/// What was counted of a level; timing reports are since the last one.
+/// The counters of a level; timings are since the last report.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names are those of the metrics")]
 pub struct LevelReport {
@@ -318,7 +318,7 @@ impl<D> State<D> {
         self.demand.update(&mut self.integrator, now);
     }
 
-    /// What the level keeps in any case: what it needs of its own seats.
+    /// The least number of seats that the level gets: those of its own that it needs.
     pub(crate) fn least_seats(&self) -> u64 {
         match self.is_exempt() {
             true => self.limits.lower.max(self.demand.high_watermark),
@@ -326,7 +326,7 @@ impl<D> State<D> {
         }
     }
 
-    /// What it claims when seats are divided.
+    /// The number of seats that it claims when seats are divided.
     #[expect(clippy::cast_precision_loss, reason = "a small number of seats")]
     pub(crate) fn claim(&self) -> Claim {
         let lower = self.least_seats() as f64;

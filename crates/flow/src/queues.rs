@@ -21,10 +21,10 @@ pub use pool::{Phase, Request, Ticket};
 
 /// How long a request is guessed to execute before it is known; kube-apiserver's guess.
 const EXECUTION_GUESS: Duration = Duration::from_millis(3);
-/// Most queues of a level, whatever its object says: more make no difference to anybody but the memory.
+/// The maximum number of queues of a level, whatever its object says: more would only take memory.
 pub const QUEUES_MAX: usize = 16_384;
 
-/// What becomes of requests for which there is no seat.
+/// How requests are handled for which there is no seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queuing {
     /// There always is a seat.
@@ -42,11 +42,11 @@ pub struct QueueOptions {
     pub queues: usize,
     /// Queues that one flow may use.
     pub hand_size: usize,
-    /// Most requests that wait in a queue while all seats are taken.
+    /// The maximum number of requests that wait in a queue while all seats are taken.
     pub queue_length_max: usize,
 }
 
-/// What becomes of a request that arrives.
+/// The outcome of the arrival of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// It executes at once; it passed through a queue if this says how long that was with it.
@@ -59,7 +59,7 @@ pub enum Arrival {
     QueueFull,
 }
 
-/// What a dump says of a queue.
+/// The state of a queue in a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the dump's columns")]
 pub struct QueueState {
@@ -111,7 +111,7 @@ pub struct FairQueues<P> {
     waiting_seats: u64,
     executing: usize,
     seats_in_use: u64,
-    /// Those of them that are reserved for flows that held none.
+    /// The seats in use that are reserved for flows that held none.
     reserved_in_use: u64,
     flows: SeatedFlows,
     recent_flows: RecentFlows,
@@ -119,7 +119,7 @@ pub struct FairQueues<P> {
     totals: Totals,
     last: Option<LastDispatch>,
     dispatched: VecDeque<Ticket>,
-    /// What the caller kept with requests whose seats were freed, and how many those were.
+    /// The callers' data of requests whose seats were freed, and the number of those seats.
     released: Vec<(P, u64)>,
     blocked: Option<Ticket>,
     /// Requests that are answered but hold their seats.
@@ -202,7 +202,7 @@ impl<P> FairQueues<P> {
         let ticket = self.enqueue(now, place, work, flow, payload);
         let length = length.saturating_add(1);
         if self.waiting == 1 && self.has_common_seat() && self.fits(work.max_seats()) {
-            // Nobody else waits: no other queue needs to be looked at.
+            // No other request waits, so no other queue needs to be considered.
             let queue = self.pool.queue(place);
             let start = queue.next_dispatch_r + queue.uncharged(now);
             let discounted = start - as_work(queue.seats_in_use, EXECUTION_GUESS);
@@ -299,12 +299,12 @@ impl<P> FairQueues<P> {
         true
     }
 
-    /// The next request that was dispatched from a queue and that nobody was told of.
+    /// The next request that was dispatched from a queue and whose caller is not notified yet.
     pub fn next_dispatched(&mut self) -> Option<Ticket> {
         self.dispatched.pop_front()
     }
 
-    /// What was kept with a request whose seats were freed, and how many those were.
+    /// The caller's data of a request whose seats were freed, and the number of those seats.
     pub fn next_released(&mut self) -> Option<(P, u64)> {
         self.released.pop()
     }
@@ -319,7 +319,7 @@ impl<P> FairQueues<P> {
         self.pool.get(ticket)
     }
 
-    /// The same, to be changed.
+    /// The caller's data of a request, mutable.
     pub fn payload_mut(&mut self, ticket: Ticket) -> Option<&mut P> {
         self.pool.get_mut(ticket).map(|request| &mut request.payload)
     }

@@ -37,7 +37,7 @@ pub(crate) struct Place<D> {
 /// A request in a queue. Resolves to a seat; dropped before, it leaves the queue.
 pub struct Waiting<D> {
     place: Option<Place<D>>,
-    /// What the request was classified as.
+    /// The flow that the request was classified into.
     pub flow: Arc<Flow>,
 }
 
@@ -82,7 +82,7 @@ impl<D> Drop for Waiting<D> {
         if let Some(place) = self.place.take() {
             place.controller.count_waiting(place.mutating, -1);
             if place.controller.cancel(&place.level, place.ticket).is_none() {
-                // It was dispatched in this moment, and nobody is there to execute it.
+                // It was dispatched in this moment, and its caller is gone.
                 drop(Seat::new(place));
             }
         }

@@ -16,7 +16,7 @@ impl SeatSeconds {
     /// No work.
     pub const ZERO: SeatSeconds = SeatSeconds(0);
 
-    /// What `seats` do in this time.
+    /// The work of `seats` seats in this time.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,

@@ -5,7 +5,7 @@
 const TARGET_MIN: f64 = 0.001;
 const EPSILON: f64 = 1e-7;
 
-/// What a priority level asks for.
+/// The concurrency that a priority level asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
     /// Shares of all seats.

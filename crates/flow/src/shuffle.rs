@@ -1,6 +1,6 @@
 //! Shuffle sharding: the few queues of many that a flow may use, so that a flood in some leaves others to everybody else.
 
-/// Most queues in a hand; kube-apiserver's limit.
+/// The maximum number of queues in a hand; kube-apiserver's limit.
 pub const HAND_MAX: usize = 15;
 
 /// The queues of one flow.

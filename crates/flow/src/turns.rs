@@ -52,7 +52,7 @@ impl<P> Turns<P> {
         self.flows.get(&flow).is_some_and(|requests| requests.contains_key(&number))
     }
 
-    /// A request waits no longer: its client is gone.
+    /// Removes a waiting request whose client is gone.
     pub fn leave(&mut self, flow: u64, number: u64) {
         let left = self.flows.get_mut(&flow).and_then(|requests| requests.remove(&number));
         self.waiting = self.waiting.saturating_sub(usize::from(left.is_some()));

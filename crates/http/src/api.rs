@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A future behind a pointer.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Whoever serves objects.
+/// A server of objects.
 pub trait Api: Send + Sync {
     /// Answers a request about a resource.
     fn serve(&self, request: ApiRequest) -> BoxFuture<'_, ApiResponse>;

@@ -8,7 +8,7 @@ use crate::{Body, headers, respond, statuspb, target};
 use bytes::Bytes;
 use http::request::Parts;
 use http_body_util::BodyExt;
-use pintle_audit::{Asked, Notes, Received, Record, Stage};
+use pintle_audit::{Notes, Received, Record, RequestAttributes, Stage};
 use pintle_auth::authn::Remarks;
 use pintle_auth::{UserInfo, authz};
 use pintle_metrics::families;
@@ -135,7 +135,7 @@ fn begin(
     id: &str,
 ) -> Option<Record> {
     let auditor = context.auditor.as_ref()?;
-    let asked = Asked {
+    let attributes = RequestAttributes {
         user,
         verb: &info.verb,
         resource_request: info.resource_request,
@@ -147,7 +147,7 @@ fn begin(
         name: &info.name,
     };
     auditor.begin(Received {
-        asked,
+        attributes,
         version: &info.version,
         id,
         uri: target::path_and_query(parts),

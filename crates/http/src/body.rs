@@ -45,7 +45,7 @@ pub trait Chunks: Send {
         self.remaining().is_some_and(|remaining| remaining > bytes)
     }
 
-    /// The same content compressed, if that is cached. Only called before the first chunk.
+    /// The compressed content, if it is cached. Only called before the first chunk.
     fn compressed(&self) -> Option<Pin<Box<dyn Chunks>>> {
         None
     }

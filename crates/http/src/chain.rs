@@ -235,14 +235,14 @@ async fn refuse_early(call: &Call<'_>, answer: ApiResponse) -> ApiResponse {
 /// Returns the time-out of a request. `?timeout=` may shorten the server's; it does not apply to watches.
 fn request_timeout(call: &Call<'_>) -> Result<Duration, Status> {
     let longest = call.context.request_timeout;
-    let asked = query::first(&call.query, "timeout").unwrap_or("");
-    if asked.is_empty() || call.info.long_running() {
+    let requested = query::first(&call.query, "timeout").unwrap_or("");
+    if requested.is_empty() || call.info.long_running() {
         return Ok(longest);
     }
-    let asked = GoDuration::parse(asked)
+    let requested = GoDuration::parse(requested)
         .map_err(|e| Status::bad_request(format!("invalid timeout specified in the request URL - {e}")))?;
-    let asked = Duration::from_nanos(u64::try_from(asked.0).unwrap_or(0));
-    Ok(if asked.is_zero() { longest } else { asked.min(longest) })
+    let requested = Duration::from_nanos(u64::try_from(requested.0).unwrap_or(0));
+    Ok(if requested.is_zero() { longest } else { requested.min(longest) })
 }
 
 /// Closes HTTP/2 connections at random (`--goaway-chance`), so that clients spread over the servers. Requests in flight

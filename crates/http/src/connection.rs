@@ -34,7 +34,7 @@ const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
 /// How long a connection may be idle between two requests, until the head of the next one is complete. kube-apiserver
 /// allows 90 s, which its clients rely on.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(95);
-/// Most bytes of the head of a request as hyper sees it: URLs that need it are percent-encoded by then.
+/// The size limit in bytes of the head of a request as hyper sees it: URLs that need it are percent-encoded by then.
 const HEAD_BYTES_MAX: usize = crate::request_line::HEAD_BYTES_MAX + 128 * 1024;
 /// How many streams a client may reset before they are handled, and how many we reset because of its errors, before the
 /// connection is closed (CVE-2023-44487 and similar).
@@ -198,7 +198,7 @@ fn connection(
     }
 }
 
-/// Runs a connection until it ends, the server ends, or it must give way to others.
+/// Runs a connection until it ends, the server ends, or it is closed to free a slot for others.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<Box<C>>,
     shut_down: impl Fn(Pin<&mut C>),

@@ -38,9 +38,9 @@ const LINKS: &str = "/console/api/links";
 const CEL: &str = "/console/api/cel";
 /// The type of answers with a code or a token. The audit records bodies of types that it knows; these are never recorded.
 const SECRET_TYPE: &str = "application/vnd.pintle.secret+json";
-/// Most bytes of a request for a link or a session.
+/// The size limit in bytes of a request for a link or a session.
 const SMALL_BYTES_MAX: usize = 1024;
-/// Most bytes of the credentials in the `Authorization` header that a session retains.
+/// The size limit in bytes of the credentials in the `Authorization` header that a session retains.
 const AUTHORIZATION_BYTES_MAX: usize = 64 * 1024;
 
 /// The console of a server.
@@ -56,7 +56,7 @@ pub(crate) struct StoredCredentials {
 }
 
 impl StoredCredentials {
-    /// What authenticates a request of the session. A front proxy's headers are never part of it.
+    /// The credentials of a request of the session. A front proxy's headers are never part of it.
     pub(crate) fn get<'a>(&'a self, path: &'a str) -> Credentials<'a> {
         Credentials {
             peer: Some(&self.certificates),
@@ -194,8 +194,8 @@ async fn evaluate_expression<B: ClientBody>(
     Ok(json_answer(&value))
 }
 
-/// Says whom the credentials of a request stand for: nobody where they are missing or refused. The page asks this first,
-/// because a browser may have a client certificate that no script can see.
+/// Returns the user that the credentials of a request authenticate; none if they are missing or refused. The page asks
+/// this first, because a browser may have a client certificate that no script can see.
 async fn identity(context: &Context, peer: &Peer, parts: &Parts) -> ApiResponse {
     let known = access::authenticate(context, peer, &parts.headers, SESSION).await;
     let user = known.ok().map(|known| known.user).filter(|user| !user.in_group(UserInfo::UNAUTHENTICATED));

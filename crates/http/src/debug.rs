@@ -26,7 +26,7 @@ const PROFILE_TIME: Duration = Duration::from_secs(30);
 const PROFILE_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// A request below `/debug`.
-pub(crate) struct Asked<'a> {
+pub(crate) struct DebugRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) query: &'a [(String, String)],
@@ -35,19 +35,19 @@ pub(crate) struct Asked<'a> {
 /// Answers the request; `None` if the path is unknown.
 pub(crate) async fn serve<B: ClientBody>(
     profiler: Option<&Arc<dyn Profiler>>,
-    asked: &Asked<'_>,
+    request: &DebugRequest<'_>,
     body: B,
 ) -> Option<ApiResponse> {
     let profiler = profiler?;
-    match asked.path {
-        "/debug/flags/v" => Some(verbosity(asked.method, body).await),
+    match request.path {
+        "/debug/flags/v" => Some(verbosity(request.method, body).await),
         "/debug/flags" => Some(flags()),
         path if path.starts_with("/debug/flags/") => Some(flags()),
         "/debug/pprof" => Some(redirect()),
         "/debug/pprof/" => Some(index(&**profiler)),
         // Symbols cannot be looked up here; Go's pprof tool asks this first.
         "/debug/pprof/symbol" => Some(text(200, "num_symbols: 0\n")),
-        path => Some(profile(&**profiler, path.strip_prefix("/debug/pprof/")?, asked.query).await),
+        path => Some(profile(&**profiler, path.strip_prefix("/debug/pprof/")?, request.query).await),
     }
 }
 

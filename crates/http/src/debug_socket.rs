@@ -61,8 +61,8 @@ async fn answer(
         command_line()
     } else {
         let query = query::parse(parts.uri.query().unwrap_or(""));
-        let asked = debug::Asked { method: parts.method.as_str(), path: &path, query: &query };
-        let found = debug::serve(Some(profiler), &asked, body).await;
+        let request = debug::DebugRequest { method: parts.method.as_str(), path: &path, query: &query };
+        let found = debug::serve(Some(profiler), &request, body).await;
         found.unwrap_or_else(|| respond::text(404, "404 page not found"))
     };
     let mut response = Response::new(answer.body);

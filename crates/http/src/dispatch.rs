@@ -87,8 +87,8 @@ impl<'a> Call<'a> {
 
     fn route(&self, state: &DiscoveryState, content_type: &str) -> Result<Routed, ApiResponse> {
         let (method, cbor) = (self.method(), self.context.cbor);
-        let asked = route::RouteRequest { method, accept: &self.accept, content_type, cbor };
-        route::route(state, &self.info, &asked)
+        let request = route::RouteRequest { method, accept: &self.accept, content_type, cbor };
+        route::route(state, &self.info, &request)
     }
 
     /// Answers the request of an authorized user.
@@ -182,7 +182,7 @@ impl<'a> Call<'a> {
             Ok(answer) => return answer,
             Err(body) => body,
         };
-        let debug = debug::Asked { method, path, query };
+        let debug = debug::DebugRequest { method, path, query };
         if let Some(answer) = debug::serve(context.profiler.as_ref(), &debug, body).await {
             return answer;
         }
@@ -196,12 +196,12 @@ impl<'a> Call<'a> {
         }
         let if_none_match = &*headers::first(&parts.headers, "if-none-match");
         let accept = &self.accept;
-        let asked = nonresource::NonResourceRequest { method, path, query, accept, if_none_match };
+        let request = nonresource::NonResourceRequest { method, path, query, accept, if_none_match };
         // Rendering the documents of thousands of kinds takes seconds, so do it on the offload pool.
         if path.starts_with("/openapi") {
-            return context.offload.run(async { nonresource::serve(context, state, &asked) }).await;
+            return context.offload.run(async { nonresource::serve(context, state, &request) }).await;
         }
-        nonresource::serve(context, state, &asked)
+        nonresource::serve(context, state, &request)
     }
 
     /// Completes the answer to a request without a route.

@@ -1,4 +1,4 @@
-//! `RequestBody`: the body of a request. What nobody reads of it is read and thrown away for a while.
+//! `RequestBody`: the body of a request. The part that the handler does not read is read and discarded for a while.
 //!
 //! A request can be answered before its body is read: refused credentials, missing rights, a path that leads nowhere. If the
 //! body were dropped then, an HTTP/2 stream would be reset and an HTTP/1 connection closed while the client is still

@@ -4,9 +4,9 @@
 //! the size of decoded lists, but not the number of fields: a client without credentials could make the server use a hundred
 //! megabytes with one and a half. This reads the frames and the lengths in header blocks, and decodes nothing.
 
-/// Most fields of a header block, as in HTTP/1.1.
+/// The maximum number of fields of a header block, as in HTTP/1.1.
 pub(crate) const FIELDS_MAX: usize = 1000;
-/// What a connection begins with.
+/// The first bytes of an HTTP/2 connection.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const FRAME_HEADER: usize = 9;
@@ -31,7 +31,7 @@ pub(crate) struct FieldCount {
     fields: usize,
 }
 
-/// What the next bytes of the connection are. `left` counts the bytes that are still to come.
+/// The meaning of the next bytes of the connection. `left` counts the bytes that are still to come.
 #[derive(Clone, Copy)]
 enum Part {
     Skipped { left: usize },
@@ -41,7 +41,7 @@ enum Part {
     Block { left: usize, padding: usize },
 }
 
-/// What the next bytes of a header block are. `texts` is how many texts (name, value) of the field follow.
+/// The meaning of the next bytes of a header block. `texts` is how many texts (name, value) of the field follow.
 #[derive(Clone, Copy)]
 enum Field {
     Start,

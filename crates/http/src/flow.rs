@@ -31,7 +31,7 @@ const WATERMARK_INTERVAL: Duration = Duration::from_secs(1);
 const SCHEMA_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// What limits requests.
+/// The filter that limits concurrent requests.
 pub enum FlowControl {
     /// Priority and fairness.
     Fair(Arc<Fair>),
@@ -50,14 +50,14 @@ pub struct Fair {
     reading: Mutex<()>,
 }
 
-/// What the dump of requests says about a request.
+/// A request in the dump of requests.
 #[derive(Clone)]
 pub(crate) struct Detail {
     info: Arc<RequestInfo>,
     user: Arc<str>,
 }
 
-/// What a request holds while it runs; released on drop.
+/// The seat and permits that a request holds while it runs; released on drop.
 #[derive(Default)]
 pub(crate) struct Held {
     seat: Option<Seat<Detail>>,
@@ -268,7 +268,7 @@ impl Fair {
     }
 }
 
-/// What is logged of how a request was classified.
+/// The classification of a request, for the log.
 pub(crate) struct Classified {
     pub(crate) flow: Arc<Flow>,
     pub(crate) work: Work,

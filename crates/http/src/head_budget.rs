@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A head up to this size counts as nothing.
 const SMALL_HEAD_BYTES: usize = 16 * 1024;
-/// Most bytes of larger heads, all together.
+/// The size limit in bytes of larger heads, all together.
 const LARGE_HEADS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The bytes of large heads that are incomplete.

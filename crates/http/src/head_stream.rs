@@ -18,8 +18,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
 /// Bytes that are read at once while a head is awaited: also the most that is held back behind a head.
 const READ_BYTES: usize = 4096;
-/// What a connection of HTTP/2 may read before other tasks get their turn. The HTTP/2 library handles all frames that it can
-/// read: a flood of small ones (PING, SETTINGS) would occupy the thread for tenths of a second.
+/// The bytes that a connection of HTTP/2 may read before other tasks get their turn. The HTTP/2 library handles all
+/// frames that it can read: a flood of small ones (PING, SETTINGS) would occupy the thread for tenths of a second.
 const TURN_BYTES: usize = 32 * 1024;
 /// The part of the preface of HTTP/2 that looks like a head of HTTP/1.1.
 const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";

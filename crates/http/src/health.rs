@@ -19,7 +19,7 @@ pub struct Health {
 /// Says why something is not well. It is called for each request and must not block.
 pub type CheckFn = dyn Fn() -> Result<(), String> + Send + Sync;
 
-/// The same for checks that ask somebody else. They must have a time limit of their own.
+/// A check that waits for another server. It must have a time limit of its own.
 pub type SlowCheckFn = dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync;
 
 #[derive(Clone)]
@@ -168,7 +168,7 @@ impl Health {
         self.insert_check(name, scope, after, Run::AtOnce(Arc::new(run)));
     }
 
-    /// The same for a check that takes time. Each request waits for it.
+    /// Adds a check that takes time. Each request waits for it.
     pub fn set_slow_check(
         &self,
         name: &str,

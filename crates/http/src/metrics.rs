@@ -14,7 +14,7 @@ const SERIES_MAX: usize = pintle_metrics::SERIES_MAX;
 /// The longest name of a resource, a DNS label.
 const RESOURCE_BYTES_MAX: usize = 63;
 
-/// What a request counts under.
+/// The labels of a request in metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Labels {
     pub(crate) component: &'static str,
@@ -330,7 +330,7 @@ impl Metrics {
         Arc::clone(all.entry(labels.clone()).or_insert_with(series))
     }
 
-    /// Forgets what was counted.
+    /// Sets all counters to zero.
     pub(crate) fn reset(&self) {
         self.requests.write().unwrap_or_else(PoisonError::into_inner).clear();
         pintle_metrics::reset();

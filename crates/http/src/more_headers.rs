@@ -7,7 +7,7 @@
 use crate::field_count::FIELDS_MAX;
 use http::{HeaderName, HeaderValue};
 
-/// Most headers that hyper reads: its default.
+/// The maximum number of headers that hyper reads: its default.
 pub(crate) const TABLE_HEADERS_MAX: usize = 100;
 /// The headers by which hyper decides about the body and the end of the connection.
 const CONNECTION_HEADERS: [&[u8]; 5] =
@@ -15,10 +15,10 @@ const CONNECTION_HEADERS: [&[u8]; 5] =
 
 /// Moves lines out of a head until hyper has room for the others. `Err` is the code with which the request is refused.
 pub(crate) fn take_out(head: &mut Vec<u8>) -> Result<Vec<(HeaderName, HeaderValue)>, u16> {
-    let mut kept = Vec::with_capacity(head.len());
+    let mut retained = Vec::with_capacity(head.len());
     let mut moved = Vec::new();
     let mut lines = head.split_inclusive(|byte| *byte == b'\n');
-    kept.extend_from_slice(lines.next().unwrap_or_default());
+    retained.extend_from_slice(lines.next().unwrap_or_default());
     let mut count = 0_usize;
     for line in lines {
         let is_end = matches!(line, b"\n" | b"\r\n");
@@ -26,7 +26,7 @@ pub(crate) fn take_out(head: &mut Vec<u8>) -> Result<Vec<(HeaderName, HeaderValu
         let stays = count < TABLE_HEADERS_MAX.saturating_sub(CONNECTION_HEADERS.len())
             || CONNECTION_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header));
         match is_end || stays {
-            true => kept.extend_from_slice(line),
+            true => retained.extend_from_slice(line),
             false => moved.extend_from_slice(line),
         }
         count = count.saturating_add(usize::from(!is_end));
@@ -35,7 +35,7 @@ pub(crate) fn take_out(head: &mut Vec<u8>) -> Result<Vec<(HeaderName, HeaderValu
         return Err(431);
     }
     moved.extend_from_slice(b"\r\n");
-    *head = kept;
+    *head = retained;
     parsed(&moved).ok_or(400)
 }
 
@@ -65,8 +65,11 @@ mod tests {
         let groups: String = (0..300).map(|n| format!("X-Remote-Group: {n}\r\n")).collect();
         let mut bytes = head(&format!("{groups}Content-Length: 3\r\nUPGRADE: x\r\nA: \u{e9} \r\n"));
         let moved = take_out(&mut bytes).unwrap();
-        let kept = String::from_utf8(bytes).unwrap();
-        assert!(kept.ends_with("X-Remote-Group: 94\r\nContent-Length: 3\r\nUPGRADE: x\r\n\r\n"), "{kept}");
+        let retained = String::from_utf8(bytes).unwrap();
+        assert!(
+            retained.ends_with("X-Remote-Group: 94\r\nContent-Length: 3\r\nUPGRADE: x\r\n\r\n"),
+            "{retained}"
+        );
         assert_eq!(moved.len(), 300 - 95 + 1);
         let groups = moved.iter().filter(|(name, _)| name == "x-remote-group");
         let values: Vec<String> = groups.map(|(_, value)| value.to_str().unwrap().into()).collect();

@@ -15,7 +15,7 @@ pub enum Media {
 impl Media {
     /// All of them, in the order in which error messages list them.
     pub const ALL: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf, Media::Cbor];
-    /// Those of endpoints that are not resources.
+    /// The encodings of endpoints that are not resources.
     pub const WITHOUT_CBOR: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf];
 
     /// Its name.
@@ -103,7 +103,7 @@ pub enum Transform {
 pub struct Negotiated {
     /// How it is written.
     pub encoding: Encoding,
-    /// What it is turned into.
+    /// The form that objects are converted to: as they are, a Table or metadata.
     pub transform: Transform,
     /// The media types that the server offers.
     pub offered: &'static [Media],

@@ -24,37 +24,37 @@ pub(crate) struct NonResourceRequest<'a> {
 pub(crate) fn serve(
     context: &Context,
     state: &DiscoveryState,
-    asked: &NonResourceRequest<'_>,
+    request: &NonResourceRequest<'_>,
 ) -> ApiResponse {
-    if context.pages.paths().any(|path| path == asked.path)
+    if context.pages.paths().any(|path| path == request.path)
         && let Some(page) =
-            context.pages.serve(asked.path, asked.accept, context.cbor, &paths(context, state))
+            context.pages.serve(request.path, request.accept, context.cbor, &paths(context, state))
     {
         return page;
     }
-    if let Some(response) = crate::flow::serve_dump(&context.flow, asked.path, asked.query) {
+    if let Some(response) = crate::flow::serve_dump(&context.flow, request.path, request.query) {
         return response;
     }
-    match asked.path {
+    match request.path {
         "/" | "/index.html" => index(context, state),
-        "/metrics" if asked.method == "DELETE" => {
+        "/metrics" if request.method == "DELETE" => {
             context.metrics.reset();
             ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
         }
         "/metrics" => metrics(context, context.metrics.text()),
         "/metrics/slis" => metrics(context, pintle_metrics::sli_text().into_bytes().into()),
         "/.well-known/openid-configuration" | "/.well-known/openid-configuration/" => {
-            openid(context, asked, |o| o.configuration())
+            openid(context, request, |o| o.configuration())
         }
-        "/openid/v1/jwks" | "/openid/v1/jwks/" => openid(context, asked, |o| o.keys()),
-        path if path == "/version" || path.starts_with("/version/") => version_document(context, asked),
-        path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, asked),
+        "/openid/v1/jwks" | "/openid/v1/jwks/" => openid(context, request, |o| o.keys()),
+        path if path == "/version" || path.starts_with("/version/") => version_document(context, request),
+        path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, request),
         path => {
             let address = context.address.get().map_or("", String::as_str);
             let discovery_asked = discovery::DiscoveryRequest {
-                method: asked.method,
-                accept: asked.accept,
-                if_none_match: asked.if_none_match,
+                method: request.method,
+                accept: request.accept,
+                if_none_match: request.if_none_match,
                 address,
                 cbor: context.cbor,
             };
@@ -71,39 +71,39 @@ fn metrics(context: &Context, text: crate::Body) -> ApiResponse {
 }
 
 /// This route accepts one path, one method and one media type.
-fn version_document(context: &Context, asked: &NonResourceRequest<'_>) -> ApiResponse {
-    let status = if asked.path.trim_end_matches('/') != "/version" {
+fn version_document(context: &Context, request: &NonResourceRequest<'_>) -> ApiResponse {
+    let status = if request.path.trim_end_matches('/') != "/version" {
         respond::route_not_found()
-    } else if asked.method != "GET" {
+    } else if request.method != "GET" {
         respond::method_not_allowed()
-    } else if !asked.accept.names_any_of(&[Media::Json.name()]) {
+    } else if !request.accept.names_any_of(&[Media::Json.name()]) {
         respond::route_not_acceptable(&[Media::Json.name()])
     } else {
         return respond::raw_json(200, version::document(&context.git_version, context.git_commit));
     };
-    respond::status(&status, asked.accept.for_errors(Media::WITHOUT_CBOR))
+    respond::status(&status, request.accept.for_errors(Media::WITHOUT_CBOR))
 }
 
 fn openid(
     context: &Context,
-    asked: &NonResourceRequest<'_>,
+    request: &NonResourceRequest<'_>,
     document: impl Fn(&crate::openid::OpenId) -> ApiResponse,
 ) -> ApiResponse {
     match &context.openid {
-        Some(openid) if asked.method == "GET" => document(openid),
+        Some(openid) if request.method == "GET" => document(openid),
         Some(_) => {
-            respond::status(&respond::method_not_allowed(), asked.accept.for_errors(Media::WITHOUT_CBOR))
+            respond::status(&respond::method_not_allowed(), request.accept.for_errors(Media::WITHOUT_CBOR))
         }
         None => respond::page_not_found(),
     }
 }
 
-fn openapi(context: &Context, state: &DiscoveryState, asked: &NonResourceRequest<'_>) -> ApiResponse {
+fn openapi(context: &Context, state: &DiscoveryState, request: &NonResourceRequest<'_>) -> ApiResponse {
     let documents = documents::DocumentRequest {
-        path: asked.path,
-        query: asked.query,
-        accept: asked.accept,
-        if_none_match: asked.if_none_match,
+        path: request.path,
+        query: request.query,
+        accept: request.accept,
+        if_none_match: request.if_none_match,
     };
     let definitions = |kind: &pintle_kinds::Kind| context.api.definition(kind);
     let source = Source { state, definitions: &definitions, cbor: context.cbor, commit: context.git_commit };

@@ -8,7 +8,7 @@ use pintle_meta::{Status, Timestamp};
 use pintle_value::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the pages tell.
+/// The data of the pages /flagz and /statusz.
 pub struct Pages {
     /// Every flag that kube-apiserver has, with its value, by name.
     pub flags: Vec<(String, String)>,

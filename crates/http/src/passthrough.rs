@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::time::Sleep;
 
-/// What a backend may send before other tasks get their turn.
+/// The bytes that a backend may send before other tasks get their turn.
 const TURN_BYTES: usize = 1024 * 1024;
 
 /// The client's address, which the listener adds to every request.

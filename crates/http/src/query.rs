@@ -1,6 +1,6 @@
 //! Percent-encoding and query strings, parsed as Go's `net/url` does.
 
-/// Most parameters of a query. Go reads nothing of a query that has more.
+/// The maximum number of parameters of a query. Go reads nothing of a query that has more.
 const PARAMETERS_MAX: usize = 10_000;
 
 /// Percent-decodes; `None` if the text is malformed or not UTF-8. `plus` decodes `+` as a space.

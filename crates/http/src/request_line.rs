@@ -10,11 +10,11 @@ use http::{HeaderName, HeaderValue};
 use memchr::memchr;
 use std::fmt::Write as _;
 
-/// Most bytes of the head of a request: Go's `DefaultMaxHeaderBytes` and the slop of its reader.
+/// The size limit in bytes of the head of a request: Go's `DefaultMaxHeaderBytes` and the slop of its reader.
 pub(crate) const HEAD_BYTES_MAX: usize = 1024 * 1024 + 4096;
 /// Longest URL that the `http` crate takes.
 const URI_BYTES_MAX: usize = 65_534;
-/// What hyper sees in place of a head that is refused. Nothing of the client's bytes is in it.
+/// The head that hyper reads in place of a refused one. It contains none of the client's bytes.
 const REFUSED_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: -\r\nconnection: close\r\n\r\n";
 /// The beginning of an HTTP/2 connection, which is no request.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
@@ -23,7 +23,7 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LongTarget(pub(crate) std::sync::Arc<str>);
 
-/// What is known of the URL of a request before hyper reads it.
+/// The URL of a request, as read before hyper parses the head.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeadTarget {
     /// `http::Uri` holds it.
@@ -34,7 +34,7 @@ pub(crate) enum HeadTarget {
     Refused(u16),
 }
 
-/// What follows a head.
+/// The bytes that follow a head.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A body of so many bytes, and then the next head.

@@ -3,7 +3,7 @@
 use crate::query;
 use pintle_meta::options::{ListOptions, Query};
 
-/// What a request asks for.
+/// The verb, resource and object of a request, from its method and path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
     /// Whether the path is that of a resource, known or unknown.

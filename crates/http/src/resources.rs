@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Every path of every kind, by every method: what the engine is asked for is what the user was authorized for.
+    /// Every path of every kind, by every method: the engine does what the user was authorized for.
     #[test]
     fn routes_execute_what_was_authorized() {
         let built_in = pintle_kinds::builtin().kinds.into_iter().map(Arc::new);
@@ -321,11 +321,11 @@ mod tests {
         let accept = Accept::parse("", None, "");
         let content_type =
             if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let asked = RouteRequest { method, accept: &accept, content_type, cbor: true };
+        let request = RouteRequest { method, accept: &accept, content_type, cbor: true };
         if !info.resource_request {
             return false;
         }
-        let Ok(routed) = route::route(state, &info, &asked) else { return false };
+        let Ok(routed) = route::route(state, &info, &request) else { return false };
         let target = engine_target(&routed.target, &info);
         let what = format!("{method} {path}?{query}: {info:?} {:?}", routed.target.action);
         let kind_version = target.kind_version();
@@ -345,7 +345,7 @@ mod tests {
             // These are narrowed to the authorized name, if there is one, when their options are read.
             Action::List | Action::Watch => {}
             Action::DeleteCollection => assert_eq!(info.name, "", "{what}"),
-            // The name of a new object is in the body; as in kube-apiserver nobody looks at one in the path.
+            // The name of a new object is in the body; one in the path is ignored, as in kube-apiserver.
             Action::Create if info.subresource.is_empty() => {}
             _ => assert_eq!(target.name, info.name.as_str(), "{what}"),
         }

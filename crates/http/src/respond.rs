@@ -93,8 +93,8 @@ pub fn route_unsupported_media_type() -> Status {
     router(415, "415: Unsupported Media Type")
 }
 
-fn router(code: u16, said: &str) -> Status {
-    Status::generic_response(code, "", &GroupResource::default(), "", said)
+fn router(code: u16, message: &str) -> Status {
+    Status::generic_response(code, "", &GroupResource::default(), "", message)
 }
 
 /// 401. The client does not learn the reason.

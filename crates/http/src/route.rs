@@ -9,7 +9,7 @@ use pintle_kinds::{Kind, KindVersion, Subresource, Verbs};
 use pintle_meta::Status;
 use std::sync::Arc;
 
-/// What is to be done.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own verbs")]
 pub enum Action {
@@ -46,7 +46,7 @@ pub struct Target {
     pub resource: Resource,
     /// Index of the subresource.
     subresource: Option<usize>,
-    /// What is to be done.
+    /// The operation of a request.
     pub action: Action,
     /// The media type of the body of a create or update.
     pub content: Media,
@@ -76,7 +76,7 @@ pub(crate) struct Routed {
     pub(crate) errors: Option<Encoding>,
 }
 
-/// What routing considers in addition to the path.
+/// The properties of a request that routing considers in addition to the path.
 pub(crate) struct RouteRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) accept: &'a Accept,
@@ -99,14 +99,16 @@ enum Refusal {
 pub(crate) fn route(
     state: &DiscoveryState,
     info: &RequestInfo,
-    asked: &RouteRequest<'_>,
+    request: &RouteRequest<'_>,
 ) -> Result<Routed, ApiResponse> {
-    let media = if asked.cbor { Media::ALL } else { Media::WITHOUT_CBOR };
-    let errors = asked.accept.for_errors(media);
-    find(state, info, asked, media).map(|(target, accept)| Routed { target, accept, errors }).map_err(
+    let media = if request.cbor { Media::ALL } else { Media::WITHOUT_CBOR };
+    let errors = request.accept.for_errors(media);
+    find(state, info, request, media).map(|(target, accept)| Routed { target, accept, errors }).map_err(
         |refusal| match refusal {
             Refusal::Page => respond::page_not_found(),
-            Refusal::Router(status) => respond::status(&status, asked.accept.for_errors(Media::WITHOUT_CBOR)),
+            Refusal::Router(status) => {
+                respond::status(&status, request.accept.for_errors(Media::WITHOUT_CBOR))
+            }
             Refusal::Resource(status) => respond::status(&status, errors),
         },
     )
@@ -115,7 +117,7 @@ pub(crate) fn route(
 fn find(
     state: &DiscoveryState,
     info: &RequestInfo,
-    asked: &RouteRequest<'_>,
+    request: &RouteRequest<'_>,
     media: &'static [Media],
 ) -> Result<(Target, Negotiated), Refusal> {
     let group = state.group(&info.group).filter(|_| (info.prefix == "api") == info.group.is_empty());
@@ -129,7 +131,7 @@ fn find(
     let resource = group.version(&info.version).and_then(|v| v.resource(&info.resource));
     let (resource, subresource, action) = if group.installed {
         let resource = resource.ok_or_else(|| Refusal::Router(respond::route_not_found()))?;
-        let (sub, action) = installed(resource, info, asked).map_err(Refusal::Router)?;
+        let (sub, action) = installed(resource, info, request).map_err(Refusal::Router)?;
         (resource, sub, action)
     } else {
         let resource = resource.filter(|r| defined_here(r, info)).ok_or(Refusal::Page)?;
@@ -141,19 +143,19 @@ fn find(
     let refused = |status| Refusal::Resource(with_deprecation(resource, status));
     if group.installed {
         let is_log = info.subresource == "log";
-        check_by_letter(&action, is_log, asked, media).map_err(Refusal::Router)?;
+        check_by_letter(&action, is_log, request, media).map_err(Refusal::Router)?;
     }
     // `/pods//status` was authorized as a list, possibly with a name from a field selector, so it must not be routed to
     // anything else.
     if subresource.is_some() && info.parts.get(1).is_none_or(String::is_empty) {
         return Err(refused(Status::bad_request("name must be provided")));
     }
-    let patch = matches!(action, Action::Patch(_)).then(|| checked_body(action, group, asked, media));
+    let patch = matches!(action, Action::Patch(_)).then(|| checked_body(action, group, request, media));
     let patch = patch.transpose().map_err(refused)?;
-    let accept = negotiated(resource, subresource, &action, asked, media).map_err(refused)?;
+    let accept = negotiated(resource, subresource, &action, request, media).map_err(refused)?;
     let (action, content) = match patch {
         Some(patch) => patch,
-        None => checked_body(action, group, asked, media).map_err(refused)?,
+        None => checked_body(action, group, request, media).map_err(refused)?,
     };
     Ok((Target { resource: resource.clone(), subresource, action, content }, accept))
 }
@@ -162,7 +164,7 @@ fn find(
 fn installed(
     resource: &Resource,
     info: &RequestInfo,
-    asked: &RouteRequest<'_>,
+    request: &RouteRequest<'_>,
 ) -> Result<(Option<usize>, Action), Status> {
     let kind = &resource.kind;
     let verbs = kind.verbs;
@@ -171,7 +173,7 @@ fn installed(
         return nowhere();
     }
     if info.watch_prefix {
-        return installed_watch(kind, info, asked).map(|action| (None, action));
+        return installed_watch(kind, info, request).map(|action| (None, action));
     }
     let all_namespaces = kind.namespaced && !info.in_namespace;
     let (sub, methods): (_, Vec<(&str, bool, Action)>) = match info.parts.as_slice() {
@@ -202,18 +204,18 @@ fn installed(
     if !methods.iter().any(|(_, on, _)| *on) {
         return nowhere();
     }
-    let found = methods.iter().find(|(method, on, _)| *on && *method == asked.method);
+    let found = methods.iter().find(|(method, on, _)| *on && *method == request.method);
     found.map(|(_, _, action)| (sub, *action)).ok_or_else(respond::method_not_allowed)
 }
 
 /// The legacy paths `/watch/pods`, `/watch/namespaces/NAME/pods` and `/watch/namespaces/NAME/pods/NAME`.
-fn installed_watch(kind: &Kind, info: &RequestInfo, asked: &RouteRequest<'_>) -> Result<Action, Status> {
+fn installed_watch(kind: &Kind, info: &RequestInfo, request: &RouteRequest<'_>) -> Result<Action, Status> {
     let action = match info.parts.as_slice() {
         [_] => Action::Watch,
         [_, _] if info.in_namespace || !kind.namespaced => Action::WatchOne,
         _ => return Err(respond::route_not_found()),
     };
-    match (kind.verbs.watch, asked.method) {
+    match (kind.verbs.watch, request.method) {
         (true, "GET") => Ok(action),
         (true, _) => Err(respond::method_not_allowed()),
         (false, _) => Err(respond::route_not_found()),
@@ -298,10 +300,10 @@ fn defined(resource: &Resource, info: &RequestInfo) -> Result<(Option<usize>, Ac
 fn check_by_letter(
     action: &Action,
     is_log: bool,
-    asked: &RouteRequest<'_>,
+    request: &RouteRequest<'_>,
     media: &[Media],
 ) -> Result<(), Status> {
-    let content = asked.content_type;
+    let content = request.content_type;
     let by_letter = content.split(',').map(|t| t.split(';').next().unwrap_or("").trim_matches(' '));
     if matches!(action, Action::Patch(_))
         && !by_letter.into_iter().any(|t| PATCH_TYPES.iter().any(|(name, _)| *name == t))
@@ -317,14 +319,18 @@ fn check_by_letter(
         Action::List | Action::Watch | Action::WatchOne => produced.extend(negotiate::stream_names(media)),
         _ => {}
     }
-    if asked.accept.names_any_of(&produced) { Ok(()) } else { Err(respond::route_not_acceptable(&produced)) }
+    if request.accept.names_any_of(&produced) {
+        Ok(())
+    } else {
+        Err(respond::route_not_acceptable(&produced))
+    }
 }
 
 fn negotiated(
     resource: &Resource,
     subresource: Option<usize>,
     action: &Action,
-    asked: &RouteRequest<'_>,
+    request: &RouteRequest<'_>,
     media: &'static [Media],
 ) -> Result<Negotiated, Status> {
     let protobuf = resource.kind_version().protobuf;
@@ -338,7 +344,7 @@ fn negotiated(
         None => resource.kind.verbs.get,
     };
     // The answers of other servers are negotiated with them.
-    match asked.accept.for_resource(media, &standard, table) {
+    match request.accept.for_resource(media, &standard, table) {
         Err(_) if *action == Action::Connect => {
             Accept::parse("", None, "").for_resource(media, &standard, table)
         }
@@ -364,16 +370,16 @@ const PATCH_TYPES: &[(&str, PatchType)] = &[
 fn checked_body(
     action: Action,
     group: &Group,
-    asked: &RouteRequest<'_>,
+    request: &RouteRequest<'_>,
     media: &[Media],
 ) -> Result<(Action, Media), Status> {
     match action {
         Action::Patch(_) => {
-            let name = asked.content_type.split(';').next().unwrap_or("");
+            let name = request.content_type.split(';').next().unwrap_or("");
             let known: Vec<_> = PATCH_TYPES
                 .iter()
                 .filter(|(_, t)| group.installed || *t != PatchType::StrategicMerge)
-                .filter(|(_, t)| asked.cbor || *t != PatchType::ApplyCbor)
+                .filter(|(_, t)| request.cbor || *t != PatchType::ApplyCbor)
                 .collect();
             match known.iter().find(|(n, _)| *n == name) {
                 Some((_, patch_type)) => Ok((Action::Patch(*patch_type), Media::Json)),
@@ -383,7 +389,7 @@ fn checked_body(
                 }
             }
         }
-        Action::Create | Action::Update => Ok((action, negotiate::of_body(asked.content_type, media)?)),
+        Action::Create | Action::Update => Ok((action, negotiate::of_body(request.content_type, media)?)),
         _ => Ok((action, Media::Json)),
     }
 }

@@ -148,7 +148,7 @@ impl Accepting {
     }
 }
 
-/// A read is cancelled when its client disconnects: nobody waits for its result. A write that has begun is completed.
+/// A read is cancelled when its client disconnects, because its result is not needed. A write that has begun is completed.
 pub(crate) async fn answer(
     context: Arc<Context>,
     peer: Arc<Peer>,
@@ -190,7 +190,7 @@ fn answer_by_protocol<B>(request: &Request<B>) -> Option<Response<Body>> {
     Some(refuse(http::StatusCode::BAD_REQUEST, format!("400 Bad Request: {why}")))
 }
 
-/// What Go's server answers to a head that it cannot read.
+/// The answer of Go's server to a head that it cannot read.
 pub(crate) fn bad_request(code: u16) -> Response<Body> {
     let code = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::BAD_REQUEST);
     refuse(code, code.to_string())

@@ -357,13 +357,13 @@ async fn log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiRes
         return Err(Status::unclassified(format!("Get \"{elsewhere}\": redirects forbidden")));
     }
     if !(200..=206).contains(&code) {
-        let said = Limited::new(answer.into_body(), REFUSAL_BYTES_MAX).collect().await;
-        let said = said.map(|body| body.to_bytes()).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
+        let message = Limited::new(answer.into_body(), REFUSAL_BYTES_MAX).collect().await;
+        let message = message.map(|body| body.to_bytes()).unwrap_or_default();
+        let message = String::from_utf8_lossy(&message);
         return Err(match code {
-            500 => Status::internal(&said),
-            400 => Status::bad_request(said.into_owned()),
-            _ => Status::generic_response(code, "", &GroupResource::new("", "pods/log"), pod, &said),
+            500 => Status::internal(&message),
+            400 => Status::bad_request(message.into_owned()),
+            _ => Status::generic_response(code, "", &GroupResource::new("", "pods/log"), pod, &message),
         });
     }
     let mut response = passthrough::answer(answer.map(ProxyBody::Plain), None);

@@ -146,7 +146,7 @@ impl ProcessorTurns {
     /// Takes a turn of this pass, if one is left.
     fn take(&self) -> bool {
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        // Order the next pass early enough that on a server with little to do nobody waits for it.
+        // Order the next pass early enough that no request waits for it on a server with little load.
         if taken.is_ok_and(|left| left == self.per_pass / 2) {
             self.pass.notify_one();
         }

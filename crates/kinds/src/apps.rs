@@ -56,8 +56,7 @@ fn template_warnings(object: &Value, old: Option<&Value>, names_pods: bool) -> V
         found.extend(workload::name_warning(object, workload::POD_NAMES));
     }
     if old.is_none_or(|old| podspec::options::generation(old) != podspec::options::generation(object)) {
-        let path = Path::of("spec");
-        found.extend(warnings::template(object.at(&["spec", "template"]), &path.field("template")));
+        found.extend(warnings::template(object.at(&["spec", "template"]), &Path::of("spec.template")));
     }
     found
 }

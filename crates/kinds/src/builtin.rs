@@ -1,7 +1,6 @@
 //! The built-in kinds, loaded once at start from the embedded tables of `data/`.
 
-use crate::Kind;
-use crate::{builtin_resources, builtin_types};
+use crate::{Kind, builtin_resources, builtin_types};
 use pintle_meta::GroupVersion;
 use pintle_schema::{Arena, NodeId, Schema};
 use pintle_value::Str;

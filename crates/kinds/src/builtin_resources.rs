@@ -1,15 +1,12 @@
-//! Parses the tables of served resources and of their rules into kinds.
+//! Parses the table of served resources into kinds, each with its row of the table of rules.
 
 use crate::builtin_hooks::hooks_for;
-use crate::defaults;
+use crate::builtin_rules::{self, Row};
 use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
-use crate::{
-    Generation, Group, GroupVersionEntry, Keep, Kind, KindVersion, Rules, Selectable, SelectableField,
-    Strategy, Subresource, Types, Verbs,
-};
+use crate::{Group, GroupVersionEntry, Kind, KindVersion, Selectable, Subresource, Types, Verbs, defaults};
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use pintle_schema::Schema;
-use pintle_value::{Str, json};
+use pintle_value::Str;
 use std::collections::HashMap;
 
 /// The group-versions of the table, each with whether it is served by default.
@@ -32,7 +29,7 @@ pub(crate) fn load(
     types: &Types,
     selected: &dyn Fn(Selectable<'_>) -> bool,
 ) -> (Vec<Kind>, Vec<Group>) {
-    let rules = read_rules(rules);
+    let rules = builtin_rules::read(rules);
     let gate = |plural: &str, gv: &GroupVersion| {
         rules.get(resource_name(plural, &gv.group).as_str()).map_or("", |row| row.gate)
     };
@@ -154,7 +151,7 @@ fn add_resource(
             row.map(|r| r.prefix).filter(|p| !p.is_empty()).unwrap_or(plural)
         )),
         rules: row.map(|r| r.rules).unwrap_or_default(),
-        strategy: row.map_or_else(builtin_strategy, |row| row.strategy.clone()),
+        strategy: row.map_or_else(builtin_rules::usual_strategy, |row| row.strategy.clone()),
         hooks: hooks_for(&gv.group, kind),
         conversion: None,
         definition: Str::default(),
@@ -217,140 +214,5 @@ fn scale_paths() -> ScalePaths {
         spec_replicas: path(["spec", "replicas"]),
         status_replicas: path(["status", "replicas"]),
         label_selector: path(["spec", "selector"]),
-    }
-}
-
-/// A row of the table of rules.
-struct Row {
-    rules: Rules,
-    strategy: Strategy,
-    prefix: &'static str,
-    select: Vec<SelectableField>,
-    namespace: bool,
-    unsupported: &'static str,
-    deprecated: Vec<&'static str>,
-    gate: &'static str,
-}
-
-/// The strategy of most built-in kinds.
-fn builtin_strategy() -> Strategy {
-    Strategy { keep: Keep::Everything, ..Strategy::default() }
-}
-
-fn read_rules(table: &'static str) -> HashMap<&'static str, Row> {
-    let mut rows: HashMap<&'static str, Row> = HashMap::new();
-    let mut current = "";
-    for line in table.lines().filter(|l| !l.starts_with('#')) {
-        match line.strip_prefix(' ') {
-            None => {
-                let (name, row) = read_row(line);
-                rows.insert(name, row);
-                current = name;
-            }
-            Some(more) => {
-                if let Some(row) = rows.get_mut(current) {
-                    add_selection(row, more);
-                }
-            }
-        }
-    }
-    rows
-}
-
-fn read_row(line: &'static str) -> (&'static str, Row) {
-    let mut words = line.split(' ');
-    let name = words.next().unwrap_or_default();
-    let mut row = Row {
-        rules: Rules::default(),
-        strategy: builtin_strategy(),
-        prefix: "",
-        select: Vec::new(),
-        namespace: true,
-        unsupported: UNSUPPORTED_LABEL,
-        deprecated: Vec::new(),
-        gate: "",
-    };
-    for word in words {
-        match word.split_once('=').unwrap_or((word, "")) {
-            ("create", _) => row.rules.create_on_update = true,
-            ("conditional", _) => row.rules.unconditional_update = false,
-            ("returns", _) => row.rules.delete_returns_object = true,
-            ("orphan", _) => row.rules.orphan_by_default = true,
-            ("uncached", _) => row.rules.uncached = true,
-            ("nogc", _) => row.rules.gc_unsupported = true,
-            ("gen", "counted") => row.rules.generation = Generation::Counted,
-            ("gen", "exact") => {
-                row.rules.generation = Generation::Counted;
-                row.rules.exact_generation = true;
-            }
-            ("gen", "fixed") => row.rules.generation = Generation::Fixed,
-            ("gen", "zero") => row.rules.generation = Generation::CountedFromZero,
-            ("prefix", path) => row.prefix = path,
-            ("gate", name) => row.gate = name,
-            ("status", json) => row.strategy.status = json::parse(json.as_bytes()).ok().map(|p| p.value),
-            ("keep", "spec") => row.strategy.keep = Keep::Spec,
-            ("keep", "metadata") => row.strategy.keep = Keep::Metadata,
-            ("keep", _) => row.strategy.keep = Keep::Nothing,
-            ("pod", path) => row.strategy.pod_spec = path.split('.').collect(),
-            ("finalizers", _) => row.rules.standard_finalizers = false,
-            _ => {}
-        }
-    }
-    (name, row)
-}
-
-fn add_selection(row: &mut Row, line: &'static str) {
-    match line.split_once(' ').unwrap_or((line, "")) {
-        ("select", facts) => {
-            let mut words = facts.split(' ');
-            let mut word = || words.next().unwrap_or_default();
-            let (label, path, unset) = (word(), word(), word());
-            let path = path.split('.').filter(|p| !p.is_empty()).map(Str::from).collect();
-            row.select.push(SelectableField { label: Str::from(label), path, unset: Str::from(unset) });
-        }
-        ("nonamespace", _) => row.namespace = false,
-        ("unsupported", text) => row.unsupported = text,
-        ("deprecated", text) => row.deprecated.push(text),
-        _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_of_rules_are_known_and_states_are_json() {
-        const RULES: &str = include_str!("../data/rules.txt");
-        const FLAGS: [&str; 6] = ["create", "conditional", "returns", "orphan", "nogc", "uncached"];
-        const KEYS: [&str; 7] = ["gen", "prefix", "gate", "status", "keep", "pod", "finalizers"];
-        for line in RULES.lines().filter(|line| !line.starts_with(['#', ' '])) {
-            for word in line.split(' ').skip(1) {
-                let known = match word.split_once('=') {
-                    Some((key, _)) => KEYS.contains(&key),
-                    None => FLAGS.contains(&word),
-                };
-                assert!(known, "{line}");
-            }
-            let (_, row) = read_row(line);
-            assert_eq!(line.contains(" status="), row.strategy.status.is_some(), "{line}");
-        }
-    }
-
-    #[test]
-    fn strategies_reset_and_keep_what_the_table_says() {
-        let kinds = crate::builtin().kinds;
-        let kind = kinds.iter().find(|kind| kind.kind == "Deployment").unwrap();
-        let tree = crate::testing::tree;
-        let mut object = tree(r#"{"spec":{"replicas":1},"status":{"replicas":7}}"#);
-        kind.prepare_create(kind.hooks, &mut object);
-        assert_eq!(object, tree(r#"{"spec":{"replicas":1},"status":{}}"#));
-        let old = tree(r#"{"spec":{"replicas":1},"status":{"replicas":1}}"#);
-        let mut new = tree(r#"{"spec":{"replicas":2},"status":{"replicas":2}}"#);
-        kind.prepare_update(kind.hooks, crate::Scope::Sub("status"), &mut new, &old);
-        assert_eq!(new, tree(r#"{"spec":{"replicas":1},"status":{"replicas":2}}"#));
-        let mut new = tree(r#"{"spec":{"replicas":2},"status":{"replicas":2}}"#);
-        kind.prepare_update(kind.hooks, crate::Scope::Main, &mut new, &old);
-        assert_eq!(new, tree(r#"{"spec":{"replicas":2},"status":{"replicas":1}}"#));
     }
 }

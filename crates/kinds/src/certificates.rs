@@ -3,6 +3,7 @@
 pub(crate) mod certificatesigningrequest;
 pub(crate) mod clustertrustbundle;
 mod issued;
+mod key;
 mod pem;
 pub(crate) mod podcertificaterequest;
 mod public_key;

@@ -22,6 +22,19 @@ pub(crate) fn each_int(complaints: Vec<String>, path: &Path<'_>, value: i64, err
     }
 }
 
+/// Calls `validate` with each item of the list `key` and its path.
+pub(crate) fn each_item<'a>(
+    object: &'a Value,
+    key: &str,
+    path: &Path<'_>,
+    mut validate: impl FnMut(&'a Value, &Path<'_>),
+) {
+    let path = path.field(key);
+    for (index, item) in fields::list(object, key).iter().enumerate() {
+        validate(item, &path.index(index));
+    }
+}
+
 /// A DNS label.
 pub(crate) fn dns_label(path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
     each(names::is_dns1123_label(value), path, value, errors);

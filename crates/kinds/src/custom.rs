@@ -57,11 +57,12 @@ impl Hooks for Custom {
 
 /// The warning about a new finalizer without a domain.
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
-    let told = |why: &str| format!("metadata.finalizers: {}: {why}", pintle_meta::field::quoted(finalizer));
-    let mut out: Vec<String> = names::is_qualified_name(finalizer).iter().map(|why| told(why)).collect();
+    let warning =
+        |why: &str| format!("metadata.finalizers: {}: {why}", pintle_meta::field::quoted(finalizer));
+    let mut out: Vec<String> = names::is_qualified_name(finalizer).iter().map(|why| warning(why)).collect();
     if !finalizer.contains('/') && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes") {
         let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
-        out.push(told(&format!(
+        out.push(warning(&format!(
             "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
         )));
     }

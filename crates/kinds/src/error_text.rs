@@ -81,11 +81,11 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
 /// The texts of the tables by type; members are parsed when a type is printed.
 struct Table {
     structs: HashMap<&'static str, Declared>,
-    /// What each named type stands for.
+    /// The underlying type of each named type.
     named: HashMap<&'static str, &'static str>,
     /// Go names of fields that are not the API's name with a capital.
     names: HashMap<&'static str, &'static str>,
-    /// What differs in an internal type.
+    /// The fields in which an internal type differs from that of the API.
     differences: BTreeMap<&'static str, &'static str>,
 }
 
@@ -102,7 +102,7 @@ struct Member {
     go_name: String,
     /// Its type, `*core/v1.Probe`; for the few fields that the API has elsewhere, "".
     expr: &'static str,
-    /// What stands for an absent value, if not the zero value of the type.
+    /// The text of an absent value, if it is not the zero value of the type.
     zero: Option<&'static str>,
     /// Whether an absent or empty value is omitted.
     is_omitted: bool,
@@ -146,6 +146,7 @@ impl Table {
         declared.members.get_or_init(|| self.internal_members(name, declared.lines))
     }
 
+    /// The members of an internal type: those of the API's type, changed by the words of `data/internal.txt`.
     fn internal_members(&self, name: &str, lines: &'static str) -> Vec<Member> {
         let mut members = self.api_members(name, lines);
         let Some(words) = self.differences.get(name) else { return members };

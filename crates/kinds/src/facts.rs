@@ -77,7 +77,7 @@ pub(crate) fn check_member(
     }
 }
 
-/// What must hold for one field.
+/// The requirements for one field.
 struct Fact {
     field: &'static str,
     /// The name of the field in errors.
@@ -100,7 +100,7 @@ enum Presence {
     Given,
     /// An absent or empty value is an error.
     Required,
-    /// The same; nothing else of the struct is checked then.
+    /// An absent or empty value is an error, and nothing else of the struct is checked then.
     RequiredFirst,
 }
 
@@ -308,9 +308,9 @@ fn format_named(name: &str) -> Option<Format> {
         "dns-label" => text_format!(names::is_dns1123_label),
         "dns-subdomain" => text_format!(names::is_dns1123_subdomain),
         "env-name" => text_format!(names::is_relaxed_env_var_name),
-        "ip" => |path, value, errors| {
-            net::validate_ip_legacy(path, value.as_str().unwrap_or(""), true, &[], errors)
-        },
+        "ip" => {
+            |path, value, errors| net::validate_ip_legacy(path, value.as_str().unwrap_or(""), &[], errors)
+        }
         "iscsi-name" => reporting_format!(|path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
             volume_sources::iscsi_name(name, path, errors)
         }),

@@ -54,7 +54,7 @@ pub fn drop_disabled(object: &mut Value, kind: &Kind, old: Option<&Value>) {
     drop_disabled_of((group, &kind.kind), object, old);
 }
 
-/// The same for a part of an object, whose type is given.
+/// Drops the fields of disabled features from a part of an object, which has the type `ty`.
 pub(crate) fn drop_disabled_of(ty: Type<'_>, object: &mut Value, old: Option<&Value>) {
     for feature in DROPPED.get(&ty).into_iter().flatten() {
         let in_use = |old: &Value| feature.shows_use.iter().any(|path| has(old, path));

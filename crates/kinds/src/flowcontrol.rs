@@ -11,8 +11,7 @@ use pintle_value::{Path, Value};
 /// Validates that conditions have unique types.
 fn validate_conditions(object: &Value, errors: &mut FieldErrors) {
     let conditions = object.items_at(&["status", "conditions"]);
-    let status = Path::of("status");
-    let path = status.field("conditions");
+    let path = Path::of("status.conditions");
     for (at, condition) in conditions.iter().enumerate() {
         let kind = fields::text(condition, "type");
         if conditions.iter().take(at).any(|earlier| fields::text(earlier, "type") == kind) {

@@ -120,9 +120,9 @@ pub trait Hooks: Sync + Send {
         false
     }
 
-    /// The grace period of a deletion. `asked` is the client's value. `None`: the object is removed at once. Only
+    /// The grace period of a deletion. `requested` is the client's value. `None`: the object is removed at once. Only
     /// called if `is_graceful`.
-    fn grace_seconds(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
+    fn grace_seconds(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
         None
     }
 
@@ -189,7 +189,7 @@ pub struct Requester<'a> {
     pub uid: &'a str,
     /// Groups.
     pub groups: &'a [String],
-    /// What else is known.
+    /// Further attributes from authentication.
     pub extra: &'a BTreeMap<String, Vec<String>>,
 }
 

@@ -2,10 +2,11 @@
 
 use crate::core::podspec::disabled;
 use crate::endpoint::Conversion;
-use crate::{Defaults, Hooks, Scope, hooks};
-use pintle_meta::{GroupKind, GroupResource, GroupVersionKind};
+use crate::error_text::Internal;
+use crate::{Defaults, Hooks, Scope, check, hooks};
+use pintle_meta::{FieldErrors, GroupKind, GroupResource, GroupVersionKind};
 use pintle_schema::Schema;
-use pintle_value::{Str, Value};
+use pintle_value::{Path, Str, Value};
 use std::sync::Arc;
 
 /// One kind. Shared as `Arc<Kind>`; a changed definition makes a new one.
@@ -87,6 +88,19 @@ impl Kind {
         }
         self.drop_pod_fields(object, None);
         hooks.prepare_create(object);
+    }
+
+    /// Reports the immutable fields that an update of the object changes.
+    pub fn validate_immutable_fields(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        for field in &self.strategy.immutable {
+            let (new, old) = (object.at(&field.keys), old.at(&field.keys));
+            let path = Path::of(field.error_path);
+            match field.struct_type {
+                None => check::immutable(new, old, &path, errors),
+                Some(_) if new == old => {}
+                Some(name) => errors.invalid(&path, Internal(new, name), check::IMMUTABLE),
+            }
+        }
     }
 
     /// Prepares an update: copies what this scope may not change from `old`.
@@ -212,7 +226,7 @@ pub struct Subresource {
     pub name: Str,
     /// The kind that it reads and writes.
     pub gvk: GroupVersionKind,
-    /// What can be done with it.
+    /// The verbs that it supports.
     pub verbs: Verbs,
     /// For `scale`: the paths of replicas and selector.
     pub scale: Option<ScalePaths>,
@@ -267,13 +281,28 @@ pub struct Column {
 pub struct Strategy {
     /// The status of a new object, if it is not the client's; `null` stands for none.
     pub status: Option<Value>,
-    /// What writes keep.
+    /// The parts of the old object that writes keep.
     pub keep: Keep,
     /// The path of a pod spec whose fields may be behind feature gates, or empty.
     pub pod_spec: Vec<&'static str>,
+    /// The fields that an update of the object may not change.
+    pub immutable: Vec<ImmutableField>,
+    /// The paths that a write of `object`, or of the named subresource, cannot change, where they are not the usual ones.
+    pub resets: Vec<(&'static str, Vec<Vec<&'static str>>)>,
 }
 
-/// What a write of the status keeps. Unless it is nothing, other writes keep the status.
+/// A field that an update may not change.
+#[derive(Clone, Debug)]
+pub struct ImmutableField {
+    /// The names of the fields from the object's root.
+    pub keys: Vec<&'static str>,
+    /// Its path in errors.
+    pub error_path: &'static str,
+    /// The Go type that errors print its value as, if it is a struct.
+    pub struct_type: Option<&'static str>,
+}
+
+/// The parts of the old object that a write of the status keeps. Unless it keeps nothing, other writes keep the status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing: there is no status, or the hooks decide.
@@ -296,9 +325,6 @@ pub struct Rules {
     pub unconditional_update: bool,
     /// How `metadata.generation` changes.
     pub generation: Generation,
-    /// The generation increases with each update that has an empty list or map, because Go compares these kinds with
-    /// `reflect.DeepEqual`, and stored objects have none. For all other kinds an empty list equals an absent one.
-    pub exact_generation: bool,
     /// A deletion returns the object instead of a `Status`.
     pub delete_returns_object: bool,
     /// The default propagation of a deletion is to orphan dependents (legacy kinds).
@@ -310,11 +336,25 @@ pub struct Rules {
     /// Finalizers without a domain must be standard ones. Leases, RuntimeClasses, admission policies and webhooks, and
     /// kinds of kube-apiserver's other internal servers, do not have this rule.
     pub standard_finalizers: bool,
+    /// How an update of the object validates its metadata.
+    pub metadata_on_update: MetadataOnUpdate,
     /// The kind's definition is terminating: creates are refused.
     pub ending: bool,
     /// An apply is refused if it changes anything or if a field has no owner yet. This applies to the scale of custom
     /// resources: kube-apiserver takes an untyped scale for a custom resource of another group.
     pub unappliable: bool,
+}
+
+/// How an update of an object (not of a subresource) validates its metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetadataOnUpdate {
+    /// By the rules of changes.
+    #[default]
+    AsChange,
+    /// By the rules of changes, then by those of new objects, so that some errors appear twice.
+    AsChangeThenAsNew,
+    /// By the rules of new objects.
+    AsNew,
 }
 
 /// How `metadata.generation` changes.
@@ -325,10 +365,25 @@ pub enum Generation {
     Unset,
     /// It starts at 1 and increases with changes outside of metadata and status.
     Counted,
+    /// As `Counted`, but an empty list or map in an update is a change, because Go compares these kinds with
+    /// `reflect.DeepEqual`, and stored objects have none. For all other kinds an empty list equals an absent one.
+    CountedExactly,
     /// It is 1 and stays.
     Fixed,
     /// It starts unset and increases with changes.
     CountedFromZero,
+}
+
+impl Generation {
+    /// Returns whether a new object has the generation 1.
+    pub fn starts_at_one(self) -> bool {
+        matches!(self, Generation::Counted | Generation::CountedExactly | Generation::Fixed)
+    }
+
+    /// Returns whether changes increase it.
+    pub fn counts_changes(self) -> bool {
+        matches!(self, Generation::Counted | Generation::CountedExactly | Generation::CountedFromZero)
+    }
 }
 
 impl Default for Rules {
@@ -337,12 +392,12 @@ impl Default for Rules {
             create_on_update: false,
             unconditional_update: true,
             generation: Generation::Unset,
-            exact_generation: false,
             delete_returns_object: false,
             orphan_by_default: false,
             gc_unsupported: false,
             uncached: false,
             standard_finalizers: true,
+            metadata_on_update: MetadataOnUpdate::AsChange,
             ending: false,
             unappliable: false,
         }

@@ -13,6 +13,7 @@ mod batch;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
+mod builtin_rules;
 mod builtin_types;
 mod certificates;
 mod check;
@@ -65,11 +66,11 @@ pub use core::service::allocate as service_allocation;
 pub use defaults::Defaults;
 pub use hooks::{Hooks, Namespace, NoHooks, Requester, Scope, TEMPLATE_LABELS};
 pub use kind::{
-    Column, Generation, Keep, Kind, KindVersion, Rules, ScalePaths, SelectableField, Strategy, Subresource,
-    Verbs,
+    Column, Generation, ImmutableField, Keep, Kind, KindVersion, MetadataOnUpdate, Rules, ScalePaths,
+    SelectableField, Strategy, Subresource, Verbs,
 };
 
 /// What OpenAPI documents say of each type of the API: lines of a name and the facts of its schema in OpenAPI v3, with
 /// bare names for references.
 pub const PUBLISHED_SCHEMAS: &str = include_str!("../data/schemas.txt");
-pub use ownable::{Paths, never_owned};
+pub use ownable::never_owned;

@@ -1,7 +1,7 @@
 //! Group storagemigration.k8s.io: StorageVersionMigration, which rewrites all objects of a resource.
 
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, Scope, check, fields};
 use pintle_meta::conditions::validate_conditions;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -10,47 +10,28 @@ pub(crate) struct StorageVersionMigration;
 
 impl Hooks for StorageVersionMigration {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_resource(object, errors);
+        let path = Path::of("spec.resource");
+        let reference = object.at(&["spec", "resource"]).unwrap_or(&Value::Null);
+        let (resource, group) = (fields::text(reference, "resource"), fields::text(reference, "group"));
+        let check = |key: &str, name: &str, complaints: Vec<String>, errors: &mut FieldErrors| {
+            if !complaints.is_empty() {
+                errors.invalid(&path.field(key), name, &complaints.join(","));
+            }
+        };
+        match resource.is_empty() {
+            true => errors.required(&path.field("resource"), "resource is required to be set"),
+            false => check("resource", resource, names::is_dns1035_label(resource), errors),
+        }
+        if !group.is_empty() {
+            check("group", group, names::is_dns1123_subdomain(group), errors);
+        }
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        if scope != Scope::Main {
-            return validate_status(object, old, errors);
-        }
-        metadata::validate_core_as_new(self, false, object, errors);
-        validate_resource(object, errors);
-        if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), "storagemigration/v1beta1.StorageVersionMigrationSpec");
-            errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
-        }
-    }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
         match scope {
-            Scope::Main => &[&["status"]],
-            Scope::Sub(_) => &[&["metadata"], &["spec"]],
+            Scope::Main => self.validate_create(object, errors),
+            Scope::Sub(_) => validate_status(object, old, errors),
         }
-    }
-}
-
-fn validate_resource(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let path = spec.field("resource");
-    let null = Value::Null;
-    let reference = object.at(&["spec", "resource"]).unwrap_or(&null);
-    let (resource, group) = (fields::text(reference, "resource"), fields::text(reference, "group"));
-    let check = |key: &str, name: &str, complaints: Vec<String>, errors: &mut FieldErrors| {
-        if !complaints.is_empty() {
-            errors.invalid(&path.field(key), name, &complaints.join(","));
-        }
-    };
-    match resource.is_empty() {
-        true => errors.required(&path.field("resource"), "resource is required to be set"),
-        false => check("resource", resource, names::is_dns1035_label(resource), errors),
-    }
-    if !group.is_empty() {
-        check("group", group, names::is_dns1123_subdomain(group), errors);
     }
 }
 

@@ -41,7 +41,7 @@ use pintle_value::{Value, json};
 /// One row of a Table, without its object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// What the columns show.
+    /// The cells, in the order of the columns.
     pub cells: Vec<Value>,
     /// The row's conditions: that the object is completed.
     pub conditions: Vec<Value>,
@@ -126,10 +126,10 @@ impl Printer {
     }
 
     /// Extracts what [`Printer::row`] needs from an object's stored JSON (compact, without resourceVersion).
-    pub fn read(&self, kept: &[u8], revision: u64) -> Option<Value> {
-        let mut tree = match self.need.pick(kept) {
+    pub fn read(&self, stored: &[u8], revision: u64) -> Option<Value> {
+        let mut tree = match self.need.pick(stored) {
             Some(tree) => tree,
-            None => json::parse(kept).ok()?.value,
+            None => json::parse(stored).ok()?.value,
         };
         if revision > 0 && self.need.has("metadata", "resourceVersion") {
             tree.set_at(&["metadata", "resourceVersion"], revision.to_string().into());

@@ -5,18 +5,11 @@ use crate::error_text::Internal;
 use crate::fields::{int, member, opt_int, text};
 use pintle_meta::field::{Named, Plain};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
-use pintle_meta::{FieldErrors, LabelSelector, names, objectmeta};
+use pintle_meta::{FieldErrors, LabelSelector, names};
 use pintle_value::{Path, Value};
 
 /// The error of a selector that does not select the pods of its own template.
 pub(crate) const NO_MATCH: &str = "`selector` does not match template `labels`";
-
-/// Validates finalizers as for all kinds of built-in groups.
-pub(crate) fn finalizers(object: &Value, errors: &mut FieldErrors) {
-    if let Some(meta) = object.get("metadata") {
-        objectmeta::validate_core_finalizers(meta, &Path::of("metadata"), errors);
-    }
-}
 
 /// Requires a selector that is not empty.
 pub(crate) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -36,8 +29,7 @@ pub(crate) fn selector_error_text(spec: &Value) -> Internal<'_> {
 /// Requires an unchanged selector.
 pub(crate) fn immutable_selector(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     if member(spec, "selector") != member(old, "selector") {
-        let path = Path::of("spec");
-        errors.invalid(&path.field("selector"), selector_error_text(spec), crate::check::IMMUTABLE);
+        errors.invalid(&Path::of("spec.selector"), selector_error_text(spec), crate::check::IMMUTABLE);
     }
 }
 
@@ -61,9 +53,11 @@ pub(crate) fn selects_template(spec: &Value) -> Option<bool> {
 
 /// Reports that the labels of the template do not match.
 pub(crate) fn complain_of_labels(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let template = path.field("template");
-    let metadata = template.field("metadata");
-    errors.invalid(&metadata.field("labels"), spec.at(&["template", "metadata", "labels"]), NO_MATCH);
+    errors.invalid(
+        &path.field("template.metadata.labels"),
+        spec.at(&["template", "metadata", "labels"]),
+        NO_MATCH,
+    );
 }
 
 /// Validates the template of a workload whose pods run forever. `path` is that of the spec.
@@ -106,13 +100,13 @@ pub(crate) fn not_above(
     status: &Value,
     key: &str,
     limit: &str,
-    error_text: &str,
+    limit_name: &str,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
     let count = int(status, key);
     if count > int(status, limit) {
-        errors.invalid(&path.field(key), count, &format!("cannot be greater than {error_text}"));
+        errors.invalid(&path.field(key), count, &format!("cannot be greater than {limit_name}"));
     }
 }
 
@@ -121,11 +115,7 @@ pub(crate) fn collisions_grow(object: &Value, old: &Value, errors: &mut FieldErr
     let count = |v: &Value| v.get("status").and_then(|s| opt_int(s, "collisionCount"));
     let (new, old) = (count(object), count(old));
     if old.is_some_and(|old| new.is_none_or(|new| new < old)) {
-        errors.invalid(
-            &Path::of("status").field("collisionCount"),
-            new.unwrap_or(0),
-            "cannot be decremented",
-        );
+        errors.invalid(&Path::of("status.collisionCount"), new.unwrap_or(0), "cannot be decremented");
     }
 }
 

@@ -17,7 +17,7 @@ pub enum VModuleError {
     Number(String, String),
 }
 
-/// Most patterns, and most characters of each.
+/// The maximum number of patterns, and of the characters of each.
 const PATTERNS_MAX: usize = 1000;
 const PATTERN_BYTES_MAX: usize = 256;
 

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use pintle_value::quote::go_general;
 pub use pintle_value::quote::go_quoted as quoted;
 
-/// The most errors that are listed for one object. kube-apiserver lists all; an object of 3 MB can have millions, each of
-/// them hundreds of bytes long.
+/// The maximum number of errors that are listed for one object. kube-apiserver lists all; an object of 3 MB can have
+/// millions, each of them hundreds of bytes long.
 pub const ERRORS_MAX: usize = 10_000;
 
 /// The type of an error. It determines the reason of the cause and the start of the message.

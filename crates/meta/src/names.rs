@@ -6,13 +6,13 @@
 use crate::FieldErrors;
 use pintle_value::Path;
 
-/// Longest DNS label.
+/// The longest allowed DNS label.
 pub const DNS_LABEL_BYTES_MAX: usize = 63;
-/// Longest DNS subdomain.
+/// The longest allowed DNS subdomain.
 pub const DNS_SUBDOMAIN_BYTES_MAX: usize = 253;
-/// Longest label value, and longest name part of a label key.
+/// The longest allowed label value, and longest name part of a label key.
 pub const LABEL_BYTES_MAX: usize = 63;
-/// Longest port name.
+/// The longest allowed port name.
 pub const PORT_NAME_BYTES_MAX: usize = 15;
 /// The message for a negative number.
 pub const IS_NEGATIVE: &str = "must be greater than or equal to 0";

@@ -131,14 +131,11 @@ fn sloppy_v6(text: &str) -> Option<Ipv6Addr> {
     <[u16; 8]>::try_from(groups).ok().map(Ipv6Addr::from)
 }
 
-fn parse_ip(path: &Path<'_>, value: &str, strict: bool, errors: &mut FieldErrors) -> Option<IpAddr> {
+fn parse_ip(path: &Path<'_>, value: &str, errors: &mut FieldErrors) -> Option<IpAddr> {
     let Some(address) = parse_ip_sloppy(value) else {
         errors.invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
         return None;
     };
-    if !strict {
-        return Some(address);
-    }
     match value.parse::<IpAddr>() {
         Err(_) => errors.invalid(path, value, "must not have leading 0s"),
         Ok(strict) if mapped(strict).is_some() => {
@@ -150,21 +147,15 @@ fn parse_ip(path: &Path<'_>, value: &str, strict: bool, errors: &mut FieldErrors
 }
 
 /// Checks an address of an old field. Values that the old object has are accepted.
-pub fn validate_ip_legacy(
-    path: &Path<'_>,
-    value: &str,
-    strict: bool,
-    old: &[&str],
-    errors: &mut FieldErrors,
-) {
+pub fn validate_ip_legacy(path: &Path<'_>, value: &str, old: &[&str], errors: &mut FieldErrors) {
     if !old.contains(&value) {
-        parse_ip(path, value, strict, errors);
+        parse_ip(path, value, errors);
     }
 }
 
 /// Checks an address of a new field: only its canonical form is allowed.
 pub fn validate_ip(path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
-    if let Some(address) = parse_ip(path, value, true, errors) {
+    if let Some(address) = parse_ip(path, value, errors) {
         must_be(path, value, &ip_text(address), errors);
     }
 }
@@ -183,14 +174,11 @@ fn parse_prefix(text: &str) -> Option<Cidr> {
     parse_cidr_sloppy(text).filter(|cidr| canonical && cidr.address == address)
 }
 
-fn parse_cidr(path: &Path<'_>, value: &str, strict: bool, errors: &mut FieldErrors) -> Option<Cidr> {
+fn parse_cidr(path: &Path<'_>, value: &str, errors: &mut FieldErrors) -> Option<Cidr> {
     let Some(cidr) = parse_cidr_sloppy(value) else {
         errors.invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
         return None;
     };
-    if !strict {
-        return Some(cidr);
-    }
     match parse_prefix(value) {
         None => errors.invalid(path, value, "must not have leading 0s in IP or prefix length"),
         Some(prefix) if mapped(prefix.address).is_some() => {
@@ -205,21 +193,15 @@ fn parse_cidr(path: &Path<'_>, value: &str, strict: bool, errors: &mut FieldErro
 }
 
 /// Checks a CIDR of an old field. Values that the old object has are accepted.
-pub fn validate_cidr_legacy(
-    path: &Path<'_>,
-    value: &str,
-    strict: bool,
-    old: &[&str],
-    errors: &mut FieldErrors,
-) {
+pub fn validate_cidr_legacy(path: &Path<'_>, value: &str, old: &[&str], errors: &mut FieldErrors) {
     if !old.contains(&value) {
-        parse_cidr(path, value, strict, errors);
+        parse_cidr(path, value, errors);
     }
 }
 
 /// Checks a CIDR of a new field: only its canonical form is allowed.
 pub fn validate_cidr(path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
-    if let Some(cidr) = parse_cidr(path, value, true, errors) {
+    if let Some(cidr) = parse_cidr(path, value, errors) {
         must_be(path, value, &cidr.network_text(), errors);
     }
 }
@@ -316,7 +298,7 @@ mod tests {
             let shown = |detail: &str| {
                 if detail.is_empty() { String::new() } else { format!("Invalid value: {text:?}: {detail}") }
             };
-            assert_eq!(said(|p, e| validate_ip_legacy(p, text, false, &[], e)), shown(sloppy), "{text}");
+            assert_eq!(parse_ip_sloppy(text).is_some(), sloppy.is_empty(), "{text}");
             assert_eq!(said(|p, e| validate_ip(p, text, e)), shown(strict), "{text}");
         }
     }
@@ -338,7 +320,7 @@ mod tests {
             let shown = |detail: &str| {
                 if detail.is_empty() { String::new() } else { format!("Invalid value: {text:?}: {detail}") }
             };
-            assert_eq!(said(|p, e| validate_cidr_legacy(p, text, false, &[], e)), shown(sloppy), "{text}");
+            assert_eq!(parse_cidr_sloppy(text).is_some(), sloppy.is_empty(), "{text}");
             assert_eq!(said(|p, e| validate_cidr(p, text, e)), shown(strict), "{text}");
         }
         assert_eq!(parse_cidr_sloppy("::ffff:1.2.3.4/120").unwrap().network_text(), "1.2.3.0/24");

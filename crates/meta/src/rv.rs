@@ -41,8 +41,7 @@ pub fn parse_of_object(text: &str) -> Result<u64, Status> {
 /// 422 for an update without a version, for a kind that requires one.
 pub fn version_required(resource: &GroupResource, name: &str) -> Status {
     let mut errors = FieldErrors::new();
-    let metadata = Path::of("metadata");
-    errors.invalid(&metadata.field("resourceVersion"), 0, "must be specified for an update");
+    errors.invalid(&Path::of("metadata.resourceVersion"), 0, "must be specified for an update");
     let kind = GroupKind { group: resource.group.clone(), kind: resource.resource.clone() };
     Status::invalid(&kind, name, &errors)
 }

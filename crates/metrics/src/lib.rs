@@ -19,7 +19,7 @@ use std::fmt::Write;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// Most series of one family.
+/// The maximum number of series of one family.
 pub const SERIES_MAX: usize = 10_000;
 /// The longest label value; longer ones are truncated.
 pub const VALUE_BYTES_MAX: usize = 253;
@@ -28,7 +28,7 @@ pub const OTHER: &str = "other";
 /// The size of the pieces of [`Text`].
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// What a family measures.
+/// The type of a family: counter, gauge or histogram.
 #[derive(Clone, Copy)]
 pub enum Type {
     /// A number that only grows.

@@ -10,7 +10,7 @@ const UNEXPECTED: &str = "unexpected";
 
 static SELECTION: OnceLock<Selection> = OnceLock::new();
 
-/// The flags. Without them, everything is exported.
+/// The values of the flags that disable metrics or allow label values. Without them, everything is exported.
 #[derive(Default)]
 pub struct Selection {
     /// Names of families that are not exported.

@@ -6,7 +6,7 @@ use pintle_value::hex;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Largest configuration file that is reloaded.
+/// The largest allowed configuration file that is reloaded.
 const BYTES_MAX: u64 = 16 << 20;
 /// How long the same content is not tried again after it could not be applied.
 const RETRY_INTERVAL: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ pub(crate) struct ConfigFile {
     unreadable: Option<String>,
 }
 
-/// What became of new content.
+/// The outcome of a reload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Handled {
     /// It is in effect, or can never be: it is not tried again.

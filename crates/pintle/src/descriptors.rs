@@ -21,7 +21,7 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// The most concurrent connections.
+/// The maximum number of concurrent connections.
 pub(crate) fn connections_max() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
     connections_of(descriptors)

@@ -44,7 +44,7 @@ const INTRODUCED: &[(&str, &str, &[&str], u64)] = &[
 const BEHIND_GATES: [&str; 1] = ["storagemigration.k8s.io"];
 const DEVICES: &[&str] = &["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"];
 
-/// What the server emulates.
+/// The versions that the server emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Emulation {
     /// The emulated version is 1.N.

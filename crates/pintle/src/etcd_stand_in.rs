@@ -47,7 +47,7 @@ const DEFAULT_CLIENT_URLS: &str = "http://localhost:2379";
 /// The path and the text by which the stand-in identifies itself.
 const MARK_PATH: &str = "/pintle/v1/etcd-stand-in";
 const MARK: &str = r#"{"program":"pintle","storage":"memory"}"#;
-/// The most concurrent connections; more wait.
+/// The maximum number of concurrent connections; more wait.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use pintle_http::health::{Health, Scope};
 use pintle_http::{FlowControl, Metrics};
 use std::sync::Arc;
 
-/// The values of the flags.
+/// The values of the flags about flow control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowFlags {
     pub(crate) fair: bool,

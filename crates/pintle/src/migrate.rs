@@ -31,7 +31,7 @@ destination must be empty. Revisions continue after those of the source, so that
 const RAISE_MAX: u64 = 5_000_000;
 /// The time limit for etcd to answer and to return all objects.
 const CONNECT_MAX: Duration = Duration::from_secs(120);
-/// The most concurrent writes to etcd.
+/// The maximum number of concurrent writes to etcd.
 const IN_FLIGHT: usize = 64;
 
 /// Runs the command.

@@ -8,7 +8,7 @@ use pintle_log::{Format, VModule};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// The values of the flags.
+/// The values of the flags about TLS, connections, shutdown, profiling and tracing.
 pub(crate) struct Operation {
     pub(crate) tls: TlsSettings,
     /// Certificates by server name (SNI).

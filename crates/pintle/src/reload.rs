@@ -168,7 +168,7 @@ pub(crate) fn hints(authenticator: &Authenticator) -> Vec<rustls::DistinguishedN
     hints
 }
 
-/// Our own CA, for the administrator, and the configured ones.
+/// The CAs of client certificates: this server's own, which signs the administrator's, and the configured ones.
 pub(crate) fn authorities_of_clients(
     config: &Config,
     authority: &Authority,

@@ -149,7 +149,7 @@ impl RuntimeConfig {
         is_on && self.exists(group, version, resource.plural)
     }
 
-    /// What the flag says about a version of a resource.
+    /// Whether the flag enables a version of a resource; `None` if it does not mention it.
     fn configured(&self, group: &str, version: &str, resource: &str) -> Option<bool> {
         let named = self.resources.get(&format!("{group}/{version}/{resource}"));
         let versioned = || self.versions.get(&format!("{group}/{version}"));

@@ -405,7 +405,7 @@ fn add_checks(
         health.set_check(check, Scope::Everywhere, "", || Ok(()));
     }
     if config.proxying.aggregation.client_certificate.is_some() {
-        // The files are followed from the start, so the hook is finished at once.
+        // The files are already followed, so the hook has finished.
         let (check, after) = (
             "poststarthook/aggregator-reload-proxy-client-cert",
             "poststarthook/start-kubernetes-service-cidr-controller",

@@ -11,12 +11,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Longest time to open a connection.
+/// The longest time to open a connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most bytes of a CONNECT proxy's answer.
+/// The size limit in bytes of a CONNECT proxy's answer.
 const CONNECT_ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// A byte stream to somebody.
+/// A connection of any transport.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -75,8 +75,8 @@ pub enum ConnectProxy {
 }
 
 impl Dialer {
-    /// Opens a connection, where `checked` has any only to these addresses, without looking the host up again. A proxy looks
-    /// hosts up by itself. The error is what Go's dialer says.
+    /// Opens a connection. If `checked` has addresses, only these are used and the host is not looked up again; a proxy looks
+    /// hosts up by itself. The error has the text of Go's dialer.
     pub async fn dial(&self, host: &str, port: u16, checked: &[IpAddr]) -> Result<BoxStream, String> {
         let opened = async {
             match self {
@@ -127,7 +127,7 @@ async fn tunnel(stream: &mut BoxStream, proxy: &str, address: &str) -> Result<()
     stream.write_all(request.as_bytes()).await.map_err(|e| failed(&e.to_string()))?;
     stream.flush().await.map_err(|e| failed(&e.to_string()))?;
     let mut answer = Vec::with_capacity(256);
-    // Byte by byte: what follows the answer belongs to whoever is behind the proxy.
+    // Byte by byte: the bytes after the answer come from the backend behind the proxy.
     while !answer.ends_with(b"\r\n\r\n") {
         if answer.len() >= CONNECT_ANSWER_BYTES_MAX {
             return Err(failed("the header is too long"));

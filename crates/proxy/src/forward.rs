@@ -271,7 +271,7 @@ fn body_error(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// The error for a backend that switches protocols although nobody asked for it.
+/// The error for a backend that switches protocols without a request to do so.
 fn unwanted_switch(headers: &HeaderMap) -> String {
     let protocol = match header::is_upgrade(headers) {
         true => headers.get(UPGRADE).map(|value| header::text(value).into_owned()).unwrap_or_default(),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most bytes of the heads before one body.
+/// The size limit in bytes of the heads before one body.
 pub(crate) const HEAD_BYTES_MAX: usize = 1 << 20;
 /// How much is read at once.
 const READ_BYTES: usize = 8 * 1024;
@@ -139,7 +139,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadReader<S> {
     }
 }
 
-/// A head for hyper.
+/// A complete head, as hyper reads it.
 struct Complete {
     text: Vec<u8>,
     /// Whether another head follows: that of a response with status 1xx.

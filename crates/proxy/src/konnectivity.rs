@@ -18,7 +18,7 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// How long the server may take to confirm that a connection is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of each direction that are on their way at once.
+/// The size of the buffer of each direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Numbers of packet types; the field of a packet's payload has the number of its type and two.

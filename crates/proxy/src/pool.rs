@@ -2,7 +2,7 @@
 //!
 //! A connection has no task of its own: the task that waits for a response or for a part of its body polls the connection. So a
 //! proxied request stays in the task of its client, without wake-ups between tasks, and reads of the backend go on until its
-//! socket is empty before the client's connection is flushed. Nobody polls a connection while it is idle.
+//! socket is empty before the client's connection is flushed. No task polls a connection while it is idle.
 
 use crate::dial::BoxStream;
 use crate::head::{HEAD_BYTES_MAX, HeadReader};
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// The most idle connections of one backend and of all of them, and how long they are retained.
+/// The maximum number of idle connections of one backend and of all of them, and how long they are retained.
 const IDLE_PER_BACKEND_MAX: usize = 32;
 const IDLE_BACKENDS_MAX: usize = 1024;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(90);

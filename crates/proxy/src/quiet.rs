@@ -54,7 +54,7 @@ impl QuietWaker {
         Poll::Pending
     }
 
-    /// Polls once. Nobody is woken afterwards.
+    /// Polls once; later wake-ups do not reach a task.
     pub(crate) fn poll_once<T>(&self, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         self.state.is_awaited.store(false, Ordering::SeqCst);
         poll(&mut Context::from_waker(&self.waker))
@@ -76,7 +76,7 @@ impl State {
             }
         }
         self.is_awaited.store(true, Ordering::SeqCst);
-        // A wake before this line found nobody waiting.
+        // A wake-up before this line found no waker.
         if self.is_woken.load(Ordering::SeqCst) && self.is_awaited.swap(false, Ordering::SeqCst) {
             waker.wake_by_ref();
         }

@@ -2,7 +2,7 @@
 
 use pintle_value::{Value, json};
 
-/// The most bytes of a size that is not complete.
+/// The size limit in bytes of a size that is not complete.
 const SIZE_BYTES_MAX: usize = 1024;
 
 /// A stream of sizes in JSON.

@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-/// The most queued pings and pongs.
+/// The maximum number of queued pings and pongs.
 const CONTROL_MAX: usize = 8;
 /// The interval of pings to an idle kubelet.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// The most bytes of the final status of a kubelet.
+/// The size limit in bytes of the final status of a kubelet.
 const STATUS_BYTES_MAX: usize = 64 * 1024;
 
 const STDIN: u8 = 0;

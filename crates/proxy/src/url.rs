@@ -238,7 +238,7 @@ pub fn join(parts: &[&str]) -> String {
     }
 }
 
-/// The same, but a trailing slash remains.
+/// [`join`], but a trailing slash remains.
 pub fn join_keeping_slash(parts: &[&str]) -> String {
     let mut out = join(parts);
     let ends = parts.iter().rev().find(|part| !part.is_empty()).is_some_and(|part| part.ends_with('/'));

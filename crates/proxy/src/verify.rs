@@ -42,7 +42,7 @@ fn authorities(ca_bundle: &[u8]) -> Result<(Vec<CertificateDer<'static>>, RootCe
 /// Which certificates are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust<'a> {
-    /// Those signed by the CAs of a PEM bundle; if it is empty, by the system's CAs.
+    /// Certificates signed by the CAs of a PEM bundle; if it is empty, by the system's CAs.
     Bundle(&'a [u8]),
     /// Any at all (`insecureSkipTLSVerify`).
     Anyone,

@@ -4,11 +4,11 @@ use bytes::{Bytes, BytesMut};
 use std::io::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The most bytes of a message that are passed on at once; messages may be longer.
+/// The size limit in bytes of a message that are passed on at once; messages may be longer.
 pub(crate) const PIECE_BYTES: usize = 8 * 1024;
-/// Most bytes of a control frame.
+/// The size limit in bytes of a control frame.
 const CONTROL_BYTES_MAX: u64 = 125;
-/// Longest message.
+/// The longest allowed message.
 const MESSAGE_BYTES_MAX: u64 = 32 << 20;
 
 const CONTINUATION: u8 = 0;

@@ -17,7 +17,7 @@ pub struct Arena {
     nodes: Vec<Node>,
     /// For each node of a sealed arena, whether a `RawExtension` is at or below it.
     raw: Vec<bool>,
-    /// The same for bytes.
+    /// For each node of a sealed arena, whether a field of bytes is at or below it.
     bytes: Vec<bool>,
 }
 
@@ -189,7 +189,7 @@ impl Schema {
         }
     }
 
-    /// The same schema with the rules of a custom resource.
+    /// This schema with the rules of a custom resource.
     #[must_use]
     pub fn with_rules(self, rules: Option<Scope>) -> Self {
         Schema(Making::Done(Compiled { rules: rules.map(Arc::new), ..self.compiled().clone() }))
@@ -439,7 +439,7 @@ impl Shape {
 /// How two lists are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
-    /// As a whole.
+    /// The value is replaced as a whole.
     Atomic,
     /// By value.
     Set,
@@ -452,7 +452,7 @@ pub enum ListKind {
 pub enum MapKind {
     /// Field by field.
     Granular,
-    /// As a whole.
+    /// The value is replaced as a whole.
     Atomic,
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 type Answer = Result<u64, CallError>;
 
-/// What a waiting caller receives.
+/// The message to a waiting caller.
 enum Turn {
     Answer(Answer),
     /// The caller makes the next read.
@@ -101,7 +101,7 @@ impl Drop for Lead {
     fn drop(&mut self) {
         let next = {
             let mut state = lock(&self.state);
-            // A read that was given up served nobody.
+            // A cancelled read has no result for the callers that waited for it.
             state.waiting.append(&mut self.served);
             state.waiting.retain(|waiter| !waiter.is_closed());
             let next = state.waiting.pop();
@@ -123,7 +123,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 mod tests {
     use super::*;
 
-    /// What `waiter` was given, if anything.
+    /// The message that `waiter` has received, if any.
     fn turn(waiter: &mut oneshot::Receiver<Turn>) -> Option<Turn> {
         waiter.try_recv().ok()
     }

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 const TRANSACTION_WRITES_MAX: usize = 128;
 /// Between attempts to write while there is no leader.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often someone who waits for etcd at the start is told so.
+/// How often the server logs at the start that it waits for etcd.
 const START_NOTICE_EVERY: Duration = Duration::from_secs(5);
 
 /// The engine on etcd.
@@ -107,7 +107,7 @@ impl Etcd {
             // As with a barrier: etcd was restored to an earlier state.
             self.follower.load_anew(loads).await;
         }
-        // A conflict is told once the sink has seen what is in the way, so that whoever tries again sees it too.
+        // Return a conflict once the sink has the conflicting value, so that a retry sees it too.
         self.follower.progress.reach(answer.header.revision).await;
         if answer.succeeded {
             return Ok(Revision(answer.header.revision));

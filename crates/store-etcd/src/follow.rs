@@ -17,12 +17,12 @@ use tokio::sync::{Notify, watch};
 
 /// Keys in one page of a load.
 const PAGE_KEYS: i64 = 1000;
-/// What a member says that has lost its leader.
+/// The error of a member that has lost its leader.
 pub(crate) const NO_LEADER: &str = "etcdserver: no leader";
 /// Between two attempts to open a watch.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What following has brought so far.
+/// Follows the changes in etcd: the connection, the progress of the watch, and the state that it has delivered so far.
 pub(crate) struct Follower {
     channel: Arc<Channel>,
     prefix: String,
@@ -99,7 +99,7 @@ impl Follower {
         [self.prefix.as_bytes(), rest.as_bytes()].concat()
     }
 
-    /// The key above the store; `None` for keys of others.
+    /// The key that callers of the store use; `None` for keys outside of the prefix.
     fn own_key(&self, stored: &[u8]) -> Option<Key> {
         let rest = std::str::from_utf8(stored).ok()?.strip_prefix(self.prefix.as_str())?;
         rest.starts_with('/').then(|| Key::from([self.own_prefix, rest].concat()))
@@ -149,7 +149,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The state without the values that somebody else holds.
+    /// The state without the values for which `retains_value` is false.
     fn slim(&self, loaded: &Snapshot) -> Snapshot {
         let entries = loaded.iter().map(|(key, entry)| {
             let value = if (self.retains_value)(key) { entry.value.clone() } else { Bytes::new() };
@@ -311,7 +311,7 @@ impl Follower {
         Ok(then.kvs.is_empty() && !before.kvs.is_empty())
     }
 
-    /// A key that nobody writes, to ask etcd something.
+    /// A key that is never written; reading it checks that etcd answers.
     pub(crate) fn health_key(&self) -> Vec<u8> {
         [self.prefix.as_bytes(), b"/health"].concat()
     }

@@ -46,7 +46,7 @@ impl CallError {
     }
 }
 
-/// What precedes a message: that it is not compressed, and its length.
+/// The prefix of a message: that it is not compressed, and its length.
 pub(crate) fn prefix(length: usize) -> [u8; PREFIX_BYTES] {
     let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     [0, a, b, c, d]
@@ -108,7 +108,7 @@ fn message_length(bytes: &[u8]) -> Result<Option<usize>, CallError> {
     Ok(Some(length))
 }
 
-/// The outcome that a status and its escaped message say.
+/// Returns the outcome of a call from its status code and its escaped message.
 pub(crate) fn check_status(code: Option<u32>, message: &str) -> Result<(), CallError> {
     match code {
         Some(0) => Ok(()),

@@ -85,15 +85,15 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// How connections are opened; `None` dials the endpoints themselves.
     pub dial: Option<Dial>,
-    /// What stands in etcd in the place of `own_prefix`.
+    /// The prefix in etcd that replaces `own_prefix`.
     pub prefix: String,
-    /// What all keys above the store begin with.
+    /// The prefix of all keys that callers of the store use.
     pub own_prefix: &'static str,
-    /// How often history is compacted; zero leaves that to others.
+    /// How often history is compacted; zero if this server does not compact.
     pub compaction_interval: Duration,
     /// How much longer than asked for a lease may live, so that several writes can share it.
     pub lease_reuse: Duration,
-    /// The most writes that share a lease.
+    /// The maximum number of writes that share a lease.
     pub lease_writes_max: u32,
     /// The lives of keys with these prefixes, where a write names none.
     pub expiring: Vec<(&'static str, Duration)>,

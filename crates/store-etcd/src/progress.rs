@@ -14,7 +14,7 @@ pub(crate) struct Progress {
 
 #[derive(Default)]
 struct Waiters {
-    /// By revision and number.
+    /// The waiters, ordered by the revision that they wait for and the number of their arrival.
     all: BTreeMap<(u64, u64), oneshot::Sender<()>>,
     next: u64,
 }

@@ -34,7 +34,7 @@ const MARKS_PER_RETENTION: u64 = 5;
 /// Marks for each time that the log may grow before young history is forgotten, for when much is written in a short
 /// time. A mark keeps what was replaced since alive, with a part of the tree around it, so that marks are few.
 const MARKS_PER_HISTORY: u64 = 4;
-/// The most marks retained.
+/// The maximum number of marks retained.
 const MARKS_MAX: usize = 16;
 
 /// A past state, and the facts at the time when it was current.
@@ -58,7 +58,7 @@ pub(crate) struct Files {
     pub(crate) disk: Arc<dyn Disk>,
     /// The manifest in it.
     pub(crate) manifest: Arc<ManifestFile>,
-    /// What becomes of segments that are no longer needed.
+    /// How segments are handled that are no longer needed.
     pub(crate) retention: Retention,
     /// How much must be free beside the space of a snapshot.
     pub(crate) free_bytes_min: u64,
@@ -343,8 +343,8 @@ fn compact(files: &Files, state: &Snapshot, first_segment: u64, pace: &Pace) -> 
     Ok(length)
 }
 
-/// Removes a snapshot that did not get into the manifest: on a full disk nobody else would. After a failed sync of the
-/// folder the new manifest may be in place.
+/// Removes a snapshot that did not get into the manifest: nothing else would remove it on a full disk. After a failed
+/// sync of the folder the new manifest may be in place.
 fn remove_unused(disk: &dyn Disk, revision: Revision) {
     let is_unused = matches!(Manifest::read(disk), Ok(Some(found)) if found.snapshot != Some(revision));
     if is_unused {

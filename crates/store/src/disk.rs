@@ -50,7 +50,7 @@ const LOCK_FILE: &str = "LOCK";
 const FOLDER_MODE: u32 = 0o700;
 /// See [`FOLDER_MODE`].
 const FILE_MODE: u32 = 0o600;
-/// The most bytes read from the lock file: a process id.
+/// The maximum number of bytes read from the lock file: a process id.
 const LOCK_BYTES_MAX: u64 = 32;
 
 /// A folder of the file system, held under an exclusive lock until dropped.

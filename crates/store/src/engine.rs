@@ -250,7 +250,7 @@ fn serve(mut sequencer: Sequencer, mut queue: mpsc::Receiver<Command>) {
     drop(queue);
 }
 
-/// Waits at most `limit` for a command; `false` once nobody can send one. Only used while the store has a fault,
+/// Waits at most `limit` for a command; `false` once all senders are gone. Only used while the store has a fault,
 /// when commands are refused early and few arrive.
 fn receive_for(queue: &mut mpsc::Receiver<Command>, commands: &mut Vec<Command>, limit: Duration) -> bool {
     let start = Instant::now();

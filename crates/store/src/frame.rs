@@ -19,7 +19,7 @@ const MAGIC: [u8; 4] = *b"PTFR";
 const HEADER_CRC_AT: usize = 36;
 const FLAG_DELETE: u8 = 1;
 
-/// What a frame's header says.
+/// The header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameHeader {
     /// The length of all records with padding.

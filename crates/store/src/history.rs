@@ -23,22 +23,22 @@ use tokio::sync::{Semaphore, oneshot};
 pub struct HistoryRetention {
     /// Changes that are older than this may go.
     pub time: Duration,
-    /// The most bytes that retained segments may take; the oldest go first.
+    /// The maximum number of bytes that retained segments may take; the oldest go first.
     pub bytes: u64,
 }
 
-/// Which versions of a key are asked for.
+/// The requested versions of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HistoryQuery {
     /// Only versions before this revision.
     pub before: Option<Revision>,
-    /// The most versions; the newest count.
+    /// The maximum number of versions; the newest count.
     pub versions_max: usize,
-    /// The most bytes of values; the newest count, and one version is returned whatever its size.
+    /// The size limit in bytes of values; the newest count, and one version is returned whatever its size.
     pub bytes_max: usize,
 }
 
-/// What a key was set to.
+/// A version of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyVersion {
     /// The revision of the change.
@@ -62,7 +62,7 @@ pub struct KeyHistory {
     pub has_older: bool,
 }
 
-/// What segments are called once only the past needs them.
+/// The prefix of the file names of segments that only the history needs.
 const RETAINED_PREFIX: &str = "history-";
 
 fn retained_name(number: u64) -> String {
@@ -214,7 +214,7 @@ impl HistoryReader {
         let turn = self.turn.clone().acquire_owned().await.map_err(|_| StoreFault::Closed)?;
         let disk = self.disk.upgrade().ok_or(StoreFault::Closed)?;
         let (reply, answer) = oneshot::channel();
-        // Set when nobody waits for the answer any more.
+        // Set when the caller is gone.
         let abandoned = Abandoned(Arc::default());
         let mut scan = Scan {
             key: key.to_owned(),
@@ -262,7 +262,7 @@ struct Scan {
     found: Found,
 }
 
-/// What a walk has found so far.
+/// The versions that a walk has found so far.
 #[derive(Default)]
 struct Found {
     versions: VecDeque<KeyVersion>,

@@ -274,7 +274,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The next segment is filled with zeros once this part of the current one is used.
+/// The next segment is filled with zeros once an eighth of the current one is used.
 const FILL_AFTER: u64 = 8;
 /// A segment takes at most this part of the free space: segments are removed as a whole, and never the newest one.
 const SEGMENTS_PER_FREE_SPACE: u64 = 8;

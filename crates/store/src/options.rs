@@ -8,15 +8,15 @@ use std::time::Duration;
 
 /// The longest key.
 pub(crate) const KEY_BYTES_MAX: usize = 4096;
-/// The most writes in one transaction.
+/// The maximum number of writes in one transaction.
 pub(crate) const TRANSACTION_WRITES_MAX: usize = 128;
-/// The most bytes in one transaction, record headers included.
+/// The maximum number of bytes in one transaction, record headers included.
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 8 << 20;
-/// The most bytes one frame of the log may take; part of the format, because recovery relies on it.
+/// The maximum number of bytes one frame of the log may take; part of the format, because recovery relies on it.
 pub(crate) const FRAME_BYTES_MAX: usize = 16 << 20;
 /// A batch is closed once it has this many bytes, so that batch plus one transaction fit a frame.
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
-/// The most requests taken from the queue at once.
+/// The maximum number of requests taken from the queue at once.
 pub(crate) const BATCH_REQUESTS_MAX: usize = 512;
 
 /// The options of the embedded store. `Options::default()` is right for production.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most bytes that are written before they are synced.
+/// The maximum number of bytes that are written before they are synced.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 /// The shortest pause after a piece. A piece that took longer is followed by a pause as long as it took, so that
 /// others have half of the disk ...

@@ -12,12 +12,12 @@ use std::time::Duration;
 pub struct Partition {
     /// Has the keys.
     pub store: Arc<dyn Store>,
-    /// What they begin with.
+    /// The prefixes of its keys.
     pub prefixes: Vec<Arc<str>>,
 }
 
 /// The main store, and stores for some keys. [`Store::load`], [`Store::revision`] and [`Store::snapshot_state`] are about the
-/// main store: whoever follows changes attaches to each of the others, too.
+/// main store: a follower of changes attaches to each of the others, too.
 pub struct Partitioned {
     main: Arc<dyn Store>,
     further: Vec<Partition>,

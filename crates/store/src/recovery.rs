@@ -92,7 +92,7 @@ fn is_unused_segment(disk: &dyn Disk, name: &str) -> Result<bool, OpenError> {
     Ok(bytes.get(SEGMENT_HEADER..).is_none_or(all_zero))
 }
 
-/// What replaying the segments on top of the snapshot gives.
+/// The result of replaying the segments on top of the snapshot.
 pub(crate) struct Replay {
     pub(crate) state: Snapshot,
     compacted: Revision,

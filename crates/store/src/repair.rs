@@ -14,7 +14,7 @@ use std::path::Path;
 /// How far revisions jump after changes were lost, so that no revision that a client may have seen is reused.
 pub const REVISION_JUMP: u64 = 1_000_000_000;
 
-/// What [`recover`] found.
+/// The result of [`recover`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovery {
     /// The damage, one line for each file.

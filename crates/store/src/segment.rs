@@ -15,7 +15,7 @@ const MAGIC: [u8; 8] = *b"PINTLSEG";
 const VERSION: u32 = 1;
 const CRC_AT: usize = SEGMENT_HEADER - 4;
 
-/// What the header of a segment says.
+/// The header of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHeader {
     /// Segments are numbered without gaps.

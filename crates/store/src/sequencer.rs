@@ -18,9 +18,9 @@ use crate::store::{Op, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The first delay before a retry after a transient fault; doubled each time ...
+/// The first delay before a retry after a transient fault; it doubles each time, up to `RETRY_DELAY_MAX`.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
-/// ... up to this.
+/// The longest delay between two attempts.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 /// Commands to the sequencer.

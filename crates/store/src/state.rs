@@ -45,7 +45,7 @@ impl Snapshot {
         Snapshot { revision, entries, bytes }
     }
 
-    /// The same entries, renumbered after `base` in the order of their modification. For stores that lost changes:
+    /// This state with its entries renumbered after `base` in the order of their modification. For stores that lost changes:
     /// clients have seen the lost revisions, and none may be reused with other content.
     pub fn renumbered(&self, base: Revision) -> Snapshot {
         let mut order: Vec<(&Key, &Entry)> = self.iter().collect();
@@ -56,7 +56,7 @@ impl Snapshot {
         Snapshot::from_entries(Revision(base.0.saturating_add(self.len() as u64)), numbered)
     }
 
-    /// The revision this is the state of.
+    /// The revision of this state.
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -92,7 +92,7 @@ impl Snapshot {
         from.take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// The same state with only the keys that begin with `prefix`.
+    /// This state with only the keys that begin with `prefix`.
     pub fn under(&self, prefix: &str) -> Snapshot {
         let entries = self.prefix(prefix).map(|(key, entry)| (key.clone(), entry.clone()));
         Snapshot::from_entries(self.revision, entries)

@@ -37,7 +37,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// What the store holds under one key.
+/// The value of one key with its revisions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The bytes as they were written.
@@ -78,7 +78,7 @@ impl fmt::Debug for Note {
     }
 }
 
-/// What a write does.
+/// The operation of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Set the key to these bytes.
@@ -114,12 +114,12 @@ impl Write {
         Write { key: key.into(), expect, op: Op::Delete, note: Note::default(), ttl: None }
     }
 
-    /// The same write with something for the sink.
+    /// This write with a note for the sink.
     pub fn with_note(self, note: Note) -> Write {
         Write { note, ..self }
     }
 
-    /// The same write with a time to live.
+    /// This write with a time to live.
     pub fn with_ttl(self, ttl: Option<Duration>) -> Write {
         Write { ttl, ..self }
     }
@@ -135,9 +135,9 @@ pub struct Change {
     pub key: Key,
     /// The new bytes; `None` when the key was deleted.
     pub value: Option<Bytes>,
-    /// What was there before.
+    /// The entry before the change.
     pub previous: Option<Entry>,
-    /// What the writer sent along; empty in loaded history.
+    /// The note that the writer attached; empty in loaded history.
     pub note: Note,
 }
 
@@ -165,7 +165,7 @@ pub trait Sink: Send + Sync {
     fn compacted(&self, _revision: Revision) {}
 }
 
-/// What [`Store::load`] hands over together with the place in the stream where the sink starts.
+/// The state that [`Store::load`] returns, with the place in the stream where the sink starts.
 #[derive(Debug)]
 pub struct Loaded {
     /// The sink sees the changes after this revision, every one, once.
@@ -202,7 +202,7 @@ pub trait Store: Send + Sync {
     /// the backend does not answer: the caller sets the time limit.
     fn barrier(&self) -> BoxFuture<'_, Result<Revision, StoreFault>>;
 
-    /// The same for the store that `key` lies in, where different keys lie in different stores.
+    /// `barrier` of the store that has `key`, if keys are in different stores.
     fn barrier_for<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, Result<Revision, StoreFault>> {
         self.barrier()
     }
@@ -232,7 +232,7 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// Forgets what is past retention. Writers cause that, too; without them somebody has to ask now and then.
+    /// Removes history that is past retention. Writes do this too; a caller must do it now and then if there are none.
     fn age(&self) {}
 
     /// Whether other servers may write to the same backend.

@@ -7,17 +7,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The most items of a leaf. A change copies the items of a leaf that a clone shares, and each copy touches the memory
-/// of the item, so that large leaves make changes slow and small ones take memory.
+/// The maximum number of items of a leaf. A change copies the items of a leaf that a clone shares, and each copy
+/// touches the memory of the item, so that large leaves make changes slow and small ones take memory.
 const LEAF_MAX: usize = 16;
-/// The most children of a branch.
+/// The maximum number of children of a branch.
 const BRANCH_MAX: usize = 16;
 /// A node with fewer items or children than this is merged with a neighbour that has room.
 const NODE_MIN: usize = 5;
 /// By how many items a leaf grows: doubling would waste half of it.
 const LEAF_GROWTH: usize = 4;
 
-/// What a tree holds: items that know their key, which never changes. A clone should be cheap.
+/// An item of a tree. Its key never changes. A clone should be cheap.
 pub trait Keyed: Clone {
     /// The key that orders the items, by bytes.
     fn key(&self) -> &str;

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::wire::{Connection, Head, Http2, Target, WireError};
 
-/// The most idle connections.
+/// The maximum number of idle connections.
 const IDLE_CONNECTIONS_MAX: usize = 64;
 /// How long an answer may take, like the recorder's own socket timeout.
 const ANSWER_TIMEOUT_S: u64 = 70;

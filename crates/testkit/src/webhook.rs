@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// Largest request that is read.
+/// The largest allowed request that is read.
 const REQUEST_BYTES_MAX: usize = 64 << 20;
 
 /// Computes the answer to a body: a code and a body.

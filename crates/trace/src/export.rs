@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-/// Most queued traces, most traces of one batch, and the longest time that they wait for others.
+/// The maximum number of queued traces and of traces in one batch, and the longest time that they wait for others.
 const QUEUED_MAX: usize = 2048;
 const BATCH_MAX: usize = 128;
 const BATCH_WAIT: Duration = Duration::from_secs(1);
-/// Longest time to connect and send a batch.
+/// The longest time to connect and send a batch.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 

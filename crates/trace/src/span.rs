@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Most spans of one request; further ones are not recorded.
+/// The maximum number of spans of one request; further ones are not recorded.
 const SPANS_MAX: usize = 256;
 
 /// The spans of one request.

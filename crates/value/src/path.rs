@@ -22,12 +22,12 @@ impl<'a> Path<'a> {
     /// The object itself.
     pub const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
 
-    /// A path of one field.
+    /// The path of a field of the object, or of a field below it: `spec`, `spec.selector`.
     pub const fn of(name: &'a str) -> Path<'a> {
         Path { parent: None, step: Step::Field(name) }
     }
 
-    /// `.name`
+    /// The path of a field, or of a field below it: `.name`, `.name.name`.
     pub const fn field(&'a self, name: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: Step::Field(name) }
     }
@@ -92,8 +92,7 @@ mod tests {
 
     #[test]
     fn a_path_reads_as_kubernetes_writes_it() {
-        let spec = Path::of("spec");
-        let containers = spec.field("containers");
+        let containers = Path::of("spec.containers");
         let first = containers.index(0);
         assert_eq!(first.field("name").to_string(), "spec.containers[0].name");
         let labels = Path::ROOT;

@@ -8,10 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Responses up to this size are not counted: the number of calls is limited by the number of requests.
 const UNCOUNTED_BYTES_MAX: usize = 256 << 10;
-/// What all other responses may take at the same time, with what is reserved for their values.
+/// The memory limit of all other responses together, including what is reserved for their values.
 const RESPONSES_BYTES_MAX: usize = 512 << 20;
-/// What is reserved for each value of a response: a list of empty lists has three bytes for each, and takes ten times as much
-/// once it is decoded.
+/// The memory that is reserved for each value of a response: a list of empty lists has three bytes for each, and takes
+/// ten times as much once it is decoded.
 const VALUE_BYTES: usize = 64;
 /// The unit in which memory is counted.
 const UNIT_BYTES: usize = 1 << 10;

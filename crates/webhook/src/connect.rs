@@ -9,9 +9,9 @@ use pintle_proxy::{Dialer, TlsOptions, Trust, tls};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// The most idle connections of one webhook.
+/// The maximum number of idle connections of one webhook.
 const IDLE_MAX: usize = 8;
-/// The most webhooks with idle connections.
+/// The maximum number of webhooks with idle connections.
 const WEBHOOKS_MAX: usize = 1024;
 
 /// A connection for requests.

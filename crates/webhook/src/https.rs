@@ -98,13 +98,13 @@ impl HttpsClient {
         let message = message.body(Full::new(request.body));
         let mut message = message.map_err(|error| Fault::Unusable(error.to_string()))?;
         let key = (route.authority.clone(), (route.host.clone(), route.port), Vec::new());
-        if let Some(mut kept) = self.connections.take(&key)
-            && kept.ready().await.is_ok()
+        if let Some(mut pooled) = self.connections.take(&key)
+            && pooled.ready().await.is_ok()
         {
-            match kept.try_send_request(message).await {
+            match pooled.try_send_request(message).await {
                 Ok(answer) => {
                     let answer = read(answer, request.answer_bytes_max).await?;
-                    self.connections.keep(key, kept);
+                    self.connections.keep(key, pooled);
                     return Ok(answer);
                 }
                 Err(mut error) => match error.take_message() {

@@ -22,12 +22,12 @@ const ATTEMPTS_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 /// The factor by which each pause is longer than the one before.
 const PAUSE_FACTOR: f64 = 1.5;
-/// The most repetitions of one attempt on request of the webhook (Retry-After).
+/// The maximum number of repetitions of one attempt on request of the webhook (Retry-After).
 pub(crate) const REPEATS_MAX: u32 = 10;
 /// The size limit of a webhook's response.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// The most concurrent calls of one webhook; more wait. Each call takes a connection, and anyone can cause calls: with tokens
-/// that nobody knows, or as the anonymous user.
+/// The maximum number of concurrent calls of one webhook; more wait. Each call takes a connection, and anyone can cause
+/// calls: with tokens that is unknown, or as the anonymous user.
 const CALLS_MAX: usize = 128;
 
 /// The current context of a kubeconfig.

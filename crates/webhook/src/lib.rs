@@ -36,9 +36,9 @@ use std::time::Duration;
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// The error if responses of webhooks take too much memory.
 const NO_MEMORY: &str = "responses of webhooks take too much memory";
-/// The most bytes of an error's text that are quoted.
+/// The size limit in bytes of an error's text that are quoted.
 const REFUSAL_BYTES_MAX: usize = 2048;
-/// The most redirects of a call.
+/// The maximum number of redirects of a call.
 const REDIRECTS_MAX: usize = 10;
 
 /// Resolves services to addresses.
@@ -324,13 +324,13 @@ impl Client {
                 request.headers_mut().append(name, value);
             }
         }
-        if let Some(mut kept) = self.connections.take(&key)
-            && kept.ready().await.is_ok()
+        if let Some(mut pooled) = self.connections.take(&key)
+            && pooled.ready().await.is_ok()
         {
-            match kept.try_send_request(request).await {
+            match pooled.try_send_request(request).await {
                 Ok(answer) => {
                     let answer = read(answer, &self.budget).await?;
-                    self.connections.keep(key, kept);
+                    self.connections.keep(key, pooled);
                     return Ok(answer);
                 }
                 Err(mut error) => match error.take_message() {
@@ -410,9 +410,9 @@ fn refusal(code: u16, method: &Method, content_type: &str, answer: &[u8]) -> Sta
         return Status { empty_details: false, ..Status::from_value(&tree) };
     }
     let is_text = content_type.is_empty() || content_type.trim_start().starts_with("text/");
-    let said = String::from_utf8_lossy(answer.get(..REFUSAL_BYTES_MAX).unwrap_or(answer));
-    let said = if is_text { said.trim() } else { "unknown" };
-    Status::generic_response(code, method.as_str(), &GroupResource::default(), "", said)
+    let message = String::from_utf8_lossy(answer.get(..REFUSAL_BYTES_MAX).unwrap_or(answer));
+    let message = if is_text { message.trim() } else { "unknown" };
+    Status::generic_response(code, method.as_str(), &GroupResource::default(), "", message)
 }
 
 /// The parts of a webhook's URL.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Options;
 use crate::testing::{Objects, kind, tree};
+use crate::{Mutation, Validation};
 use pintle_auth::authz::AlwaysDeny;
 
 fn cluster() -> Objects {
@@ -69,8 +70,15 @@ fn asked(who: &str, what: &str, object: &str, old: &str) -> String {
     let plugin = NodeRestriction(Arc::new(AlwaysDeny));
     let object = (!object.is_empty()).then(|| tree(object));
     let answer = match object {
-        Some(mut object) => plugin.mutate(&request, &mut object, &cluster()),
-        None => plugin.validate(&request, None, &cluster(), &mut Vec::new()),
+        Some(mut object) => {
+            plugin.mutate(Mutation { request: &request, object: &mut object, cluster: &cluster() })
+        }
+        None => plugin.validate(Validation {
+            request: &request,
+            object: None,
+            cluster: &cluster(),
+            warnings: &mut Vec::new(),
+        }),
     };
     let text = answer.err().map(|status| status.message).unwrap_or_default();
     text.split_once("is forbidden: ").map_or(text.clone(), |(_, why)| why.to_string())

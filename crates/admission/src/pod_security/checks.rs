@@ -9,7 +9,7 @@ use pintle_value::Value;
 /// The last version in which a check changed; later ones and `latest` are the same.
 const LAST_MINOR: i64 = 35;
 
-/// What a pod violates.
+/// A violation of a pod security standard.
 pub(super) struct Violation {
     pub(super) reason: String,
     pub(super) detail: String,
@@ -39,12 +39,11 @@ pub(super) fn evaluate(
     metadata: Option<&Value>,
     spec: Option<&Value>,
 ) -> Vec<Violation> {
-    let null = Value::Null;
     let minor = match level.version {
         Version::Latest => LAST_MINOR,
         Version::Minor(minor) => minor.min(LAST_MINOR),
     };
-    let cx = Cx { metadata: metadata.unwrap_or(&null), spec: spec.unwrap_or(&null), minor };
+    let cx = Cx { metadata: metadata.unwrap_or(&Value::Null), spec: spec.unwrap_or(&Value::Null), minor };
     let restricted = level.level == Level::Restricted;
     // Baseline checks; at the restricted level those are skipped that a restricted check includes: (from version,
     // overridden from).

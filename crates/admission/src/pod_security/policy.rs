@@ -152,8 +152,7 @@ impl Version {
 fn parse_level(key: &str, value: &str, errors: &mut FieldErrors) -> Option<Level> {
     let level = Level::parse(value);
     if level.is_none() {
-        let path = Path::of("metadata");
-        let path = path.field("labels");
+        let path = Path::of("metadata.labels");
         errors.invalid(&path.key(key), value, NO_LEVEL);
     }
     level
@@ -161,8 +160,7 @@ fn parse_level(key: &str, value: &str, errors: &mut FieldErrors) -> Option<Level
 
 fn parse_version(key: &str, value: &str, errors: &mut FieldErrors) -> Version {
     Version::parse(value).unwrap_or_else(|| {
-        let path = Path::of("metadata");
-        let path = path.field("labels");
+        let path = Path::of("metadata.labels");
         errors.invalid(&path.key(key), value, NO_VERSION);
         Version::Latest
     })

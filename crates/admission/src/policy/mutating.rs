@@ -1,6 +1,6 @@
 //! MutatingAdmissionPolicy: evaluates mutations, and tracks which policies must be reinvoked.
 
-use super::{Asked, Broken, Evaluator, Policy, patch};
+use super::{Application, Broken, Evaluator, Policy, patch};
 use crate::Attributes;
 use crate::cel::{Activation, Conditions, Expression, Inputs, POLICY_BUDGET, Variables};
 pub use patch::Patched;
@@ -36,7 +36,7 @@ pub struct Reinvocation {
     /// The object at the end of the first round.
     last: Option<Value>,
     /// The policies with reinvocation policy IfNeeded that were evaluated since the object last changed.
-    asked: BTreeSet<Key>,
+    evaluated: BTreeSet<Key>,
     /// The policies to evaluate again.
     due: BTreeSet<Key>,
 }
@@ -120,19 +120,19 @@ impl Reinvocation {
     }
 
     /// Returns whether a policy must be evaluated again.
-    pub fn is_due(&self, asked: &Asked<'_, Mutator>, param: Option<&Value>) -> bool {
-        self.due.contains(&key(asked, param))
+    pub fn is_due(&self, application: &Application<'_, Mutator>, param: Option<&Value>) -> bool {
+        self.due.contains(&key(application, param))
     }
 
     /// Marks the policies evaluated so far for reinvocation, because the object has changed.
     pub fn require(&mut self) {
-        self.due.append(&mut self.asked);
+        self.due.append(&mut self.evaluated);
     }
 
     /// Records that a policy was evaluated, if its reinvocation policy is IfNeeded.
-    pub fn asked(&mut self, asked: &Asked<'_, Mutator>, param: Option<&Value>) {
-        if asked.policy.evaluator.reinvocable {
-            self.asked.insert(key(asked, param));
+    pub fn record_evaluation(&mut self, application: &Application<'_, Mutator>, param: Option<&Value>) {
+        if application.policy.evaluator.reinvocable {
+            self.evaluated.insert(key(application, param));
         }
     }
 
@@ -142,9 +142,9 @@ impl Reinvocation {
     }
 }
 
-fn key(asked: &Asked<'_, Mutator>, param: Option<&Value>) -> Key {
+fn key(application: &Application<'_, Mutator>, param: Option<&Value>) -> Key {
     let of = |key: &str| param.map(|param| Str::from(param.str_at(&["metadata", key]))).unwrap_or_default();
-    (asked.policy.name.clone(), asked.binding.name.clone(), of("namespace"), of("name"))
+    (application.policy.name.clone(), application.binding.name.clone(), of("namespace"), of("name"))
 }
 
 impl Errors {
@@ -155,8 +155,8 @@ impl Errors {
     }
 
     /// Records that a policy failed.
-    pub fn failed(&mut self, asked: &Asked<'_, Mutator>, why: &str) {
-        self.push(asked.policy, Some(&asked.binding.name), why, Some(Reason::Invalid));
+    pub fn failed(&mut self, application: &Application<'_, Mutator>, why: &str) {
+        self.push(application.policy, Some(&application.binding.name), why, Some(Reason::Invalid));
     }
 
     fn push(&mut self, policy: &Policy<Mutator>, binding: Option<&str>, why: &str, reason: Option<Reason>) {

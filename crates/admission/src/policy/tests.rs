@@ -49,17 +49,17 @@ fn said(spec: &str, bindings: &[&str]) -> (String, Vec<String>) {
     with_request(&pods, None, |request| {
         let mut verdict = Verdict::default();
         for found in policies.found(request, Some(&object), &cluster()) {
-            let asked = match &found {
+            let application = match &found {
                 Found::Broken(broken) => {
                     verdict.broken(broken);
                     continue;
                 }
-                Found::Asked(asked) => asked,
+                Found::Applicable(application) => application,
             };
-            let told = admission_request(request, &asked.matched, "");
+            let told = admission_request(request, &application.matched, "");
             let (request_authorizer, namespace) =
                 (RequestAuthorizer::new(&authorizer, request), namespace_object(&tree(CLUSTER)));
-            for params in &asked.params {
+            for params in &application.params {
                 let inputs = Inputs {
                     object: Some(&object),
                     old: None,
@@ -68,7 +68,7 @@ fn said(spec: &str, bindings: &[&str]) -> (String, Vec<String>) {
                     params: params.as_ref(),
                     request_authorizer: Some(&request_authorizer),
                 };
-                verdict.ask(asked, &inputs, &told);
+                verdict.evaluate(application, &inputs, &told);
             }
         }
         let warnings = std::mem::take(&mut verdict.warnings);
@@ -304,9 +304,9 @@ fn errors_of_mutations_are_told_together() {
         let found = policies.found(request, None, &cluster());
         let mut errors = Errors::default();
         for found in &found {
-            let Found::Asked(asked) = found else { continue };
-            errors.failed(asked, "first");
-            errors.failed(asked, "second");
+            let Found::Applicable(application) = found else { continue };
+            errors.failed(application, "first");
+            errors.failed(application, "second");
         }
         errors.refusal(request, None).unwrap_err()
     });

@@ -15,7 +15,7 @@ use pintle_value::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The most types that one rule of a policy is checked against.
+/// The maximum number of types that one rule of a policy is checked against.
 const TYPES_MAX: usize = 10;
 
 /// Every variable of a validation; the environment of typed expressions declares them itself.

@@ -1,6 +1,6 @@
 //! ValidatingAdmissionPolicy: evaluates validations and applies the actions of bindings.
 
-use super::{Asked, Binding, Broken, Evaluator, error_type};
+use super::{Application, Binding, Broken, Evaluator, error_type};
 use crate::Attributes;
 use crate::cel::{Activation, Conditions, Expression, Inputs, OutOfBudget, POLICY_BUDGET, Variables};
 use pintle_cel::types::Type;
@@ -250,8 +250,13 @@ impl Verdict {
     }
 
     /// Evaluates a policy with one parameter.
-    pub fn ask(&mut self, asked: &Asked<'_, Validator>, inputs: &Inputs<'_>, request_of_conditions: &Value) {
-        let (policy, binding) = (asked.policy, asked.binding);
+    pub fn evaluate(
+        &mut self,
+        application: &Application<'_, Validator>,
+        inputs: &Inputs<'_>,
+        request_of_conditions: &Value,
+    ) {
+        let (policy, binding) = (application.policy, application.binding);
         let began = Instant::now();
         let Outcome { denials, errors, ignored } =
             policy.evaluator.validate(&policy.name, inputs, request_of_conditions, policy.fails);

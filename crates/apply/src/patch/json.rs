@@ -10,11 +10,11 @@ use pintle_value::{RawJson, Str, Value, json};
 use pointer::{Parent, child, existing_index, insert, open, parent, parent_mut, take};
 use std::borrow::Cow;
 
-/// The most operations of a patch.
+/// The maximum number of operations of a patch.
 pub const OPERATIONS_MAX: usize = 10_000;
-/// The most bytes of JSON that all `copy` operations of a patch may add together.
+/// The size limit in bytes of JSON that all `copy` operations of a patch may add together.
 pub const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// The most list items that all operations of a patch may shift together.
+/// The maximum number of list items that all operations of a patch may shift together.
 const MOVED_ITEMS_MAX: usize = 200_000_000;
 
 /// A decoded patch.

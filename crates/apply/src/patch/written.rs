@@ -14,7 +14,7 @@ pub fn written(schema: &Schema, live: &Value, patched: &Value, merged: Option<&V
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What a patch did to a value.
+/// The effect of a patch on a value.
 #[derive(Clone, Copy)]
 enum Touched<'p> {
     /// A value is touched if it has changed.

@@ -12,13 +12,13 @@ use tokio::time::Instant;
 /// The limits of batches.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchOptions {
-    /// Most queued events; further ones are dropped.
+    /// The maximum number of queued events; further ones are dropped.
     pub buffer_size: usize,
-    /// Most events that are written together.
+    /// The maximum number of events that are written together.
     pub max_size: usize,
     /// The longest time that an event waits for others; zero: until the batch is full.
     pub max_wait: Duration,
-    /// Most batches per second, and the size of a burst.
+    /// The maximum number of batches per second, and the size of a burst.
     pub throttle: Option<(f64, u32)>,
 }
 

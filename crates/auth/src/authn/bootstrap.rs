@@ -30,8 +30,8 @@ impl BootstrapTokens {
         if !is_live || secret.str_at(&["type"]) != SECRET_TYPE {
             return None;
         }
-        let kept = data(&secret, "token-secret");
-        aws_lc_rs::constant_time::verify_slices_are_equal(kept.as_bytes(), secret_text.as_bytes()).ok()?;
+        let stored = data(&secret, "token-secret");
+        aws_lc_rs::constant_time::verify_slices_are_equal(stored.as_bytes(), secret_text.as_bytes()).ok()?;
         let usable = data(&secret, "token-id") == id
             && !has_expired(&data(&secret, "expiration"), now)
             && data(&secret, "usage-bootstrap-authentication") == "true";

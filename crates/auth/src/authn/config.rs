@@ -6,7 +6,7 @@ use pintle_meta::FieldErrors;
 use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_value::{Path, Value};
 
-/// Most issuers.
+/// The maximum number of issuers.
 const ISSUERS_MAX: usize = 64;
 
 /// The JWT issuers, and anonymous access.
@@ -54,7 +54,7 @@ pub struct ClaimSource {
     pub expression: String,
 }
 
-/// What claims must be like.
+/// A rule that the claims of a token must meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct ClaimRule {
@@ -64,7 +64,7 @@ pub struct ClaimRule {
     pub message: String,
 }
 
-/// What a user must be like.
+/// A rule that the user must meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct UserRule {
@@ -159,8 +159,7 @@ impl AuthenticationConfig {
             }
         }
         if let Some(anonymous) = self.anonymous.as_ref().filter(|a| !a.enabled && !a.paths.is_empty()) {
-            let root = Path::of("anonymous");
-            oidc::invalid_conditions(&anonymous.paths, &root.field("conditions"), &mut errors);
+            oidc::invalid_conditions(&anonymous.paths, &Path::of("anonymous.conditions"), &mut errors);
         }
         match errors.is_empty() {
             true => Ok(()),

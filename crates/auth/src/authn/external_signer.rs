@@ -162,7 +162,7 @@ impl ExternalSigner {
         self.cached.load().generation
     }
 
-    /// For how long the keys may be cached.
+    /// The time for which clients may cache the keys, in seconds.
     pub(super) fn max_age_seconds(&self) -> u64 {
         self.cached.load().next_refresh.saturating_duration_since(Instant::now()).as_secs()
     }

@@ -28,7 +28,7 @@ pub struct Token<'a> {
     pub algorithm: String,
     /// The claimed key id, or "".
     pub kid: String,
-    /// What it claims.
+    /// The claims of the token.
     pub claims: Value,
     /// The claims that come more than once.
     pub repeated: Vec<Str>,
@@ -95,7 +95,7 @@ pub fn audiences(claims: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// What a header says.
+/// The header of a token.
 struct Header {
     algorithm: String,
     kid: String,
@@ -150,7 +150,7 @@ fn quoted_json(value: &Value) -> String {
     quoted(&String::from_utf8_lossy(&text))
 }
 
-/// What Go says of base64 that it cannot decode.
+/// Go's error for base64 that it cannot decode.
 fn illegal_base64(text: &str) -> String {
     let is_illegal = |byte: u8| !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'_');
     let at = text.bytes().position(is_illegal).unwrap_or(text.len());

@@ -51,7 +51,7 @@ pub struct Authenticated {
     pub remarks: Remarks,
 }
 
-/// What a client and the audit learn about accepted credentials.
+/// Information about accepted credentials, for the client and the audit event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
     /// A warning for the client.
@@ -170,7 +170,7 @@ impl Authenticator {
     ) -> Result<TokenUser, Unauthorized> {
         // Authenticators without audiences accept tokens for those of this server.
         let own: Vec<String> = match audiences {
-            Some(asked) => self.audiences.iter().filter(|a| asked.contains(a)).cloned().collect(),
+            Some(requested) => self.audiences.iter().filter(|a| requested.contains(a)).cloned().collect(),
             None => Vec::new(),
         };
         let ours = audiences.is_none() || !own.is_empty();
@@ -279,13 +279,13 @@ mod tests {
     #[test]
     fn static_tokens_are_for_the_audiences_of_the_server() {
         let auth = authenticator();
-        for (asked, want) in [
+        for (requested, want) in [
             (None, Some(vec![])),
             (Some(vec!["api".to_string(), "x".into()]), Some(vec!["api".to_string()])),
             (Some(vec!["x".to_string()]), None),
         ] {
             let found =
-                ready(auth.authenticate_token("admintoken", asked.as_deref(), SystemTime::UNIX_EPOCH));
+                ready(auth.authenticate_token("admintoken", requested.as_deref(), SystemTime::UNIX_EPOCH));
             assert_eq!(found.ok().map(|found| found.audiences), want);
         }
     }

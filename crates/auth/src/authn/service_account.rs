@@ -41,7 +41,7 @@ pub enum BoundKind {
     Node,
 }
 
-/// What is known about an object that a token refers to.
+/// The state of an object that a token refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundObject {
     /// Its uid now.
@@ -71,7 +71,7 @@ pub struct ObjectRef {
     pub uid: String,
 }
 
-/// What a token is to say.
+/// The contents of a token to issue.
 #[derive(Clone, Debug, Default)]
 pub struct TokenSpec {
     /// Namespace of the service account.
@@ -109,9 +109,9 @@ pub enum TokenError {
     #[error(
         "token audiences {} is invalid for the target audiences {}",
         go_list_text(token),
-        go_list_text(asked)
+        go_list_text(requested)
     )]
-    Audience { token: Vec<String>, asked: Vec<String> },
+    Audience { token: Vec<String>, requested: Vec<String> },
     #[error("go-jose/go-jose/jwt: expected number value to unmarshal NumericDate")]
     NotATime,
     #[error("go-jose/go-jose/jwt: expected string or array value to unmarshal to Audience")]
@@ -224,16 +224,20 @@ impl ServiceAccountTokens {
         if candidates.iter().any(|key| token.verified_by(key)) { Ok(()) } else { Err(TokenError::Signature) }
     }
 
-    fn check_audience(&self, claims: &Value, asked: Option<&[String]>) -> Result<Vec<String>, TokenError> {
+    fn check_audience(
+        &self,
+        claims: &Value,
+        requested: Option<&[String]>,
+    ) -> Result<Vec<String>, TokenError> {
         let mut token = jwt::audiences(claims).ok_or(TokenError::NotAnAudience)?;
         if token.is_empty() {
             families::LEGACY_TOKENS.inc(&[]);
             token = self.audiences.clone();
         }
-        let asked = asked.unwrap_or(&self.audiences);
-        let good: Vec<String> = token.iter().filter(|a| asked.contains(a)).cloned().collect();
+        let requested = requested.unwrap_or(&self.audiences);
+        let good: Vec<String> = token.iter().filter(|a| requested.contains(a)).cloned().collect();
         if good.is_empty() && !self.audiences.is_empty() {
-            return Err(TokenError::Audience { token, asked: asked.to_vec() });
+            return Err(TokenError::Audience { token, requested: requested.to_vec() });
         }
         Ok(good)
     }
@@ -258,7 +262,7 @@ impl ServiceAccountTokens {
         } else if let Some(node) = &node {
             self.check_bound(BoundKind::Node, "", node, now)?;
         }
-        // Only tokens that were issued for longer than asked say when they should have been refreshed.
+        // Only tokens that were issued for longer than requested say when they should have been refreshed.
         match claims.at(&["kubernetes.io", "warnafter"]).and_then(Value::as_int) {
             None | Some(0) => {}
             Some(warn_after) if now > warn_after => {

@@ -32,10 +32,10 @@ pub struct LocalKeys {
 /// Why a token cannot be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
-    /// By our own key.
+    /// The server cannot sign with its own key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// By the other process.
+    /// The external signer failed.
     #[error(transparent)]
     Signer(#[from] SignerError),
 }
@@ -81,7 +81,7 @@ impl TokenKeys {
         }
     }
 
-    /// For how long others may cache them, in seconds.
+    /// The time for which clients may cache the keys, in seconds.
     pub fn max_age_seconds(&self) -> u64 {
         match self {
             TokenKeys::Local(_) => MAX_AGE_SECONDS,

@@ -25,7 +25,7 @@ pub struct TokenWebhook {
     cache: Cache<Option<Arc<TokenUser>>>,
 }
 
-/// What is read of a review.
+/// The fields of a review that are read.
 const FIELDS: &[Field] = &[
     (&["status"], "TokenReview", GoType::Struct("TokenReviewStatus")),
     (&["status", "authenticated"], "TokenReviewStatus", GoType::Bool),

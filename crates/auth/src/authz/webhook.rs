@@ -41,7 +41,7 @@ pub struct WebhookSettings {
     pub denies_on_failure: bool,
 }
 
-/// What is read of a review.
+/// The fields of a review that are read.
 const FIELDS: &[Field] = &[
     (&["status"], "SubjectAccessReview", GoType::Struct("SubjectAccessReviewStatus")),
     (&["status", "allowed"], "SubjectAccessReviewStatus", GoType::Bool),
@@ -165,7 +165,7 @@ impl Authorizer for WebhookAuthorizer {
     }
 }
 
-/// Returns whether the client's attributes are short enough: nobody may fill the cache with long names.
+/// Returns whether the client's attributes are short enough for the cache, which long names must not fill.
 fn is_cacheable(a: &Attributes) -> bool {
     let all = [&a.namespace, &a.verb, &a.group, &a.version, &a.resource, &a.subresource, &a.name, &a.path];
     all.iter().map(|text| text.len()).sum::<usize>() < CACHED_ATTRIBUTES_BYTES_MAX

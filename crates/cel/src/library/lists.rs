@@ -12,7 +12,7 @@ use crate::parser::macros;
 use crate::types::Type;
 use crate::value::{EvalError, Value};
 
-/// The most elements of `lists.range`. Go would continue until its memory is exhausted.
+/// The maximum number of elements of `lists.range`. Go would continue until its memory is exhausted.
 const RANGE_MAX: i64 = 1 << 24;
 /// The deepest `flatten`; lists are never deeper, because expressions and trees are not.
 const FLATTEN_DEPTH_MAX: i64 = 1 << 10;

@@ -18,8 +18,11 @@ pub struct Macro {
     rewrite: Rewrite,
 }
 
+/// Expands a call, given its target and arguments.
+type Rewrite = fn(&mut Builder, Option<Expr>, Vec<Expr>) -> Expansion;
+
 /// The expansion of a call, or an error and its node.
-type Rewrite = fn(&mut Builder, Option<Expr>, Vec<Expr>) -> Result<Rewritten, (Id, String)>;
+type Expansion = Result<Rewritten, (Id, String)>;
 
 pub(super) enum Rewritten {
     To(Expr),
@@ -90,7 +93,7 @@ pub(super) fn find(macros: &[Macro], name: &str, args: usize, receiver: bool) ->
         .map(|it| it.rewrite)
 }
 
-fn has(tree: &mut Builder, _target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn has(tree: &mut Builder, _target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let [arg] = take(args)?;
     match arg.kind {
         ExprKind::Select { operand, field, .. } => {
@@ -113,27 +116,27 @@ struct Variables {
     second: Option<Arc<str>>,
 }
 
-fn all(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn all(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     quantify_one(tree, Quantifier::All, target, args)
 }
 
-fn exists(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn exists(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     quantify_one(tree, Quantifier::Exists, target, args)
 }
 
-fn exists_one(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn exists_one(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     quantify_one(tree, Quantifier::ExistsOne, target, args)
 }
 
-fn all2(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn all2(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     quantify_two(tree, Quantifier::All, target, args)
 }
 
-fn exists2(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn exists2(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     quantify_two(tree, Quantifier::Exists, target, args)
 }
 
-fn exists_one2(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn exists_one2(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     quantify_two(tree, Quantifier::ExistsOne, target, args)
 }
 
@@ -142,7 +145,7 @@ fn quantify_one(
     quantifier: Quantifier,
     target: Option<Expr>,
     args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+) -> Expansion {
     let [variable, predicate] = take(args)?;
     let first = loop_variable(&variable, "argument must be a simple name")?;
     quantify(tree, quantifier, target, Variables { first, second: None }, predicate)
@@ -153,7 +156,7 @@ fn quantify_two(
     quantifier: Quantifier,
     target: Option<Expr>,
     args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+) -> Expansion {
     let [first, second, predicate] = take(args)?;
     quantify(tree, quantifier, target, two_variables(&first, &second)?, predicate)
 }
@@ -164,7 +167,7 @@ fn quantify(
     target: Option<Expr>,
     variables: Variables,
     predicate: Expr,
-) -> Result<Rewritten, (Id, String)> {
+) -> Expansion {
     let accu: Arc<str> = ACCUMULATOR.into();
     let accu_init = tree.literal(match quantifier {
         Quantifier::All => Literal::Bool(true),
@@ -197,7 +200,7 @@ fn quantify(
     fold(tree, target, variables, accu_init, loop_condition, loop_step, Some(result))
 }
 
-fn map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let (variable, condition, transform) = match <[Expr; 3]>::try_from(args) {
         Ok([variable, condition, transform]) => (variable, Some(condition), transform),
         Err(args) => {
@@ -210,17 +213,13 @@ fn map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewr
     collect(tree, target, variables, condition, transform)
 }
 
-fn filter(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn filter(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let [variable, condition] = take(args)?;
     let first = loop_variable(&variable, "argument is not an identifier")?;
     collect(tree, target, Variables { first, second: None }, Some(condition), variable)
 }
 
-fn transform_list(
-    tree: &mut Builder,
-    target: Option<Expr>,
-    args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+fn transform_list(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let (variables, condition, transform) = transformation(args)?;
     collect(tree, target, variables, condition, transform)
 }
@@ -232,7 +231,7 @@ fn collect(
     variables: Variables,
     condition: Option<Expr>,
     transform: Expr,
-) -> Result<Rewritten, (Id, String)> {
+) -> Expansion {
     let accu_init = tree.list(Vec::new());
     let always = tree.literal(Literal::Bool(true));
     let value = tree.ident(&ACCUMULATOR.into());
@@ -242,22 +241,14 @@ fn collect(
     fold(tree, target, variables, accu_init, always, step, None)
 }
 
-fn transform_map(
-    tree: &mut Builder,
-    target: Option<Expr>,
-    args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+fn transform_map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let (variables, condition, transform) = transformation(args)?;
     let value = tree.ident(&ACCUMULATOR.into());
     let key = tree.ident(&variables.first);
     insert(tree, target, variables, condition, vec![value, key, transform])
 }
 
-fn transform_map_entry(
-    tree: &mut Builder,
-    target: Option<Expr>,
-    args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+fn transform_map_entry(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let (variables, condition, transform) = transformation(args)?;
     let value = tree.ident(&ACCUMULATOR.into());
     insert(tree, target, variables, condition, vec![value, transform])
@@ -269,7 +260,7 @@ fn insert(
     variables: Variables,
     condition: Option<Expr>,
     args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+) -> Expansion {
     let step = tree.call("cel.@mapInsert", args);
     let step = conditionally(tree, condition, step);
     let accu_init = tree.at(tree.macro_at, ExprKind::Map(Vec::new()));
@@ -296,7 +287,7 @@ fn fold(
     loop_condition: Expr,
     loop_step: Expr,
     result: Option<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+) -> Expansion {
     let iter_range = target.ok_or((0, String::new()))?;
     let accu_var: Arc<str> = ACCUMULATOR.into();
     let result = result.unwrap_or_else(|| tree.ident(&accu_var));
@@ -312,7 +303,7 @@ fn fold(
     })))
 }
 
-fn bind(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn bind(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     if !is_ident(target.as_ref(), "cel") {
         return Ok(Rewritten::Not(target, args));
     }
@@ -340,7 +331,7 @@ fn let_in(tree: &mut Builder, name: Arc<str>, init: Expr, result: Expr) -> Expr 
 }
 
 /// Binds the target to a name, and sorts it by the list of its elements' keys.
-fn sort_by(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn sort_by(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let name: Arc<str> = "@__sortBy_input__".into();
     let input = tree.ident(&name);
     let target = target.ok_or((0, String::new()))?;
@@ -365,7 +356,7 @@ fn sort_by(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<
     Ok(Rewritten::To(let_in(tree, name, target, sorted)))
 }
 
-fn opt_map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn opt_map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let (present, value) =
         unwrapped(tree, target, args, "optMap() variable name must be a simple identifier")?;
     let value = tree.call("optional.of", vec![value]);
@@ -373,11 +364,7 @@ fn opt_map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<
     Ok(Rewritten::To(tree.call(operators::CONDITIONAL, vec![present, value, none])))
 }
 
-fn opt_flat_map(
-    tree: &mut Builder,
-    target: Option<Expr>,
-    args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+fn opt_flat_map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let (present, value) =
         unwrapped(tree, target, args, "optFlatMap() variable name must be a simple identifier")?;
     let none = tree.call("optional.none", Vec::new());
@@ -400,15 +387,11 @@ fn unwrapped(
     Ok((present, let_in(tree, name, init, transform)))
 }
 
-fn math_greatest(
-    tree: &mut Builder,
-    target: Option<Expr>,
-    args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+fn math_greatest(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     extreme(tree, "math.greatest()", "math.@max", target, args)
 }
 
-fn math_least(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn math_least(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     extreme(tree, "math.least()", "math.@min", target, args)
 }
 
@@ -418,7 +401,7 @@ fn extreme(
     function: &str,
     target: Option<Expr>,
     args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+) -> Expansion {
     if !is_ident(target.as_ref(), "math") {
         return Ok(Rewritten::Not(target, args));
     }

@@ -24,9 +24,9 @@ use tree::Builder;
 
 /// The deepest recursion of a grammar rule.
 const DEPTH_MAX: u32 = 250;
-/// The most code points of an expression.
+/// The maximum number of code points of an expression.
 const TEXT_CHARS_MAX: usize = 100_000;
-/// The most nodes of a tree: macros that copy their target could otherwise grow it without bound.
+/// The maximum number of nodes of a tree: macros that copy their target could otherwise grow it without bound.
 const NODES_MAX: usize = 1_000_000;
 
 const ESCAPED_UNSUPPORTED: &str = "unsupported syntax: '`'";

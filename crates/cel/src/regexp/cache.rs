@@ -7,7 +7,7 @@ use pintle_value::Str;
 
 use super::Regex;
 
-/// The most bytes of one generation. There are two.
+/// The size limit in bytes of one generation. There are two.
 const GENERATION_BYTES_MAX: usize = 32 << 20;
 
 /// A compiled expression, or the error of the pattern.

@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock};
 const HEIGHT_MAX: u32 = 1000;
 /// The largest repetition, with nested counts multiplied.
 const REPEAT_MAX: u32 = 1000;
-/// The most instructions of Go's program.
+/// The maximum number of instructions of Go's program.
 const SIZE_MAX: u64 = (128 << 20) / 40;
-/// The most integers in the ranges of all classes. Go allows four times as many.
+/// The maximum number of integers in the ranges of all classes. Go allows four times as many.
 const RUNES_MAX: usize = 8 << 20;
 
 static ANY: LazyLock<Arc<Class>> = LazyLock::new(|| Arc::new(Class::any()));

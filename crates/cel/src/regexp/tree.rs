@@ -12,7 +12,7 @@ pub(super) struct Tree {
     pub(super) size: u64,
 }
 
-/// What a node matches.
+/// The text that a node matches.
 #[derive(Debug)]
 pub(super) enum Kind {
     /// The empty text.

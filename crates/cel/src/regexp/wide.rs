@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::class::Class;
 use super::tree::{Kind, Look, Repetition, Tree, single};
 
-/// The most groups that are recorded, including the whole match: callers need no more.
+/// The maximum number of groups that are recorded, including the whole match: callers need no more.
 pub(super) const GROUPS_MAX: usize = 10;
-/// The most instructions of one search; a text that needs more does not match.
+/// The maximum number of instructions of one search; a text that needs more does not match.
 const STEPS_MAX: u64 = 1_000_000_000;
 
 /// A compiled expression.

@@ -15,7 +15,7 @@ use std::time::Duration;
 const DOCUMENT_BYTES_MAX: usize = 32 << 20;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most values in a document. That of kube-apiserver itself has a quarter of a million.
+/// The maximum number of values in a document. That of kube-apiserver itself has a quarter of a million.
 const VALUES_MAX: usize = 2_000_000;
 /// How many resources and subresources of a version are taken from a document.
 const RESOURCES_MAX: usize = 10_000;
@@ -64,7 +64,7 @@ pub struct RemoteSpec {
     pub hash: u64,
     /// Paths of the group.
     pub paths: Vec<(String, Value)>,
-    /// Definitions that they use.
+    /// The definitions that the paths use.
     pub definitions: Vec<(String, Value)>,
     /// Parameters that they refer to.
     pub parameters: Vec<(String, Value)>,

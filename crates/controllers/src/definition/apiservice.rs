@@ -39,8 +39,8 @@ impl Definitions {
     /// sweep.
     pub(super) fn is_registered(&self, group: &str, version: &str) -> bool {
         let resource = self.engine.storage().cache().resource(PREFIX);
-        let kept = resource.and_then(|resource| resource.get(&format!("{version}.{group}")));
-        let is_ours = kept.is_some_and(|object| object.label(AUTOMANAGED) == Some("true"));
+        let stored = resource.and_then(|resource| resource.get(&format!("{version}.{group}")));
+        let is_ours = stored.is_some_and(|object| object.label(AUTOMANAGED) == Some("true"));
         is_ours == self.claims.serves(group, version)
     }
 
@@ -104,8 +104,8 @@ impl Definitions {
                 .ensure(&target, "kube-apiserver", registration(&name, group, version))
                 .await;
         }
-        let Some(kept) = self.engine.reader().object_tree(&target)? else { return Ok(()) };
-        if kept.str_at(&["metadata", "labels", AUTOMANAGED]) != "true" {
+        let Some(stored) = self.engine.reader().object_tree(&target)? else { return Ok(()) };
+        if stored.str_at(&["metadata", "labels", AUTOMANAGED]) != "true" {
             return Ok(());
         }
         match self

@@ -75,13 +75,13 @@ impl Claims {
 
 /// Accepts the requested names of a definition that are free, and sets its conditions accordingly.
 pub(super) fn update_conditions(claims: &Claims, definition: &mut Value, now: &str) {
-    let asked = definition.at(&["spec", "names"]).cloned().unwrap_or_default();
+    let requested = definition.at(&["spec", "names"]).cloned().unwrap_or_default();
     let had = definition.at(&["status", "acceptedNames"]).cloned().unwrap_or_default();
-    if asked == had {
+    if requested == had {
         establish(definition, now);
         return;
     }
-    let (accepted, conflict) = accept(claims, definition.str_at(&["spec", "group"]), &asked, &had);
+    let (accepted, conflict) = accept(claims, definition.str_at(&["spec", "group"]), &requested, &had);
     let naming = match &conflict {
         Some((reason, message)) => Condition { kind: "NamesAccepted", status: "False", reason, message },
         None => Condition {
@@ -138,19 +138,19 @@ fn establish(definition: &mut Value, now: &str) {
 fn accept(
     claims: &Claims,
     group: &str,
-    asked: &Value,
+    requested: &Value,
     had: &Value,
 ) -> (Value, Option<(&'static str, String)>) {
     let (resources, kinds) = claims.taken(group);
     let mut accepted = had.clone();
     let text_conflict = |key: &str, taken: &HashSet<&str>| {
-        let name = asked.str_at(&[key]);
+        let name = requested.str_at(&[key]);
         (name != had.str_at(&[key]) && taken.contains(name)).then(|| in_use(name))
     };
     let checks = [
         ("plural", "PluralConflict", text_conflict("plural", &resources)),
         ("singular", "SingularConflict", text_conflict("singular", &resources)),
-        ("shortNames", "ShortNamesConflict", short_names_conflict(asked, had, &resources)),
+        ("shortNames", "ShortNamesConflict", short_names_conflict(requested, had, &resources)),
         ("kind", "KindConflict", text_conflict("kind", &kinds)),
         ("listKind", "ListKindConflict", text_conflict("listKind", &kinds)),
     ];
@@ -158,10 +158,10 @@ fn accept(
     for (key, reason, taken) in checks {
         match taken {
             Some(message) => conflict = Some((reason, message)),
-            None => take(&mut accepted, asked, key),
+            None => take(&mut accepted, requested, key),
         }
     }
-    take(&mut accepted, asked, "categories");
+    take(&mut accepted, requested, "categories");
     (accepted, conflict)
 }
 
@@ -170,11 +170,14 @@ fn in_use(name: &str) -> String {
 }
 
 /// The conflict of newly requested short names, if there is one.
-fn short_names_conflict(asked: &Value, had: &Value, taken: &HashSet<&str>) -> Option<String> {
+fn short_names_conflict(requested: &Value, had: &Value, taken: &HashSet<&str>) -> Option<String> {
     let own = had.items_at(&["shortNames"]);
     let mut messages: Vec<String> = Vec::new();
-    for name in
-        asked.items_at(&["shortNames"]).iter().filter(|name| !own.contains(name)).filter_map(Value::as_str)
+    for name in requested
+        .items_at(&["shortNames"])
+        .iter()
+        .filter(|name| !own.contains(name))
+        .filter_map(Value::as_str)
     {
         let message = in_use(name);
         if taken.contains(name) && !messages.contains(&message) {

@@ -14,7 +14,7 @@ use pintle_schema::typed::Strict;
 use pintle_value::Value;
 use pintle_webhook::CallError;
 
-/// What is asked of a webhook.
+/// A request to a webhook.
 pub(super) struct Question<'a> {
     pub(super) webhook: &'a Webhook,
     pub(super) request: &'a Attributes<'a>,

@@ -10,7 +10,7 @@ const CODE_MAX: u16 = 600;
 
 /// The webhook that was called, as metric labels.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct WebhookCall<'a> {
     pub(super) webhook: &'a Webhook,
     /// `admit` or `validating`.
     pub(super) step: &'static str,
@@ -18,8 +18,8 @@ pub(super) struct Asked<'a> {
 }
 
 /// Counts a call.
-pub(super) fn observe(asked: Asked<'_>, failure: Option<&Failure>, took: Duration) {
-    let Asked { webhook, step, operation } = asked;
+pub(super) fn observe(call: WebhookCall<'_>, failure: Option<&Failure>, took: Duration) {
+    let WebhookCall { webhook, step, operation } = call;
     let name = webhook.name.as_str();
     let (code, error) = match failure {
         None => (200, None),
@@ -42,8 +42,8 @@ pub(super) fn observe(asked: Asked<'_>, failure: Option<&Failure>, took: Duratio
 
 /// Counts an evaluation of match conditions, as kube-apiserver does it: those that are all met are not timed, and
 /// exclusions name the step differently.
-pub(super) fn observe_conditions(asked: Asked<'_>, met: &Result<bool, String>, took: Duration) {
-    let Asked { webhook, step, operation } = asked;
+pub(super) fn observe_conditions(call: WebhookCall<'_>, met: &Result<bool, String>, took: Duration) {
+    let WebhookCall { webhook, step, operation } = call;
     let labels = ["webhook", webhook.name.as_str(), operation, step];
     if met == &Ok(true) {
         return;

@@ -11,7 +11,7 @@ use pintle_admission::matching::{self, Matched};
 use pintle_admission::policy::mutating::{Errors, Mutator, Patched};
 use pintle_admission::policy::validating::{Validator, Verdict};
 use pintle_admission::policy::{
-    Asked, Broken, Evaluator, Found, GROUP, Policies, count_mutation, namespace_object,
+    Application, Broken, Evaluator, Found, GROUP, Policies, count_mutation, namespace_object,
 };
 use pintle_admission::{Attributes, ClusterState, admission_request};
 use pintle_kinds::Kind;
@@ -162,33 +162,33 @@ impl Admission {
         let mut verdict = Verdict::default();
         let mut versions: Vec<(Matched, MatchedObjects)> = Vec::new();
         for found in &found {
-            let asked = match found {
+            let application = match found {
                 Found::Broken(broken) => {
                     verdict.broken(broken);
                     continue;
                 }
-                Found::Asked(asked) => asked,
+                Found::Applicable(application) => application,
             };
-            if !versions.iter().any(|(known, _)| *known == asked.matched) {
-                match self.convert_to_match(request, target, object, &asked.matched).await {
-                    Ok(objects) => versions.push((asked.matched.clone(), objects)),
+            if !versions.iter().any(|(known, _)| *known == application.matched) {
+                match self.convert_to_match(request, target, object, &application.matched).await {
+                    Ok(objects) => versions.push((application.matched.clone(), objects)),
                     Err(status) => {
-                        verdict.broken(&unconvertible(asked, &status));
+                        verdict.broken(&unconvertible(application, &status));
                         continue;
                     }
                 }
             }
-            let Some((_, objects)) = versions.iter().find(|(known, _)| *known == asked.matched) else {
+            let Some((_, objects)) = versions.iter().find(|(known, _)| *known == application.matched) else {
                 continue;
             };
             let around = match &mut surroundings {
                 Some(around) => around,
                 none => none.insert(self.surroundings(request)?),
             };
-            let views = RequestViews::of(request, &asked.matched);
-            for params in &asked.params {
+            let views = RequestViews::of(request, &application.matched);
+            for params in &application.params {
                 let inputs = around.inputs(objects, &views.request, params.as_ref());
-                verdict.ask(asked, &inputs, &views.to_conditions);
+                verdict.evaluate(application, &inputs, &views.to_conditions);
             }
         }
         warnings.append(&mut verdict.warnings);
@@ -210,17 +210,26 @@ impl Admission {
         for found in &mut found {
             match found {
                 Found::Broken(broken) => errors.broken(broken),
-                Found::Asked(asked) => asked.params.iter_mut().flatten().for_each(|p| self.strip_type(p)),
+                Found::Applicable(application) => {
+                    application.params.iter_mut().flatten().for_each(|p| self.strip_type(p))
+                }
             }
         }
-        let mut asked = found.iter().filter_map(|found| match found {
-            Found::Asked(asked) => Some(asked),
+        let mut applications = found.iter().filter_map(|found| match found {
+            Found::Applicable(application) => Some(application),
             Found::Broken(_) => None,
         });
-        if let Some(first) = asked.next() {
-            let asked = std::iter::once(first).chain(asked);
-            self.change_by_policies(asked, request, target, object.as_deref_mut(), rounds, &mut errors)
-                .await?;
+        if let Some(first) = applications.next() {
+            let applications = std::iter::once(first).chain(applications);
+            self.change_by_policies(
+                applications,
+                request,
+                target,
+                object.as_deref_mut(),
+                rounds,
+                &mut errors,
+            )
+            .await?;
         }
         errors.refusal(request, object.as_deref())
     }
@@ -228,13 +237,13 @@ impl Admission {
     /// Converts parameters that only a webhook can convert to the version that their policy names.
     async fn convert_params<E>(&self, found: &mut [Found<'_, E>]) {
         for found in found {
-            let Found::Asked(asked) = found else { continue };
-            let Some((kind, version)) = self.converted_param_kind(asked) else { continue };
-            for params in asked.params.iter_mut().flatten() {
+            let Found::Applicable(application) = found else { continue };
+            let Some((kind, version)) = self.converted_param_kind(application) else { continue };
+            for params in application.params.iter_mut().flatten() {
                 match self.reader.convert(&kind, std::mem::take(params), version).await {
                     Ok(converted) => *params = converted,
                     Err(status) => {
-                        let (policy, binding) = (asked.policy, Some(asked.binding));
+                        let (policy, binding) = (application.policy, Some(application.binding));
                         *found = Found::Broken(Broken { policy, binding, why: status.message });
                         break;
                     }
@@ -244,8 +253,8 @@ impl Admission {
     }
 
     /// The kind of a policy's parameters and the version that it names, if a webhook converts that kind.
-    fn converted_param_kind<E>(&self, asked: &Asked<'_, E>) -> Option<(Arc<Kind>, usize)> {
-        let (version, kind) = asked.policy.param_kind()?;
+    fn converted_param_kind<E>(&self, application: &Application<'_, E>) -> Option<(Arc<Kind>, usize)> {
+        let (version, kind) = application.policy.param_kind()?;
         let kinds = self.storage.registry.kinds();
         let (kind, at) = kinds.by_kind(version, kind)?;
         kind.conversion.as_ref()?;
@@ -267,7 +276,7 @@ impl Admission {
 
     async fn change_by_policies<'p>(
         &self,
-        asked: impl Iterator<Item = &'p Asked<'p, Mutator>>,
+        applications: impl Iterator<Item = &'p Application<'p, Mutator>>,
         request: &Attributes<'_>,
         target: &Target,
         mut object: Option<&mut Value>,
@@ -279,20 +288,26 @@ impl Admission {
         }
         let around = self.surroundings(request)?;
         let mut objects: Option<MatchedObjects> = None;
-        for asked in asked {
+        for application in applications {
             let next = self
-                .convert_to_next_match(request, target, object.as_deref_mut(), objects.take(), &asked.matched)
+                .convert_to_next_match(
+                    request,
+                    target,
+                    object.as_deref_mut(),
+                    objects.take(),
+                    &application.matched,
+                )
                 .await;
             let next = match next {
                 Ok(next) => objects.insert(next),
                 Err(status) => {
-                    errors.broken(&Broken { binding: None, ..unconvertible(asked, &status) });
+                    errors.broken(&Broken { binding: None, ..unconvertible(application, &status) });
                     continue;
                 }
             };
-            let views = RequestViews::of(request, &asked.matched);
-            for params in &asked.params {
-                let question = Question { asked, params: params.as_ref(), request, target };
+            let views = RequestViews::of(request, &application.matched);
+            for params in &application.params {
+                let question = Question { application, params: params.as_ref(), request, target };
                 self.mutate_by(&question, &around, &views, next, rounds, errors)?;
             }
         }
@@ -317,31 +332,32 @@ impl Admission {
         rounds: &mut Rounds,
         errors: &mut Errors,
     ) -> Result<(), Status> {
-        let Question { asked, params, .. } = *question;
+        let Question { application, params, .. } = *question;
         let conditions = around.inputs(objects, &views.to_conditions, params);
-        match asked.policy.evaluator.matches(&asked.policy.name, &conditions, asked.policy.fails) {
+        let policy = &application.policy;
+        match policy.evaluator.matches(&policy.name, &conditions, policy.fails) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(why) => {
-                errors.failed(asked, &why);
+                errors.failed(application, &why);
                 return Ok(());
             }
         }
-        if rounds.is_second && !rounds.policies.is_due(asked, params) {
+        if rounds.is_second && !rounds.policies.is_due(application, params) {
             return Ok(());
         }
         let before = objects.object.clone();
-        for mutation in &asked.policy.evaluator.mutations {
+        for mutation in &application.policy.evaluator.mutations {
             let inputs = around.inputs(objects, &views.request, params);
-            let version = version_of(question.request, &asked.matched);
+            let version = version_of(question.request, &application.matched);
             let Some(schema) = question.target.kind.versions.get(version).map(|v| &v.schema) else {
                 continue;
             };
             // An ApplyConfiguration can only set fields of kinds whose schema is published.
-            let kind = &asked.matched.kind;
+            let kind = &application.matched.kind;
             let schema = Some(schema).filter(|_| self.is_published(kind));
             let began = Instant::now();
-            let patched = asked.policy.evaluator.patch(mutation, &inputs, kind, schema);
+            let patched = application.policy.evaluator.patch(mutation, &inputs, kind, schema);
             let outcome = match patched {
                 Ok(patched) => self.take_over(question, objects, patched),
                 Err(why) => Err(Untaken::Ignorable(why)),
@@ -351,10 +367,10 @@ impl Admission {
                 Err(Untaken::Ignorable(why)) => Some(why.as_str()),
                 Err(Untaken::Refused(status)) => Some(status.message.as_str()),
             };
-            count_mutation(asked, why, began.elapsed());
+            count_mutation(application, why, began.elapsed());
             match outcome {
                 Ok(()) => {}
-                Err(Untaken::Ignorable(why)) => errors.failed(asked, &why),
+                Err(Untaken::Ignorable(why)) => errors.failed(application, &why),
                 Err(Untaken::Refused(status)) => return Err(*status),
             }
         }
@@ -362,7 +378,7 @@ impl Admission {
             rounds.policies.require();
             rounds.again = true;
         }
-        rounds.policies.asked(asked, params);
+        rounds.policies.record_evaluation(application, params);
         Ok(())
     }
 
@@ -407,7 +423,7 @@ enum Untaken {
 
 /// One mutating policy and the request that it is evaluated for.
 struct Question<'q> {
-    asked: &'q Asked<'q, Mutator>,
+    application: &'q Application<'q, Mutator>,
     params: Option<&'q Value>,
     request: &'q Attributes<'q>,
     target: &'q Target,
@@ -417,7 +433,7 @@ impl Question<'_> {
     /// Follows a limit of kube-apiserver: it converts a policy's result to the version of the request, but its
     /// converter only handles the object's own version, and it cannot convert scales of custom resources at all.
     fn refused_conversion(&self) -> Option<String> {
-        let (own, matched) = (self.request.kind_in(self.request.version), &self.asked.matched.kind);
+        let (own, matched) = (self.request.kind_in(self.request.version), &self.application.matched.kind);
         if !self.request.version.schema.converts_through_internal_version() {
             let is_other = matched.kind != self.request.kind.kind;
             let why =
@@ -434,7 +450,7 @@ impl Question<'_> {
 }
 
 /// Builds the error for a policy whose matched version the object cannot be converted to.
-fn unconvertible<'p, E>(asked: &Asked<'p, E>, status: &Status) -> Broken<'p, E> {
+fn unconvertible<'p, E>(application: &Application<'p, E>, status: &Status) -> Broken<'p, E> {
     let why = format!("failed to convert object version: {}", status.message);
-    Broken { policy: asked.policy, binding: Some(asked.binding), why }
+    Broken { policy: application.policy, binding: Some(application.binding), why }
 }

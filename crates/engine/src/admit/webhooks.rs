@@ -5,7 +5,7 @@ use super::cached::Cached;
 use super::calls::{Failure, Question, calling};
 use super::manifests::Manifests;
 use super::matched_objects::MatchedObjects;
-use super::metrics::{self, Asked};
+use super::metrics::{self, WebhookCall};
 use crate::{Admission, Target};
 use pintle_admission::cel::{Inputs, RequestAuthorizer};
 use pintle_admission::matching::Matched;
@@ -62,8 +62,8 @@ pub(super) struct Reinvocation {
     /// The object after the first round; only recorded if a webhook has the reinvocation policy IfNeeded.
     last: Option<Value>,
     /// The webhooks with reinvocation policy IfNeeded that were called since the object last changed.
-    asked: BTreeSet<String>,
-    /// Those that are asked again.
+    called: BTreeSet<String>,
+    /// The webhooks that are called again.
     due: BTreeSet<String>,
     /// Whether a patch was applied. From then on, timestamps that the server set have a precision of one second.
     patched: bool,
@@ -71,7 +71,7 @@ pub(super) struct Reinvocation {
 
 impl Reinvocation {
     fn require(&mut self) {
-        self.due.append(&mut self.asked);
+        self.due.append(&mut self.called);
     }
 }
 
@@ -148,8 +148,8 @@ impl Admission {
                 .convert_to_next_match(request, target, object.as_deref_mut(), converted.take(), &matched)
                 .await;
             let next = converted.insert(next.map_err(|status| Status::internal(&internal(&status)))?);
-            let asked = Asked { webhook, step: "admit", operation: request.operation.name() };
-            if !self.meets_conditions(asked, request, &matched, next)? || !is_due {
+            let call = WebhookCall { webhook, step: "admit", operation: request.operation.name() };
+            if !self.meets_conditions(call, request, &matched, next)? || !is_due {
                 continue;
             }
             let began = Instant::now();
@@ -157,7 +157,7 @@ impl Admission {
             let place = format!("round_{}_index_{index}", u8::from(rounds.is_second));
             let called =
                 self.call_mutating((webhook, &place), request, target, &matched, next, warnings).await;
-            metrics::observe(asked, called.as_ref().err(), began.elapsed());
+            metrics::observe(call, called.as_ref().err(), began.elapsed());
             let outcome = called.as_ref().copied().unwrap_or(Outcome::Unpatched);
             annotate_mutation(webhook, &place, outcome == Outcome::Changed);
             annotate_failure(webhook, "mutation", &place, called.as_ref().err());
@@ -167,14 +167,14 @@ impl Admission {
                 rounds.again = true;
             }
             if webhook.reinvocable {
-                rounds.webhooks.asked.insert(webhook.id.clone());
+                rounds.webhooks.called.insert(webhook.id.clone());
             }
             apply_failure_policy(webhook, called.map(|_| ()))?;
         }
         if let Some(converted) = &converted {
             self.store_changes(target, object.as_deref_mut(), converted).await?;
         }
-        if !rounds.webhooks.asked.is_empty() {
+        if !rounds.webhooks.called.is_empty() {
             rounds.webhooks.last = object.as_deref().cloned();
         }
         Ok(())
@@ -183,12 +183,12 @@ impl Admission {
     /// Returns whether a matched request also satisfies the webhook's match conditions.
     fn meets_conditions(
         &self,
-        asked: Asked<'_>,
+        call: WebhookCall<'_>,
         request: &Attributes<'_>,
         matched: &Matched,
         converted: &MatchedObjects,
     ) -> Result<bool, Status> {
-        let webhook = asked.webhook;
+        let webhook = call.webhook;
         if webhook.conditions.is_empty() {
             return Ok(true);
         }
@@ -204,7 +204,7 @@ impl Admission {
         };
         let began = Instant::now();
         let met = webhook.conditions.matches(&inputs, true);
-        metrics::observe_conditions(asked, &met, began.elapsed());
+        metrics::observe_conditions(call, &met, began.elapsed());
         // A webhook that fails open is not called if its conditions cannot be evaluated.
         if met.is_err() && webhook.fails_open {
             return Ok(false);
@@ -268,8 +268,8 @@ impl Admission {
                 versions.push((matched.clone(), converted));
             }
             let Some((_, converted)) = versions.iter().find(|(known, _)| *known == matched) else { continue };
-            let asked = Asked { webhook, step: "validating", operation: request.operation.name() };
-            if self.meets_conditions(asked, request, &matched, converted)? {
+            let call = WebhookCall { webhook, step: "validating", operation: request.operation.name() };
+            if self.meets_conditions(call, request, &matched, converted)? {
                 due.push((webhook, matched));
             }
         }
@@ -309,8 +309,8 @@ impl Admission {
         let mut warnings = Vec::new();
         let began = Instant::now();
         let called = self.ask_webhook(&question, &mut warnings).await;
-        let asked = Asked { webhook, step: "validating", operation: request.operation.name() };
-        metrics::observe(asked, called.as_ref().err(), began.elapsed());
+        let call = WebhookCall { webhook, step: "validating", operation: request.operation.name() };
+        metrics::observe(call, called.as_ref().err(), began.elapsed());
         annotate_failure(webhook, "validating", &format!("round_0_index_{index}"), called.as_ref().err());
         (apply_failure_policy(webhook, called.map(|_| ())), warnings)
     }

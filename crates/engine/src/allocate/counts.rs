@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// What a service asks for and had before. Dry runs are not counted.
+/// The addresses and ports that a service requests and had before. Dry runs are not counted.
 pub(super) struct Allocating {
     began: Instant,
     had: (Vec<IpAddr>, BTreeSet<i64>),
-    asked: (Vec<IpAddr>, BTreeSet<i64>),
+    requested: (Vec<IpAddr>, BTreeSet<i64>),
 }
 
 impl Allocating {
@@ -22,7 +22,7 @@ impl Allocating {
         Allocating {
             began: Instant::now(),
             had: (addresses(old), ports::of(old)),
-            asked: (addresses(Some(candidate)), ports::of(Some(candidate))),
+            requested: (addresses(Some(candidate)), ports::of(Some(candidate))),
         }
     }
 
@@ -30,7 +30,7 @@ impl Allocating {
     pub(super) fn succeeded(self, ranges: &Ranges, candidate: &Value) {
         self.count_addresses(ranges, candidate);
         for port in ports::of(Some(candidate)).difference(&self.had.1) {
-            families::PORT_ALLOCATIONS.inc(&[scope(self.asked.1.contains(port))]);
+            families::PORT_ALLOCATIONS.inc(&[scope(self.requested.1.contains(port))]);
         }
     }
 
@@ -38,7 +38,7 @@ impl Allocating {
         let seconds = self.began.elapsed().as_secs_f64();
         for ip in addresses(Some(candidate)).iter().filter(|ip| !self.had.0.contains(ip)) {
             let cidr = network_of(ranges, Some(*ip));
-            families::ADDRESS_ALLOCATIONS.inc(&[&cidr, scope(self.asked.0.contains(ip))]);
+            families::ADDRESS_ALLOCATIONS.inc(&[&cidr, scope(self.requested.0.contains(ip))]);
             families::ADDRESS_ALLOCATION_SECONDS.observe(&[&cidr], seconds);
         }
     }
@@ -59,12 +59,12 @@ impl Allocating {
             Refusal::Internal(why) => (why.contains("serviceIP"), "dynamic"),
         };
         if is_address {
-            let asked = self.asked.0.into_iter().find(|ip| !self.had.0.contains(ip));
+            let requested = self.requested.0.into_iter().find(|ip| !self.had.0.contains(ip));
             // No allocator is asked for an address outside of all networks.
-            if asked.is_some_and(|ip| !ranges.networks.iter().any(|network| network.contains(ip))) {
+            if requested.is_some_and(|ip| !ranges.networks.iter().any(|network| network.contains(ip))) {
                 return;
             }
-            families::ADDRESS_ALLOCATION_ERRORS.inc(&[&network_of(ranges, asked), scope]);
+            families::ADDRESS_ALLOCATION_ERRORS.inc(&[&network_of(ranges, requested), scope]);
         } else {
             self.count_addresses(ranges, candidate);
             families::PORT_ALLOCATION_ERRORS.inc(&[scope]);

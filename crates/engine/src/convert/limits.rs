@@ -4,7 +4,7 @@
 const BATCH_MAX: usize = 500;
 /// ... and how many bytes of them, unless a single one is larger.
 const BATCH_BYTES_MAX: usize = 16 << 20;
-/// The most bytes of an error that a webhook caused.
+/// The size limit in bytes of an error that a webhook caused.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 /// The size limit of a converted object, which is cached beside the stored one: more than any object that can be written.
 const CONVERTED_BYTES_MAX: usize = 4 << 20;

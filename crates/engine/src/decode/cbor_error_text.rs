@@ -59,7 +59,7 @@ pub(super) fn string_type(body: &[u8]) -> &'static str {
     }
 }
 
-/// What CBOR calls a value.
+/// The name of the type of a value in errors about CBOR.
 pub(super) fn type_of<'a>(value: &Value, string: &'a str) -> &'a str {
     match value {
         Value::Null | Value::Bool(_) | Value::Float(_) => "primitives",

@@ -47,8 +47,8 @@ pub struct Location {
     pub host: String,
     /// Port.
     pub port: u16,
-    /// The addresses that the host was checked to have: a name must not lead elsewhere by the time of the connection. None where the
-    /// host was not looked up.
+    /// The addresses of the host that were checked: the name must not resolve to others when the connection is opened.
+    /// Empty if the host was not looked up.
     pub checked: Vec<IpAddr>,
     /// The decoded path; for proxied requests the part after `proxy`.
     pub path: String,

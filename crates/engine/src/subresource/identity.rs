@@ -1,4 +1,4 @@
-//! SelfSubjectReview and TokenReview: who a user or a token is.
+//! SelfSubjectReview and TokenReview: the user of a request or of a token.
 
 use super::Access;
 use pintle_auth::UserInfo;
@@ -31,8 +31,8 @@ pub(super) async fn review_token(mut review: Value, access: &Access, now: System
     let texts = |items: &[Value]| -> Vec<String> {
         items.iter().filter_map(Value::as_str).map(str::to_string).collect()
     };
-    let asked = texts(review.items_at(&["spec", "audiences"]));
-    let wanted = if asked.is_empty() { access.authenticator.audiences.clone() } else { asked };
+    let requested = texts(review.items_at(&["spec", "audiences"]));
+    let wanted = if requested.is_empty() { access.authenticator.audiences.clone() } else { requested };
     let token = pintle_auth::authn::reviewed_token(review.str_at(&["spec", "token"]));
     // Without a result, the status that the client sent stays.
     let mut status = review.get("status").filter(|s| !s.is_null()).cloned().unwrap_or_else(Value::object);
@@ -65,7 +65,7 @@ pub(super) async fn review_token(mut review: Value, access: &Access, now: System
     review
 }
 
-/// A user as reviews show it.
+/// A user in the form of reviews.
 fn user_value(user: &UserInfo) -> Value {
     let mut out = Value::object();
     let list = |items: &[String]| Value::Array(items.iter().map(|item| Value::from(item.as_str())).collect());

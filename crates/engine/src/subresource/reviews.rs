@@ -56,9 +56,12 @@ pub(super) fn check(scope: ReviewScope, review: &Value) -> Result<(), Status> {
     check_metadata(scope, review, &mut errors);
     if scope == ReviewScope::Local {
         let namespace = resource.map(|r| r.str_at(&["namespace"]));
-        if let Some(asked) = namespace.filter(|n| *n != review.str_at(&["metadata", "namespace"])) {
-            let path = root.field("resourceAttributes");
-            errors.invalid(&path.field("namespace"), asked, "must match metadata.namespace");
+        if let Some(requested) = namespace.filter(|n| *n != review.str_at(&["metadata", "namespace"])) {
+            errors.invalid(
+                &root.field("resourceAttributes.namespace"),
+                requested,
+                "must match metadata.namespace",
+            );
         }
         if let Some(text) = &other_text {
             errors.invalid(

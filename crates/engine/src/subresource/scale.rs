@@ -220,7 +220,7 @@ fn check(target: &Target, paths: &ScalePaths, scale: &Value, replicas: i64) -> R
     objectmeta::validate_create(metadata, true, &names::dns_subdomain, &path, &mut errors);
     objectmeta::validate_core_finalizers(metadata, &path, &mut errors);
     if replicas < 0 {
-        errors.invalid(&Path::of("spec").field("replicas"), replicas, "must be greater than or equal to 0");
+        errors.invalid(&Path::of("spec.replicas"), replicas, "must be greater than or equal to 0");
     }
     if errors.is_empty() {
         return Ok(());

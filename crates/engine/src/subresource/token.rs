@@ -16,7 +16,7 @@ const SECONDS_MAX: i64 = 1 << 32;
 /// The lifetime that pods request by default. Their tokens live longer than that, and their use after this lifetime
 /// only logs a warning.
 const SECONDS_WARN_ONLY: i64 = 3607;
-/// How long the tokens of pods live at most where their life is extended.
+/// The longest extended lifetime of tokens of pods.
 pub const SECONDS_EXTENDED: i64 = 365 * 24 * 3600;
 
 /// Applies the defaults of a TokenRequest.
@@ -43,7 +43,7 @@ impl Writer {
         if !named.is_empty() && named != target.name {
             let mut errors = FieldErrors::new();
             let why = "must match the service account name if specified";
-            errors.invalid(&Path::of("metadata").field("name"), named, why);
+            errors.invalid(&Path::of("metadata.name"), named, why);
             return Err(Status::invalid(&kind(), &target.name, &errors));
         }
         let Some(tree) = self.reader.object_tree(&account)? else {
@@ -193,8 +193,7 @@ impl Writer {
 
 fn check_seconds(request: &Value) -> Result<(), Status> {
     let seconds = request.at(&["spec", "expirationSeconds"]).and_then(Value::as_int).unwrap_or(0);
-    let spec = Path::of("spec");
-    let path = spec.field("expirationSeconds");
+    let path = Path::of("spec.expirationSeconds");
     let mut errors = FieldErrors::new();
     if seconds < SECONDS_MIN {
         errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");

@@ -21,7 +21,7 @@ pub(crate) struct Schema<D> {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// What only changes of the configuration need.
+/// State that only changes of the configuration need.
 #[derive(Default)]
 pub(crate) struct Configuring {
     /// Flows that are no longer in force, until all of their requests have ended and are reported.

@@ -31,9 +31,9 @@ pub enum Phase {
 /// A request of a level.
 pub struct Request<P> {
     serial: u64,
-    /// What the caller keeps with it.
+    /// The data that the caller stores with it.
     pub payload: P,
-    /// What it costs.
+    /// The seats that it takes, and for how long.
     pub work: Work,
     /// When it arrived.
     pub arrived: Duration,

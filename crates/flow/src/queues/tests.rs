@@ -22,7 +22,7 @@ fn play(
     until_ms: u64,
     offer: impl Fn(u64) -> Vec<(u64, Work, u64)>,
 ) -> BTreeMap<u64, (u64, u64, u64)> {
-    let mut told: BTreeMap<u64, (u64, u64, u64)> = BTreeMap::new();
+    let mut outcomes: BTreeMap<u64, (u64, u64, u64)> = BTreeMap::new();
     let mut known: BTreeMap<Ticket, (u64, u64, u64)> = BTreeMap::new();
     let mut ends: BTreeMap<u64, Vec<Ticket>> = BTreeMap::new();
     for now in 0..until_ms {
@@ -40,7 +40,7 @@ fn play(
                     started.push(ticket);
                 }
                 Arrival::Queued(ticket, _) => _ = known.insert(ticket, (name, now, takes)),
-                Arrival::NoSeat | Arrival::QueueFull => told.entry(name).or_default().1 += 1,
+                Arrival::NoSeat | Arrival::QueueFull => outcomes.entry(name).or_default().1 += 1,
             }
             while let Some(ticket) = level.next_dispatched() {
                 started.push(ticket);
@@ -48,31 +48,31 @@ fn play(
         }
         for ticket in started {
             let (name, arrived, takes) = known[&ticket];
-            let row = told.entry(name).or_default();
+            let row = outcomes.entry(name).or_default();
             row.0 += 1;
             row.2 = row.2.max(now - arrived);
             ends.entry(now + takes).or_default().push(ticket);
         }
     }
-    told
+    outcomes
 }
 
 #[test]
 fn an_elephant_does_not_tread_on_a_mouse() {
     // The elephant wants 40 times of what there is; the mouse asks every 100 ms.
     let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 10);
-    let told = play(level, 10_000, |now| {
+    let outcomes = play(level, 10_000, |now| {
         let mut all = vec![(1, Work::ONE, 20); 20];
         if now % 100 == 0 {
             all.push((2, Work::ONE, 20));
         }
         all
     });
-    let (elephant, mouse) = (told[&1], told[&2]);
-    assert_eq!((mouse.0, mouse.1), (100, 0), "{told:?}");
+    let (elephant, mouse) = (outcomes[&1], outcomes[&2]);
+    assert_eq!((mouse.0, mouse.1), (100, 0), "{outcomes:?}");
     // At most one request of the elephant must end first.
-    assert!(mouse.2 <= 20, "{told:?}");
-    assert!(elephant.0 > 4_400 && elephant.1 > 100_000, "{told:?}");
+    assert!(mouse.2 <= 20, "{outcomes:?}");
+    assert!(elephant.0 > 4_400 && elephant.1 > 100_000, "{outcomes:?}");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_mouse_does_not_wait_for_work_that_an_elephant_has_under_way() {
     // Every request of the elephant takes much longer than is guessed, and it has many under way when the mouse comes.
     for (seats, takes) in [(245, 500), (49, 100)] {
         let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), seats);
-        let told = play(level, 10_000, |now| {
+        let outcomes = play(level, 10_000, |now| {
             let mut all: Vec<_> =
                 (0..3).map(|n| (1, Work::ONE, takes / 2 + (now * 37 + n * 11) % takes)).collect();
             if now > 2_000 && now % 50 == 0 {
@@ -89,7 +89,7 @@ fn a_mouse_does_not_wait_for_work_that_an_elephant_has_under_way() {
             all
         });
         // Seats become free every few milliseconds, and the mouse gets the next one.
-        assert!(told[&2].0 > 150 && told[&2].2 <= 20, "{seats} seats: {told:?}");
+        assert!(outcomes[&2].0 > 150 && outcomes[&2].2 <= 20, "{seats} seats: {outcomes:?}");
     }
 }
 
@@ -97,7 +97,7 @@ fn a_mouse_does_not_wait_for_work_that_an_elephant_has_under_way() {
 fn a_mouse_does_not_wait_for_wide_and_long_requests_between_short_ones() {
     // Most requests of the elephant are short, so what the last ones took says nothing about the next one.
     let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 245);
-    let told = play(level, 20_000, |now| {
+    let outcomes = play(level, 20_000, |now| {
         let mut all: Vec<_> = (0..3).map(|n| (1, Work::ONE, 5 + (now + n) % 7)).collect();
         if now % 20 == 0 {
             let takes = 500 + now * 7919 % 3_000;
@@ -109,7 +109,7 @@ fn a_mouse_does_not_wait_for_wide_and_long_requests_between_short_ones() {
         all
     });
     // Long requests fill the level, and one of them ends every 80 ms or so.
-    assert!(told[&2].0 > 250 && told[&2].2 <= 500, "{told:?}");
+    assert!(outcomes[&2].0 > 250 && outcomes[&2].2 <= 500, "{outcomes:?}");
 }
 
 /// A list that takes ten seats.
@@ -120,7 +120,7 @@ fn a_mouse_does_not_wait_for_the_long_lists_of_elephants() {
     // Lists that take seconds would fill the level, and nothing but them would free a seat.
     for elephants in [1, 2, 5] {
         let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 245);
-        let told = play(level, 6_000, |now| {
+        let outcomes = play(level, 6_000, |now| {
             let mut all = Vec::new();
             if now % 10 == 0 {
                 all.extend((1..=elephants).map(|name| (name, LIST, 500 + now * 7919 % 3_000)));
@@ -131,7 +131,7 @@ fn a_mouse_does_not_wait_for_the_long_lists_of_elephants() {
             }
             all
         });
-        assert_eq!((told[&100].0, told[&100].2), (120, 0), "{elephants} elephants: {told:?}");
+        assert_eq!((outcomes[&100].0, outcomes[&100].2), (120, 0), "{elephants} elephants: {outcomes:?}");
     }
 }
 
@@ -207,26 +207,26 @@ fn wide_requests_pay_for_their_width() {
     // Both flows always have work. The requests of one are ten times as wide: it executes a tenth as many.
     let wide = Work { initial_seats: 10, ..Work::ONE };
     let options = QueueOptions { queues: 64, hand_size: 1, queue_length_max: 50 };
-    let told = play(FairQueues::new(ms(0), Queuing::Queue(options), 20), 20_000, |_| {
+    let outcomes = play(FairQueues::new(ms(0), Queuing::Queue(options), 20), 20_000, |_| {
         vec![(1, wide, 10), (2, Work::ONE, 10), (2, Work::ONE, 10)]
     });
-    let ratio = told[&2].0 as f64 / told[&1].0 as f64;
-    assert!((8.0..12.0).contains(&ratio), "{told:?}");
+    let ratio = outcomes[&2].0 as f64 / outcomes[&1].0 as f64;
+    assert!((8.0..12.0).contains(&ratio), "{outcomes:?}");
 }
 
 #[test]
 fn ten_thousand_flows_are_served_alike() {
     // Each flow sends a request every five seconds, all together half of what there is.
     let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 40);
-    let told = play(level, 20_000, |now| {
+    let outcomes = play(level, 20_000, |now| {
         (0..10_000).filter(|f| now % 5_000 == f / 2).map(|f| (f, Work::ONE, 10)).collect()
     });
-    assert_eq!(told.len(), 10_000);
+    assert_eq!(outcomes.len(), 10_000);
     let (executed, rejected): (u64, u64) =
-        told.values().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
+        outcomes.values().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
     assert_eq!(rejected, 0);
     assert_eq!(executed, 40_000);
-    assert!(told.values().all(|row| row.2 <= 10), "nobody waits longer than one request takes");
+    assert!(outcomes.values().all(|row| row.2 <= 10), "nobody waits longer than one request takes");
 }
 
 fn ticket(arrival: Arrival) -> Ticket {

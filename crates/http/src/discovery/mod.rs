@@ -61,7 +61,7 @@ pub struct Group {
     aggregated: OnceLock<Bytes>,
     /// The OpenAPI documents by version; "" is the group's own.
     pub(crate) openapi: Documents,
-    /// What a built-in group adds to the OpenAPI v2 document.
+    /// The part of the OpenAPI v2 document for a built-in group.
     pub(crate) part: Part,
 }
 
@@ -141,7 +141,7 @@ pub struct Resource {
     pub kind: Arc<Kind>,
     /// Which of its versions.
     pub version: usize,
-    /// What a custom resource adds to OpenAPI documents.
+    /// The part of the OpenAPI documents for a custom resource.
     pub(crate) openapi: Arc<Part>,
 }
 

@@ -22,47 +22,51 @@ pub(crate) struct DiscoveryRequest<'a> {
 }
 
 /// Answers `/api`, `/apis`, `/apis/GROUP`, `/api/v1` and `/apis/GROUP/VERSION`; `None` for other paths.
-pub(crate) fn serve(state: &DiscoveryState, path: &str, asked: &DiscoveryRequest<'_>) -> Option<ApiResponse> {
+pub(crate) fn serve(
+    state: &DiscoveryState,
+    path: &str,
+    request: &DiscoveryRequest<'_>,
+) -> Option<ApiResponse> {
     let parts: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
     match parts.as_slice() {
-        ["api"] => Some(core(state, asked)),
-        ["apis"] if path == "/apis" => Some(groups(state, asked)),
-        ["apis"] if path == "/apis/" => Some(group_list(state, asked)),
-        ["api", version] => Some(resources(state, "", version, asked)),
-        ["apis", group] => Some(one_group(state, group, asked)),
-        ["apis", group, version] => Some(resources(state, group, version, asked)),
+        ["api"] => Some(core(state, request)),
+        ["apis"] if path == "/apis" => Some(groups(state, request)),
+        ["apis"] if path == "/apis/" => Some(group_list(state, request)),
+        ["api", version] => Some(resources(state, "", version, request)),
+        ["apis", group] => Some(one_group(state, group, request)),
+        ["apis", group, version] => Some(resources(state, group, version, request)),
         _ => None,
     }
 }
 
-fn core(state: &DiscoveryState, asked: &DiscoveryRequest<'_>) -> ApiResponse {
-    if let Err(status) = routed(asked, Media::WITHOUT_CBOR) {
-        return fail(&status, asked);
+fn core(state: &DiscoveryState, request: &DiscoveryRequest<'_>) -> ApiResponse {
+    if let Err(status) = routed(request, Media::WITHOUT_CBOR) {
+        return fail(&status, request);
     }
-    if let Some(encoding) = aggregated_encoding(asked) {
-        return aggregated(state, true, encoding, asked);
+    if let Some(encoding) = aggregated_encoding(request) {
+        return aggregated(state, true, encoding, request);
     }
     let group = state.group("");
     document(
-        asked,
+        request,
         Media::WITHOUT_CBOR,
-        || documents::core_versions(group, asked.address),
-        || protobuf::core_versions(group, asked.address),
+        || documents::core_versions(group, request.address),
+        || protobuf::core_versions(group, request.address),
     )
 }
 
 /// Answers the list of groups, for any method.
-fn groups(state: &DiscoveryState, asked: &DiscoveryRequest<'_>) -> ApiResponse {
-    if let Some(encoding) = aggregated_encoding(asked) {
-        return aggregated(state, false, encoding, asked);
+fn groups(state: &DiscoveryState, request: &DiscoveryRequest<'_>) -> ApiResponse {
+    if let Some(encoding) = aggregated_encoding(request) {
+        return aggregated(state, false, encoding, request);
     }
-    group_list(state, asked)
+    group_list(state, request)
 }
 
 /// The legacy list, which is also the only answer for `/apis/`.
-fn group_list(state: &DiscoveryState, asked: &DiscoveryRequest<'_>) -> ApiResponse {
+fn group_list(state: &DiscoveryState, request: &DiscoveryRequest<'_>) -> ApiResponse {
     document(
-        asked,
+        request,
         Media::WITHOUT_CBOR,
         || state.group_list(),
         || protobuf::group_list(state.listed_groups()),
@@ -70,15 +74,15 @@ fn group_list(state: &DiscoveryState, asked: &DiscoveryRequest<'_>) -> ApiRespon
 }
 
 /// Answers a group, for any method except in the aggregator's own group.
-fn one_group(state: &DiscoveryState, name: &str, asked: &DiscoveryRequest<'_>) -> ApiResponse {
+fn one_group(state: &DiscoveryState, name: &str, request: &DiscoveryRequest<'_>) -> ApiResponse {
     if name == "apiregistration.k8s.io"
-        && let Err(status) = routed(asked, Media::WITHOUT_CBOR)
+        && let Err(status) = routed(request, Media::WITHOUT_CBOR)
     {
-        return fail(&status, asked);
+        return fail(&status, request);
     }
     match state.group(name).filter(|g| !g.name.is_empty()) {
         Some(group) => {
-            document(asked, Media::WITHOUT_CBOR, || documents::group(group), || protobuf::group(group))
+            document(request, Media::WITHOUT_CBOR, || documents::group(group), || protobuf::group(group))
         }
         None => respond::page_not_found(),
     }
@@ -88,30 +92,30 @@ fn resources(
     state: &DiscoveryState,
     group: &str,
     version: &str,
-    asked: &DiscoveryRequest<'_>,
+    request: &DiscoveryRequest<'_>,
 ) -> ApiResponse {
     let Some(group) = state.group(group).filter(|g| !g.name.is_empty() || group.is_empty()) else {
         return if group.is_empty() {
-            fail(&respond::route_not_found(), asked)
+            fail(&respond::route_not_found(), request)
         } else {
             respond::page_not_found()
         };
     };
     let Some(version) = group.version(version) else {
         return match group.installed {
-            true => fail(&respond::route_not_found(), asked),
+            true => fail(&respond::route_not_found(), request),
             false => respond::page_not_found(),
         };
     };
     // Discovery of custom resources is not available in CBOR.
-    let media = if asked.cbor && group.installed { Media::ALL } else { Media::WITHOUT_CBOR };
+    let media = if request.cbor && group.installed { Media::ALL } else { Media::WITHOUT_CBOR };
     if group.installed
-        && let Err(status) = routed(asked, media)
+        && let Err(status) = routed(request, media)
     {
-        return fail(&status, asked);
+        return fail(&status, request);
     }
     document(
-        asked,
+        request,
         media,
         || documents::resource_list(group, version),
         || protobuf::resource_list(group, version),
@@ -119,23 +123,27 @@ fn resources(
 }
 
 /// Checks that kube-apiserver's router makes before it dispatches a request.
-fn routed(asked: &DiscoveryRequest<'_>, media: &[Media]) -> Result<(), Status> {
-    if asked.method != "GET" {
+fn routed(request: &DiscoveryRequest<'_>, media: &[Media]) -> Result<(), Status> {
+    if request.method != "GET" {
         return Err(respond::method_not_allowed());
     }
     let produced = names(media);
-    if asked.accept.names_any_of(&produced) { Ok(()) } else { Err(respond::route_not_acceptable(&produced)) }
+    if request.accept.names_any_of(&produced) {
+        Ok(())
+    } else {
+        Err(respond::route_not_acceptable(&produced))
+    }
 }
 
-fn fail(status: &Status, asked: &DiscoveryRequest<'_>) -> ApiResponse {
-    respond::status(status, asked.accept.for_errors(Media::WITHOUT_CBOR))
+fn fail(status: &Status, request: &DiscoveryRequest<'_>) -> ApiResponse {
+    respond::status(status, request.accept.for_errors(Media::WITHOUT_CBOR))
 }
 
 /// The encoding of the aggregated document, if the client accepts it with any quality.
-fn aggregated_encoding(asked: &DiscoveryRequest<'_>) -> Option<Encoding> {
+fn aggregated_encoding(request: &DiscoveryRequest<'_>) -> Option<Encoding> {
     let allows = |_: Media, convert: Option<&Convert>| convert.is_some_and(is_aggregated);
     let offer = Offer { media: Media::WITHOUT_CBOR, allows: &allows, server_version: false };
-    let chosen = asked.accept.choose(&offer)?;
+    let chosen = request.accept.choose(&offer)?;
     chosen.convert.is_some().then_some(chosen.encoding)
 }
 
@@ -149,10 +157,10 @@ fn aggregated(
     state: &DiscoveryState,
     core: bool,
     encoding: Encoding,
-    asked: &DiscoveryRequest<'_>,
+    request: &DiscoveryRequest<'_>,
 ) -> ApiResponse {
     let document = state.aggregated(core);
-    let mut response = if asked.if_none_match == document.etag {
+    let mut response = if request.if_none_match == document.etag {
         ApiResponse { code: 304, ..ApiResponse::new(304, "application/json", crate::Body::empty()) }
     } else {
         let group_nodes = || state.aggregated_members(core);
@@ -189,12 +197,12 @@ const AGGREGATED_PROTOBUF: &str =
 
 /// Encodes a legacy document in a media type that the client accepts.
 fn document(
-    asked: &DiscoveryRequest<'_>,
+    request: &DiscoveryRequest<'_>,
     media: &[Media],
     node: impl Fn() -> Node,
     protobuf: impl Fn() -> Vec<u8>,
 ) -> ApiResponse {
-    let Some(encoding) = asked.accept.for_errors(media) else {
+    let Some(encoding) = request.accept.for_errors(media) else {
         // Without a negotiated type, the error is indented JSON.
         return respond::status(&Status::not_acceptable(&names(media)), None);
     };

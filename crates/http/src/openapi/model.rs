@@ -33,7 +33,7 @@ pub(super) struct Param {
     pub(super) description: String,
 }
 
-/// What is read or written.
+/// The content of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// A schema of this name.

@@ -299,7 +299,7 @@ pub(super) fn shared_name(param: &Param) -> Option<String> {
     Some(format!("{}-{}", param.name, short_hash(&text)))
 }
 
-/// The same for a body that is a type of the API machinery.
+/// The name of a shared body parameter whose type is one of the API machinery.
 pub(super) fn shared_body_name(schema: &str, required: bool) -> Option<String> {
     if !schema.starts_with("io.k8s.apimachinery") {
         return None;

@@ -27,24 +27,24 @@ pub(crate) struct DocumentRequest<'a> {
 const V3: &str = "/openapi/v3";
 
 /// Answers `/openapi/v2` and everything under `/openapi/v3`; `None` for other paths.
-pub(crate) fn serve(source: Source<'_>, asked: &DocumentRequest<'_>) -> Option<ApiResponse> {
-    match asked.path {
-        "/openapi/v2" => Some(match representation(asked.accept, &V2_TYPES) {
+pub(crate) fn serve(source: Source<'_>, request: &DocumentRequest<'_>) -> Option<ApiResponse> {
+    match request.path {
+        "/openapi/v2" => Some(match representation(request.accept, &V2_TYPES) {
             Some(content_type) => {
                 let form = form(content_type);
                 // The protobuf form of v2 has its own entity tag; both forms of v3 share one.
-                document(&v2_hash(source, form), || v2(source, form), content_type, asked)
+                document(&v2_hash(source, form), || v2(source, form), content_type, request)
             }
             None => empty(406),
         }),
-        V3 => Some(index(source, asked)),
+        V3 => Some(index(source, request)),
         path => {
             let name = path.strip_prefix(V3)?.strip_prefix('/')?;
-            let content_type = representation(asked.accept, &V3_TYPES);
+            let content_type = representation(request.accept, &V3_TYPES);
             let form = form(content_type.unwrap_or("application/json"));
             let Some(rendered) = v3(source, name, form) else { return Some(empty(404)) };
             let Some(content_type) = content_type else { return Some(empty(406)) };
-            Some(versioned(name, &rendered, content_type, asked))
+            Some(versioned(name, &rendered, content_type, request))
         }
     }
 }
@@ -78,8 +78,8 @@ fn representation(accept: &Accept, types: &Types) -> Option<&'static str> {
 }
 
 /// The index of documents. It has no entity tag, because it is assembled for each request.
-fn index(source: Source<'_>, asked: &DocumentRequest<'_>) -> ApiResponse {
-    if asked.if_none_match.split(',').any(|tag| tag.trim() == "*") {
+fn index(source: Source<'_>, request: &DocumentRequest<'_>) -> ApiResponse {
+    if request.if_none_match.split(',').any(|tag| tag.trim() == "*") {
         return empty(304);
     }
     let entry = |name: String| {
@@ -119,16 +119,16 @@ fn versioned(
     name: &str,
     rendered: &Arc<Rendered>,
     content_type: &'static str,
-    asked: &DocumentRequest<'_>,
+    request: &DocumentRequest<'_>,
 ) -> ApiResponse {
-    let wanted = query::first(asked.query, "hash").unwrap_or("");
+    let wanted = query::first(request.query, "hash").unwrap_or("");
     if !wanted.is_empty() && wanted != &*rendered.hash {
         let mut response = ApiResponse::new(301, content_type, Body::empty());
         response.set_header("location", &address(name, &rendered.hash));
         response.set_header("etag", &format!("\"{}\"", rendered.hash));
         return response;
     }
-    let mut response = document(&rendered.hash, || rendered.clone(), content_type, asked);
+    let mut response = document(&rendered.hash, || rendered.clone(), content_type, request);
     if !wanted.is_empty() {
         response.set_header("cache-control", "public, immutable");
     }
@@ -140,14 +140,14 @@ fn document(
     hash: &str,
     rendered: impl FnOnce() -> Arc<Rendered>,
     content_type: &'static str,
-    asked: &DocumentRequest<'_>,
+    request: &DocumentRequest<'_>,
 ) -> ApiResponse {
     let tag = format!("\"{hash}\"");
     let known = |given: &str| {
         let given = given.trim();
         given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag
     };
-    let mut response = match asked.if_none_match.split(',').any(known) {
+    let mut response = match request.if_none_match.split(',').any(known) {
         true => empty(304),
         false => ApiResponse::new(200, content_type, rendered().texts.body()),
     };

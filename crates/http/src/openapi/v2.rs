@@ -107,7 +107,7 @@ fn every_spec(state: &DiscoveryState) -> impl Iterator<Item = &RemoteSpec> {
     })
 }
 
-/// What extension servers add: parts of their own, and definitions of this server that stand for kinds of theirs, too.
+/// The parts that extension servers add: their own, and definitions of this server that also describe kinds of theirs.
 fn remote_parts(state: &DiscoveryState, form: Form) -> (Option<Members>, Option<Members>) {
     if every_spec(state).next().is_none() {
         return (None, None);

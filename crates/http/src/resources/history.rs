@@ -58,7 +58,7 @@ impl Resources {
     }
 }
 
-/// What watches call the change; `OLDEST` where it is not known what was there before.
+/// The type of the change in watches; `OLDEST` if the version before it is not known.
 fn change_type(version: &ObjectVersion) -> &'static str {
     match (&version.object, version.is_new) {
         (None, _) => "DELETED",

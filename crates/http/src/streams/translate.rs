@@ -170,8 +170,8 @@ impl Kubelet {
                 Ok((*backend, chosen.unwrap_or("").trim().to_string()))
             }
             Ok(Upgrade::Refused(response)) => {
-                let said = text(response.into_body()).await;
-                Err(format!("unable to upgrade connection: {}", said.trim()))
+                let message = text(response.into_body()).await;
+                Err(format!("unable to upgrade connection: {}", message.trim()))
             }
             Err(ForwardError::Upgrade(why)) => match why.strip_prefix("error dialing backend: ") {
                 Some(why) => Err(sending(why)),

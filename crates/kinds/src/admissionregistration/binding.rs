@@ -1,7 +1,7 @@
 //! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding: where a policy applies.
 
 use super::{Role, name_warnings, rules};
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, check, fields};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names};
@@ -38,15 +38,6 @@ impl Hooks for PolicyBinding {
         if self.0 == Role::Validating {
             validate_actions(spec, &path.field("validationActions"), errors);
         }
-    }
-
-    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
-        false
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_as_new(self, false, object, errors);
-        self.validate_create(object, errors);
     }
 }
 

@@ -123,7 +123,7 @@ fn base(offered: Offered) -> &'static Env {
     })
 }
 
-/// What a JSON patch comes to.
+/// The CEL type of a JSON patch expression: a list of operations.
 pub fn json_patch_type() -> Type {
     Type::list(Type::Object(jsonpatch::JSON_PATCH.into()))
 }

@@ -4,7 +4,7 @@ use super::expressions::{Expressions, Offered, apply_configuration_type, json_pa
 use super::rules::{self, REINVOCATION_POLICIES};
 use super::{Role, name_warnings};
 use crate::error_text::InternalList;
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, Scope, check, fields};
 use pintle_cel::types::Type;
 use pintle_cel::words::is_keyword;
 use pintle_meta::{FieldErrors, conditions};
@@ -33,17 +33,8 @@ impl Hooks for Policy {
         if scope != Scope::Main {
             return validate_status(object, errors);
         }
-        metadata::validate_as_new(self, false, object, errors);
         let same = |key: &str| object.at(&["spec", key]) == old.at(&["spec", key]);
         self.validate(object, same("paramKind") && same("matchConditions"), errors);
-    }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match (self.0, scope) {
-            (Role::Mutating, _) => &[],
-            (Role::Validating, Scope::Main) => &[&["status"]],
-            (Role::Validating, Scope::Sub(_)) => &[&["spec"], &["metadata"]],
-        }
     }
 }
 
@@ -263,8 +254,7 @@ fn validate_mutation(
 
 fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let status = Path::of("status");
-    let checking = status.field("typeChecking");
-    let path = checking.field("expressionWarnings");
+    let path = status.field("typeChecking.expressionWarnings");
     for (at, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate()
     {
         check::required(warning, "warning", &path.index(at), errors);

@@ -109,16 +109,13 @@ pub(super) fn validate_match_resources(matches: &Value, path: &Path<'_>, errors:
         }
     }
     for key in ["resourceRules", "excludeResourceRules"] {
-        for (at, rule) in fields::list(matches, key).iter().enumerate() {
-            validate_named_rule(rule, &path.field(key).index(at), errors);
-        }
+        check::each_item(matches, key, path, |rule, path| validate_named_rule(rule, path, errors));
     }
 }
 
 /// A mutating policy may only match CREATE and UPDATE.
 pub(super) fn validate_mutating_operations(matches: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let rules = path.field("resourceRules");
-    let at = rules.field("operations");
+    let at = path.field("resourceRules.operations");
     for rule in fields::list(matches, "resourceRules") {
         for operation in fields::texts(rule, "operations") {
             check::supported(&at, Some(operation), &MUTATING_OPERATIONS, errors);

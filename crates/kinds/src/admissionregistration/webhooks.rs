@@ -2,7 +2,7 @@
 
 use super::rules::{self, MATCH_POLICIES, REINVOCATION_POLICIES};
 use super::{Role, name_warnings};
-use crate::{Hooks, Scope, check, fields, metadata, webhook};
+use crate::{Hooks, Scope, check, fields, webhook};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Str, Value};
@@ -39,12 +39,7 @@ impl Hooks for WebhookConfiguration {
         self.validate(object, &options, errors);
     }
 
-    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
-        false
-    }
-
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_as_new(self, false, object, errors);
         self.validate(object, &options_after(object, old), errors);
     }
 
@@ -106,9 +101,7 @@ impl WebhookConfiguration {
 
     fn validate_hook(&self, hook: &Value, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
         names::fully_qualified_name(&path.field("name"), fields::text(hook, "name"), errors);
-        for (at, rule) in fields::list(hook, "rules").iter().enumerate() {
-            rules::validate_rule(rule, &path.field("rules").index(at), errors);
-        }
+        check::each_item(hook, "rules", path, |rule, path| rules::validate_rule(rule, path, errors));
         rules::validate_failure_policy(hook, false, path, errors);
         check::supported(
             &path.field("matchPolicy"),

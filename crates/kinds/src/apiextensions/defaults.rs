@@ -192,8 +192,8 @@ impl Compiled {
     }
 }
 
-/// What is wrong with the objects within a value that are whole Kubernetes objects: metadata that Go cannot read, the first only,
-/// or else all that is invalid.
+/// The errors of whole Kubernetes objects within a value: the first metadata that Go cannot read, or else everything that is
+/// invalid.
 fn wrong_objects(
     schema: Props<'_>,
     value: &Value,

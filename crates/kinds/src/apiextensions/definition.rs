@@ -197,8 +197,7 @@ fn validate_changed(
     if scope != Scope::Main {
         return validate_accepted_names(object, errors);
     }
-    let null = Value::Null;
-    let specs = (old.get("spec").unwrap_or(&null), object.get("spec").unwrap_or(&null));
+    let specs = (old.get("spec").unwrap_or(&Value::Null), object.get("spec").unwrap_or(&Value::Null));
     let established = Condition::is_true(old, "Established");
     validate_spec(object, Options::after(specs.0, specs.1, established, metadata), errors);
     validate_immutable(object, old, errors);
@@ -215,8 +214,7 @@ fn metadata_type(version: &KindVersion) -> Option<Schema> {
 }
 
 fn validate_spec(object: &Value, options: Options, errors: &mut FieldErrors) {
-    let null = Value::Null;
-    spec::validate(object.get("spec").unwrap_or(&null), options, &Path::of("spec"), errors);
+    spec::validate(object.get("spec").unwrap_or(&Value::Null), options, &Path::of("spec"), errors);
 }
 
 /// Validates immutable fields: group and plural, and kind and scope once established.
@@ -238,7 +236,7 @@ fn validate_immutable(object: &Value, old: &Value, errors: &mut FieldErrors) {
 
 fn validate_accepted_names(object: &Value, errors: &mut FieldErrors) {
     if let Some(accepted) = object.at(&["status", "acceptedNames"]) {
-        names::validate(accepted, &Path::of("status").field("acceptedNames"), errors);
+        names::validate(accepted, &Path::of("status.acceptedNames"), errors);
     }
 }
 
@@ -284,8 +282,7 @@ fn validate_approval(object: &Value, old: Option<&Value>, errors: &mut FieldErro
     if old.is_some_and(|old| approval::approval(old).0 == state) {
         return;
     }
-    let metadata = Path::of("metadata");
-    let annotations = metadata.field("annotations");
+    let annotations = Path::of("metadata.annotations");
     let path = annotations.key(ANNOTATION);
     match state {
         Approval::Missing => errors.required(&path, &why),
@@ -301,7 +298,7 @@ fn validate_preservation(object: &Value, old: Option<&Value>, errors: &mut Field
         |v: &Value| v.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
     if preserves(object) && !old.is_some_and(preserves) {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        errors.invalid(&Path::of("spec").field("preserveUnknownFields"), true, why);
+        errors.invalid(&Path::of("spec.preserveUnknownFields"), true, why);
     }
 }
 

@@ -255,7 +255,7 @@ pub(super) fn non_atomic_set(schema: Props<'_>) -> Option<&'static str> {
 fn atomic_set(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let (Some(key), Some(item)) = (non_atomic_set(schema), schema.item()) else { return };
     let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
-    // Both errors show the list type of the items.
+    // Both errors print the list type of the items.
     let at = path.field("items");
     match item.get(LIST_TYPE).and_then(Value::as_str) {
         Some(error_text) => errors.invalid(&at.field(key), error_text, why),
@@ -281,8 +281,8 @@ fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         return errors.invalid(&items.field("type"), item.kind(), why);
     }
-    let error_text: Vec<Str> = keys.iter().filter_map(Value::as_str).map(Str::from).collect();
-    for (at, key) in error_text.iter().enumerate() {
+    let names: Vec<Str> = keys.iter().filter_map(Value::as_str).map(Str::from).collect();
+    for (at, key) in names.iter().enumerate() {
         match item.property(key) {
             Some(property) if matches!(property.kind(), "array" | "object") => {
                 let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
@@ -291,12 +291,12 @@ fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
             Some(_) => {}
             None => errors.invalid(
                 &path.field(MAP_KEYS),
-                &error_text[..],
+                &names[..],
                 "entries must all be names of item properties",
             ),
         }
-        if error_text.iter().take(at).any(|earlier| earlier == key) {
-            errors.invalid(&path.field(MAP_KEYS), &error_text[..], "must not contain duplicate entries");
+        if names.iter().take(at).any(|earlier| earlier == key) {
+            errors.invalid(&path.field(MAP_KEYS), &names[..], "must not contain duplicate entries");
         }
     }
 }

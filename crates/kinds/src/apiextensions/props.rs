@@ -9,7 +9,7 @@ pub(super) const DEPTH_MAX: usize = 256;
 #[derive(Clone, Copy)]
 pub(super) struct Props<'a>(pub(super) &'a Value);
 
-/// What `items` holds.
+/// The value of `items`: one schema, or a list of them.
 pub(super) enum Items<'a> {
     /// Nothing.
     None,

@@ -76,7 +76,7 @@ fn visit(context: &Context<'_>, path: &Path<'_>, depth: usize) {
 /// The costs of one schema's rules.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// What is wrong with them.
+    /// The errors of the rules.
     pub(super) errors: FieldErrors,
     /// Whether rules may exceed the limit, because they did before.
     unlimited: bool,

@@ -141,7 +141,7 @@ impl<'a> Shared<'a> {
         SHARED.contains(&key) && self.versions.iter().all(|v| v.get(key) == first.get(key))
     }
 
-    /// What the spec has.
+    /// A field of the spec.
     fn of_spec(&self, key: &str) -> Option<&'a Value> {
         self.versions.first()?.get(key).filter(|v| self.is_shared(key) && !v.is_null())
     }
@@ -325,8 +325,7 @@ fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, erro
             errors.invalid(&path.field("selectableFields"), "", why);
         }
         Some(schema) => {
-            let null = Value::Null;
-            let schema = Props(schema.get("openAPIV3Schema").unwrap_or(&null));
+            let schema = Props(schema.get("openAPIV3Schema").unwrap_or(&Value::Null));
             selectable_fields(fields, schema, "", options, path, errors);
         }
     }

@@ -1,6 +1,6 @@
 //! APIService: which server serves a version of a group. Those without a service are served by this server.
 
-use crate::{Hooks, Scope, check, fields, hooks, metadata};
+use crate::{Hooks, Scope, check, fields, hooks};
 use pintle_meta::field::{Named, quoted};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, base64};
@@ -50,11 +50,9 @@ impl Hooks for ApiService {
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Main {
-            metadata::validate_as_new(self, false, object, errors);
             return self.validate_create(object, errors);
         }
-        let status = Path::of("status");
-        let path = status.field("conditions");
+        let path = Path::of("status.conditions");
         for (at, condition) in object.items_at(&["status", "conditions"]).iter().enumerate() {
             let given = fields::text(condition, "status");
             if !matches!(given, "True" | "False" | "Unknown") {
@@ -64,13 +62,6 @@ impl Hooks for ApiService {
                     &["True", "False", "Unknown"],
                 );
             }
-        }
-    }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[&["status"]],
-            Scope::Sub(_) => &[&["spec"], &["metadata"]],
         }
     }
 }

@@ -1,9 +1,6 @@
 //! ControllerRevision: immutable data.
 
-use crate::check;
-use crate::metadata;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -11,7 +8,7 @@ pub(crate) struct ControllerRevision;
 
 impl Hooks for ControllerRevision {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        validate(object, errors);
+        check::nonnegative_field(object, "revision", &Path::ROOT, errors);
         match object.get("data").map(Value::without_text) {
             None | Some(Value::Null) => errors.required(&Path::of("data"), "data is mandatory"),
             Some(Value::Object(_)) => {}
@@ -19,14 +16,7 @@ impl Hooks for ControllerRevision {
         }
     }
 
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_as_new(self, true, object, errors);
-        validate(object, errors);
-        check::immutable(object.get("data"), old.get("data"), &Path::of("data"), errors);
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
+        check::nonnegative_field(object, "revision", &Path::ROOT, errors);
     }
-}
-
-fn validate(object: &Value, errors: &mut FieldErrors) {
-    workload::finalizers(object, errors);
-    check::nonnegative_field(object, "revision", &Path::ROOT, errors);
 }

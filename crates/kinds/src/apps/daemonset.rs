@@ -1,12 +1,9 @@
 //! DaemonSet. The generation of its template is stored in an annotation.
 
-use crate::check;
 use crate::core::podspec::{options::Options, warnings};
 use crate::error_text::Internal;
-use crate::facts;
 use crate::fields::{member, text};
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, facts, workload};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::quoted;
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
@@ -53,7 +50,6 @@ impl Hooks for DaemonSet {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(object, &Options::of_template(None), errors);
     }
 
@@ -77,7 +73,7 @@ impl Hooks for DaemonSet {
     }
 }
 
-/// The annotation is always there.
+/// Sets the annotation of the template's generation, which every DaemonSet has.
 pub(crate) fn default_template_generation(object: &mut Value) {
     set_template_generation(object, template_generation(object));
 }

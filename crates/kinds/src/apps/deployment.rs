@@ -1,13 +1,10 @@
 //! Deployment.
 
-use crate::check;
 use crate::core::podspec::options::Options;
 use crate::error_text::Internal;
-use crate::facts;
 use crate::fields::{int, member, opt_int, text};
 use crate::hooks::take;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, facts, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -28,7 +25,6 @@ impl Hooks for Deployment {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
     }
 
@@ -44,13 +40,6 @@ impl Hooks for Deployment {
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         super::template_warnings(object, old, true)
-    }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Sub("status") => &[&["spec"], &["metadata", "labels"]],
-            _ => &[&["status"]],
-        }
     }
 
     /// Annotations count as well, because they are copied to replica sets.

@@ -1,9 +1,7 @@
 //! ReplicaSet.
 
-use crate::check;
 use crate::core::podspec::options::Options;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, facts, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -17,7 +15,6 @@ impl Hooks for ReplicaSet {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
     }
 
@@ -36,8 +33,7 @@ impl Hooks for ReplicaSet {
 }
 
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
-    check::nonnegative_field(spec, "replicas", &SPEC, errors);
-    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    facts::check(spec, "apps/v1.ReplicaSetSpec", &SPEC, errors);
     workload::required_selector(spec, "deployment", &SPEC, errors);
     super::replicated_template(spec, options, errors);
 }

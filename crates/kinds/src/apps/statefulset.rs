@@ -1,22 +1,19 @@
 //! StatefulSet.
 
-use crate::check;
 use crate::core::claim::validate_spec as validate_claim;
 use crate::core::podspec::{self, annotations, options::Options, warnings};
 use crate::error_text::Internal;
-use crate::facts;
 use crate::fields::{int, list, member, text};
 use crate::fill::items;
 use crate::hooks::take;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, facts, workload};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-/// What an update may change.
+/// The fields of the spec that an update may change.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "template",
@@ -39,7 +36,6 @@ impl Hooks for StatefulSet {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), Leniency::default(), errors);
     }
 
@@ -125,8 +121,7 @@ fn validate_spec(spec: &Value, options: &Options, leniency: Leniency, errors: &m
             validate_claim(spec, &path.index(at).field("spec"), errors);
         }
     }
-    check::nonnegative_field(spec, "replicas", &SPEC, errors);
-    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    facts::check(spec, "apps/v1.StatefulSetSpec", &SPEC, errors);
     if let Some(ordinals) = member(spec, "ordinals") {
         check::nonnegative(&SPEC.field("ordinals.start"), int(ordinals, "start"), errors);
     }

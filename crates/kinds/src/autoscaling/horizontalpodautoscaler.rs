@@ -1,7 +1,6 @@
 //! HorizontalPodAutoscaler: stored as v2; v1 has annotations for what it cannot express.
 
-use crate::workload;
-use crate::{Hooks, KindVersion, Scope};
+use crate::{Hooks, KindVersion, Scope, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -31,7 +30,6 @@ impl Hooks for HorizontalPodAutoscaler {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validation::validate(workload::spec_of(object), None, errors);
     }
 

@@ -2,10 +2,8 @@
 
 use super::{job, job_spec, schedule, timezone};
 use crate::core::podspec::{self, options::Options};
-use crate::facts;
 use crate::fields::{flag, member, opt_text, text};
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, facts, workload};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Value};
@@ -19,11 +17,10 @@ pub(crate) struct CronJob;
 
 impl Hooks for CronJob {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), None, &Options::of_template(None), errors);
         let name = object.str_at(&["metadata", "name"]);
         if name.len() > NAME_BYTES_MAX {
-            errors.invalid(&Path::of("metadata").field("name"), name, "must be no more than 52 characters");
+            errors.invalid(&Path::of("metadata.name"), name, "must be no more than 52 characters");
         }
     }
 
@@ -46,8 +43,7 @@ impl Hooks for CronJob {
         }
         if old.is_none_or(|old| podspec::options::generation(old) != podspec::options::generation(object)) {
             let job = object.at(&["spec", "jobTemplate", "spec"]).unwrap_or(&Value::Null);
-            let template = SPEC.field("jobTemplate");
-            found.extend(job::spec_warnings(job, &template.field("spec")));
+            found.extend(job::spec_warnings(job, &SPEC.field("jobTemplate.spec")));
         }
         if old.is_some() && object.str_at(&["spec", "schedule"]).contains("TZ") {
             found.push("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details".to_string());
@@ -94,8 +90,7 @@ fn validate_schedule(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors:
 fn validate_job(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     let empty = Value::object();
     let job = spec.at(&["jobTemplate", "spec"]).unwrap_or(&empty);
-    let template = SPEC.field("jobTemplate");
-    let path = template.field("spec");
+    let path = SPEC.field("jobTemplate.spec");
     job_spec::validate(job, &path, options, errors);
     if member(job, "selector").is_some() {
         errors.invalid(

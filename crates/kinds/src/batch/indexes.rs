@@ -37,9 +37,9 @@ fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
             Ok((first, end))
         }
         _ => {
-            let error_text = quoted(text);
+            let quoted_text = quoted(text);
             Err(format!(
-                "the fragment {error_text} violates the requirement that an index interval can have at most two parts separated by '-'"
+                "the fragment {quoted_text} violates the requirement that an index interval can have at most two parts separated by '-'"
             ))
         }
     }

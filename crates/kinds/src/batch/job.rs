@@ -1,15 +1,12 @@
 //! Job: validation, and the generated selector.
 
 use super::{job_spec, job_status};
-use crate::check;
 use crate::core::podspec::{self, internal, options::Options, warnings};
 use crate::error_text::Internal;
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, map_at};
 use crate::hooks::{TEMPLATE_LABELS, take};
-use crate::metadata;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, workload};
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names};
 use pintle_value::{Map, Path, Value};
@@ -61,7 +58,6 @@ impl Hooks for Job {
         let mut options = Options::of_template(old.at(&["spec", "template"]));
         options.invalid_selector_values |= old.at(&["spec", "selector"]).is_some_and(has_invalid_label_value);
         let had = |label: &str| old.at(&["spec", "template", "metadata", "labels", label]).is_some();
-        metadata::validate_as_new(self, true, object, errors);
         validate(object, &options, had("batch.kubernetes.io/job-name") && had(CONTROLLER_UID), errors);
         validate_spec(workload::spec_of(object), &options, errors);
         validate_change(object, old, errors);
@@ -135,7 +131,6 @@ pub(super) fn spec_warnings(spec: &Value, path: &Path<'_>) -> Vec<String> {
 }
 
 fn validate(object: &Value, options: &Options, prefixed_labels: bool, errors: &mut FieldErrors) {
-    workload::finalizers(object, errors);
     let spec = workload::spec_of(object);
     if !flag(spec, "manualSelector") {
         generated_selector(object, prefixed_labels, errors);
@@ -147,7 +142,7 @@ fn validate(object: &Value, options: &Options, prefixed_labels: bool, errors: &m
         let hostname = format!("{name}-{}", completions.saturating_sub(1));
         if !names::is_dns1123_label(&hostname).is_empty() {
             let detail = format!("will not able to create pod with invalid DNS label: {hostname}");
-            errors.invalid(&Path::of("metadata").field("name"), name, &detail);
+            errors.invalid(&Path::of("metadata.name"), name, &detail);
         }
     }
 }
@@ -180,9 +175,7 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
     if prefixed {
         expected.extend([(CONTROLLER_UID, uid), ("batch.kubernetes.io/job-name", name)]);
     }
-    let template = SPEC.field("template");
-    let metadata = template.field("metadata");
-    let labels = metadata.field("labels");
+    let labels = SPEC.field("template.metadata.labels");
     for (label, value) in &expected {
         let detail = format!("must be '{value}'");
         let all = object.at(&["spec", "template", "metadata", "labels"]);
@@ -205,7 +198,7 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
     }
 }
 
-/// What must stay as it was.
+/// Reports changes of immutable fields.
 fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let (spec, before) = (workload::spec_of(object), workload::spec_of(old));
     completions(spec, before, errors);

@@ -1,11 +1,10 @@
 //! The spec of a job, alone or in a CronJob.
 
 use super::indexes;
-use crate::check;
 use crate::core::podspec::{options::Options, spec::validate_template};
 use crate::error_text::Internal;
-use crate::facts;
 use crate::fields::{list, member, opt_int, opt_text, text};
+use crate::{check, facts};
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -120,8 +119,7 @@ fn template(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut Field
     let empty = Value::object();
     let template = spec.get("template").unwrap_or(&empty);
     validate_template(template, path, options, errors);
-    let pod = path.field("spec");
-    let path = pod.field("restartPolicy");
+    let path = path.field("spec.restartPolicy");
     match template.str_at(&["spec", "restartPolicy"]) {
         "" | "Always" => errors.required(&path, "valid values: \"OnFailure\", \"Never\""),
         policy @ "OnFailure" if member(spec, "podFailurePolicy").is_some() => {
@@ -141,10 +139,7 @@ fn valid_values(values: &[&str]) -> String {
 
 fn failure_policy(policy: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(policy, "batch/v1.PodFailurePolicy", path, errors);
-    let path = path.field("rules");
-    for (at, rule) in list(policy, "rules").iter().enumerate() {
-        failure_rule(rule, spec, &path.index(at), errors);
-    }
+    check::each_item(policy, "rules", path, |rule, path| failure_rule(rule, spec, path, errors));
 }
 
 fn failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -1,10 +1,9 @@
 //! Validates the status of a job. Errors that the old object already has are ignored.
 
 use super::{indexes, job_spec::is_indexed};
-use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{flag, int, list, member, opt_int, opt_text, text};
-use crate::workload;
+use crate::{check, workload};
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, Timestamp};
 use pintle_value::{Path, Value};

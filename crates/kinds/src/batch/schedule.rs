@@ -130,15 +130,15 @@ fn number_or_name(text: &str, bounds: &Bounds) -> Result<u64, String> {
 fn number(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        let error_text = quoted(text);
+        let quoted_text = quoted(text);
         return Err(format!(
-            "failed to parse int from {text}: strconv.Atoi: parsing {error_text}: invalid syntax"
+            "failed to parse int from {text}: strconv.Atoi: parsing {quoted_text}: invalid syntax"
         ));
     }
     let Ok(number) = text.strip_prefix('+').unwrap_or(text).parse::<i64>() else {
-        let error_text = quoted(text);
+        let quoted_text = quoted(text);
         return Err(format!(
-            "failed to parse int from {text}: strconv.Atoi: parsing {error_text}: value out of range"
+            "failed to parse int from {text}: strconv.Atoi: parsing {quoted_text}: value out of range"
         ));
     };
     u64::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}"))

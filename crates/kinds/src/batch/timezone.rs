@@ -2,7 +2,7 @@
 
 /// All names of the time zone database, one a line, sorted.
 const NAMES: &str = include_str!("../../data/timezones.txt");
-/// Longest part of a name.
+/// The longest allowed part of a name.
 const PART_BYTES_MAX: usize = 14;
 
 /// Returns whether a time zone exists. `UTC` and `Local` always do.

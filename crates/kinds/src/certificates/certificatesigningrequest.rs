@@ -104,7 +104,6 @@ impl Hooks for CertificateSigningRequest {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate(object, None, errors);
     }
 
@@ -112,14 +111,6 @@ impl Hooks for CertificateSigningRequest {
         metadata::validate_core_as_new(self, false, object, errors);
         validate(object, Some(old), errors);
         validate_change(scope, object, old, errors);
-    }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[&["spec"], &["status"]],
-            Scope::Sub("approval") => &[&["spec"], &["status", "certificate"]],
-            Scope::Sub(_) => &[&["spec"], &["status", "conditions"]],
-        }
     }
 }
 
@@ -180,7 +171,7 @@ fn validate_certificate(object: &Value, old: Option<&Value>, errors: &mut FieldE
         return;
     }
     if let Some(why) = pem::certificate_error(&given) {
-        errors.invalid(&Path::of("status").field("certificate"), "<certificate data>", &why);
+        errors.invalid(&Path::of("status.certificate"), "<certificate data>", &why);
     }
 }
 
@@ -237,8 +228,7 @@ fn first_bad_label(part: &str, rule: fn(&str) -> Vec<String>, path: &Path<'_>, e
 }
 
 fn validate_conditions(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let status = Path::of("status");
-    let path = status.field("conditions");
+    let path = Path::of("status.conditions");
     let all = object.items_at(&["status", "conditions"]);
     let before = old.map(|old| old.items_at(&["status", "conditions"])).unwrap_or_default();
     let kind = |c: &Value| fields::text(c, "type").to_string();

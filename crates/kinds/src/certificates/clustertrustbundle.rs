@@ -25,18 +25,13 @@ impl Hooks for ClusterTrustBundle {
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         let bundle = ["spec", "trustBundle"];
         validate(object, object.str_at(&bundle) != old.str_at(&bundle), errors);
-        let null = Value::Null;
-        let meta = |object: &'_ Value| object.get("metadata").unwrap_or(&null).clone();
+        let meta = |object: &'_ Value| object.get("metadata").unwrap_or(&Value::Null).clone();
         objectmeta::validate_update(&meta(object), &meta(old), &Path::of("metadata"), errors);
         let signer = ["spec", "signerName"];
         let (new, before) = (object.str_at(&signer), old.str_at(&signer));
         if new != before {
             errors.invalid(&SPEC.field("signerName"), new, check::IMMUTABLE);
         }
-    }
-
-    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -48,7 +48,7 @@ fn block(label: &str, lines: &[String]) -> Option<(Block, usize)> {
     })
 }
 
-/// What is wrong with a trust anchor.
+/// The error of an invalid trust anchor.
 pub(super) fn anchor_error(block: &Block) -> Option<String> {
     if block.label != "CERTIFICATE" {
         return Some(format!("has bad block type: {}", block.label));

@@ -2,8 +2,7 @@
 
 use super::certificatesigningrequest::validate_signer_name;
 use super::{issued, public_key};
-use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, Scope, fields};
 use pintle_meta::conditions::validate_conditions;
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
@@ -24,25 +23,12 @@ pub(crate) struct PodCertificateRequest;
 
 impl Hooks for PodCertificateRequest {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object.get("spec").unwrap_or(&Value::Null), errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        match scope {
-            Scope::Main if object.get("spec") != old.get("spec") => {
-                let spec = Internal(object.get("spec"), "certificates/v1beta1.PodCertificateRequestSpec");
-                errors.invalid(&SPEC, spec, check::IMMUTABLE);
-            }
-            Scope::Main => {}
-            Scope::Sub(_) => validate_status(object, old, errors),
-        }
-    }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[],
-            Scope::Sub(_) => &[&["spec"]],
+        if scope != Scope::Main {
+            validate_status(object, old, errors);
         }
     }
 }

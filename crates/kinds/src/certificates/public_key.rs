@@ -1,5 +1,6 @@
 //! The public keys of PodCertificateRequests, and the signatures that prove their possession.
 
+use super::key::Key;
 use super::podcertificaterequest::SPEC;
 use super::request_signature::signature_error;
 use crate::fields::text;
@@ -12,52 +13,34 @@ use pintle_meta::field::{ErrorKind, Named};
 use pintle_value::{Path, Value};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
-use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 const UNKNOWN: &str = "unknown public key type; supported types are Ed25519, ECDSA, and RSA";
-const ED25519_ID: &str = "1.3.101.112";
-/// The curves that Go knows: identifier, name, and the algorithm of proofs for those that are allowed.
-const CURVES: [(&str, &str, Option<&dyn VerificationAlgorithm>); 4] = [
-    ("1.3.132.0.33", "P-224", None),
-    ("1.2.840.10045.3.1.7", "P-256", Some(&ECDSA_P256_SHA256_ASN1)),
-    ("1.3.132.0.34", "P-384", Some(&ECDSA_P384_SHA256_ASN1)),
-    ("1.3.132.0.35", "P-521", Some(&ECDSA_P521_SHA256_ASN1)),
-];
 
-/// What is to be known about a key.
-enum Key {
-    /// A key that is allowed, and the algorithm of its proofs.
-    Good(&'static dyn VerificationAlgorithm),
+/// Whether a public key is allowed.
+enum Allowed {
+    /// It is, and the algorithm of its proofs.
+    Yes(&'static dyn VerificationAlgorithm),
     /// An elliptic curve that is not allowed.
-    Curve(&'static str),
+    NotCurve(&'static str),
     /// An RSA key of this many bits, which is not allowed.
-    Bits(usize),
+    NotBits(usize),
     Unknown,
 }
 
-fn classify(info: &SubjectPublicKeyInfo<'_>) -> Key {
-    if info.algorithm.algorithm.to_id_string() == ED25519_ID {
-        return Key::Good(&ED25519);
-    }
-    match info.parsed() {
-        Ok(PublicKey::RSA(key)) => {
-            let bytes = key.modulus.iter().skip_while(|byte| **byte == 0).count();
-            match bytes.saturating_mul(8) {
-                3072 | 4096 => Key::Good(&RSA_PSS_2048_8192_SHA256),
-                bits => Key::Bits(bits),
-            }
-        }
-        Ok(PublicKey::EC(_)) => {
-            let id = info.algorithm.parameters.as_ref().and_then(|p| p.as_oid().ok());
-            let id = id.map(|id| id.to_id_string()).unwrap_or_default();
-            match CURVES.into_iter().find(|(known, ..)| *known == id) {
-                Some((.., Some(algorithm))) => Key::Good(algorithm),
-                Some((_, name, None)) => Key::Curve(name),
-                None => Key::Unknown,
-            }
-        }
-        _ => Key::Unknown,
+fn classify(info: &SubjectPublicKeyInfo<'_>) -> Allowed {
+    match Key::of(info) {
+        Ok(Some(Key::Ed25519)) => Allowed::Yes(&ED25519),
+        Ok(Some(Key::P256)) => Allowed::Yes(&ECDSA_P256_SHA256_ASN1),
+        Ok(Some(Key::P384)) => Allowed::Yes(&ECDSA_P384_SHA256_ASN1),
+        Ok(Some(Key::P521)) => Allowed::Yes(&ECDSA_P521_SHA256_ASN1),
+        Ok(Some(Key::P224)) => Allowed::NotCurve("P-224"),
+        // kube-apiserver counts whole bytes.
+        Ok(Some(Key::Rsa { bits })) => match bits.next_multiple_of(8) {
+            3072 | 4096 => Allowed::Yes(&RSA_PSS_2048_8192_SHA256),
+            bits => Allowed::NotBits(bits),
+        },
+        Ok(None) | Err(_) => Allowed::Unknown,
     }
 }
 
@@ -67,14 +50,14 @@ pub(super) fn validate_request(bytes: &[u8], path: &Path<'_>, errors: &mut Field
         return errors.push(ErrorKind::Invalid, path, None, "must be a valid PKCS#10 CSR");
     };
     match classify(&request.certification_request_info.subject_pki) {
-        Key::Curve(name) => {
+        Allowed::NotCurve(name) => {
             let why = "elliptic public keys must use curve P256, P384, or P521";
             errors.invalid(path, format!("curve {name}").as_str(), why);
         }
-        Key::Bits(bits) => refuse_bits(bits, path, errors),
-        Key::Unknown => errors.push(ErrorKind::Invalid, path, None, UNKNOWN),
-        Key::Good(_) if signature_error(&request).is_none() => {}
-        Key::Good(_) => errors.push(ErrorKind::Invalid, path, None, "invalid signature"),
+        Allowed::NotBits(bits) => refuse_bits(bits, path, errors),
+        Allowed::Unknown => errors.push(ErrorKind::Invalid, path, None, UNKNOWN),
+        Allowed::Yes(_) if signature_error(&request).is_none() => {}
+        Allowed::Yes(_) => errors.push(ErrorKind::Invalid, path, None, "invalid signature"),
     }
 }
 
@@ -92,13 +75,13 @@ pub(super) fn validate_proof(
         return errors.invalid(&path, given, "must be a valid PKIX-serialized public key");
     };
     match classify(&info) {
-        Key::Curve(name) => {
+        Allowed::NotCurve(name) => {
             let why = "elliptic public keys must use curve P256 or P384";
             errors.invalid(&path, format!("curve {name}").as_str(), why);
         }
-        Key::Bits(bits) => refuse_bits(bits, &path, errors),
-        Key::Unknown => errors.invalid(&path, given, UNKNOWN),
-        Key::Good(algorithm) => {
+        Allowed::NotBits(bits) => refuse_bits(bits, &path, errors),
+        Allowed::Unknown => errors.invalid(&path, given, UNKNOWN),
+        Allowed::Yes(algorithm) => {
             let key = UnparsedPublicKey::new(algorithm, info.subject_public_key.data.as_ref());
             if key.verify(pod_uid.as_bytes(), proof).is_err() {
                 let why = "could not verify proof-of-possession signature";

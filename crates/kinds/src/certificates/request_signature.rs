@@ -1,6 +1,7 @@
 //! The signature of a certificate request, which proves the possession of the key. Whatever cannot be verified is refused, in Go's
 //! words.
 
+use super::key::Key;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA1_ASN1, ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P256_SHA512_ASN1,
     ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ECDSA_P384_SHA512_ASN1, ECDSA_P521_SHA1_ASN1,
@@ -10,14 +11,13 @@ use aws_lc_rs::signature::{
     RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, UnparsedPublicKey, VerificationAlgorithm,
 };
 use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::public_key::PublicKey;
 use x509_parser::signature_algorithm::{RsaSsaPssParams, SignatureAlgorithm};
-use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
+use x509_parser::x509::AlgorithmIdentifier;
 
 const UNIMPLEMENTED: &str = "x509: cannot verify signature: algorithm unimplemented";
 const RSA_BITS_MIN: usize = 1024;
 
-/// What a signature algorithm needs a key of.
+/// The type of key that a signature algorithm needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     Rsa,
@@ -58,57 +58,11 @@ const PSS_HASHES: [(&str, u32, Hash); 3] = [
     ("2.16.840.1.101.3.4.2.3", 64, Hash::Sha512),
 ];
 
-/// The key of a request, as far as it decides about the verification.
-enum Key {
-    Rsa { bits: usize },
-    P224,
-    P256,
-    P384,
-    P521,
-    Ed25519,
-}
-
-impl Key {
-    /// `Ok(None)` if the key is of no kind that Go knows.
-    fn of(info: &SubjectPublicKeyInfo<'_>) -> Result<Option<Key>, &'static str> {
-        let parameter = info.algorithm.parameters.as_ref().and_then(|p| p.as_oid().ok());
-        let curve = parameter.map(|oid| oid.to_id_string()).unwrap_or_default();
-        Ok(Some(match info.algorithm.algorithm.to_id_string().as_str() {
-            "1.2.840.113549.1.1.1" => match info.parsed() {
-                Ok(PublicKey::RSA(key)) => {
-                    let modulus = key.modulus.iter().skip_while(|byte| **byte == 0);
-                    let zeros = modulus.clone().next().map_or(0, |byte| byte.leading_zeros());
-                    let bits = modulus.count().saturating_mul(8);
-                    Key::Rsa { bits: bits.saturating_sub(usize::try_from(zeros).unwrap_or(0)) }
-                }
-                _ => return Ok(None),
-            },
-            "1.2.840.10045.2.1" => match curve.as_str() {
-                "1.3.132.0.33" => Key::P224,
-                "1.2.840.10045.3.1.7" => Key::P256,
-                "1.3.132.0.34" => Key::P384,
-                "1.3.132.0.35" => Key::P521,
-                _ => return Err("x509: unsupported elliptic curve"),
-            },
-            "1.3.101.112" => Key::Ed25519,
-            _ => return Ok(None),
-        }))
-    }
-
-    fn fits(&self, family: Family) -> bool {
-        match self {
-            Key::Rsa { .. } => matches!(family, Family::Rsa | Family::RsaPss),
-            Key::P224 | Key::P256 | Key::P384 | Key::P521 => family == Family::Ecdsa,
-            Key::Ed25519 => family == Family::Ed25519,
-        }
-    }
-
-    fn go_type(&self) -> &'static str {
-        match self {
-            Key::Rsa { .. } => "*rsa.PublicKey",
-            Key::P224 | Key::P256 | Key::P384 | Key::P521 => "*ecdsa.PublicKey",
-            Key::Ed25519 => "ed25519.PublicKey",
-        }
+fn fits(key: &Key, family: Family) -> bool {
+    match key {
+        Key::Rsa { .. } => matches!(family, Family::Rsa | Family::RsaPss),
+        Key::P224 | Key::P256 | Key::P384 | Key::P521 => family == Family::Ecdsa,
+        Key::Ed25519 => family == Family::Ed25519,
     }
 }
 
@@ -131,7 +85,7 @@ pub(super) fn signature_error(request: &X509CertificationRequest<'_>) -> Option<
         Family::Ecdsa => ("ECDSA", "x509: ECDSA verification failure"),
         Family::Ed25519 => ("Ed25519", "x509: Ed25519 verification failure"),
     };
-    if !key.fits(family) {
+    if !fits(&key, family) {
         let found = key.go_type();
         return Some(format!(
             "x509: signature algorithm specifies an {name} public key, but have public key of type {found}"

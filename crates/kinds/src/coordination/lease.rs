@@ -1,7 +1,6 @@
 //! Lease: validates durations, transitions and the fields of coordinated leader election.
 
-use crate::Hooks;
-use crate::facts;
+use crate::{Hooks, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_meta::names;

@@ -1,7 +1,7 @@
 //! LeaseCandidate: a candidate for holding a lease, with its versions.
 
 use super::lease::validate_strategy;
-use crate::{Hooks, Scope, check};
+use crate::Hooks;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::cmp::Ordering;
@@ -48,12 +48,6 @@ impl Hooks for LeaseCandidate {
             errors.required(&path.field("emulationVersion"), why);
         }
         validate_strategy(strategy, &path.field("strategy"), errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        self.validate_create(object, errors);
-        let name = ["spec", "leaseName"];
-        check::immutable(object.at(&name), old.at(&name), &Path::of("spec").field("leaseName"), errors);
     }
 }
 

@@ -13,8 +13,23 @@ pub(crate) struct ConfigMap;
 
 impl Hooks for ConfigMap {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_data(object, errors);
+        let mut size = 0_usize;
+        let data = Path::of("data");
+        for (key, value) in entries(object, "data") {
+            validate_key(&data, key, errors);
+            if object.at(&["binaryData", key]).is_some() {
+                errors.invalid(&data.key(key), key, "duplicate of key present in binaryData");
+            }
+            size = size.saturating_add(value.len());
+        }
+        for (key, value) in entries(object, "binaryData") {
+            validate_key(&Path::of("binaryData"), key, errors);
+            size = size.saturating_add(decoded_len(value));
+        }
+        if size > DATA_BYTES_MAX {
+            // The error is about the whole object; this is how kube-apiserver writes the path of an unnamed field.
+            errors.too_long(&Path::ROOT.key(""), DATA_BYTES_MAX);
+        }
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -22,7 +37,7 @@ impl Hooks for ConfigMap {
         let fields: [(_, Differs); 2] = [("data", |new, old| new != old), ("binaryData", differs_exactly)];
         validate_stays(object, old, &fields, errors);
         metadata::validate_core_as_new(self, true, object, errors);
-        validate_data(object, errors);
+        self.validate_create(object, errors);
     }
 }
 
@@ -66,26 +81,6 @@ pub(super) fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item 
 /// The number of bytes that a base64 text encodes.
 pub(super) fn decoded_len(text: &str) -> usize {
     base64::decode(text).map_or(0, |bytes| bytes.len())
-}
-
-fn validate_data(object: &Value, errors: &mut FieldErrors) {
-    let mut size = 0_usize;
-    let data = Path::of("data");
-    for (key, value) in entries(object, "data") {
-        validate_key(&data, key, errors);
-        if object.at(&["binaryData", key]).is_some() {
-            errors.invalid(&data.key(key), key, "duplicate of key present in binaryData");
-        }
-        size = size.saturating_add(value.len());
-    }
-    for (key, value) in entries(object, "binaryData") {
-        validate_key(&Path::of("binaryData"), key, errors);
-        size = size.saturating_add(decoded_len(value));
-    }
-    if size > DATA_BYTES_MAX {
-        // The error is about the whole object; this is how kube-apiserver writes the path of an unnamed field.
-        errors.too_long(&Path::ROOT.key(""), DATA_BYTES_MAX);
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Endpoints: subsets of addresses and ports.
 
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -14,15 +14,30 @@ pub(crate) struct Endpoints;
 
 impl Hooks for Endpoints {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_subsets(object, errors);
+        let subsets = Path::of("subsets");
+        for (i, subset) in object.items_at(&["subsets"]).iter().enumerate() {
+            let path = subsets.index(i);
+            let (ready, not_ready) =
+                (subset.items_at(&["addresses"]), subset.items_at(&["notReadyAddresses"]));
+            if ready.is_empty() && not_ready.is_empty() {
+                errors.required(&path, "must specify `addresses` or `notReadyAddresses`");
+            }
+            for (field, addresses) in [("addresses", ready), ("notReadyAddresses", not_ready)] {
+                for (j, address) in addresses.iter().enumerate() {
+                    validate_address(address, &path.field(field).index(j), errors);
+                }
+            }
+            let ports = subset.items_at(&["ports"]);
+            for (j, port) in ports.iter().enumerate() {
+                validate_port(port, ports.len() > 1, &path.field("ports").index(j), errors);
+            }
+        }
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, true, object, errors);
         // Older servers accepted what this one refuses, so unchanged subsets are not validated.
         if object.get("subsets") != old.get("subsets") {
-            validate_subsets(object, errors);
+            self.validate_create(object, errors);
         }
     }
 
@@ -44,29 +59,9 @@ impl Hooks for Endpoints {
     }
 }
 
-fn validate_subsets(object: &Value, errors: &mut FieldErrors) {
-    let subsets = Path::of("subsets");
-    for (i, subset) in object.items_at(&["subsets"]).iter().enumerate() {
-        let path = subsets.index(i);
-        let (ready, not_ready) = (subset.items_at(&["addresses"]), subset.items_at(&["notReadyAddresses"]));
-        if ready.is_empty() && not_ready.is_empty() {
-            errors.required(&path, "must specify `addresses` or `notReadyAddresses`");
-        }
-        for (field, addresses) in [("addresses", ready), ("notReadyAddresses", not_ready)] {
-            for (j, address) in addresses.iter().enumerate() {
-                validate_address(address, &path.field(field).index(j), errors);
-            }
-        }
-        let ports = subset.items_at(&["ports"]);
-        for (j, port) in ports.iter().enumerate() {
-            validate_port(port, ports.len() > 1, &path.field("ports").index(j), errors);
-        }
-    }
-}
-
 fn validate_address(address: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let ip = address.str_at(&["ip"]);
-    net::validate_ip_legacy(&path.field("ip"), ip, true, &[], errors);
+    net::validate_ip_legacy(&path.field("ip"), ip, &[], errors);
     let hostname = address.str_at(&["hostname"]);
     if !hostname.is_empty() {
         for complaint in names::is_dns1123_label(hostname) {

@@ -3,8 +3,8 @@
 use super::podspec::aggregate::is_overcommit_allowed;
 use super::podspec::resources::{container_resource_name, resource_name};
 use super::resources::amounts;
+use crate::Hooks;
 use crate::fields::{entries, text};
-use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::quantity::Format;
 use pintle_meta::{FieldErrors, Quantity, names};
@@ -27,17 +27,17 @@ impl Hooks for LimitRange {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_limits(object, errors);
-    }
-
-    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
-        false
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, true, object, errors);
-        validate_limits(object, errors);
+        let list = Path::of("spec.limits");
+        let mut seen = HashSet::new();
+        for (i, limit) in object.items_at(&["spec", "limits"]).iter().enumerate() {
+            let path = list.index(i);
+            let kind = text(limit, "type");
+            validate_type(kind, &path.field("type"), errors);
+            if !seen.insert(kind) {
+                errors.duplicate(&path.field("type"), Named(kind));
+            }
+            validate_limit(limit, kind, &path, errors);
+        }
     }
 }
 
@@ -58,21 +58,6 @@ fn fill(limit: &mut Value, from: &str, to: &str) {
         if limit.at(&[to, &name]).is_none() {
             limit.set_at(&[to, &name], amount);
         }
-    }
-}
-
-fn validate_limits(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let list = spec.field("limits");
-    let mut seen = HashSet::new();
-    for (i, limit) in object.items_at(&["spec", "limits"]).iter().enumerate() {
-        let path = list.index(i);
-        let kind = text(limit, "type");
-        validate_type(kind, &path.field("type"), errors);
-        if !seen.insert(kind) {
-            errors.duplicate(&path.field("type"), Named(kind));
-        }
-        validate_limit(limit, kind, &path, errors);
     }
 }
 
@@ -127,11 +112,11 @@ fn complain(
     path: &Path<'_>,
     field: &str,
     name: &str,
-    error_text: &Quantity,
+    amount: &Quantity,
     detail: &str,
     errors: &mut FieldErrors,
 ) {
-    errors.invalid(&path.field(field).key(name), Named(&error_text.to_string()), detail);
+    errors.invalid(&path.field(field).key(name), Named(&amount.to_string()), detail);
 }
 
 /// Validates that min ≤ defaultRequest ≤ default ≤ max.

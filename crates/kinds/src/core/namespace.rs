@@ -1,6 +1,6 @@
 //! Namespace: its label, its phase and the finalizers of its spec.
 
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -37,8 +37,7 @@ impl Hooks for Namespace {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        let spec = Path::of("spec");
-        let path = spec.field("finalizers");
+        let path = Path::of("spec.finalizers");
         for finalizer in object.items_at(&["spec", "finalizers"]) {
             validate_finalizer(finalizer.as_str().unwrap_or(""), &path, errors);
         }
@@ -47,13 +46,11 @@ impl Hooks for Namespace {
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         match scope {
             Scope::Main => {
-                metadata::validate_core_as_new(self, false, object, errors);
                 self.validate_create(object, errors);
             }
             Scope::Sub("status") => validate_status(object, errors),
             Scope::Sub(_) => {
-                let spec = Path::of("spec");
-                let path = spec.field("finalizers");
+                let path = Path::of("spec.finalizers");
                 for (at, finalizer) in object.items_at(&["spec", "finalizers"]).iter().enumerate() {
                     validate_finalizer(finalizer.as_str().unwrap_or(""), &path.index(at), errors);
                 }
@@ -95,8 +92,7 @@ fn validate_finalizer(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
 fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let deleting = object.at(&["metadata", "deletionTimestamp"]).is_some();
     let phase = object.str_at(&["status", "phase"]);
-    let status = Path::of("status");
-    let path = status.field("Phase");
+    let path = Path::of("status.Phase");
     if !deleting && phase != "Active" {
         errors.invalid(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty");
     }

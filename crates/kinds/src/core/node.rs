@@ -2,10 +2,9 @@
 
 use super::podspec::resources::quantity_value;
 use super::resources::amounts;
-use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{list, member, opt_int, text, texts};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, check};
 use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_meta::{FieldErrors, names, net};
@@ -37,24 +36,28 @@ impl Hooks for Node {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_node(object, errors);
+        let meta = Path::of("metadata");
+        validate_taints(object.items_at(&["spec", "taints"]), &meta.field("taints"), errors);
+        validate_resources(object, errors);
+        let swap = object.at(&["status", "nodeInfo", "swap"]).and_then(|s| opt_int(s, "capacity"));
+        if let Some(capacity) = swap {
+            check::positive(&meta.field("nodeSwapStatus.capacity"), capacity, errors);
+        }
+        validate_features(object, errors);
+        validate_pod_cidrs(object, errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Main {
-            metadata::validate_core_as_new(self, false, object, errors);
-            validate_node(object, errors);
+            self.validate_create(object, errors);
         }
         validate_resources(object, errors);
         validate_features(object, errors);
         validate_addresses(object, errors);
         validate_stays(object, old, errors);
-        let meta = Path::of("metadata");
-        validate_taints(object.items_at(&["spec", "taints"]), &meta.field("taints"), errors);
+        validate_taints(object.items_at(&["spec", "taints"]), &Path::of("metadata.taints"), errors);
         if object.at(&["spec", "externalID"]) != old.at(&["spec", "externalID"]) {
-            let spec = Path::of("spec");
-            errors.forbidden(&spec.field("externalID"), "may not be updated");
+            errors.forbidden(&Path::of("spec.externalID"), "may not be updated");
         }
     }
 
@@ -67,8 +70,7 @@ impl Hooks for Node {
         if !text(spec, "externalID").is_empty() {
             out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_string());
         }
-        let path = Path::of("spec");
-        let path = path.field("podCIDRs");
+        let path = Path::of("spec.podCIDRs");
         for (i, cidr) in texts(spec, "podCIDRs").into_iter().enumerate() {
             out.extend(net::cidr_warnings(&path.index(i), cidr));
         }
@@ -76,7 +78,7 @@ impl Hooks for Node {
     }
 }
 
-/// What can be allocated is at first all there is.
+/// The default of `allocatable` is the capacity.
 pub(crate) fn default_from_others(object: &mut Value) {
     if object.at(&["status", "allocatable"]).is_none_or(Value::is_null)
         && let Some(capacity) = object.at(&["status", "capacity"]).filter(|c| !c.is_null()).cloned()
@@ -97,19 +99,6 @@ fn default_pod_cidrs(object: &mut Value) {
         _ if single.is_empty() => {}
         _ => object.set_at(&["spec", "podCIDRs"], Value::Array(vec![single.into()])),
     }
-}
-
-fn validate_node(object: &Value, errors: &mut FieldErrors) {
-    let meta = Path::of("metadata");
-    validate_taints(object.items_at(&["spec", "taints"]), &meta.field("taints"), errors);
-    validate_resources(object, errors);
-    let swap = object.at(&["status", "nodeInfo", "swap"]).and_then(|s| opt_int(s, "capacity"));
-    if let Some(capacity) = swap {
-        let path = meta.field("nodeSwapStatus");
-        check::positive(&path.field("capacity"), capacity, errors);
-    }
-    validate_features(object, errors);
-    validate_pod_cidrs(object, errors);
 }
 
 fn validate_taints(taints: &[Value], list: &Path<'_>, errors: &mut FieldErrors) {
@@ -146,8 +135,7 @@ fn validate_resources(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_features(object: &Value, errors: &mut FieldErrors) {
-    let status = Path::of("status");
-    let path = status.field("declaredFeatures");
+    let path = Path::of("status.declaredFeatures");
     let features = object.get("status").map(|s| texts(s, "declaredFeatures")).unwrap_or_default();
     for (i, feature) in features.iter().enumerate() {
         if let Some(complaint) = feature_complaint(feature) {
@@ -177,10 +165,9 @@ fn feature_complaint(name: &str) -> Option<String> {
 
 fn validate_pod_cidrs(object: &Value, errors: &mut FieldErrors) {
     let cidrs = object.get("spec").map(|s| texts(s, "podCIDRs")).unwrap_or_default();
-    let spec = Path::of("spec");
-    let path = spec.field("podCIDRs");
+    let path = Path::of("spec.podCIDRs");
     for (i, cidr) in cidrs.iter().enumerate() {
-        net::validate_cidr_legacy(&path.index(i), cidr, true, &[], errors);
+        net::validate_cidr_legacy(&path.index(i), cidr, &[], errors);
     }
     if cidrs.len() < 2 {
         return;
@@ -205,8 +192,7 @@ fn validate_pod_cidrs(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_addresses(object: &Value, errors: &mut FieldErrors) {
-    let status = Path::of("status");
-    let path = status.field("addresses");
+    let path = Path::of("status.addresses");
     let mut seen = HashSet::new();
     let addresses = object.get("status").map(|s| list(s, "addresses")).unwrap_or(&[]);
     for (i, address) in addresses.iter().enumerate() {

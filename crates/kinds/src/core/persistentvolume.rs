@@ -3,12 +3,11 @@
 pub(crate) mod sources;
 pub(crate) mod spec;
 
-use crate::check;
 use crate::error_text::{Internal, diff_from_stored};
 use crate::fields::{list, member, text};
 use crate::hooks::take;
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope, features, fill, metadata};
+use crate::{Hooks, Scope, check, features, fill, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::ErrorText;
 use pintle_value::{Path, Value};
@@ -65,13 +64,8 @@ impl Hooks for PersistentVolume {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         spec::validate(object, false, errors);
         validate_mount_options(object, errors);
-    }
-
-    fn validates_changed_metadata(&self, scope: Scope<'_>) -> bool {
-        scope != Scope::Main
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -80,7 +74,6 @@ impl Hooks for PersistentVolume {
         }
         // kube-apiserver validates the new volume twice, so its errors appear twice.
         let lenient = spec::has_invalid_affinity(old);
-        metadata::validate_core_as_new(self, false, object, errors);
         spec::validate(object, lenient, errors);
         validate_mount_options(object, errors);
         metadata::validate_core_as_new(self, false, object, errors);
@@ -91,9 +84,8 @@ impl Hooks for PersistentVolume {
         validate_affinity_stays(object, old, errors);
         let class = ["spec", "volumeAttributesClassName"];
         if old.at(&class).is_some() && object.at(&class).is_none() {
-            let path = Path::of("spec");
             let detail = "update from non-nil value to nil is forbidden";
-            errors.forbidden(&path.field("volumeAttributesClassName"), detail);
+            errors.forbidden(&Path::of("spec.volumeAttributesClassName"), detail);
         }
     }
 
@@ -134,7 +126,7 @@ fn spec_warnings(object: &Value, out: &mut Vec<String>) {
             }
         }
     }
-    for (field, error_text, since, gone) in [
+    for (field, error_name, since, gone) in [
         ("cephfs", "cephfs", "v1.28", "v1.31+"),
         ("photonPersistentDisk", "photonPersistentDisk", "v1.11", "v1.16+"),
         ("scaleIO", "scaleIO", "v1.16", "v1.22+"),
@@ -143,7 +135,7 @@ fn spec_warnings(object: &Value, out: &mut Vec<String>) {
         ("rbd", "rbd", "v1.28", "v1.31+"),
     ] {
         if object.get("spec").is_some_and(|s| member(s, field).is_some()) {
-            out.push(format!("spec.{error_text}: deprecated in {since}, non-functional in {gone}"));
+            out.push(format!("spec.{error_name}: deprecated in {since}, non-functional in {gone}"));
         }
     }
 }
@@ -152,8 +144,7 @@ fn validate_mount_options(object: &Value, errors: &mut FieldErrors) {
     let mountable =
         object.get("spec").is_some_and(|s| MOUNTABLE.iter().any(|field| member(s, field).is_some()));
     if !mountable && metadata::annotation(object, MOUNT_OPTIONS).is_some() {
-        let meta = Path::of("metadata");
-        let annotations = meta.field("annotations");
+        let annotations = Path::of("metadata.annotations");
         errors.forbidden(
             &annotations.field(MOUNT_OPTIONS),
             "may not specify mount options for this volume type",
@@ -171,11 +162,10 @@ fn validate_source_stays(object: &Value, old: &Value, errors: &mut FieldErrors) 
         new.remove_at(&expand);
     }
     if error_text(old) != error_text(&new) {
-        let spec = Path::of("spec");
         let (old, new) = (old.get("spec").unwrap_or(&Value::Null), new.get("spec").unwrap_or(&Value::Null));
         let changes = diff_from_stored(old, new, TYPE);
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
-        errors.forbidden(&spec.field("persistentvolumesource"), &detail);
+        errors.forbidden(&Path::of("spec.persistentvolumesource"), &detail);
     }
 }
 

@@ -4,11 +4,10 @@ use super::claim;
 use super::podspec::aggregate::is_native;
 use super::podspec::resources::quantity_value;
 use super::resources::amounts;
-use crate::check;
 use crate::error_text::diff_from_stored;
 use crate::fields::{entries, member, quantity, text};
 use crate::hooks::take;
-use crate::{Hooks, Scope, features, metadata};
+use crate::{Hooks, Scope, check, features, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, Quantity, names, objectmeta};
 use pintle_value::{Path, Value};
@@ -42,7 +41,6 @@ impl Hooks for PersistentVolumeClaim {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, None, errors);
     }
 
@@ -50,7 +48,6 @@ impl Hooks for PersistentVolumeClaim {
         if scope != Scope::Main {
             return validate_status(object, errors);
         }
-        metadata::validate_core_as_new(self, true, object, errors);
         validate_spec(object, Some(old), errors);
         validate_change(object, old, errors);
     }
@@ -121,9 +118,8 @@ fn reference(source: &Value) -> Value {
 }
 
 fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let null = Value::Null;
-    let old = old.and_then(|old| old.get("spec")).unwrap_or(&null);
-    claim::validate_changed_spec(object.get("spec").unwrap_or(&null), old, &Path::of("spec"), errors);
+    let old = old.and_then(|old| old.get("spec")).unwrap_or(&Value::Null);
+    claim::validate_changed_spec(object.get("spec").unwrap_or(&Value::Null), old, &Path::of("spec"), errors);
 }
 
 fn storage(object: &Value, keys: &[&str]) -> Quantity {
@@ -147,8 +143,7 @@ fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
         new_spec.remove_at(&class);
     } else {
         if old_mark.unwrap_or("") != new_mark.unwrap_or("") {
-            let meta = Path::of("metadata");
-            let annotations = meta.field("annotations");
+            let annotations = Path::of("metadata.annotations");
             errors.invalid(&annotations.field(CLASS), new_mark.unwrap_or(""), objectmeta::IMMUTABLE);
         }
         let from_nothing =
@@ -183,10 +178,10 @@ fn validate_sizes(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let requested = ["spec", "resources", "requests", "storage"];
     let size = storage(object, &requested);
     if size < storage(old, &requested) && size <= storage(old, &["status", "capacity", "storage"]) {
-        let spec = Path::of("spec");
-        let resources = spec.field("resources");
-        let requests = resources.field("requests");
-        errors.forbidden(&requests.field("storage"), "field can not be less than status.capacity");
+        errors.forbidden(
+            &Path::of("spec.resources.requests.storage"),
+            "field can not be less than status.capacity",
+        );
     }
 }
 
@@ -198,8 +193,7 @@ fn validate_attributes_class(object: &Value, old: &Value, errors: &mut FieldErro
     if object.at(&keys) == old.at(&keys) || !in_effect {
         return;
     }
-    let spec = Path::of("spec");
-    let path = spec.field("volumeAttributesClassName");
+    let path = Path::of("spec.volumeAttributesClassName");
     let what = match class {
         None => "nil",
         Some("") => "empty string",
@@ -212,8 +206,7 @@ fn validate_attributes_class(object: &Value, old: &Value, errors: &mut FieldErro
 
 fn validate_status(object: &Value, errors: &mut FieldErrors) {
     if object.items_at(&["spec", "accessModes"]).is_empty() {
-        let spec = Path::of("Spec");
-        errors.required(&spec.field("accessModes"), "");
+        errors.required(&Path::of("Spec.accessModes"), "");
     }
     let status = Path::of("status");
     let path = status.field("capacity");

@@ -3,8 +3,7 @@
 use crate::core::podspec::{self, qos, warnings};
 use crate::fill::items;
 use crate::hooks::take;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Map, Value};
 
@@ -73,22 +72,13 @@ impl Hooks for Pod {
         found
     }
 
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Sub("status") => {
-                &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
-            }
-            _ => &[&["status"]],
-        }
-    }
-
     fn is_graceful(&self) -> bool {
         true
     }
 
-    fn grace_seconds(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
+    fn grace_seconds(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
         let own = object.at(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_int);
-        let wanted = asked.or(own).unwrap_or(0);
+        let wanted = requested.or(own).unwrap_or(0);
         let unscheduled = object.str_at(&["spec", "nodeName"]).is_empty();
         let ended = matches!(object.str_at(&["status", "phase"]), "Failed" | "Succeeded");
         let seconds = if unscheduled || ended { 0 } else { wanted };
@@ -339,7 +329,7 @@ mod tests {
 
     #[test]
     fn deletion_waits_only_for_pods_that_run() {
-        for (spec, status, asked, expected) in [
+        for (spec, status, requested, expected) in [
             (r#"{"nodeName":"n","terminationGracePeriodSeconds":30}"#, "{}", None, 30),
             (r#"{"nodeName":"n","terminationGracePeriodSeconds":30}"#, "{}", Some(5), 5),
             (r#"{"nodeName":"n"}"#, "{}", Some(-1), 1),
@@ -347,7 +337,7 @@ mod tests {
             (r#"{"nodeName":"n","terminationGracePeriodSeconds":30}"#, r#"{"phase":"Failed"}"#, None, 0),
         ] {
             let pod = tree(&format!(r#"{{"spec":{spec},"status":{status}}}"#));
-            assert_eq!(Pod.grace_seconds(&pod, asked), Some(expected), "{spec} {status}");
+            assert_eq!(Pod.grace_seconds(&pod, requested), Some(expected), "{spec} {status}");
         }
     }
 

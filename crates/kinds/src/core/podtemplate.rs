@@ -1,7 +1,6 @@
 //! PodTemplate: a standalone template.
 
 use crate::core::podspec::{self, options::Options, warnings};
-use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
@@ -10,7 +9,6 @@ pub(crate) struct PodTemplate;
 
 impl Hooks for PodTemplate {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate(object, &Options::of_template(None), errors);
     }
 

@@ -1,11 +1,9 @@
 //! ReplicationController: selector and labels default to those of its template.
 
-use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::{entries, member, opt_int};
 use crate::fill::map_at;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -26,7 +24,6 @@ pub(crate) fn default_from_template(object: &mut Value) {
 
 impl Hooks for ReplicationController {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
     }
 

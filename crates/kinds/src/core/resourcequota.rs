@@ -4,7 +4,7 @@ use super::podspec::resources::{quantity_value, resource_name};
 use super::resources::{amounts, is_standard_for_quota};
 use crate::error_text::Internal;
 use crate::fields::{member, quantity, text, texts};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Str, Value};
@@ -26,7 +26,6 @@ pub(crate) struct ResourceQuota;
 
 impl Hooks for ResourceQuota {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, errors);
         validate_status(object, errors);
     }
@@ -43,8 +42,7 @@ impl Hooks for ResourceQuota {
             scopes
         };
         if sorted(object) != sorted(old) {
-            let spec = Path::of("spec");
-            errors.invalid(&spec.field("scopes"), object.at(&["spec", "scopes"]), objectmeta::IMMUTABLE);
+            errors.invalid(&Path::of("spec.scopes"), object.at(&["spec", "scopes"]), objectmeta::IMMUTABLE);
         }
     }
 
@@ -82,8 +80,7 @@ fn validate_spec(object: &Value, errors: &mut FieldErrors) {
     validate_list(object.at(&["spec", "hard"]), &spec.field("hard"), errors);
     validate_scopes(object, &spec.field("scopes"), errors);
     if let Some(selector) = object.get("spec").and_then(|s| member(s, "scopeSelector")) {
-        let path = spec.field("scopeSelector");
-        validate_selector(object, selector, &path.field("matchExpressions"), errors);
+        validate_selector(object, selector, &spec.field("scopeSelector.matchExpressions"), errors);
     }
 }
 

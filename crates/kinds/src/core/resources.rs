@@ -6,7 +6,7 @@ use pintle_meta::Quantity;
 use pintle_value::Value;
 
 /// Resource names without a domain that quotas support.
-const QUOTA: [&str; 19] = [
+pub(crate) const QUOTA_RESOURCES: [&str; 19] = [
     "configmaps",
     "cpu",
     "ephemeral-storage",
@@ -30,7 +30,7 @@ const QUOTA: [&str; 19] = [
 
 /// Returns whether quotas support this name without a domain.
 pub(crate) fn is_standard_for_quota(name: &str) -> bool {
-    QUOTA.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
+    QUOTA_RESOURCES.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
 }
 
 /// The amounts of a resource list.

@@ -21,7 +21,6 @@ impl Hooks for Secret {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_data(object, errors);
         validate_type(object, errors);
     }
@@ -101,8 +100,7 @@ fn validate_type(object: &Value, errors: &mut FieldErrors) {
 /// A service account token must name its account; everything else may be added later.
 fn validate_account(object: &Value, errors: &mut FieldErrors) {
     if metadata::annotation(object, SERVICE_ACCOUNT_NAME).unwrap_or("").is_empty() {
-        let meta = Path::of("metadata");
-        errors.required(&meta.field("annotations").key(SERVICE_ACCOUNT_NAME), "");
+        errors.required(&Path::of("metadata.annotations").key(SERVICE_ACCOUNT_NAME), "");
     }
 }
 

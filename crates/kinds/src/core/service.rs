@@ -7,8 +7,7 @@ mod change;
 mod status;
 mod validate;
 
-use crate::fill;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
 
@@ -43,7 +42,6 @@ impl Hooks for Service {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate::service(object, None, errors);
     }
 

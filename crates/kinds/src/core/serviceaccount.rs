@@ -1,7 +1,6 @@
 //! ServiceAccount: references to secrets are reduced to their names.
 
 use crate::{Hooks, Scope, metadata};
-use pintle_meta::FieldErrors;
 use pintle_value::Value;
 
 const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -15,14 +14,6 @@ impl Hooks for ServiceAccount {
 
     fn prepare_update(&self, _scope: Scope<'_>, object: &mut Value, _old: &Value) {
         keep_names(object);
-    }
-
-    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, true, object, errors);
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

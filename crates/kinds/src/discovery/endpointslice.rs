@@ -1,8 +1,7 @@
 //! EndpointSlice: endpoints and ports of one address type.
 
 use crate::core::endpoints::validate_endpoint_ip;
-use crate::facts;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, facts};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
@@ -43,18 +42,12 @@ impl Hooks for EndpointSlice {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_type(object, errors);
         validate_ports(object, errors);
         validate_endpoints(object, errors);
     }
 
-    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
-        false
-    }
-
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, true, object, errors);
         validate_type(object, errors);
         validate_ports(object, errors);
         // Older servers accepted what this one refuses, so unchanged endpoints are not validated.
@@ -167,7 +160,7 @@ fn validate_address(address: &str, kind: &str, list: &Path<'_>, i: usize, errors
     let path = list.index(i);
     let before = errors.0.len();
     match kind {
-        "IPv4" => net::validate_ip_legacy(&path, address, true, &[], errors),
+        "IPv4" => net::validate_ip_legacy(&path, address, &[], errors),
         "IPv6" => net::validate_ip(&path, address, errors),
         "FQDN" => return names::fully_qualified_domain_name(&path, address, errors),
         _ => return,
@@ -182,7 +175,7 @@ fn validate_address(address: &str, kind: &str, list: &Path<'_>, i: usize, errors
     validate_endpoint_ip(address, &path, errors);
 }
 
-/// What is wrong with a name.
+/// A rule of names, which returns the errors of a name.
 type NameRule = fn(&str) -> Vec<String>;
 
 fn validate_hints(hints: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

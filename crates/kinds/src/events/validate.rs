@@ -1,9 +1,8 @@
 //! Validates events, in the form of the core group.
 
-use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{int, member, text};
-use crate::{Hooks, metadata};
+use crate::{Hooks, check, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -26,8 +25,7 @@ pub(super) fn common(object: &Value, strict: bool, errors: &mut FieldErrors) {
         (true, _) => true,
     };
     if !matches {
-        let path = Path::of("involvedObject");
-        errors.invalid(&path.field("namespace"), involved, NAMESPACE_MISMATCH);
+        errors.invalid(&Path::of("involvedObject.namespace"), involved, NAMESPACE_MISMATCH);
     }
     if is_timed(object) {
         validate_timed(object, strict, errors);

@@ -2,7 +2,7 @@
 
 use super::{fixed, validate_conditions};
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, Scope, check, fields};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Str, Value};
@@ -28,7 +28,6 @@ pub(crate) struct FlowSchema;
 
 impl Hooks for FlowSchema {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let name = object.str_at(&["metadata", "name"]);
         let path = Path::of("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -45,16 +44,9 @@ impl Hooks for FlowSchema {
         validate_conditions(object, errors);
     }
 
-    fn validates_changed_metadata(&self, scope: Scope<'_>) -> bool {
-        scope != Scope::Main
-    }
-
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         match scope {
-            Scope::Main => {
-                metadata::validate_as_new(self, false, object, errors);
-                self.validate_create(object, errors);
-            }
+            Scope::Main => self.validate_create(object, errors),
             Scope::Sub(_) => validate_conditions(object, errors),
         }
     }
@@ -75,25 +67,20 @@ fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
     if let Some(method) = fields::member(spec, "distinguisherMethod")
         && !matches!(fields::text(method, "type"), "ByNamespace" | "ByUser")
     {
-        let at = path.field("distinguisherMethod");
         errors.not_supported(
-            &at.field("type"),
+            &path.field("distinguisherMethod.type"),
             Internal(Some(method), "flowcontrol/v1.FlowDistinguisherMethod"),
             &["ByNamespace", "ByUser"],
         );
     }
     let level = spec.str_at(&["priorityLevelConfiguration", "name"]);
-    let level_path = path.field("priorityLevelConfiguration");
-    let at = level_path.field("name");
+    let at = path.field("priorityLevelConfiguration.name");
     if level.is_empty() {
         errors.required(&at, "must reference a priority level");
     } else {
         check::dns_subdomain(&at, level, errors);
     }
-    let rules = path.field("rules");
-    for (at, rule) in fields::list(spec, "rules").iter().enumerate() {
-        validate_rule(rule, &rules.index(at), errors);
-    }
+    check::each_item(spec, "rules", path, |rule, path| validate_rule(rule, path, errors));
 }
 
 fn validate_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -19,10 +19,11 @@ pub(crate) struct PriorityLevelConfiguration;
 
 impl Hooks for PriorityLevelConfiguration {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         if metadata::annotation(object, ROUND_TRIP).is_some() {
-            let at = Path::of("metadata");
-            errors.forbidden(&at.field("annotations"), &format!("annotation '{ROUND_TRIP}' is forbidden"));
+            errors.forbidden(
+                &Path::of("metadata.annotations"),
+                &format!("annotation '{ROUND_TRIP}' is forbidden"),
+            );
         }
         let path = Path::of("spec");
         let name = object.str_at(&["metadata", "name"]);
@@ -32,16 +33,9 @@ impl Hooks for PriorityLevelConfiguration {
         validate_conditions(object, errors);
     }
 
-    fn validates_changed_metadata(&self, scope: Scope<'_>) -> bool {
-        scope != Scope::Main
-    }
-
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         match scope {
-            Scope::Main => {
-                metadata::validate_as_new(self, false, object, errors);
-                self.validate_create(object, errors);
-            }
+            Scope::Main => self.validate_create(object, errors),
             Scope::Sub(_) => validate_conditions(object, errors),
         }
     }

@@ -1,10 +1,8 @@
 //! Ingress: rules, backends, TLS and the status of its load balancer.
 
 use super::ingressclass::validate_reference;
-use crate::check;
-use crate::facts;
 use crate::fields::{int, list, member, opt_text, text, texts};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, check, facts, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -27,7 +25,6 @@ pub(crate) struct Ingress;
 
 impl Hooks for Ingress {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, Tolerated::default(), errors);
         let class = object.at(&["spec", "ingressClassName"]).and_then(Value::as_str);
         if let (Some(annotation), Some(class)) = (metadata::annotation(object, CLASS), class)
@@ -43,7 +40,6 @@ impl Hooks for Ingress {
         if scope != Scope::Main {
             return validate_status(object, old, errors);
         }
-        metadata::validate_core_as_new(self, true, object, errors);
         validate_spec(object, tolerated(old), errors);
     }
 
@@ -77,8 +73,7 @@ fn tolerated(old: &Value) -> Tolerated {
 
 fn validate_spec(object: &Value, tolerated: Tolerated, errors: &mut FieldErrors) {
     let path = Path::of("spec");
-    let null = Value::Null;
-    let spec = object.get("spec").unwrap_or(&null);
+    let spec = object.get("spec").unwrap_or(&Value::Null);
     let backend = member(spec, "defaultBackend");
     if list(spec, "rules").is_empty() && backend.is_none() {
         let rules = spec.get("rules");
@@ -87,12 +82,8 @@ fn validate_spec(object: &Value, tolerated: Tolerated, errors: &mut FieldErrors)
     if let Some(backend) = backend {
         validate_backend(backend, &path.field("defaultBackend"), errors);
     }
-    for (i, rule) in list(spec, "rules").iter().enumerate() {
-        validate_rule(rule, tolerated, &path.field("rules").index(i), errors);
-    }
-    for (i, tls) in list(spec, "tls").iter().enumerate() {
-        validate_tls(tls, tolerated, &path.field("tls").index(i), errors);
-    }
+    check::each_item(spec, "rules", &path, |rule, path| validate_rule(rule, tolerated, path, errors));
+    check::each_item(spec, "tls", &path, |tls, path| validate_tls(tls, tolerated, path, errors));
     facts::check(spec, "networking/v1.IngressSpec", &path, errors);
 }
 
@@ -130,8 +121,7 @@ fn validate_rule(rule: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &m
 
 fn validate_http(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(http) = member(rule, "http") else { return };
-    let path = path.field("http");
-    let path = path.field("paths");
+    let path = path.field("http.paths");
     if list(http, "paths").is_empty() {
         errors.required(&path, "");
     }
@@ -164,8 +154,7 @@ fn validate_path(item: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         }
         Some(other) => errors.not_supported(&path.field("pathType"), Named(other), &PATH_TYPES),
     }
-    let null = Value::Null;
-    validate_backend(item.get("backend").unwrap_or(&null), &path.field("backend"), errors);
+    validate_backend(item.get("backend").unwrap_or(&Value::Null), &path.field("backend"), errors);
 }
 
 fn validate_backend(backend: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -180,8 +169,7 @@ fn validate_backend(backend: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 fn validate_service(service: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let at = path.field("service");
     facts::check(service, "networking/v1.IngressServiceBackend", &at, errors);
-    let null = Value::Null;
-    let port = service.get("port").unwrap_or(&null);
+    let port = service.get("port").unwrap_or(&Value::Null);
     let at = at.field("port");
     match (text(port, "name"), int(port, "number")) {
         ("", 0) => errors.required(path, "port name or number is required"),
@@ -194,16 +182,14 @@ fn validate_service(service: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 fn validate_status(object: &Value, old: &Value, errors: &mut FieldErrors) {
-    let status = Path::of("status");
-    let balancer = status.field("loadBalancer");
-    let path = balancer.field("ingress");
+    let path = Path::of("status.loadBalancer.ingress");
     let known: Vec<&str> =
         old.items_at(&INGRESS).iter().map(|i| text(i, "ip")).filter(|ip| !ip.is_empty()).collect();
     for (i, ingress) in object.items_at(&INGRESS).iter().enumerate() {
         let path = path.index(i);
         let (ip, hostname) = (text(ingress, "ip"), text(ingress, "hostname"));
         if !ip.is_empty() {
-            net::validate_ip_legacy(&path.field("ip"), ip, true, &known, errors);
+            net::validate_ip_legacy(&path.field("ip"), ip, &known, errors);
         }
         if hostname.is_empty() {
             continue;

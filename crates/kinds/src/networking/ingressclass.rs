@@ -1,9 +1,7 @@
 //! IngressClass: its controller and the reference to parameters.
 
-use crate::check;
-use crate::facts;
 use crate::fields::{member, opt_text};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, check, facts, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -13,31 +11,25 @@ pub(crate) struct IngressClass;
 
 impl Hooks for IngressClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_spec(object, errors);
+        let spec = Path::of("spec");
+        let controller = object.str_at(&["spec", "controller"]);
+        let path = spec.field("controller");
+        if controller.len() > CONTROLLER_BYTES_MAX {
+            errors.too_long(&path, CONTROLLER_BYTES_MAX);
+        }
+        names::domain_prefixed_path(&path, controller, errors);
+        if let Some(parameters) = object.get("spec").and_then(|s| member(s, "parameters")) {
+            validate_parameters(parameters, &spec.field("parameters"), errors);
+        }
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         let keys = ["spec", "controller"];
-        let spec = Path::of("spec");
         if object.str_at(&keys) != old.str_at(&keys) {
-            errors.invalid(&spec.field("controller"), object.str_at(&keys), check::IMMUTABLE);
+            errors.invalid(&Path::of("spec.controller"), object.str_at(&keys), check::IMMUTABLE);
         }
         metadata::validate_core_as_new(self, false, object, errors);
-        validate_spec(object, errors);
-    }
-}
-
-fn validate_spec(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let controller = object.str_at(&["spec", "controller"]);
-    let path = spec.field("controller");
-    if controller.len() > CONTROLLER_BYTES_MAX {
-        errors.too_long(&path, CONTROLLER_BYTES_MAX);
-    }
-    names::domain_prefixed_path(&path, controller, errors);
-    if let Some(parameters) = object.get("spec").and_then(|s| member(s, "parameters")) {
-        validate_parameters(parameters, &spec.field("parameters"), errors);
+        self.validate_create(object, errors);
     }
 }
 

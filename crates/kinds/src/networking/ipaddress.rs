@@ -1,11 +1,9 @@
 //! IPAddress: its name is the address, its reference the owner.
 
-use crate::check;
-use crate::error_text::Internal;
 use crate::fields::{member, text};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, check};
 use pintle_meta::field::quoted;
-use pintle_meta::{FieldErrors, names, net, objectmeta};
+use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
 
 pub(crate) struct IpAddress;
@@ -19,37 +17,22 @@ impl Hooks for IpAddress {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_parent(object, errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, false, object, errors);
-        validate_parent(object, errors);
-        let keys = ["spec", "parentRef"];
-        if object.at(&keys) != old.at(&keys) {
-            let spec = Path::of("spec");
-            let error_text = Internal(object.at(&keys), "networking/v1.ParentReference");
-            errors.invalid(&spec.field("parentRef"), error_text, objectmeta::IMMUTABLE);
+        let path = Path::of("spec.parentRef");
+        let Some(parent) = object.get("spec").and_then(|s| member(s, "parentRef")) else {
+            return errors.required(&path, "");
+        };
+        let group = text(parent, "group");
+        if !group.is_empty() {
+            check::dns_subdomain(&path.field("group"), group, errors);
         }
-    }
-}
-
-fn validate_parent(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let path = spec.field("parentRef");
-    let Some(parent) = object.get("spec").and_then(|s| member(s, "parentRef")) else {
-        return errors.required(&path, "");
-    };
-    let group = text(parent, "group");
-    if !group.is_empty() {
-        check::dns_subdomain(&path.field("group"), group, errors);
-    }
-    for field in ["resource", "name", "namespace"] {
-        match text(parent, field) {
-            "" if field == "namespace" => {}
-            "" => errors.required(&path.field(field), ""),
-            value => check::each(names::path_segment_name(value, false), &path.field(field), value, errors),
+        for field in ["resource", "name", "namespace"] {
+            match text(parent, field) {
+                "" if field == "namespace" => {}
+                "" => errors.required(&path.field(field), ""),
+                value => {
+                    check::each(names::path_segment_name(value, false), &path.field(field), value, errors)
+                }
+            }
         }
     }
 }

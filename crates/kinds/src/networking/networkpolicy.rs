@@ -1,8 +1,7 @@
 //! NetworkPolicy: peers, ports and directions.
 
-use crate::check;
 use crate::fields::{list, member, opt_int, opt_text, text, texts};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, check};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};
@@ -15,7 +14,6 @@ pub(crate) struct NetworkPolicy;
 
 impl Hooks for NetworkPolicy {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, Leniency::default(), &[], errors);
     }
 
@@ -77,12 +75,10 @@ fn validate_spec(object: &Value, leniency: Leniency, known: &[&str], errors: &mu
         for (i, rule) in object.items_at(&["spec", direction]).iter().enumerate() {
             let path = spec.field(direction);
             let path = path.index(i);
-            for (j, port) in list(rule, "ports").iter().enumerate() {
-                validate_port(port, &path.field("ports").index(j), errors);
-            }
-            for (j, peer) in list(rule, peers).iter().enumerate() {
-                validate_peer(peer, leniency, known, &path.field(peers).index(j), errors);
-            }
+            check::each_item(rule, "ports", &path, |port, path| validate_port(port, path, errors));
+            check::each_item(rule, peers, &path, |peer, path| {
+                validate_peer(peer, leniency, known, path, errors)
+            });
         }
     }
     let types = object.get("spec").map(|s| texts(s, "policyTypes")).unwrap_or_default();
@@ -149,11 +145,11 @@ fn validate_block(block: &Value, known: &[&str], path: &Path<'_>, errors: &mut F
     if text.is_empty() {
         return errors.required(&path.field("cidr"), "");
     }
-    net::validate_cidr_legacy(&path.field("cidr"), text, true, known, errors);
+    net::validate_cidr_legacy(&path.field("cidr"), text, known, errors);
     let Some(cidr) = net::parse_cidr_sloppy(text) else { return };
     for (i, except) in texts(block, "except").into_iter().enumerate() {
         let path = path.field("except");
-        net::validate_cidr_legacy(&path.index(i), except, true, known, errors);
+        net::validate_cidr_legacy(&path.index(i), except, known, errors);
         let Some(inner) = net::parse_cidr_sloppy(except) else { continue };
         if !cidr.contains(inner.network()) || cidr.bits >= inner.bits {
             errors.invalid(&path.index(i), except, "must be a strict subset of `cidr`");

@@ -2,7 +2,7 @@
 
 use crate::error_text::Internal;
 use crate::fields::texts;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope};
 use pintle_meta::{FieldErrors, net, objectmeta};
 use pintle_value::{Path, Str, Value};
 
@@ -10,7 +10,6 @@ pub(crate) struct ServiceCidr;
 
 impl Hooks for ServiceCidr {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_cidrs(object, errors);
     }
 
@@ -19,8 +18,7 @@ impl Hooks for ServiceCidr {
             return;
         }
         let (before, after) = (cidrs(old), cidrs(object));
-        let spec = Path::of("spec");
-        let path = spec.field("cidrs");
+        let path = Path::of("spec.cidrs");
         let grows = before.len() == 1 && after.len() == 2;
         if before.len() != after.len() && !grows {
             return errors.invalid(&path, object.at(&["spec", "cidrs"]), objectmeta::IMMUTABLE);
@@ -40,8 +38,7 @@ fn cidrs(object: &Value) -> Vec<&str> {
 
 fn validate_cidrs(object: &Value, errors: &mut FieldErrors) {
     let all = cidrs(object);
-    let spec = Path::of("spec");
-    let path = spec.field("cidrs");
+    let path = Path::of("spec.cidrs");
     if all.is_empty() {
         return errors.required(&path, "at least one CIDR required");
     }

@@ -1,13 +1,12 @@
 //! RuntimeClass: its handler, the overhead of pods and node scheduling.
 
 use super::labels::deprecation;
-use crate::check;
 use crate::core::podspec::options::Options;
 use crate::core::podspec::resources::{self, Claims, Of};
 use crate::core::podspec::scheduling;
 use crate::error_text::Internal;
 use crate::fields::{entries, list, member, text};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, check};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -17,13 +16,22 @@ pub(crate) struct RuntimeClass;
 
 impl Hooks for RuntimeClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        validate_class(object, errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_as_new(self, false, object, errors);
-        validate_class(object, errors);
-        check::immutable(object.get("handler"), old.get("handler"), &Path::of("handler"), errors);
+        let handler = text(object, "handler");
+        let path = Path::of("handler");
+        if handler.is_empty() {
+            errors.required(&path, "");
+        } else {
+            check::each(names::dns_label(handler, false), &path, handler, errors);
+        }
+        if let Some(overhead) = member(object, "overhead") {
+            validate_overhead(overhead, errors);
+        }
+        if let Some(scheduling) = member(object, "scheduling") {
+            let path = Path::of("scheduling");
+            let labels = scheduling.get("nodeSelector").and_then(Value::as_object);
+            validate_labels(labels, &path.field("nodeSelector"), errors);
+            validate_tolerations(list(scheduling, "tolerations"), &path.field("tolerations"), errors);
+        }
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -32,25 +40,6 @@ impl Hooks for RuntimeClass {
             .filter_map(|(label, _)| deprecation(label))
             .map(|advice| format!("scheduling.nodeSelector: {advice}"))
             .collect()
-    }
-}
-
-fn validate_class(object: &Value, errors: &mut FieldErrors) {
-    let handler = text(object, "handler");
-    let path = Path::of("handler");
-    if handler.is_empty() {
-        errors.required(&path, "");
-    } else {
-        check::each(names::dns_label(handler, false), &path, handler, errors);
-    }
-    if let Some(overhead) = member(object, "overhead") {
-        validate_overhead(overhead, errors);
-    }
-    if let Some(scheduling) = member(object, "scheduling") {
-        let path = Path::of("scheduling");
-        let labels = scheduling.get("nodeSelector").and_then(Value::as_object);
-        validate_labels(labels, &path.field("nodeSelector"), errors);
-        validate_tolerations(list(scheduling, "tolerations"), &path.field("tolerations"), errors);
     }
 }
 

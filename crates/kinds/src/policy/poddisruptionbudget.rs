@@ -1,11 +1,8 @@
 //! PodDisruptionBudget.
 
-use crate::check;
 use crate::error_text::Internal;
-use crate::facts;
 use crate::fields::member;
-use crate::workload;
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, check, facts, workload};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, conditions};
 use pintle_value::{Path, Value};

@@ -2,7 +2,7 @@
 
 use super::GROUP;
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, Scope, check, fields};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -25,7 +25,6 @@ impl Hooks for Binding {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, self.namespaced, object, errors);
         self.validate_create(object, errors);
         let role = object.get("roleRef");
         if role != old.get("roleRef") {

@@ -1,6 +1,6 @@
 //! Role and ClusterRole: each rule is either about resources or about paths.
 
-use crate::{Hooks, Scope, fields, metadata};
+use crate::{Hooks, Scope, fields};
 use pintle_meta::field::Plain;
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names};
@@ -20,7 +20,6 @@ impl Hooks for Role {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, self.namespaced, object, errors);
         let lenient = selectors(old).iter().any(has_invalid_label_value);
         self.validate(object, lenient, errors);
     }
@@ -35,8 +34,7 @@ impl Role {
         if object.get("aggregationRule").is_none_or(Value::is_null) {
             return;
         }
-        let aggregation = Path::of("aggregationRule");
-        let path = aggregation.field("clusterRoleSelectors");
+        let path = Path::of("aggregationRule.clusterRoleSelectors");
         if selectors(object).is_empty() {
             errors.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
         }

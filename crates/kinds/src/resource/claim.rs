@@ -3,8 +3,7 @@
 use super::v1beta1::{self, Direction};
 use super::{request, status};
 use crate::core::podspec::volume_sources;
-use crate::error_text::Internal;
-use crate::{Hooks, KindVersion, Namespace, Scope, check, metadata};
+use crate::{Hooks, KindVersion, Namespace, Scope};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -28,26 +27,13 @@ impl Hooks for ResourceClaim {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let devices = object.at(&["spec", "devices"]).unwrap_or(&Value::Null);
-        request::validate(devices, &Path::of("spec").field("devices"), errors);
+        request::validate(devices, &Path::of("spec.devices"), errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope != Scope::Main {
-            return status::validate(object, old, errors);
-        }
-        metadata::validate_core_as_new(self, true, object, errors);
-        if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), "resource/v1.ResourceClaimSpec");
-            errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
-        }
-    }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[&["status"]],
-            Scope::Sub(_) => &[&["metadata"], &["spec"]],
+            status::validate(object, old, errors);
         }
     }
 }
@@ -61,9 +47,7 @@ fn admin_access(spec: Option<&Value>, namespace: &Namespace<'_>, errors: &mut Fi
     let Some(at) = requests.iter().position(asks) else { return };
     let granted = namespace().is_some_and(|ns| ns.str_at(&["metadata", "labels", LABEL]) == "true");
     if !granted {
-        let root = Path::of("spec");
-        let devices = root.field("devices");
-        let requests = devices.field("requests");
+        let requests = Path::of("spec.devices.requests");
         let why =
             format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
         errors.forbidden(&requests.index(at).field("adminAccess"), &why);
@@ -84,19 +68,9 @@ impl Hooks for ResourceClaimTemplate {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let spec = Path::of("spec");
         volume_sources::template_metadata(object.at(&["spec", "metadata"]), &spec.field("metadata"), errors);
         let devices = object.at(&["spec", "spec", "devices"]).unwrap_or(&Value::Null);
-        request::validate(devices, &spec.field("spec").field("devices"), errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_as_new(self, true, object, errors);
-        self.validate_create(object, errors);
-        if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), "resource/v1.ResourceClaimTemplateSpec");
-            errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
-        }
+        request::validate(devices, &spec.field("spec.devices"), errors);
     }
 }

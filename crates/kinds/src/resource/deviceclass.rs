@@ -13,7 +13,6 @@ pub(crate) struct DeviceClass;
 
 impl Hooks for DeviceClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, None, errors);
     }
 

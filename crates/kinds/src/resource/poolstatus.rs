@@ -1,6 +1,6 @@
 //! ResourcePoolStatusRequest: a one-time request for the usage of a driver's pools.
 
-use crate::{Hooks, Scope, check, facts, fields, metadata};
+use crate::{Hooks, Scope, check, facts, fields};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
@@ -9,7 +9,6 @@ pub(crate) struct ResourcePoolStatusRequest;
 
 impl Hooks for ResourcePoolStatusRequest {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let spec = object.get("spec").unwrap_or(&Value::Null);
         facts::check(spec, "resource/v1alpha3.ResourcePoolStatusRequestSpec", &Path::of("spec"), errors);
     }

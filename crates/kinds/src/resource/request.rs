@@ -2,8 +2,7 @@
 
 use super::names::{self, bounded, repeated};
 use super::selector;
-use crate::facts;
-use crate::{check, fields, fill};
+use crate::{check, facts, fields, fill};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Plain;
 use pintle_value::{Path, Value};
@@ -88,9 +87,9 @@ fn validate_devices(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
         "ExactCount" => check::positive(&path.field("count"), count, errors),
         _ => check::supported(&path.field("allocationMode"), Some(mode), &["All", "ExactCount"], errors),
     }
-    for (index, toleration) in fields::list(request, "tolerations").iter().enumerate() {
-        validate_toleration(toleration, &path.field("tolerations").index(index), errors);
-    }
+    check::each_item(request, "tolerations", path, |toleration, path| {
+        validate_toleration(toleration, path, errors)
+    });
 }
 
 /// Validates `selectors` of requests and classes.

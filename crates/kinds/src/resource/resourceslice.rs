@@ -5,8 +5,7 @@ use super::slice_device;
 use super::v1beta1::{self, Direction};
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
-use crate::facts;
-use crate::{Hooks, KindVersion, Scope, check, fields, fill, metadata};
+use crate::{Hooks, KindVersion, Scope, check, facts, fields, fill};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
@@ -50,7 +49,6 @@ impl Hooks for ResourceSlice {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_spec(object, None, errors);
     }
 
@@ -65,9 +63,8 @@ fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
     names::driver(spec, &path, errors);
     validate_pool(spec, &path.field("pool"), errors);
     if let Some(old) = old.and_then(|old| old.get("spec")) {
-        let pool = path.field("pool");
         let immutable: [(&[&str], Path<'_>); 3] = [
-            (&["pool", "name"], pool.field("name")),
+            (&["pool", "name"], path.field("pool.name")),
             (&["driver"], path.field("driver")),
             (&["nodeName"], path.field("nodeName")),
         ];

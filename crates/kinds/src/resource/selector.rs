@@ -13,9 +13,9 @@ use pintle_meta::FieldErrors;
 use pintle_value::{Path, Str};
 use std::sync::{Arc, OnceLock};
 
-/// What an expression may cost.
+/// The cost limit of one expression.
 const COST_MAX: u64 = 1_000_000;
-/// The most attributes and capacities of a device.
+/// The maximum number of attributes and capacities of a device.
 const ATTRIBUTES_MAX: u64 = 32;
 /// The longest value of an attribute.
 const VALUE_BYTES_MAX: u64 = 64;

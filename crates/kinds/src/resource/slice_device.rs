@@ -211,8 +211,8 @@ fn validate_range(
         return errors.required(&path.field("min"), "required when validRange is defined");
     };
     let larger = |a: &Quantity, b: &Quantity| a.cmp(b) == Ordering::Greater;
-    let mut complain = |key: &str, error_text: &Quantity, why: String| {
-        errors.invalid(&path.field(key), text(error_text).as_str(), &why)
+    let mut complain = |key: &str, amount: &Quantity, why: String| {
+        errors.invalid(&path.field(key), text(amount).as_str(), &why)
     };
     if larger(&min, capacity) {
         complain("min", &min, format!("min is larger than capacity value: {}", text(capacity)));

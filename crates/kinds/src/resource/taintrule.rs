@@ -2,7 +2,7 @@
 
 use super::names;
 use super::slice_device;
-use crate::{Hooks, Scope, check, fields, fill, metadata};
+use crate::{Hooks, Scope, check, fields, fill};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
@@ -24,38 +24,32 @@ impl Hooks for DeviceTaintRule {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_spec(object, errors);
+        let spec = Path::of("spec");
+        if let Some(selector) = object.at(&["spec", "deviceSelector"]) {
+            let at = spec.field("deviceSelector");
+            if fields::opt_text(selector, "driver").is_some() {
+                names::driver(selector, &at, errors);
+            }
+            if let Some(pool) = fields::opt_text(selector, "pool") {
+                names::pool(pool, &at.field("pool"), errors);
+            }
+            if let Some(device) = fields::opt_text(selector, "device") {
+                check::dns_label(&at.field("device"), device, errors);
+            }
+        }
+        let taint = object.at(&TAINT).unwrap_or(&Value::Null);
+        slice_device::validate_taint(taint, &spec.field("taint"), errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Main {
-            return validate_spec(object, errors);
+            return self.validate_create(object, errors);
         }
-        let status = Path::of("status");
-        let path = status.field("conditions");
+        let path = Path::of("status.conditions");
         let conditions = object.items_at(&["status", "conditions"]);
         validate_conditions(conditions, &path, errors);
         if conditions.len() > CONDITIONS_MAX {
             errors.too_many(&path, conditions.len(), CONDITIONS_MAX);
         }
     }
-}
-
-fn validate_spec(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    if let Some(selector) = object.at(&["spec", "deviceSelector"]) {
-        let at = spec.field("deviceSelector");
-        if fields::opt_text(selector, "driver").is_some() {
-            names::driver(selector, &at, errors);
-        }
-        if let Some(pool) = fields::opt_text(selector, "pool") {
-            names::pool(pool, &at.field("pool"), errors);
-        }
-        if let Some(device) = fields::opt_text(selector, "device") {
-            check::dns_label(&at.field("device"), device, errors);
-        }
-    }
-    let taint = object.at(&TAINT).unwrap_or(&Value::Null);
-    slice_device::validate_taint(taint, &spec.field("taint"), errors);
 }

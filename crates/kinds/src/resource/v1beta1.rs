@@ -2,8 +2,7 @@
 //!
 //! Writes work in v1, which v1beta2 equals.
 
-use crate::fill;
-use crate::{KindVersion, fields};
+use crate::{KindVersion, fields, fill};
 use pintle_value::{Map, Value};
 
 const NAME: &str = "v1beta1";

@@ -1,7 +1,7 @@
 //! PodGroup: pods that are scheduled together. Its spec does not change.
 
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, facts, features, fields, metadata};
+use crate::{Hooks, Scope, check, facts, features, fields};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
@@ -32,7 +32,6 @@ impl Hooks for PodGroup {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let spec = object.get("spec").unwrap_or(&Value::Null);
         if let Some(reference) = fields::member(spec, "podGroupTemplateRef") {
             let at = SPEC.field("podGroupTemplateRef");
@@ -60,13 +59,6 @@ impl Hooks for PodGroup {
                 false if new.is_some() => errors.forbidden(&SPEC.field(field), ""),
                 false => {}
             }
-        }
-    }
-
-    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        match scope {
-            Scope::Main => &[],
-            Scope::Sub(_) => &[&["metadata"], &["spec"]],
         }
     }
 }
@@ -102,8 +94,7 @@ pub(super) fn validate_policy(group: &Value, path: &Path<'_>, errors: &mut Field
     let policy = group.get("schedulingPolicy").unwrap_or(&Value::Null);
     validate_union(policy, &["basic", "gang"], &path, errors);
     let Some(gang) = fields::member(policy, "gang") else { return };
-    let gang_path = path.field("gang");
-    let at = gang_path.field("minCount");
+    let at = path.field("gang.minCount");
     match fields::int(gang, "minCount") {
         0 => errors.required(&at, ""),
         count if count < 1 => errors.invalid(&at, count, "must be greater than or equal to 1"),

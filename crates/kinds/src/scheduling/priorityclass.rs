@@ -1,8 +1,7 @@
 //! PriorityClass: values below the system's, immutable.
 
-use crate::check;
 use crate::fields::{flag, int, opt_text};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, check};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -16,16 +15,14 @@ pub(crate) struct PriorityClass;
 
 impl Hooks for PriorityClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         let name = object.str_at(&["metadata", "name"]);
         let value = int(object, "value");
         if name.starts_with(PREFIX) {
             if let Some(complaint) = system_complaint(name, value, flag(object, "globalDefault")) {
-                let meta = Path::of("metadata");
                 let detail = format!(
                     "priority class names with '{PREFIX}' prefix are reserved for system use only. error: {complaint}"
                 );
-                errors.forbidden(&meta.field("name"), &detail);
+                errors.forbidden(&Path::of("metadata.name"), &detail);
             }
         } else if value > USER_MAX {
             let detail = format!("maximum allowed value of a user defined priority is {USER_MAX}");
@@ -46,8 +43,6 @@ impl Hooks for PriorityClass {
         if int(object, "value") != int(old, "value") {
             errors.forbidden(&Path::of("value"), "may not be changed in an update.");
         }
-        let field = "preemptionPolicy";
-        check::immutable(object.get(field), old.get(field), &Path::of(field), errors);
     }
 }
 

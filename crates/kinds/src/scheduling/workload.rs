@@ -1,7 +1,7 @@
 //! Workload: the pod groups that a workload is made of, which do not change.
 
 use super::podgroup::{validate_policy, validate_resources, validate_unique};
-use crate::{Hooks, Scope, check, facts, features, metadata};
+use crate::{Hooks, Scope, check, facts, features};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -21,7 +21,6 @@ impl Hooks for Workload {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         if let Some(controller) = object.at(&["spec", "controllerRef"]).filter(|c| !c.is_null()) {
             let at = SPEC.field("controllerRef");
             facts::check(controller, "scheduling/v1alpha2.TypedLocalObjectReference", &at, errors);

@@ -1,9 +1,7 @@
 //! CSIDriver: the capabilities of a driver.
 
-use crate::check;
-use crate::facts;
 use crate::fields::{list, member, text};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, facts};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
@@ -15,18 +13,21 @@ pub(crate) struct CsiDriver;
 
 impl Hooks for CsiDriver {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_spec(object, errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        validate_spec(object, errors);
-        let spec = Path::of("spec");
-        for (field, error_text) in
-            [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
-        {
-            let keys = ["spec", field];
-            check::immutable(object.at(&keys), old.at(&keys), &spec.field(error_text), errors);
+        let path = Path::of("spec");
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let before_tokens = ["attachRequired", "podInfoOnMount", "storageCapacity", "fsGroupPolicy"];
+        facts::check_fields(spec, TYPE, &before_tokens, &path, errors);
+        validate_tokens(list(spec, "tokenRequests"), &path.field("tokenRequests"), errors);
+        let after_tokens = ["volumeLifecycleModes", "seLinuxMount", "nodeAllocatableUpdatePeriodSeconds"];
+        facts::check_fields(spec, TYPE, &after_tokens, &path, errors);
+        let in_secrets = member(spec, "serviceAccountTokenInSecrets");
+        if in_secrets.is_some() && list(spec, "tokenRequests").is_empty() {
+            let at = path.field("serviceAccountTokenInSecrets");
+            errors.invalid(
+                &at,
+                in_secrets,
+                "serviceAccountTokenInSecrets is set but no tokenRequests are specified",
+            );
         }
     }
 
@@ -36,26 +37,6 @@ impl Hooks for CsiDriver {
         let unset = object.at(&["spec", "serviceAccountTokenInSecrets"]).is_none();
         let changed = old.is_none_or(|old| old.at(&requests) != object.at(&requests));
         if asks && unset && changed { vec![TOKEN_WARNING.to_string()] } else { Vec::new() }
-    }
-}
-
-fn validate_spec(object: &Value, errors: &mut FieldErrors) {
-    let path = Path::of("spec");
-    let null = Value::Null;
-    let spec = object.get("spec").unwrap_or(&null);
-    let before_tokens = ["attachRequired", "podInfoOnMount", "storageCapacity", "fsGroupPolicy"];
-    facts::check_fields(spec, TYPE, &before_tokens, &path, errors);
-    validate_tokens(list(spec, "tokenRequests"), &path.field("tokenRequests"), errors);
-    let after_tokens = ["volumeLifecycleModes", "seLinuxMount", "nodeAllocatableUpdatePeriodSeconds"];
-    facts::check_fields(spec, TYPE, &after_tokens, &path, errors);
-    let in_secrets = member(spec, "serviceAccountTokenInSecrets");
-    if in_secrets.is_some() && list(spec, "tokenRequests").is_empty() {
-        let at = path.field("serviceAccountTokenInSecrets");
-        errors.invalid(
-            &at,
-            in_secrets,
-            "serviceAccountTokenInSecrets is set but no tokenRequests are specified",
-        );
     }
 }
 

@@ -1,10 +1,9 @@
 //! CSINode: the drivers of a node.
 
-use crate::check;
 use crate::core::podspec::volume_sources::csi_driver_name;
 use crate::error_text::Internal;
 use crate::fields::{opt_int, text, texts};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, check};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
@@ -14,19 +13,32 @@ const NODE_ID_BYTES_MAX: usize = 256;
 pub(crate) struct CsiNode;
 
 impl Hooks for CsiNode {
-    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
-        false
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_drivers(object, errors);
+        let all = Path::of("spec.drivers");
+        let mut seen = HashSet::new();
+        for (i, driver) in drivers(object).iter().enumerate() {
+            let path = all.index(i);
+            let (name, id) = (text(driver, "name"), text(driver, "nodeID"));
+            csi_driver_name(name, &path.field("name"), errors);
+            if id.is_empty() {
+                errors.required(&path.field("nodeID"), "");
+            }
+            if id.len() > NODE_ID_BYTES_MAX {
+                let detail = format!("must be {NODE_ID_BYTES_MAX} characters or less");
+                errors.invalid(&path.field("nodeID"), id, &detail);
+            }
+            if let Some(count) = driver.get("allocatable").and_then(|a| opt_int(a, "count")) {
+                check::nonnegative(&path.field("allocatable.count"), count, errors);
+            }
+            if !seen.insert(name) {
+                errors.duplicate(&path.field("name"), name);
+            }
+            validate_topology_keys(driver, &path, errors);
+        }
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, false, object, errors);
-        validate_drivers(object, errors);
-        let spec = Path::of("spec");
+        self.validate_create(object, errors);
         for before in drivers(old) {
             for after in drivers(object).iter().filter(|d| text(d, "name") == text(before, "name")) {
                 let same = ["nodeID", "topologyKeys"].iter().all(|f| before.get(f) == after.get(f));
@@ -34,7 +46,7 @@ impl Hooks for CsiNode {
                     let mut after = after.clone();
                     after.remove_at(&["allocatable"]);
                     let error_text = Internal(Some(&after), "storage/v1.CSINodeDriver");
-                    errors.invalid(&spec.field("drivers"), error_text, objectmeta::IMMUTABLE);
+                    errors.invalid(&Path::of("spec.drivers"), error_text, objectmeta::IMMUTABLE);
                 }
             }
         }
@@ -43,32 +55,6 @@ impl Hooks for CsiNode {
 
 fn drivers(object: &Value) -> &[Value] {
     object.items_at(&["spec", "drivers"])
-}
-
-fn validate_drivers(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let all = spec.field("drivers");
-    let mut seen = HashSet::new();
-    for (i, driver) in drivers(object).iter().enumerate() {
-        let path = all.index(i);
-        let (name, id) = (text(driver, "name"), text(driver, "nodeID"));
-        csi_driver_name(name, &path.field("name"), errors);
-        if id.is_empty() {
-            errors.required(&path.field("nodeID"), "");
-        }
-        if id.len() > NODE_ID_BYTES_MAX {
-            let detail = format!("must be {NODE_ID_BYTES_MAX} characters or less");
-            errors.invalid(&path.field("nodeID"), id, &detail);
-        }
-        if let Some(count) = driver.get("allocatable").and_then(|a| opt_int(a, "count")) {
-            let path = path.field("allocatable");
-            check::nonnegative(&path.field("count"), count, errors);
-        }
-        if !seen.insert(name) {
-            errors.duplicate(&path.field("name"), name);
-        }
-        validate_topology_keys(driver, &path, errors);
-    }
 }
 
 fn validate_topology_keys(driver: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -1,11 +1,8 @@
 //! CSIStorageCapacity: the available capacity of a class for some nodes.
 
-use crate::check;
-use crate::error_text::Internal;
-use crate::facts;
 use crate::fields::{entries, list, member, text};
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_value::{Path, Value};
@@ -16,22 +13,14 @@ pub(crate) struct CsiStorageCapacity;
 
 impl Hooks for CsiStorageCapacity {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
         validate_capacity(object, Leniency::default(), errors);
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, true, object, errors);
         let mut before = FieldErrors::new();
         validate_label_selector(old.get(TOPOLOGY), Leniency::default(), &Path::ROOT, &mut before);
         let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
         validate_capacity(object, leniency, errors);
-        if object.get(TOPOLOGY) != old.get(TOPOLOGY) {
-            let selector = Internal(object.get(TOPOLOGY), "meta/v1.LabelSelector");
-            errors.invalid(&Path::of(TOPOLOGY), selector, check::IMMUTABLE);
-        }
-        let class = "storageClassName";
-        check::immutable(object.get(class), old.get(class), &Path::of(class), errors);
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -52,27 +41,4 @@ impl Hooks for CsiStorageCapacity {
 fn validate_capacity(object: &Value, leniency: Leniency, errors: &mut FieldErrors) {
     validate_label_selector(object.get(TOPOLOGY), leniency, &Path::of(TOPOLOGY), errors);
     facts::check(object, "storage/v1.CSIStorageCapacity", &Path::ROOT, errors);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::updated;
-
-    #[test]
-    fn class_and_topology_stay() {
-        assert_eq!(
-            updated(
-                &CsiStorageCapacity,
-                Scope::Main,
-                r#"{"metadata":{"name":"a","namespace":"n"},"storageClassName":"other","nodeTopology":{"matchLabels":{"a":"b"}},"capacity":"-1"}"#,
-                r#"{"storageClassName":"sc"}"#
-            ),
-            [
-                r#"capacity: Invalid value: "-1": must be greater than or equal to 0"#,
-                r#"nodeTopology: Invalid value: {"matchLabels":{"a":"b"}}: field is immutable"#,
-                r#"storageClassName: Invalid value: "other": field is immutable"#,
-            ]
-        );
-    }
 }

@@ -1,11 +1,9 @@
 //! StorageClass: provisioner, policies and topologies, most of them immutable.
 
 use super::parameters::{validate_parameters, validate_provisioner};
-use crate::check;
-use crate::facts;
 use crate::fields::{list, text, texts};
 use crate::node::labels::deprecation;
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_value::{Path, Value};
@@ -15,16 +13,10 @@ pub(crate) struct StorageClass;
 
 impl Hooks for StorageClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_class(object, errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, false, object, errors);
-        validate_class(object, errors);
-        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            check::immutable(object.get(field), old.get(field), &Path::of(field), errors);
-        }
+        validate_provisioner(text(object, "provisioner"), &Path::of("provisioner"), errors);
+        validate_parameters(object, true, errors);
+        facts::check(object, "storage/v1.StorageClass", &Path::ROOT, errors);
+        validate_topologies(list(object, "allowedTopologies"), &Path::of("allowedTopologies"), errors);
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -38,13 +30,6 @@ impl Hooks for StorageClass {
         }
         out
     }
-}
-
-fn validate_class(object: &Value, errors: &mut FieldErrors) {
-    validate_provisioner(text(object, "provisioner"), &Path::of("provisioner"), errors);
-    validate_parameters(object, true, errors);
-    facts::check(object, "storage/v1.StorageClass", &Path::ROOT, errors);
-    validate_topologies(list(object, "allowedTopologies"), &Path::of("allowedTopologies"), errors);
 }
 
 /// The values of each key.
@@ -93,7 +78,7 @@ fn validate_term<'a>(term: &'a Value, path: &Path<'_>, errors: &mut FieldErrors)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, updated};
+    use crate::testing::created;
 
     #[test]
     fn topologies_are_complete_and_unique() {
@@ -106,23 +91,6 @@ mod tests {
                 r#"allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: "a""#,
                 "allowedTopologies[0].matchLabelExpressions[1].values: Required value",
                 r#"allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: "k""#,
-            ]
-        );
-    }
-
-    #[test]
-    fn most_fields_stay() {
-        let rest = r#""metadata":{"name":"a"},"volumeBindingMode":"Immediate""#;
-        assert_eq!(
-            updated(
-                &StorageClass,
-                Scope::Main,
-                &format!(r#"{{{rest},"provisioner":"q","parameters":{{"x":"y"}}}}"#),
-                &format!(r#"{{{rest},"provisioner":"p"}}"#)
-            ),
-            [
-                r#"parameters: Invalid value: {"x":"y"}: field is immutable"#,
-                r#"provisioner: Invalid value: "q": field is immutable"#
             ]
         );
     }

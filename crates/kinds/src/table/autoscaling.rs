@@ -10,14 +10,14 @@ fn metrics(specs: &[Value], statuses: &[Value]) -> String {
     if specs.is_empty() {
         return "<none>".to_string();
     }
-    let error_text =
+    let metrics =
         specs.iter().enumerate().take(METRICS_SHOWN).map(|(at, spec)| metric(spec, statuses.get(at)));
-    let error_text = error_text.collect::<Vec<_>>().join(", ");
+    let metrics = metrics.collect::<Vec<_>>().join(", ");
     match specs.len() {
         count if count > METRICS_SHOWN => {
-            format!("{error_text} + {} more...", count.saturating_sub(METRICS_SHOWN))
+            format!("{metrics} + {} more...", count.saturating_sub(METRICS_SHOWN))
         }
-        _ => error_text,
+        _ => metrics,
     }
 }
 
@@ -34,20 +34,20 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
     let target = |key: &str| spec.at(&[source, "target", key]).filter(|value| !value.is_null());
     let now = |key: &str| current.map(|current| current.at(&["current", key]));
     // An empty source counts as 0; only some require a value.
-    let error_text = |value: Option<Option<&Value>>| value.map_or_else(|| "<unknown>".into(), quantity);
-    let demanded = |value: Option<Option<&Value>>| error_text(value.filter(Option::is_some));
+    let or_unknown = |value: Option<Option<&Value>>| value.map_or_else(|| "<unknown>".into(), quantity);
+    let demanded = |value: Option<Option<&Value>>| or_unknown(value.filter(Option::is_some));
     let average = target("averageValue");
     match (source, average) {
-        ("pods", _) => format!("{}/{}", error_text(now("averageValue")), quantity(average)),
+        ("pods", _) => format!("{}/{}", or_unknown(now("averageValue")), quantity(average)),
         ("external" | "object", Some(_)) => {
             format!("{}/{} (avg)", demanded(now("averageValue")), quantity(average))
         }
         ("external" | "object", None) => {
-            format!("{}/{}", error_text(now("value")), quantity(target("value")))
+            format!("{}/{}", or_unknown(now("value")), quantity(target("value")))
         }
         (_, Some(_)) => {
             let name = spec.str_at(&[source, "name"]);
-            format!("{name}: {}/{}", error_text(now("averageValue")), quantity(average))
+            format!("{name}: {}/{}", or_unknown(now("averageValue")), quantity(average))
         }
         (_, None) => {
             let percent = |value: Option<&Value>| scalar(value).map(|number| format!("{number}%"));

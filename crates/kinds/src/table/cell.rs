@@ -122,8 +122,8 @@ pub(super) fn selector_text(selector: Option<&Value>) -> Option<String> {
 pub(super) fn selector(selector: Option<&Value>) -> Value {
     match selector_text(selector) {
         None => text("<error>"),
-        Some(error_text) if error_text.is_empty() => text("<none>"),
-        Some(error_text) => text(error_text),
+        Some(selector) if selector.is_empty() => text("<none>"),
+        Some(selector) => text(selector),
     }
 }
 
@@ -134,8 +134,8 @@ pub(super) fn containers(object: &Value, spec: &[&str], key: &str) -> Value {
 }
 
 /// The first items of a list with `count` items.
-pub(super) fn with_more(error_text: &[&str], count: usize, shown_max: usize) -> String {
-    let joined = error_text.join(",");
+pub(super) fn with_more(first: &[&str], count: usize, shown_max: usize) -> String {
+    let joined = first.join(",");
     if count > shown_max { format!("{joined} + {} more...", count.saturating_sub(shown_max)) } else { joined }
 }
 

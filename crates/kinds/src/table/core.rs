@@ -16,8 +16,8 @@ pub(super) fn component_status(object: &Value, _: Timestamp) -> Vec<Value> {
         "True" => "Healthy",
         _ => "Unhealthy",
     });
-    let said = |key: &str| text(healthy.map_or("", |condition| condition.str_at(&[key])));
-    vec![text(status), said("message"), said("error")]
+    let condition_text = |key: &str| text(healthy.map_or("", |condition| condition.str_at(&[key])));
+    vec![text(status), condition_text("message"), condition_text("error")]
 }
 
 pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -86,8 +86,8 @@ pub(super) fn resource_quota(object: &Value, _: Timestamp) -> Vec<Value> {
     if let Some(hard) = object.at(&["status", "hard"]).and_then(Value::as_object) {
         for (resource, hard) in hard.iter() {
             let used = quantity(object.at(&["status", "used", resource]));
-            let error_text = format!("{resource}: {used}/{}", quantity(Some(hard)));
-            if resource.starts_with("limits.") { limits.push(error_text) } else { requests.push(error_text) }
+            let usage = format!("{resource}: {used}/{}", quantity(Some(hard)));
+            if resource.starts_with("limits.") { limits.push(usage) } else { requests.push(usage) }
         }
     }
     vec![text(requests.join(", ")), text(limits.join(", "))]

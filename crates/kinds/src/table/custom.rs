@@ -89,7 +89,7 @@ fn age() -> Column {
 /// A value in a column of this type; `null` if it does not fit.
 fn cell(type_: &str, value: &Value, now: Timestamp) -> Value {
     match (type_, value) {
-        ("string", value) => text(error_text(value)),
+        ("string", value) => text(value_text(value)),
         ("integer", Value::Int(int)) => Value::Int(*int),
         // A fraction is truncated, as Go's conversion does.
         ("integer", Value::Float(float)) => Value::Int(go_int(*float)),
@@ -109,7 +109,7 @@ fn date(time: &str, now: Timestamp) -> Value {
 }
 
 /// Any value as text.
-fn error_text(value: &Value) -> Str {
+fn value_text(value: &Value) -> Str {
     match value {
         Value::String(text) => text.clone(),
         Value::Int(int) => int.to_string().into(),

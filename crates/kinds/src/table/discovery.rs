@@ -13,8 +13,8 @@ fn port(port: &Value) -> String {
 
 fn some_of(parts: impl Iterator<Item = String>) -> Value {
     let parts: Vec<String> = parts.collect();
-    let error_text: Vec<&str> = parts.iter().take(SHOWN).map(String::as_str).collect();
-    match with_more(&error_text, parts.len(), SHOWN) {
+    let first: Vec<&str> = parts.iter().take(SHOWN).map(String::as_str).collect();
+    match with_more(&first, parts.len(), SHOWN) {
         nothing if nothing.is_empty() => text("<unset>"),
         some => text(some),
     }

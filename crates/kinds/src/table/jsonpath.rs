@@ -262,7 +262,7 @@ mod tests {
 
     fn check(path: &str, expected: &str) {
         let object = json::parse(OBJECT.as_bytes()).unwrap().value;
-        let error_text = match JsonPath::parse(path) {
+        let found = match JsonPath::parse(path) {
             None => "invalid".to_string(),
             Some(path) => match path.first(&object, &Budget::for_row()) {
                 None => "-".to_string(),
@@ -273,7 +273,7 @@ mod tests {
                 }
             },
         };
-        assert_eq!(error_text, expected, "{path}");
+        assert_eq!(found, expected, "{path}");
     }
 
     #[test]

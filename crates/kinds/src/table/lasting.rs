@@ -16,7 +16,7 @@ pub enum LastingCell {
 /// A row that can be cached with its object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LastingRow {
-    /// What the columns show.
+    /// The cells, in the order of the columns.
     pub cells: Vec<LastingCell>,
     /// The row's conditions.
     pub conditions: Vec<Value>,
@@ -42,12 +42,12 @@ impl Printer {
             return None;
         }
         let lasting = |at: usize| {
-            let error_text = || rows.iter().filter_map(move |row| row.cells.get(at));
+            let at_moments = || rows.iter().filter_map(move |row| row.cells.get(at));
             let cell = first.cells.get(at)?;
-            if error_text().all(|other| other == cell) {
+            if at_moments().all(|other| other == cell) {
                 return Some(LastingCell::Fixed(cell.clone()));
             }
-            error_text().eq(ages.iter()).then_some(LastingCell::Age)
+            at_moments().eq(ages.iter()).then_some(LastingCell::Age)
         };
         let cells = (0..first.cells.len()).map(lasting).collect::<Option<Vec<_>>>()?;
         Some(LastingRow { cells, conditions: first.conditions.clone(), created })
@@ -61,7 +61,7 @@ mod tests {
 
     fn check(kind: &str, object: &str, expected: Option<&str>) {
         let object = json::parse(object.as_bytes()).unwrap().value;
-        let error_text = Printer::builtin(kind).lasting_row(&object).map(|row| {
+        let cells = Printer::builtin(kind).lasting_row(&object).map(|row| {
             let cell = |cell: &LastingCell| match cell {
                 LastingCell::Age => "AGE".to_string(),
                 LastingCell::Fixed(value) => {
@@ -70,7 +70,7 @@ mod tests {
             };
             row.cells.iter().map(cell).collect::<Vec<_>>().join("|")
         });
-        assert_eq!(error_text.as_deref(), expected, "{kind}");
+        assert_eq!(cells.as_deref(), expected, "{kind}");
     }
 
     #[test]

@@ -24,18 +24,18 @@ pub(super) fn parent_reference(object: &Value) -> Value {
 }
 
 fn hosts(rules: &[Value]) -> String {
-    let mut error_text = Vec::new();
+    let mut hosts = Vec::new();
     let mut more = false;
     for rule in rules {
         // Rules without a host count as more, too.
-        more |= error_text.len() == HOSTS_SHOWN;
+        more |= hosts.len() == HOSTS_SHOWN;
         let host = rule.str_at(&["host"]);
         if !more && !host.is_empty() {
-            error_text.push(host);
+            hosts.push(host);
         }
     }
-    match error_text.join(",") {
-        _ if error_text.is_empty() => "*".to_string(),
+    match hosts.join(",") {
+        _ if hosts.is_empty() => "*".to_string(),
         hosts if more => format!("{hosts} + {} more...", rules.len().saturating_sub(HOSTS_SHOWN)),
         hosts => hosts,
     }

@@ -65,8 +65,8 @@ impl Need {
     }
 
     /// Extracts the needed part of the JSON; `None` if it is not in the form that this server writes.
-    pub(super) fn pick(&self, kept: &[u8]) -> Option<Value> {
-        let mut reader = Reader { bytes: kept, at: 0 };
+    pub(super) fn pick(&self, stored: &[u8]) -> Option<Value> {
+        let mut reader = Reader { bytes: stored, at: 0 };
         if self.whole || self.counted {
             return reader.leaf();
         }
@@ -75,8 +75,8 @@ impl Need {
 }
 
 /// The range of a root member's value in the JSON of a stored object.
-pub fn member(kept: &[u8], name: &str) -> Option<Range<usize>> {
-    let mut reader = Reader { bytes: kept, at: 0 };
+pub fn member(stored: &[u8], name: &str) -> Option<Range<usize>> {
+    let mut reader = Reader { bytes: stored, at: 0 };
     reader.expect(b'{')?;
     loop {
         let key = reader.string()?;
@@ -309,15 +309,15 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    fn check(paths: &[&str], kept: &str, expected: &str) {
+    fn check(paths: &[&str], stored: &str, expected: &str) {
         let mut need = Need::default();
         paths.iter().for_each(|path| need.add(path));
         let mut out = Vec::new();
-        match need.pick(kept.as_bytes()) {
+        match need.pick(stored.as_bytes()) {
             Some(value) => json::print(&value, &mut out),
             None => out.extend_from_slice(b"none"),
         }
-        assert_eq!(String::from_utf8(out).unwrap(), expected, "{paths:?} {kept}");
+        assert_eq!(String::from_utf8(out).unwrap(), expected, "{paths:?} {stored}");
     }
 
     #[test]
@@ -342,8 +342,8 @@ mod tests {
 
     #[test]
     fn members_have_their_places() {
-        let kept = r#"{"a":"}","b":{"c":[1,"]"]},"d":2}"#;
-        let at = |name: &str| member(kept.as_bytes(), name).map(|range| &kept[range]);
+        let stored = r#"{"a":"}","b":{"c":[1,"]"]},"d":2}"#;
+        let at = |name: &str| member(stored.as_bytes(), name).map(|range| &stored[range]);
         assert_eq!(
             [at("a"), at("b"), at("d"), at("c")],
             [Some(r#""}""#), Some(r#"{"c":[1,"]"]}"#), Some("2"), None]
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_is_not_compact_json_is_left_to_the_parser() {
-        for kept in [
+        for stored in [
             "",
             "{",
             "[]",
@@ -364,7 +364,7 @@ mod tests {
             "{\"b\":\"x",
             "{\"b\":\"x\\",
         ] {
-            check(&["a"], kept, "none");
+            check(&["a"], stored, "none");
         }
     }
 }

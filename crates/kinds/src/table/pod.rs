@@ -29,7 +29,7 @@ impl Restarts {
         self.last = self.last.max(finished.filter(|time| !time.is_zero()));
     }
 
-    fn error_text(self, now: Timestamp) -> String {
+    fn cell_text(self, now: Timestamp) -> String {
         match self.last {
             Some(last) if self.count != 0 => {
                 let ago = duration::human(duration::GoDuration(now.nanos_since(&last)));
@@ -48,7 +48,7 @@ pub(super) fn pod_state(object: &Value, now: Timestamp) -> Vec<Value> {
         .len()
         .saturating_add(init.iter().filter(|c| is_sidecar(c)).count());
     let state = state(object, init);
-    vec![text(format!("{}/{total}", state.ready)), text(state.reason), text(state.restarts.error_text(now))]
+    vec![text(format!("{}/{total}", state.ready)), text(state.reason), text(state.restarts.cell_text(now))]
 }
 
 pub(super) fn pod_ip(object: &Value) -> Value {

@@ -33,7 +33,7 @@ pub(super) fn load_balancer(object: &Value) -> Vec<String> {
 }
 
 pub(super) fn ports(ports: &[Value]) -> String {
-    let error_text: Vec<String> = ports
+    let ports_text: Vec<String> = ports
         .iter()
         .map(|port| {
             let (number_, protocol) = (number(port, &["port"]), port.str_at(&["protocol"]));
@@ -43,7 +43,7 @@ pub(super) fn ports(ports: &[Value]) -> String {
             }
         })
         .collect();
-    if error_text.is_empty() { "<none>".to_string() } else { error_text.join(",") }
+    if ports_text.is_empty() { "<none>".to_string() } else { ports_text.join(",") }
 }
 
 /// The first addresses of all subsets, with each port.
@@ -51,7 +51,7 @@ pub(super) fn addresses(subsets: &[Value]) -> String {
     if subsets.is_empty() {
         return "<none>".to_string();
     }
-    let mut error_text = Vec::new();
+    let mut endpoints = Vec::new();
     let mut count = 0_usize;
     for subset in subsets {
         let addresses = subset.items_at(&["addresses"]);
@@ -59,16 +59,16 @@ pub(super) fn addresses(subsets: &[Value]) -> String {
         count = addresses.len().saturating_mul(ports.len().max(1)).saturating_add(count);
         let ips = || addresses.iter().map(|address| address.str_at(&["ip"]));
         if ports.is_empty() {
-            error_text.extend(ips().take(ENDPOINTS_SHOWN).map(ToString::to_string));
+            endpoints.extend(ips().take(ENDPOINTS_SHOWN).map(ToString::to_string));
         }
         for port in ports {
             let port = number(port, &["port"]);
-            error_text.extend(ips().take(ENDPOINTS_SHOWN).map(|ip| host_port(ip, port)));
+            endpoints.extend(ips().take(ENDPOINTS_SHOWN).map(|ip| host_port(ip, port)));
         }
-        error_text.truncate(ENDPOINTS_SHOWN);
+        endpoints.truncate(ENDPOINTS_SHOWN);
     }
-    let error_text: Vec<&str> = error_text.iter().map(String::as_str).collect();
-    with_more(&error_text, count, ENDPOINTS_SHOWN)
+    let endpoints: Vec<&str> = endpoints.iter().map(String::as_str).collect();
+    with_more(&endpoints, count, ENDPOINTS_SHOWN)
 }
 
 /// IPv6 addresses are in brackets.

@@ -5,7 +5,7 @@ use pintle_value::Value;
 
 const SERVERS_MAX: usize = 3;
 
-/// What each API server encodes to, of the first few.
+/// The encoding version of each API server, for the first few.
 pub(super) fn encodings(object: &Value) -> Value {
     let servers = object.items_at(&["status", "storageVersions"]);
     let encoding = |s: &Value| format!("{}={}", s.str_at(&["apiServerID"]), s.str_at(&["encodingVersion"]));

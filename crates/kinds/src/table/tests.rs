@@ -11,14 +11,14 @@ fn printed(kind: &str, object: &str) -> String {
     let picked = printer.read(&compact, 7).unwrap();
     let row = printer.row(&picked, now);
     assert_eq!(row, printer.row(&whole, now), "{kind}");
-    let mut cells: Vec<String> = row.cells.iter().map(error_text).collect();
+    let mut cells: Vec<String> = row.cells.iter().map(cell_text).collect();
     for condition in &row.conditions {
         cells.push(format!("[{} {}]", condition.str_at(&["type"]), condition.str_at(&["reason"])));
     }
     cells.join("|")
 }
 
-fn error_text(cell: &Value) -> String {
+fn cell_text(cell: &Value) -> String {
     match cell {
         Value::String(text) => text.to_string(),
         other => {
@@ -407,7 +407,7 @@ fn columns_of_definitions() {
     );
     let object = printer.read(br#"{"metadata":{"name":"a"},"spec":{"size":4,"rest":"x"}}"#, 12).unwrap();
     let cells: Vec<String> =
-        printer.row(&object, Timestamp::from_seconds(0)).cells.iter().map(error_text).collect();
+        printer.row(&object, Timestamp::from_seconds(0)).cells.iter().map(cell_text).collect();
     assert_eq!(cells, ["a", "4", "12"]);
     let default = Printer::custom(&[]);
     assert_eq!((default.columns()[1].name.as_str(), default.columns()[1].type_.as_str()), ("Age", "date"));

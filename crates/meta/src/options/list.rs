@@ -42,7 +42,7 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Reads them from the query, applies defaults and checks them. `watch_list` is the feature gate WatchList.
+    /// Reads the options from the query, applies defaults and checks them. `watch_list` is the feature gate WatchList.
     pub fn from_query(query: Query<'_>, watch_list: bool) -> Result<Self, Status> {
         let mut options = Self::decode(query)?;
         let mut matching = query.text("resourceVersionMatch");

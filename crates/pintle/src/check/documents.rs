@@ -170,7 +170,7 @@ fn split(text: &[u8]) -> Vec<(usize, Bytes)> {
         if content == b"---" {
             out.push((number.saturating_add(1), Vec::new()));
         } else if line.starts_with(b"--- ") {
-            // Columns must be those of the file.
+            // Replace the marker by blanks, so that columns remain those of the file.
             out.push((number, [b"   ", line.get(3..).unwrap_or_default()].concat()));
         } else if let Some((_, last)) = out.last_mut() {
             last.extend_from_slice(line);

@@ -2,11 +2,11 @@
 
 mod earlier_gates;
 mod effective;
+mod gate_values;
 mod gates;
 pub(crate) mod sections;
 pub(crate) mod table;
 
-use crate::emulation::Emulation;
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use table::{FLAGS, Flag, Type};
+
+pub(crate) use gate_values::gate_stages;
 
 /// Names of flags with their values.
 pub(crate) type FlagValues = Vec<(String, String)>;
@@ -29,22 +31,7 @@ const BACKOFF: &str = "audit-webhook-initial-backoff";
 const OPERANDS: &str = "operands";
 const OLD_BACKOFF: &str = "audit-webhook-batch-initial-backoff";
 
-/// Every feature gate of a minor version with its stage, as in metrics.
-pub(crate) fn gate_stages(minor: u64) -> impl Iterator<Item = (&'static str, &'static str)> {
-    gates::GATES.iter().filter_map(move |gate| {
-        let (name, stage, ..) = gates::at(gate, minor);
-        let stage = match stage {
-            gates::Stage::PreAlpha => return None,
-            gates::Stage::Alpha => "ALPHA",
-            gates::Stage::Beta => "BETA",
-            gates::Stage::Ga => "",
-            gates::Stage::Deprecated => "DEPRECATED",
-        };
-        Some((name, stage))
-    })
-}
-
-/// What the command line requests.
+/// The parsed command line: flags of a server, or a text to print.
 pub(crate) enum Invocation {
     /// Run the server.
     Serve(Flags),
@@ -169,7 +156,7 @@ impl Flags {
         GoDuration::parse(self.text(name)).unwrap_or_default()
     }
 
-    /// The address of a flag.
+    /// The value of a flag as an IP address.
     pub(crate) fn ip(&self, name: &str) -> Option<IpAddr> {
         self.text(name).parse().ok()
     }
@@ -215,84 +202,6 @@ impl Flags {
         let given = FLAGS.iter().filter(|flag| flag.help.is_none() && self.given(flag.name));
         given.map(|flag| flag.name).partition(|name| table::is_harmless(name))
     }
-
-    /// Every feature gate with its effective value.
-    pub(crate) fn gates(&self) -> Result<BTreeMap<&'static str, bool>, FlagError> {
-        for item in self.list("feature-gates") {
-            let Some((name, _)) = item.split_once('=') else {
-                return Err(FlagError(format!("missing bool value for {item}")));
-            };
-            let (component, name) = name.split_once(':').unwrap_or(("kube", name));
-            if component != "kube" {
-                return Err(FlagError(format!("component not registered: {component}")));
-            }
-            // The first unknown gate is reported, in the order of the command line.
-            if !gates::GATES.iter().any(|gate| gate.0 == name) {
-                return Err(FlagError(format!(
-                    "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
-                )));
-            }
-        }
-        let asked = self.map("feature-gates");
-        let asked: BTreeMap<&str, &str> = asked
-            .iter()
-            .map(|(k, v)| (k.rsplit_once(':').map_or(k.as_str(), |(_, k)| k), v.as_str()))
-            .collect();
-        let boolean = |name: &str| asked.get(name).map(|v| go_bool(v));
-        let emulation = Emulation::of(self)?;
-        for (name, value) in &asked {
-            let Some((_, stage, default, locked)) =
-                gates::GATES.iter().find(|g| g.0 == *name).map(|gate| gates::at(gate, emulation.minor))
-            else {
-                return Err(FlagError(format!(
-                    "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
-                )));
-            };
-            let Some(value) = go_bool(value) else {
-                return Err(FlagError(format!(
-                    "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
-                )));
-            };
-            if locked && value != default {
-                return Err(FlagError(format!(
-                    "cannot set feature gate {name} to {value}, feature is locked to {default}"
-                )));
-            }
-            if stage == gates::Stage::PreAlpha {
-                let (minor, lowest) = (emulation.minor, emulation.min_compatibility_minor);
-                return Err(FlagError(format!(
-                    "cannot set feature gate {name} to {value}, feature is PreAlpha at emulated version 1.{minor}, \
-                     min compatibility version 1.{lowest}"
-                )));
-            }
-        }
-        let all = |stage: gates::Stage| match stage {
-            gates::Stage::Alpha => boolean("AllAlpha").flatten(),
-            gates::Stage::Beta => boolean("AllBeta").flatten(),
-            _ => None,
-        };
-        let gates = gates::GATES.iter().map(|gate| {
-            let (name, stage, default, _) = gates::at(gate, emulation.minor);
-            (name, boolean(name).flatten().or_else(|| all(stage)).unwrap_or(default))
-        });
-        let gates = gates.collect();
-        check_dependencies(&gates)?;
-        Ok(gates)
-    }
-}
-
-/// Refuses gates without those that they need.
-fn check_dependencies(gates: &BTreeMap<&'static str, bool>) -> Result<(), FlagError> {
-    let is_off = |name: &&&str| gates.get(**name) == Some(&false);
-    let mut faults = Vec::new();
-    for (name, needed) in gates::DEPENDENCIES.iter().filter(|(name, _)| !is_off(&name)) {
-        let missing: Vec<&str> = needed.iter().filter(is_off).copied().collect();
-        if !missing.is_empty() {
-            let missing = missing.join(" ");
-            faults.push(format!("{name} is enabled, but depends on features that are disabled: [{missing}]"));
-        }
-    }
-    FlagError::aggregate(faults)
 }
 
 fn command() -> Command {

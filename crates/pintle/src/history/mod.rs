@@ -32,10 +32,10 @@ Deleted objects have a history, too. Requires the right to get the object.
 
 /// The number of versions that are printed by default.
 const DEFAULT_LIMIT: usize = 100;
-/// The most versions that `--at` and `--field` examine.
+/// The maximum number of versions that `--at` and `--field` examine.
 const VERSIONS_MAX: usize = 10_000;
 
-/// Why there is no result, in one line.
+/// The error of the command, in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HistoryError {
     #[error("{0} (pintle history --help explains the usage)")]

@@ -36,7 +36,7 @@ or - for stdin. Exits with 1 if there are conflicts.
       --json                 Same as --output json
 ";
 
-/// The most bytes of a manifest that are read.
+/// The size limit in bytes of a manifest that are read.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
 /// Why there is no result, in one line.

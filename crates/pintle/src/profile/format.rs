@@ -13,7 +13,7 @@ type ValueType = (&'static str, &'static str);
 /// A profile.
 pub(super) struct Profile {
     values: Vec<ValueType>,
-    /// What the values are sampled by, and how much is between two samples.
+    /// The unit that samples are taken by, and how much of it is between two samples.
     pub(super) period: Option<(ValueType, i64)>,
     pub(super) duration: Duration,
     strings: Vec<String>,

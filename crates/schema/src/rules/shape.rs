@@ -43,7 +43,7 @@ pub fn object_shape(schema: &Value, name: &str) -> Option<Arc<Shape>> {
     named(schema, true, name, 0)
 }
 
-/// The most values of a shape that a request can contain.
+/// The maximum number of values of a shape that a request can contain.
 pub fn cardinality_max(shape: &Shape) -> u64 {
     fitting(REQUEST_BYTES_MAX, shape.min_serialized_size.saturating_add(1))
 }

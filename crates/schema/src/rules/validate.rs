@@ -85,7 +85,7 @@ struct Walk<'a> {
     out: Outcome,
 }
 
-/// Evaluation ends.
+/// The budget is used up: evaluation ends.
 struct Stop;
 
 /// A value with its rules' context.
@@ -302,19 +302,19 @@ impl Walk<'_> {
             (false, NO_FIELD) => Path::of(&rule.field_path),
             (false, _) => at,
         };
-        let said = match &compiled.message {
+        let custom = match &compiled.message {
             Some(Ok(message)) => self.message(rule, message, values),
             _ => Ok(None),
         };
         let mut error = FieldErrors::new();
-        let stop = said.is_err();
-        match said {
-            Ok(said) => {
-                let told = said.unwrap_or_else(|| {
+        let stop = custom.is_err();
+        match custom {
+            Ok(custom) => {
+                let message = custom.unwrap_or_else(|| {
                     let default = || format!("failed rule: {}", rule.name());
                     if rule.message.is_empty() { default() } else { rule.name().to_string() }
                 });
-                report(rule.reason, subject, &at, &told, &mut error);
+                report(rule.reason, subject, &at, &message, &mut error);
             }
             Err(why) => error.invalid(&at, subject.type_name, &why),
         }
@@ -362,13 +362,13 @@ impl Walk<'_> {
     }
 }
 
-fn report(reason: Reason, subject: &Subject<'_, '_>, at: &Path<'_>, told: &str, errors: &mut FieldErrors) {
+fn report(reason: Reason, subject: &Subject<'_, '_>, at: &Path<'_>, message: &str, errors: &mut FieldErrors) {
     // Objects and lists are not quoted.
     let shown = (!matches!(subject.type_name, "object" | "array")).then(|| subject.value.error_text());
     match reason {
-        Reason::Invalid => errors.push(ErrorKind::Invalid, at, shown.as_deref(), told),
-        Reason::Forbidden => errors.forbidden(at, told),
-        Reason::Required => errors.required(at, told),
+        Reason::Invalid => errors.push(ErrorKind::Invalid, at, shown.as_deref(), message),
+        Reason::Forbidden => errors.forbidden(at, message),
+        Reason::Required => errors.required(at, message),
         Reason::Duplicate => errors.push(ErrorKind::Duplicate, at, shown.as_deref(), ""),
     }
 }

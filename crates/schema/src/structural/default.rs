@@ -3,8 +3,8 @@
 use crate::{Arena, NodeId, Shape};
 use pintle_value::Value;
 
-/// Most bytes of memory that the defaults of one object may take: a definition can give each element of a list a default
-/// of a megabyte, while an element takes three bytes in the request.
+/// The size limit in bytes of memory that the defaults of one object may take: a definition can give each element of a
+/// list a default of a megabyte, while an element takes three bytes in the request.
 pub const DEFAULTS_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The defaults of an object take more than `DEFAULTS_BYTES_MAX`.

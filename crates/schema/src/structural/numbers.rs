@@ -90,7 +90,7 @@ impl ErrorText for Number {
     }
 }
 
-/// A constraint for a value that is an integer, or is not.
+/// Converts a constraint to the number type of the value that it is compared with.
 fn comparable_constraint(constraint: f64, value: Option<i64>) -> Number {
     match value {
         Some(_) => Number::Whole(to_whole(constraint)),

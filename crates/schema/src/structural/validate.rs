@@ -52,7 +52,7 @@ fn deduplicated(outcome: Outcome) -> impl Iterator<Item = FieldError> {
     named.filter(move |error| seen.insert((error.field.clone(), error.body.clone())))
 }
 
-/// The same errors with paths below the field `base`.
+/// Prepends the field `base` to the paths of the errors.
 pub fn within(errors: FieldErrors, base: &str) -> FieldErrors {
     let moved = errors.0.into_iter().map(|error| {
         let field = match error.field.trim_start_matches('.') {

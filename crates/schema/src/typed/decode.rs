@@ -28,7 +28,7 @@ pub enum Remaining {
     Nothing,
     /// Only such that JSON includes.
     Serialized,
-    /// Also such that JSON omits.
+    /// Empty values remain, even those that JSON omits.
     Hidden,
 }
 
@@ -41,7 +41,7 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> 
     Ok(tree)
 }
 
-/// The same for a tree that a client sent: empty lists and maps remain.
+/// [`decode`] for a tree that a client sent: empty lists and maps remain.
 pub fn decode_written(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<Value, TypeError> {
     let mut decoder =
         Decoder { strict: Some(strict), empties: Empties::Preserve, ..Decoder::new(schema.arena()) };
@@ -62,7 +62,7 @@ pub fn normalize(schema: &Schema, tree: &mut Value) {
     normalize_with(schema, tree, Empties::Remove);
 }
 
-/// The same with a choice of how to handle empty lists and maps. Returns which of them remain.
+/// [`normalize`] with a choice of how to handle empty lists and maps. Returns which of them remain.
 pub fn normalize_with(schema: &Schema, tree: &mut Value, empties: Empties) -> Remaining {
     let mut decoder = Decoder { empties, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), tree, &Place::ROOT);

@@ -36,7 +36,7 @@ pub fn decode_json(schema: &Schema, bytes: &[u8]) -> Result<Decoded, BodyError> 
     Ok(decoded)
 }
 
-/// The same for JSON that has been parsed already; empty lists and maps remain. `parsed` must be the result of parsing
+/// [`decode_json`] for JSON that has been parsed already; empty lists and maps remain. `parsed` must be the result of parsing
 /// `bytes`.
 pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<Decoded, TypeError> {
     let mut strict = Strict::default();

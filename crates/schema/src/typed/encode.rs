@@ -199,7 +199,8 @@ struct Present<'v> {
     by_rank: [Option<&'v Value>; PRESENT_MAX],
 }
 
-/// The most fields of a struct for which ranks are used; larger ones (none of the tables is) are looked up by name.
+/// The maximum number of fields of a struct for which ranks are used; larger ones (none of the tables is) are looked up
+/// by name.
 const PRESENT_MAX: usize = 64;
 
 impl<'v> Present<'v> {

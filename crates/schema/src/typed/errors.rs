@@ -54,7 +54,7 @@ impl TypeError {
         TypeError { message: message.to_string(), mismatch: None }
     }
 
-    /// The same error for an object at `path`; `shown` is its text.
+    /// This error for an object at `path`, which the message prints as `shown`.
     pub(crate) fn within(&self, path: &str, shown: &str) -> TypeError {
         let message = format!("{path}: Invalid value: {shown}: {}", self.message);
         TypeError { message, mismatch: self.mismatch.clone() }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::AsyncWrite;
 use tokio::sync::{Notify, oneshot};
 
-/// The error code of RST_STREAM for a call that nobody waits for.
+/// The error code of RST_STREAM for a call whose caller is gone.
 pub(super) const CANCEL: u32 = 8;
 /// With more calls than these, the watch among them, requests are written together.
 const CALLS_WRITTEN_ALONE: usize = 2;
@@ -260,7 +260,7 @@ impl Writer {
     }
 }
 
-/// Tells etcd that nobody waits for the response any more.
+/// Tells etcd that the caller of a request is gone.
 struct Cancel<'a> {
     connection: &'a Connection,
     stream: u32,

@@ -35,7 +35,7 @@ pub(crate) struct Driver {
     block: Option<(u32, BytesMut, bool)>,
     /// The last headers and trailers of a successful response: the next ones are probably equal.
     usual: [(Bytes, Head); 2],
-    /// What was received since the window of the connection was last enlarged.
+    /// The bytes received since the window of the connection was last enlarged.
     unreleased: u32,
     messages: u32,
 }

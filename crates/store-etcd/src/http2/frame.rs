@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-/// What a client sends first.
+/// The first bytes of a client.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The size of the header of a frame.
 pub(super) const HEADER_BYTES: usize = 9;

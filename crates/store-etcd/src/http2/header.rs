@@ -17,7 +17,7 @@ const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
 #[error("malformed headers from etcd")]
 pub(super) struct BadHeaders;
 
-/// What a response's headers and trailers say.
+/// The fields of a response's headers and trailers that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: Option<u16>,

@@ -29,7 +29,7 @@ const LENGTHS: [u8; 257] = [
 struct Codes {
     first: u32,
     count: u32,
-    /// Where their symbols begin.
+    /// The index of the first symbol of this length.
     offset: u32,
 }
 

@@ -13,7 +13,7 @@ const INITIAL_WINDOW: i64 = 65_535;
 /// The last number of a stream.
 pub(super) const STREAM_MAX: u32 = u32::MAX >> 1;
 pub(super) struct State {
-    /// Frames that nobody writes yet.
+    /// Frames that no task is writing yet.
     pub(super) outgoing: BytesMut,
     /// The answer to a PING that measures the bandwidth: it can wait for the next request, which saves a write for each call.
     pub(super) late_pong: Option<[u8; 8]>,
@@ -36,7 +36,7 @@ pub(super) struct Call {
     unsent: Bytes,
     ends_request: bool,
     send_window: i64,
-    /// What was received since the window was last enlarged.
+    /// The bytes received since the window was last enlarged.
     pub(super) unreleased: u32,
     pub(super) has_head: bool,
     /// The beginning of a message.

@@ -11,7 +11,7 @@ use crate::cbor::{self, CborError};
 
 /// The size limit of an unpacked response.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
-/// The most bytes that `repeat:` sends.
+/// The maximum number of bytes that `repeat:` sends.
 const REPEATED_BYTES_MAX: usize = 1 << 28;
 
 /// Why a body could not be encoded or decoded.

@@ -12,7 +12,7 @@ const CONTEXT_LINES: usize = 2;
 /// How a response compares with the recorded one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likeness {
-    /// The same.
+    /// Equal.
     Same,
     /// Equal except for warnings and messages.
     Wording,

@@ -23,7 +23,7 @@ pub use run::{Failure, FileReport};
 
 use crate::client::Client;
 
-/// The most lines of difference printed for a step.
+/// The maximum number of lines of difference printed for a step.
 const DIFF_LINES_MAX: usize = 40;
 
 /// The result of replaying many transcripts, in the order of their paths.

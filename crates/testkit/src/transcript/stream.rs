@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::cbor::{self, CborError};
 use crate::client::Streaming;
 
-/// The most collected events; more stay with the server.
+/// The maximum number of collected events; more stay with the server.
 const PENDING_EVENTS_MAX: usize = 10_000;
 
 /// The events of one open response.

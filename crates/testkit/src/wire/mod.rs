@@ -19,7 +19,7 @@ pub use target::Target;
 
 /// The longest response head.
 const HEAD_BYTES_MAX: usize = 256 * 1024;
-/// Longest line between two chunks.
+/// The longest allowed line between two chunks.
 const CHUNK_LINE_BYTES_MAX: usize = 4096;
 /// How much is read from the socket at once.
 const READ_BYTES: usize = 64 * 1024;

@@ -31,7 +31,7 @@ impl Target {
         Target::with_identity(url, None)
     }
 
-    /// The same with a client certificate.
+    /// A target to which the client authenticates with a certificate.
     pub fn with_identity(
         url: &str,
         identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
@@ -55,7 +55,7 @@ impl Target {
         Ok(Target { authority, tls, receive_buffer: None })
     }
 
-    /// The same with a small receive buffer, so that unread data soon stays with the server: the kernel never grows a
+    /// This target with a small receive buffer, so that unread data soon stays with the server: the kernel never grows a
     /// buffer whose size was set.
     #[must_use]
     pub fn with_receive_buffer(mut self, bytes: u32) -> Target {
@@ -63,7 +63,7 @@ impl Target {
         self
     }
 
-    /// The same, for [`super::Http2`].
+    /// This target for [`super::Http2`].
     #[must_use]
     pub fn with_http2(mut self) -> Target {
         if let Some((config, _)) = &mut self.tls {

@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How long to wait where no event is expected.
 const SILENCE: Duration = Duration::from_millis(150);
 
-/// The most events that are buffered.
+/// The maximum number of events that are buffered.
 const UNSEEN_MAX: usize = 1000;
 
 /// The events of a watch so far: type and name.

@@ -14,7 +14,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     }
 }
 
-/// The same, but a number out of range becomes infinity, and its error is returned beside the tree: the caller's message
+/// [`parse`], but a number out of range becomes infinity, and its error is returned beside the tree: the caller's message
 /// depends on the type of the field.
 pub fn parse_unbounded(bytes: &[u8]) -> Result<(Parsed, Option<ParseError>), ParseError> {
     let mut parser = Parser {

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-/// The most digits that a sum may have. Go has no bound; a sum of `1e2000000000` and `1` would take it minutes.
+/// The maximum number of digits that a sum may have. Go has no bound; a sum of `1e2000000000` and `1` would take it minutes.
 const SUM_DIGITS_MAX: i64 = 1 << 17;
 
 /// `± digits × 10^exponent`.

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// The smallest power of ten that a quantity can carry: nano.
 const EXPONENT_MIN: i32 = -9;
-/// The most significant digits of a quantity. Go has no bound.
+/// The maximum number of significant digits of a quantity. Go has no bound.
 const DIGITS_MAX: usize = 10_000;
 
 /// Numbers of up to this many digits take Go's fast path, which may retain the original text.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// The depth to which a schema is examined.
 const DEPTH_MAX: usize = 100;
-/// The most schemas that one expanded schema may consist of. A Pod has about 3 000.
+/// The maximum number of schemas that one expanded schema may consist of. A Pod has about 3 000.
 const NODES_MAX: usize = 100_000;
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 

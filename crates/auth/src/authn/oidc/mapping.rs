@@ -17,7 +17,7 @@ pub(super) struct Expression {
 }
 
 impl Expression {
-    /// Evaluates it with the variable that it may use.
+    /// Evaluates the expression with its only variable, `name`.
     pub(super) fn evaluate<'a>(&'a self, name: &str, value: &'a Value) -> Result<CelValue<'a>, String> {
         self.program
             .eval(&[(name, CelValue::any(value))], Some(COST_MAX))

@@ -35,7 +35,7 @@ pub(super) struct Graph {
     nodes: Nodes,
     named: ByNamed,
     owned: ByOwned,
-    /// What each pod names.
+    /// The objects that each pod names.
     pods: HashMap<Key, Box<[(Named, Key)]>>,
     volumes: HashMap<Key, Volume>,
     /// The volumes that are bound to a claim.

@@ -130,7 +130,7 @@ impl Opaque for Check {
         Type::Object(name.into())
     }
 
-    /// In kube-apiserver, two of them can never be compared.
+    /// kube-apiserver cannot compare two authorizers.
     fn equals(&self, _: &Value<'_>) -> Result<bool, EvalError> {
         Err(EvalError::NoSuchOverload)
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Macro, Rewritten, is_ident, let_in, take};
-use crate::ast::{Expr, ExprKind, Id, Literal};
+use super::{Expansion, Macro, Rewritten, is_ident, let_in, take};
+use crate::ast::{Expr, ExprKind, Literal};
 use crate::parser::tree::Builder;
 
 /// cel.block, cel.index, cel.iterVar, cel.accuVar
@@ -15,7 +15,7 @@ pub(super) const MACROS: &[Macro] = &[
 ];
 
 /// The result with `@index0`, `@index1`, … bound to the elements of the list; each can use those before it.
-fn block(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn block(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     if !is_ident(target.as_ref(), "cel") {
         return Ok(Rewritten::Not(target, args));
     }
@@ -32,19 +32,15 @@ fn block(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Re
     Ok(Rewritten::To(result))
 }
 
-fn index(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn index(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     numbered(tree, target, args, |numbers| format!("@index{}", numbers.join("")))
 }
 
-fn iteration_variable(
-    tree: &mut Builder,
-    target: Option<Expr>,
-    args: Vec<Expr>,
-) -> Result<Rewritten, (Id, String)> {
+fn iteration_variable(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     numbered(tree, target, args, |numbers| format!("@it:{}", numbers.join(":")))
 }
 
-fn accumulator(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+fn accumulator(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     numbered(tree, target, args, |numbers| format!("@ac:{}", numbers.join(":")))
 }
 
@@ -54,7 +50,7 @@ fn numbered(
     target: Option<Expr>,
     args: Vec<Expr>,
     name: fn(&[String]) -> String,
-) -> Result<Rewritten, (Id, String)> {
+) -> Expansion {
     if !is_ident(target.as_ref(), "cel") {
         return Ok(Rewritten::Not(target, args));
     }

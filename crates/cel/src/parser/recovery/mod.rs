@@ -21,11 +21,11 @@ use lookahead::Point;
 use network::{Choice, Loop, Network, Set, StateId, StateKind, Step};
 use predict::{Decision, NoViable};
 
-/// The most recoveries from errors.
+/// The maximum number of recoveries from errors.
 const RECOVERIES_MAX: usize = 30;
-/// The most tokens that are skipped at once.
+/// The maximum number of tokens that are skipped at once.
 const SKIPPED_MAX: usize = 256;
-/// The most syntax errors that are reported.
+/// The maximum number of syntax errors that are reported.
 const REPORTS_MAX: usize = 100;
 
 /// Reports the text that the lexer did not recognize.

@@ -10,9 +10,10 @@ use std::rc::Rc;
 use super::super::lexer::Kind;
 use super::network::{Edge, Network, StateId, StateKind};
 
-/// The most configurations that are followed; beyond that, the exact message does not matter.
+/// The maximum number of configurations that are followed; beyond that, the exact message does not matter.
 const CONFIGS_MAX: usize = 5_000;
-/// The most configurations that the predictions of one text may process. Their number can double with every token.
+/// The maximum number of configurations that the predictions of one text may process. Their number can double with
+/// every token.
 pub(super) const WORK_MAX: u64 = 1_000_000;
 /// The work of detecting conflicts, per configuration.
 const CONFLICT_WORK: usize = 32;

@@ -139,7 +139,7 @@ impl Transformer {
         }
     }
 
-    /// What a printer looks at.
+    /// The tree of an object with the fields that its printer reads.
     pub(super) fn printed<'a>(
         &self,
         source: Source<'a>,

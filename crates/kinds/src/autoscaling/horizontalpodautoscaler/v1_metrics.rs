@@ -4,164 +4,135 @@ use crate::fields::{member, text};
 use pintle_meta::Quantity;
 use pintle_value::Value;
 
-/// Copies the value at `from` to `to`, if it is present.
-fn copy(source: &Value, from: &[&str], target: &mut Value, to: &[&str]) {
-    if let Some(value) = source.at(from) {
-        target.set_at(to, value.clone());
-    }
+/// A field of a metric's source in both versions.
+struct Field {
+    /// The sources that have it.
+    sources: &'static [&'static str],
+    v1: &'static str,
+    v2: [&'static str; 2],
+    /// Both versions always have it, as a quantity; absent ones are zero.
+    always: bool,
 }
 
-/// Copies a quantity that v1 always has.
-fn copy_or_zero(source: &Value, from: &[&str], target: &mut Value, to: &[&str]) {
-    target.set_at(to, source.at(from).cloned().unwrap_or_else(|| "0".into()));
+const fn field(sources: &'static [&'static str], v1: &'static str, v2: [&'static str; 2]) -> Field {
+    Field { sources, v1, v2, always: false }
 }
 
-/// The member that a metric is in, by the names of its sources.
+const fn quantity(sources: &'static [&'static str], v1: &'static str, v2: [&'static str; 2]) -> Field {
+    Field { sources, v1, v2, always: true }
+}
+
+const RESOURCES: [&str; 2] = ["resource", "containerResource"];
+
+/// The fields that wanted and current metrics share. Fields of a resource have the same names in both versions.
+const SHARED: [Field; 4] = [
+    field(&["object"], "target", ["describedObject", ""]),
+    field(&["object", "pods", "external"], "metricName", ["metric", "name"]),
+    field(&["object", "pods"], "selector", ["metric", "selector"]),
+    field(&["external"], "metricSelector", ["metric", "selector"]),
+];
+
+const SPEC: [Field; 7] = [
+    quantity(&["object"], "targetValue", ["target", "value"]),
+    field(&["object"], "averageValue", ["target", "averageValue"]),
+    quantity(&["pods"], "targetAverageValue", ["target", "averageValue"]),
+    field(&["external"], "targetValue", ["target", "value"]),
+    field(&["external"], "targetAverageValue", ["target", "averageValue"]),
+    field(&RESOURCES, "targetAverageUtilization", ["target", "averageUtilization"]),
+    field(&RESOURCES, "targetAverageValue", ["target", "averageValue"]),
+];
+
+const STATUS: [Field; 7] = [
+    quantity(&["object"], "currentValue", ["current", "value"]),
+    field(&["object"], "averageValue", ["current", "averageValue"]),
+    quantity(&["pods"], "currentAverageValue", ["current", "averageValue"]),
+    quantity(&["external"], "currentValue", ["current", "value"]),
+    field(&["external"], "currentAverageValue", ["current", "averageValue"]),
+    field(&RESOURCES, "currentAverageUtilization", ["current", "averageUtilization"]),
+    quantity(&RESOURCES, "currentAverageValue", ["current", "averageValue"]),
+];
+
+/// The members of a metric that hold its source.
 const SOURCES: [&str; 5] = ["object", "pods", "resource", "containerResource", "external"];
 
-fn each_source(metric: &Value, turn: impl Fn(&str, &Value, &mut Value)) -> Value {
+#[derive(Clone, Copy, PartialEq)]
+enum To {
+    V1,
+    V2,
+}
+
+fn convert(metric: &Value, fields: &[Field], to: To) -> Value {
     let mut out = Value::object();
-    copy(metric, &["type"], &mut out, &["type"]);
-    for key in SOURCES {
-        if let Some(source) = member(metric, key) {
-            let mut turned = Value::object();
-            turn(key, source, &mut turned);
-            out.set_at(&[key], turned);
+    let copy = |from: &Value, key: &str, out: &mut Value| {
+        if let Some(value) = from.get(key) {
+            out.set_at(&[key], value.clone());
         }
+    };
+    copy(metric, "type", &mut out);
+    for key in SOURCES {
+        let Some(source) = member(metric, key) else { continue };
+        let mut converted = Value::object();
+        if RESOURCES.contains(&key) {
+            copy(source, "name", &mut converted);
+            copy(source, "container", &mut converted);
+        }
+        for field in SHARED.iter().chain(fields).filter(|field| field.sources.contains(&key)) {
+            field.convert(source, to, &mut converted);
+        }
+        out.set_at(&[key], converted);
     }
     out
 }
 
-/// A wanted metric of v2 in v1.
+impl Field {
+    fn convert(&self, source: &Value, to: To, out: &mut Value) {
+        let v1 = [self.v1];
+        let v2 = self.v2.strip_suffix(&[""]).unwrap_or(&self.v2);
+        let (from, to) = if to == To::V1 { (v2, &v1[..]) } else { (&v1[..], v2) };
+        match source.at(from) {
+            Some(value) => out.set_at(to, value.clone()),
+            None if self.always => out.set_at(to, "0".into()),
+            None => {}
+        }
+    }
+}
+
+/// Converts a metric of the spec from v2 to v1.
 pub(super) fn spec_from_v2(metric: &Value) -> Value {
-    each_source(metric, |key, source, out| match key {
-        "object" => {
-            copy(source, &["describedObject"], out, &["target"]);
-            copy(source, &["metric", "name"], out, &["metricName"]);
-            copy_or_zero(source, &["target", "value"], out, &["targetValue"]);
-            copy(source, &["metric", "selector"], out, &["selector"]);
-            copy(source, &["target", "averageValue"], out, &["averageValue"]);
-        }
-        "pods" => {
-            copy(source, &["metric", "name"], out, &["metricName"]);
-            copy_or_zero(source, &["target", "averageValue"], out, &["targetAverageValue"]);
-            copy(source, &["metric", "selector"], out, &["selector"]);
-        }
-        "external" => {
-            copy(source, &["metric", "name"], out, &["metricName"]);
-            copy(source, &["metric", "selector"], out, &["metricSelector"]);
-            copy(source, &["target", "value"], out, &["targetValue"]);
-            copy(source, &["target", "averageValue"], out, &["targetAverageValue"]);
-        }
-        _ => {
-            copy(source, &["name"], out, &["name"]);
-            copy(source, &["container"], out, &["container"]);
-            copy(source, &["target", "averageUtilization"], out, &["targetAverageUtilization"]);
-            copy(source, &["target", "averageValue"], out, &["targetAverageValue"]);
-        }
-    })
+    convert(metric, &SPEC, To::V1)
 }
 
-/// A wanted metric of v1 in v2.
-pub(super) fn spec_to_v2(metric: &Value) -> Value {
-    each_source(metric, |key, source, out| match key {
-        "object" => {
-            copy(source, &["target"], out, &["describedObject"]);
-            copy(source, &["metricName"], out, &["metric", "name"]);
-            copy(source, &["selector"], out, &["metric", "selector"]);
-            copy(source, &["averageValue"], out, &["target", "averageValue"]);
-            let average = member(source, "averageValue").is_some();
-            let zero =
-                source.get("targetValue").is_none_or(|v| Quantity::from_value(v).is_ok_and(|q| q.is_zero()));
-            out.set_at(&["target", "type"], if average { "AverageValue" } else { "Value" }.into());
-            // v1 cannot omit the value, and zero is not a target.
-            if !average || !zero {
-                copy_or_zero(source, &["targetValue"], out, &["target", "value"]);
-            }
-        }
-        "pods" => {
-            copy(source, &["metricName"], out, &["metric", "name"]);
-            copy(source, &["selector"], out, &["metric", "selector"]);
-            out.set_at(&["target", "type"], "AverageValue".into());
-            copy_or_zero(source, &["targetAverageValue"], out, &["target", "averageValue"]);
-        }
-        "external" => {
-            copy(source, &["metricName"], out, &["metric", "name"]);
-            copy(source, &["metricSelector"], out, &["metric", "selector"]);
-            let kind = if member(source, "targetValue").is_some() { "Value" } else { "AverageValue" };
-            out.set_at(&["target", "type"], kind.into());
-            copy(source, &["targetValue"], out, &["target", "value"]);
-            copy(source, &["targetAverageValue"], out, &["target", "averageValue"]);
-        }
-        _ => {
-            copy(source, &["name"], out, &["name"]);
-            copy(source, &["container"], out, &["container"]);
-            let utilization = member(source, "targetAverageUtilization").is_some();
-            out.set_at(&["target", "type"], if utilization { "Utilization" } else { "AverageValue" }.into());
-            copy(source, &["targetAverageUtilization"], out, &["target", "averageUtilization"]);
-            copy(source, &["targetAverageValue"], out, &["target", "averageValue"]);
-        }
-    })
-}
-
-/// Converts a status metric from v2 to v1.
+/// Converts a metric of the status from v2 to v1.
 pub(super) fn status_from_v2(metric: &Value) -> Value {
-    each_source(metric, |key, source, out| match key {
-        "object" => {
-            copy(source, &["describedObject"], out, &["target"]);
-            copy(source, &["metric", "name"], out, &["metricName"]);
-            copy_or_zero(source, &["current", "value"], out, &["currentValue"]);
-            copy(source, &["metric", "selector"], out, &["selector"]);
-            copy(source, &["current", "averageValue"], out, &["averageValue"]);
-        }
-        "pods" => {
-            copy(source, &["metric", "name"], out, &["metricName"]);
-            copy_or_zero(source, &["current", "averageValue"], out, &["currentAverageValue"]);
-            copy(source, &["metric", "selector"], out, &["selector"]);
-        }
-        "external" => {
-            copy(source, &["metric", "name"], out, &["metricName"]);
-            copy(source, &["metric", "selector"], out, &["metricSelector"]);
-            copy_or_zero(source, &["current", "value"], out, &["currentValue"]);
-            copy(source, &["current", "averageValue"], out, &["currentAverageValue"]);
-        }
-        _ => {
-            copy(source, &["name"], out, &["name"]);
-            copy(source, &["container"], out, &["container"]);
-            copy(source, &["current", "averageUtilization"], out, &["currentAverageUtilization"]);
-            copy_or_zero(source, &["current", "averageValue"], out, &["currentAverageValue"]);
-        }
-    })
+    convert(metric, &STATUS, To::V1)
 }
 
-/// Converts a status metric from v1 to v2.
+/// Converts a metric of the status from v1 to v2.
 pub(super) fn status_to_v2(metric: &Value) -> Value {
-    each_source(metric, |key, source, out| match key {
-        "object" => {
-            copy(source, &["target"], out, &["describedObject"]);
-            copy(source, &["metricName"], out, &["metric", "name"]);
-            copy(source, &["selector"], out, &["metric", "selector"]);
-            copy_or_zero(source, &["currentValue"], out, &["current", "value"]);
-            copy(source, &["averageValue"], out, &["current", "averageValue"]);
+    convert(metric, &STATUS, To::V2)
+}
+
+/// Converts a metric of the spec from v1 to v2, whose targets have a type.
+pub(super) fn spec_to_v2(metric: &Value) -> Value {
+    let mut out = convert(metric, &SPEC, To::V2);
+    for key in SOURCES {
+        let Some(source) = member(metric, key) else { continue };
+        let has = |field: &str| member(source, field).is_some();
+        let kind = match key {
+            "object" if !has("averageValue") => "Value",
+            "external" if has("targetValue") => "Value",
+            "resource" | "containerResource" if has("targetAverageUtilization") => "Utilization",
+            _ => "AverageValue",
+        };
+        out.set_at(&[key, "target", "type"], kind.into());
+        // v1 cannot omit the value of an object, and zero is not a target.
+        let is_zero =
+            || source.get("targetValue").is_none_or(|v| Quantity::from_value(v).is_ok_and(|q| q.is_zero()));
+        if key == "object" && has("averageValue") && is_zero() {
+            out.remove_at(&[key, "target", "value"]);
         }
-        "pods" => {
-            copy(source, &["metricName"], out, &["metric", "name"]);
-            copy(source, &["selector"], out, &["metric", "selector"]);
-            copy_or_zero(source, &["currentAverageValue"], out, &["current", "averageValue"]);
-        }
-        "external" => {
-            copy(source, &["metricName"], out, &["metric", "name"]);
-            copy(source, &["metricSelector"], out, &["metric", "selector"]);
-            copy_or_zero(source, &["currentValue"], out, &["current", "value"]);
-            copy(source, &["currentAverageValue"], out, &["current", "averageValue"]);
-        }
-        _ => {
-            copy(source, &["name"], out, &["name"]);
-            copy(source, &["container"], out, &["container"]);
-            copy(source, &["currentAverageUtilization"], out, &["current", "averageUtilization"]);
-            copy_or_zero(source, &["currentAverageValue"], out, &["current", "averageValue"]);
-        }
-    })
+    }
+    out
 }
 
 /// The CPU utilization target of a v2 metric, if it is one.

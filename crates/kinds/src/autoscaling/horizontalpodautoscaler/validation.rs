@@ -1,10 +1,8 @@
 //! Validates autoscalers.
 
-use crate::check;
 use crate::core::podspec::resources::container_resource_name;
-use crate::facts;
-use crate::features;
 use crate::fields::{int, list, member, opt_int, text};
+use crate::{check, facts, features};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, GroupVersion};
 use pintle_value::{Path, Value};

@@ -1,9 +1,8 @@
 //! The volume sources of PersistentVolumes: one validation each, in kube-apiserver's order.
 
-use crate::check;
 use crate::core::podspec::volume_sources;
-use crate::facts;
 use crate::fields::{flag, member, opt_text, text};
+use crate::{check, facts};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 

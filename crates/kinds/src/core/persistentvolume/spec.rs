@@ -1,11 +1,10 @@
 //! The spec of a PersistentVolume, also inline in a VolumeAttachment.
 
 use super::sources;
-use crate::check;
 use crate::core::podspec::affinity;
 use crate::core::resources::amounts;
-use crate::facts;
 use crate::fields::{member, opt_text, text, texts};
+use crate::{check, facts};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -16,8 +15,7 @@ const INLINE: &str = "may not be specified in the context of inline volumes";
 
 /// Validates the spec of a volume. `lenient` accepts invalid values in node affinity that the old object has.
 pub(super) fn validate(object: &Value, lenient: bool, errors: &mut FieldErrors) {
-    let null = Value::Null;
-    let spec = object.get("spec").unwrap_or(&null);
+    let spec = object.get("spec").unwrap_or(&Value::Null);
     let path = Path::of("spec");
     access_modes(spec, &path, errors);
     capacity(spec, &path.field("capacity"), errors);
@@ -115,14 +113,14 @@ fn node_affinity(placed: &Value, lenient: bool, path: &Path<'_>, errors: &mut Fi
 /// Requires exactly one valid source.
 fn source(spec: &Value, name: &str, placed: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut found = false;
-    for (field, refused, error_text) in sources::ALL {
+    for (field, refused, error_name) in sources::ALL {
         let Some(source) = member(spec, field) else { continue };
         if found && field != "flexVolume" {
             errors.forbidden(&path.field(refused), "may not specify more than 1 volume type");
             continue;
         }
         found = true;
-        sources::validate(field, source, name, &path.field(error_text), errors);
+        sources::validate(field, source, name, &path.field(error_name), errors);
         if field == "local" && !placed {
             errors.required(&path.field("nodeAffinity"), "Local volume requires node affinity");
         }

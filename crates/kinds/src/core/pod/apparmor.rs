@@ -7,7 +7,7 @@ use pintle_value::Value;
 /// Prefix of the annotation that names the profile of a container.
 pub(crate) const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LOCALHOST_PREFIX: &str = "localhost/";
-/// Longest name of a profile on the node.
+/// The longest allowed name of a profile on the node.
 const PROFILE_BYTES_MAX: usize = 4095;
 
 /// Copies the profile of each container's annotation to its field, unless the pod's own profile is the same.

@@ -2,7 +2,7 @@
 
 use crate::core::podspec::{annotations, containers, options::Options, spec};
 use crate::fields::{list, member, text};
-use crate::workload;
+use crate::{check, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -10,7 +10,7 @@ const SPEC: Path<'static> = Path::of("spec");
 
 /// Checks a new pod.
 pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
-    metadata_and_spec(pod, &Options::new(true, None), errors);
+    annotations_and_spec(pod, &Options::new(true, None), errors);
     let spec = workload::spec_of(pod);
     if !list(spec, "ephemeralContainers").is_empty() {
         errors.forbidden(&SPEC.field("ephemeralContainers"), "cannot be set on create");
@@ -23,20 +23,18 @@ pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
 }
 
 /// Validates what holds for all pods.
-pub(super) fn metadata_and_spec(pod: &Value, options: &Options, errors: &mut FieldErrors) {
-    workload::finalizers(pod, errors);
+pub(super) fn annotations_and_spec(pod: &Value, options: &Options, errors: &mut FieldErrors) {
     let spec = workload::spec_of(pod);
-    let metadata = Path::of("metadata");
     let own = pod.at(&["metadata", "annotations"]);
-    annotations::validate(own, spec, &metadata.field("annotations"), options, errors);
+    annotations::validate(own, spec, &Path::of("metadata.annotations"), options, errors);
     spec::validate(spec, pod.get("metadata"), &SPEC, options, errors);
     if text(spec, "serviceAccountName").is_empty() {
         no_tokens(spec, errors);
     }
     for name in ["containers", "initContainers"] {
-        for (at, container) in list(spec, name).iter().enumerate() {
-            containers::image_not_padded(container, &SPEC.field(name).index(at), errors);
-        }
+        check::each_item(spec, name, &SPEC, |container, path| {
+            containers::image_not_padded(container, path, errors)
+        });
     }
 }
 
@@ -46,8 +44,7 @@ fn no_tokens(spec: &Value, errors: &mut FieldErrors) {
         for (index, source) in volume.items_at(&["projected", "sources"]).iter().enumerate() {
             if member(source, "serviceAccountToken").is_some() {
                 let volume = volumes.index(at);
-                let projected = volume.field("projected");
-                let sources = projected.field("sources");
+                let sources = volume.field("projected.sources");
                 let path = sources.index(index);
                 let detail = "must not be specified when serviceAccountName is not set";
                 errors.forbidden(&path.field("serviceAccountToken"), detail);

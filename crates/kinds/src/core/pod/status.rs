@@ -1,11 +1,10 @@
 //! Validates the status of a pod.
 
 use super::update;
-use crate::check;
 use crate::core::podspec::aggregate::is_native;
 use crate::error_text::InternalList;
 use crate::fields::{entries, int, list, member, opt_text, quantity, text};
-use crate::workload;
+use crate::{check, workload};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -13,7 +12,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 const STATUS: Path<'static> = Path::of("status");
-/// Longest message about the health of a device.
+/// The longest allowed message about the health of a device.
 const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Validates an update of a pod's status.
@@ -250,18 +249,15 @@ fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors
     let old: Vec<&str> = list(before, key).iter().map(|ip| text(ip, "ip")).collect();
     let new: Vec<&str> = list(status, key).iter().map(|ip| text(ip, "ip")).collect();
     for (at, ip) in new.iter().enumerate() {
-        net::validate_ip_legacy(&path.index(at), ip, true, &old, errors);
+        net::validate_ip_legacy(&path.index(at), ip, &old, errors);
     }
     if new.len() < 2 {
         return;
     }
     let parsed: Vec<Option<IpAddr>> = new.iter().map(|ip| net::parse_ip_sloppy(ip)).collect();
     if let Some(at) = parsed.iter().position(Option::is_none) {
-        let error_text = new.get(at).copied().unwrap_or("");
-        errors.internal(
-            &path,
-            &format!("failed to check for dual stack with error:invalid IP[{at}]: {error_text}"),
-        );
+        let ip = new.get(at).copied().unwrap_or("");
+        errors.internal(&path, &format!("failed to check for dual stack with error:invalid IP[{at}]: {ip}"));
     }
     let has = |test: fn(&IpAddr) -> bool| parsed.iter().flatten().any(test);
     if !has(IpAddr::is_ipv4) || !has(IpAddr::is_ipv6) || new.len() > 2 {
@@ -274,8 +270,7 @@ fn users(statuses: &[Value], os: &str, path: &Path<'_>, errors: &mut FieldErrors
     for (at, status) in statuses.iter().enumerate() {
         let Some(linux) = status.at(&["user", "linux"]) else { continue };
         let item = path.index(at);
-        let user = item.field("user");
-        let path = user.field("linux");
+        let path = item.field("user.linux");
         if os == "windows" {
             errors.forbidden(&path, "cannot be set for a windows pod");
             continue;
@@ -309,11 +304,11 @@ fn allocated_resources(statuses: &[Value], containers: &[Value], path: &Path<'_>
 
 fn known_resource(name: &str, container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let detail = if name.starts_with("claim:") {
-        let error_text = |claim: &Value| match text(claim, "request") {
+        let claim_name = |claim: &Value| match text(claim, "request") {
             "" => format!("claim:{}", text(claim, "name")),
             request => format!("claim:{}/{request}", text(claim, "name")),
         };
-        if container.items_at(&["resources", "claims"]).iter().any(|claim| error_text(claim) == name) {
+        if container.items_at(&["resources", "claims"]).iter().any(|claim| claim_name(claim) == name) {
             return;
         }
         "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"

@@ -1,15 +1,14 @@
 //! Validates resizing a pod and adding ephemeral containers.
 
 use super::Pod;
-use super::create::metadata_and_spec;
+use super::create::annotations_and_spec;
 use super::update;
 use crate::core::podspec::annotations::MIRROR;
 use crate::core::podspec::qos;
 use crate::error_text::diff_from_stored;
 use crate::fields::{entries, list, member, opt_text, text};
 use crate::hooks::take;
-use crate::metadata;
-use crate::workload;
+use crate::{metadata, workload};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{Named, quoted};
 use pintle_value::{Path, Value};
@@ -29,8 +28,8 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
         return errors.forbidden(&NOWHERE, "static pods do not support ephemeral containers");
     }
     let options = update::options(old);
-    metadata::validate_as_new(&Pod, true, pod, errors);
-    metadata_and_spec(pod, &options, errors);
+    metadata::validate_core_as_new(&Pod, true, pod, errors);
+    annotations_and_spec(pod, &options, errors);
     update::annotations_update(pod, old, &options, errors);
     let path = SPEC.field("ephemeralContainers");
     let at = ["spec", "ephemeralContainers"];
@@ -59,8 +58,8 @@ pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors
         return errors.forbidden(&NOWHERE, "windows pods cannot be resized");
     }
     let before = errors.0.len();
-    metadata::validate_as_new(&Pod, true, pod, errors);
-    metadata_and_spec(pod, &update::options(old), errors);
+    metadata::validate_core_as_new(&Pod, true, pod, errors);
+    annotations_and_spec(pod, &update::options(old), errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
     let class = match old.str_at(&["status", "qosClass"]) {
         "" => qos::class(old_spec),

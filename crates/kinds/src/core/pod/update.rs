@@ -1,8 +1,7 @@
 //! Validates updates of a pod: hardly anything of its spec may change.
 
 use super::Pod;
-use super::create::metadata_and_spec;
-use crate::check;
+use super::create::annotations_and_spec;
 use crate::core::podspec::{
     annotations, internal,
     options::{Options, is_gated},
@@ -11,8 +10,7 @@ use crate::core::podspec::{
 use crate::error_text::{Internal, InternalList, diff_from_stored};
 use crate::fields::{entries, list, opt_int, text};
 use crate::hooks::take;
-use crate::metadata;
-use crate::workload;
+use crate::{check, metadata, workload};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -29,8 +27,8 @@ pub(super) fn options(old: &Value) -> Options {
 /// Checks the update of a pod.
 pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     let options = options(old);
-    metadata::validate_as_new(&Pod, true, pod, errors);
-    metadata_and_spec(pod, &options, errors);
+    metadata::validate_core_as_new(&Pod, true, pod, errors);
+    annotations_and_spec(pod, &options, errors);
     annotations_update(pod, old, &options, errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
     for name in ["containers", "initContainers"] {
@@ -51,8 +49,7 @@ pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
 
 /// Validates the annotations of a pod, and that some of them are unchanged.
 pub(super) fn annotations_update(pod: &Value, old: &Value, options: &Options, errors: &mut FieldErrors) {
-    let metadata = Path::of("metadata");
-    let path = metadata.field("annotations");
+    let path = Path::of("metadata.annotations");
     let at = ["metadata", "annotations"];
     annotations::validate_update(pod.at(&at), old.at(&at), &path, errors);
     annotations::validate(pod.at(&at), workload::spec_of(pod), &path, options, errors);
@@ -147,10 +144,8 @@ fn gated(munged: &mut Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn node_affinity(new: &[Value], old: &[Value], errors: &mut FieldErrors) {
-    let affinity = SPEC.field("affinity");
-    let node = affinity.field("nodeAffinity");
-    let required = node.field("requiredDuringSchedulingIgnoredDuringExecution");
-    let path = required.field("nodeSelectorTerms");
+    let path =
+        SPEC.field("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
     if !old.is_empty() && old.len() != new.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         return errors.invalid(&path, InternalList(new, "core/v1.NodeSelectorTerm"), detail);

@@ -28,14 +28,12 @@ fn node_affinity(affinity: &Value, options: &Options, path: &Path<'_>, errors: &
     if let Some(required) = member(affinity, REQUIRED) {
         node_selector(required, options.invalid_node_affinity_values, &path.field(REQUIRED), errors);
     }
-    let path = path.field(PREFERRED);
-    for (at, term) in list(affinity, PREFERRED).iter().enumerate() {
-        let path = path.index(at);
-        weight(term, &path, errors);
+    check::each_item(affinity, PREFERRED, path, |term, path| {
+        weight(term, path, errors);
         // Values that match no node are harmless in a preference.
         let preference = term.get("preference").unwrap_or(&Value::Null);
         node_selector_term(preference, true, &path.field("preference"), errors);
-    }
+    });
 }
 
 fn weight(term: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -63,12 +61,10 @@ pub(crate) fn node_selector(
 }
 
 fn node_selector_term(term: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    for (at, requirement) in list(term, "matchExpressions").iter().enumerate() {
-        node_requirement(requirement, invalid_values, &path.field("matchExpressions").index(at), errors);
-    }
-    for (at, requirement) in list(term, "matchFields").iter().enumerate() {
-        node_field(requirement, &path.field("matchFields").index(at), errors);
-    }
+    check::each_item(term, "matchExpressions", path, |requirement, path| {
+        node_requirement(requirement, invalid_values, path, errors)
+    });
+    check::each_item(term, "matchFields", path, |requirement, path| node_field(requirement, path, errors));
 }
 
 fn node_requirement(requirement: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -118,16 +114,12 @@ fn node_field(requirement: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 fn pod_affinity(affinity: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    for (at, term) in list(affinity, REQUIRED).iter().enumerate() {
-        pod_term(term, invalid_values, &path.field(REQUIRED).index(at), errors);
-    }
-    let path = path.field(PREFERRED);
-    for (at, weighted) in list(affinity, PREFERRED).iter().enumerate() {
-        let path = path.index(at);
-        weight(weighted, &path, errors);
+    check::each_item(affinity, REQUIRED, path, |term, path| pod_term(term, invalid_values, path, errors));
+    check::each_item(affinity, PREFERRED, path, |weighted, path| {
+        weight(weighted, path, errors);
         let term = weighted.get("podAffinityTerm").unwrap_or(&Value::Null);
         pod_term(term, invalid_values, &path.field("podAffinityTerm"), errors);
-    }
+    });
 }
 
 fn pod_term(term: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {

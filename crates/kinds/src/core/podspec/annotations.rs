@@ -134,8 +134,7 @@ pub(crate) fn validate_profiles(
         let key = format!("{SECCOMP_CONTAINER_PREFIX}{}", text(container, "name"));
         let field = container.at(&["securityContext", "seccompProfile"]);
         if let (Some(field), Some(value)) = (field, annotation(&key)) {
-            let context = path.field("securityContext");
-            same_profile(field, value, "seccomp", &context.field("seccompProfile"), errors);
+            same_profile(field, value, "seccomp", &path.field("securityContext.seccompProfile"), errors);
         }
     });
     if spec.str_at(&["os", "name"]) == "windows" {
@@ -146,8 +145,7 @@ pub(crate) fn validate_profiles(
         let key = format!("{APPARMOR_PREFIX}{}", text(container, "name"));
         let own = member(container, "securityContext").and_then(|c| member(c, "appArmorProfile"));
         if let (Some(field), Some(value)) = (own.or(of_pod), annotation(&key)) {
-            let context = path.field("securityContext");
-            same_profile(field, value, "apparmor", &context.field("appArmorProfile"), errors);
+            same_profile(field, value, "apparmor", &path.field("securityContext.appArmorProfile"), errors);
         }
     });
 }

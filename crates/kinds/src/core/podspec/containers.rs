@@ -4,9 +4,8 @@ use super::options::Options;
 use super::resources::{self, Claims, Of};
 use super::volumes::Volumes;
 use super::{env, handlers, mounts, security};
-use crate::check;
-use crate::facts;
 use crate::fields::{int, list, member, opt_text, text};
+use crate::{check, facts};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -14,7 +13,6 @@ use std::collections::HashSet;
 
 /// The limit of restart rules of a container.
 const RESTART_RULES_MAX: usize = 20;
-/// The limit of exit codes of a restart rule.
 const NOT_FOR_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 const RULES_NEED_POLICY: &str = "must specify restartPolicy when restart rules are used";
 const NOT_FOR_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
@@ -112,7 +110,7 @@ pub(crate) fn validate_ephemeral(pod: &Pod<'_>, path: &Path<'_>, errors: &mut Fi
     }
 }
 
-/// Ephemeral containers do not support many fields.
+/// Refuses the fields that ephemeral containers do not support.
 fn ephemeral_fields(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     /// In the order of Go's struct.
     const FORBIDDEN: [&str; 9] = [
@@ -224,7 +222,7 @@ fn resize_policies(container: &Value, pod_restart: &str, path: &Path<'_>, errors
     }
 }
 
-/// The same for an init container, whose restart rules are only validated with a policy.
+/// Validates the restart policy of an init container, whose restart rules are only validated with a policy.
 fn init_restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if opt_text(container, "restartPolicy").is_some() {
         restart_policy(container, path, errors);

@@ -75,7 +75,7 @@ pub(crate) fn image_pull_policy(container: &mut Value) {
     zero(container, "imagePullPolicy", pull_policy(container.str_at(&["image"])));
 }
 
-/// The same for a volume with the files of an image.
+/// The default pull policy of a volume with the files of an image.
 pub(crate) fn volume_pull_policy(source: &mut Value) {
     zero(source, "pullPolicy", pull_policy(source.str_at(&["reference"])));
 }

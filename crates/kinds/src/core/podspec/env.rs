@@ -1,9 +1,7 @@
 //! Environment variables of containers and their sources.
 
-use crate::check;
-use crate::facts;
-use crate::features;
 use crate::fields::{list, member, quantity, text};
+use crate::{check, facts, features};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -213,9 +211,7 @@ pub(crate) fn file_volumes(spec: &Value, path: &Path<'_>, errors: &mut FieldErro
             let name = text(file, "volumeName");
             let env = path.field("env");
             let item = env.index(at);
-            let from = item.field("valueFrom");
-            let reference = from.field("fileKeyRef");
-            let field = reference.field("volumeName");
+            let field = item.field("valueFrom.fileKeyRef.volumeName");
             match list(spec, "volumes").iter().rfind(|v| text(v, "name") == name) {
                 None => errors.not_found(&field, name),
                 Some(volume) if member(volume, "emptyDir").is_none() => {

@@ -1,8 +1,7 @@
 //! Probes and lifecycle handlers of containers.
 
-use crate::check;
-use crate::facts;
 use crate::fields::{int, list, member, opt_int, opt_text, text};
+use crate::{check, facts};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};

@@ -1,8 +1,8 @@
 //! The tag of an image reference, by the grammar of container image references.
 
-/// Longest tag.
+/// The longest allowed tag.
 const TAG_BYTES_MAX: usize = 128;
-/// Longest repository name.
+/// The longest allowed repository name.
 const NAME_BYTES_MAX: usize = 255;
 /// The minimum number of hexadecimal digits of a digest.
 const DIGEST_DIGITS_MIN: usize = 32;

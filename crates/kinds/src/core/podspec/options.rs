@@ -65,7 +65,7 @@ impl Options {
         }
     }
 
-    /// What enabled features accept of every object.
+    /// The options that enabled features add for every object.
     pub(crate) fn of_features() -> Self {
         Options {
             toleration_comparisons: features::is_enabled("TaintTolerationComparisonOperators"),

@@ -9,9 +9,9 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
-/// Shortest life of a token.
+/// The shortest allowed life of a token.
 const TOKEN_SECONDS_MIN: i64 = 10 * 60;
-/// Longest life of a token.
+/// The longest allowed life of a token.
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 /// The shortest and longest lifetime of a pod certificate; Kubernetes' own signers allow one day.
 const CERTIFICATE_SECONDS_MIN: i64 = 3600;

@@ -3,6 +3,7 @@
 use super::aggregate::{self, Amounts, amounts, is_huge_page, is_native, is_overcommit_allowed};
 use super::options::Options;
 use crate::check;
+use crate::core::resources::QUOTA_RESOURCES;
 use crate::error_text::Internal;
 use crate::fields::{entries, list, member, quantity, text};
 use pintle_meta::field::{ErrorKind, Named, quoted};
@@ -10,29 +11,6 @@ use pintle_meta::{FieldErrors, Quantity, names};
 use pintle_value::{Path, Value};
 use std::collections::{BTreeSet, HashSet};
 
-/// Resource names without a domain that are always allowed.
-const STANDARD: [&str; 20] = [
-    "configmaps",
-    "cpu",
-    "ephemeral-storage",
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "memory",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-    "requests.storage",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-    "storage",
-];
 /// Resources that are counted.
 const COUNTED: [&str; 9] = [
     "configmaps",
@@ -167,7 +145,8 @@ pub(crate) fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldError
         return;
     }
     let quota_huge_page = is_huge_page(name) || name.starts_with("requests.hugepages-");
-    if !name.contains('/') && !STANDARD.contains(&name) && !quota_huge_page {
+    let standard = name == "storage" || QUOTA_RESOURCES.contains(&name) || quota_huge_page;
+    if !name.contains('/') && !standard {
         errors.invalid(path, Named(name), "must be a standard resource type or fully qualified");
     }
 }

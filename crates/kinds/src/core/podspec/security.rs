@@ -2,19 +2,20 @@
 
 use super::options::Options;
 use super::paths;
-use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{flag, list, member, opt_flag, opt_int, opt_text, text};
+use crate::{check, facts};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Longest name of a sysctl.
+/// The longest allowed name of a sysctl.
 const SYSCTL_BYTES_MAX: usize = 253;
-/// Longest name of an AppArmor profile on the node.
+/// The longest allowed name of an AppArmor profile on the node.
 const APPARMOR_PROFILE_BYTES_MAX: usize = 4095;
+const POD_CONTEXT: &str = "core/v1.PodSecurityContext";
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 /// Whether privileged containers are refused (`--allow-privileged=false`). Global, as in kube-apiserver, because it
 /// affects every pod template of every kind.
@@ -72,13 +73,11 @@ pub(crate) fn pod(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut
         errors.invalid(&path.field("shareProcessNamespace"), true, detail);
     }
     sysctls(spec, context, &path.field("sysctls"), options, errors);
-    let change = opt_text(context, "fsGroupChangePolicy");
-    check::supported(&path.field("fsGroupChangePolicy"), change, &["Always", "OnRootMismatch"], errors);
+    facts::check_fields(context, POD_CONTEXT, &["fsGroupChangePolicy"], path, errors);
     seccomp(context, path, errors);
     super::windows::options(context, path, errors);
     app_armor(context, path, errors);
-    let groups = opt_text(context, "supplementalGroupsPolicy");
-    check::supported(&path.field("supplementalGroupsPolicy"), groups, &["Merge", "Strict"], errors);
+    facts::check_fields(context, POD_CONTEXT, &["supplementalGroupsPolicy"], path, errors);
     let selinux: &[&str] =
         if options.any_selinux_change_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
     let policy = opt_text(context, "seLinuxChangePolicy");

@@ -4,14 +4,13 @@ use super::containers::{self, Pod};
 use super::options::Options;
 use super::resources::{self, Claims, Of};
 use super::{affinity, annotations, env, scheduling, security, spread, volumes, windows};
-use crate::check;
-use crate::facts;
 use crate::fields::{flag, int, list, member, opt_flag, opt_int, opt_text, text, texts};
+use crate::{check, facts};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
 use pintle_value::{Path, Value};
 
-/// Most name servers of a pod.
+/// The maximum number of name servers of a pod.
 const NAMESERVERS_MAX: usize = 3;
 /// The limit of search domains.
 const SEARCHES_MAX: usize = 32;
@@ -144,7 +143,7 @@ fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         errors.invalid(&field, config.get("nameservers"), &detail);
     }
     for (at, server) in servers.iter().enumerate() {
-        net::validate_ip_legacy(&field.index(at), server, true, &[], errors);
+        net::validate_ip_legacy(&field.index(at), server, &[], errors);
     }
     searches(config, &path.field("searches"), errors);
     for (at, option) in list(config, "options").iter().enumerate() {
@@ -180,9 +179,9 @@ fn host_users(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut Fie
     if !options.host_network_with_user_namespaces && flag(spec, "hostNetwork") {
         errors.forbidden(&path.field("hostNetwork"), DETAIL);
     }
-    for (key, error_text) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+    for (key, error_name) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if flag(spec, key) {
-            errors.forbidden(&path.field(error_text), DETAIL);
+            errors.forbidden(&path.field(error_name), DETAIL);
         }
     }
     if options.devices_with_user_namespaces {

@@ -1,31 +1,30 @@
 //! Validates topology spread constraints and label keys.
 
 use super::options::Options;
-use crate::check;
-use crate::fields::{entries, int, list, member, opt_int, opt_text, text, texts};
+use crate::fields::{entries, list, member, opt_int, text, texts};
+use crate::{check, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_name, validate_label_selector};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
+const TYPE: &str = "core/v1.TopologySpreadConstraint";
 const IN_BOTH: &str = "exists in both matchLabelKeys and labelSelector";
 
 /// Checks the spread constraints of a pod.
 pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     for (at, constraint) in constraints.iter().enumerate() {
         let path = path.index(at);
-        check::positive(&path.field("maxSkew"), int(constraint, "maxSkew"), errors);
-        if text(constraint, "topologyKey").is_empty() {
-            errors.required(&path.field("topologyKey"), "can not be empty");
-        }
-        let action = text(constraint, "whenUnsatisfiable");
-        let actions = ["DoNotSchedule", "ScheduleAnyway"];
-        check::supported(&path.field("whenUnsatisfiable"), Some(action), &actions, errors);
+        facts::check_fields(
+            constraint,
+            TYPE,
+            &["maxSkew", "topologyKey", "whenUnsatisfiable"],
+            &path,
+            errors,
+        );
         not_repeated(constraint, constraints.get(at.saturating_add(1)..).unwrap_or(&[]), &path, errors);
         min_domains(constraint, &path.field("minDomains"), errors);
-        for key in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            check::supported(&path.field(key), opt_text(constraint, key), &["Honor", "Ignore"], errors);
-        }
+        facts::check_fields(constraint, TYPE, &["nodeAffinityPolicy", "nodeTaintsPolicy"], &path, errors);
         if options.old_match_label_keys {
             old_label_keys(constraint, &path.field("matchLabelKeys"), errors);
         } else {

@@ -7,9 +7,9 @@ use pintle_meta::selector::label_validation;
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
-/// Longest name of a CSI driver.
+/// The longest allowed name of a CSI driver.
 const CSI_DRIVER_BYTES_MAX: usize = 63;
-/// Longest tenant of Quobyte.
+/// The longest allowed tenant of Quobyte.
 const QUOBYTE_TENANT_BYTES_MAX: usize = 64;
 
 /// Validates the source of type `key`: its facts, and what relates several of its fields.
@@ -172,7 +172,7 @@ pub(crate) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut FieldErr
 fn csi_secret(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(secret) = member(source, "nodePublishSecretRef") else { return };
     match text(secret, "name") {
-        "" => errors.required(&path.field("nodePublishSecretRef").field("name"), ""),
+        "" => errors.required(&path.field("nodePublishSecretRef.name"), ""),
         name => check::each(names::dns_subdomain(name, false), &path.field("name"), name, errors),
     }
 }

@@ -86,9 +86,8 @@ fn not_a_generated_claim(
     let claim = text(claim, "claimName");
     let generated = |v: &&Value| member(v, "ephemeral").is_some();
     if volumes.iter().filter(generated).any(|v| format!("{pod}-{}", text(v, "name")) == claim) {
-        let path = path.field("persistentVolumeClaim");
         let detail = "must not reference a PVC that gets created for an ephemeral volume";
-        errors.invalid(&path.field("claimName"), claim, detail);
+        errors.invalid(&path.field("persistentVolumeClaim.claimName"), claim, detail);
     }
 }
 
@@ -103,8 +102,10 @@ fn validate_source(
     if let Some(source) = member(volume, "emptyDir") {
         found = true;
         if quantity(source.get("sizeLimit")).sign() < 0 {
-            let path = path.field("emptyDir");
-            errors.forbidden(&path.field("sizeLimit"), "SizeLimit field must be a valid resource quantity");
+            errors.forbidden(
+                &path.field("emptyDir.sizeLimit"),
+                "SizeLimit field must be a valid resource quantity",
+            );
         }
     }
     for (key, complained) in SOURCES {

@@ -84,8 +84,7 @@ fn of(object: &Value, root: &Path<'_>) -> Vec<String> {
     let spec = object.get("spec").unwrap_or(&empty);
     let meta = object.get("metadata").unwrap_or(&empty);
     let path = root.field("spec");
-    let metadata = root.field("metadata");
-    let annotations = metadata.field("annotations");
+    let annotations = root.field("metadata.annotations");
     node_labels(spec, &path, &mut found);
     spread_constraints(spec, &path.field("topologySpreadConstraints"), &mut found);
     for (key, text) in ANNOTATIONS.iter().filter(|(key, _)| meta.at(&["annotations", key]).is_some()) {
@@ -135,8 +134,7 @@ fn node_labels(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
             found.add(&path.field("nodeSelector").key(key), text);
         }
     }
-    let affinity = path.field("affinity");
-    let node = affinity.field("nodeAffinity");
+    let node = path.field("affinity.nodeAffinity");
     let required = node.field(REQUIRED);
     let terms = required.field("nodeSelectorTerms");
     let at = ["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"];
@@ -185,17 +183,15 @@ fn volumes(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
         let item = path.index(at);
         let (before, after) = VOLUMES.split_at(7);
         let gone = |list: &[(&str, &str, &str)], found: &mut Warnings| {
-            for (key, error_text, text) in list {
+            for (key, error_name, text) in list {
                 if member(volume, key).is_some() {
-                    found.add(&item.field(error_text), text);
+                    found.add(&item.field(error_name), text);
                 }
             }
         };
         gone(before, found);
         if let Some(claim) = volume.at(&["ephemeral", "volumeClaimTemplate", "spec"]) {
-            let ephemeral = item.field("ephemeral");
-            let template = ephemeral.field("volumeClaimTemplate");
-            found.0.extend(claim_spec(claim, &template.field("spec")));
+            found.0.extend(claim_spec(claim, &item.field("ephemeral.volumeClaimTemplate.spec")));
         }
         gone(after, found);
     }
@@ -215,10 +211,10 @@ fn fractional(list: Option<&Value>, name: &str, path: &Path<'_>, found: &mut War
     let Some(value) = list.and_then(|l| l.get(name)) else { return };
     let amount = quantity(Some(value));
     if amount.milli_value() % 1000 != 0 {
-        let error_text = quoted(&amount.to_string());
+        let amount_text = quoted(&amount.to_string());
         found.add(
             &path.key(name),
-            &format!("fractional byte value {error_text} is invalid, must be an integer"),
+            &format!("fractional byte value {amount_text} is invalid, must be an integer"),
         );
     }
 }
@@ -277,9 +273,9 @@ fn repeated_variables(container: &Value, path: &Path<'_>, found: &mut Warnings) 
         }
         let reference = format!("$({name})");
         if member(var, "valueFrom").is_some() || value == reference || !value.contains(&reference) {
-            let error_text = quoted(name);
+            let quoted_name = quoted(name);
             let text =
-                format!("hides previous definition of {error_text}, which may be dropped when using apply");
+                format!("hides previous definition of {quoted_name}, which may be dropped when using apply");
             found.add(&path.index(at), &text);
         }
     }
@@ -313,9 +309,9 @@ fn ports(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
                 _ if name.is_empty() => {}
                 None => _ = names.insert(name, item.to_string()),
                 Some(other) => {
-                    let error_text = quoted(name);
+                    let quoted_name = quoted(name);
                     let text = format!(
-                        "duplicate port name {error_text} with {other}, services and probes that select ports by name will use {other}"
+                        "duplicate port name {quoted_name} with {other}, services and probes that select ports by name will use {other}"
                     );
                     found.add(&item, &text);
                 }
@@ -362,15 +358,14 @@ fn affinity(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
             if weighted.at(&["podAffinityTerm", "labelSelector"]).is_none() {
                 let list = path.field(PREFERRED);
                 let item = list.index(at);
-                found.add(&item.field("podAffinityTerm").field("labelSelector"), NO_SELECTOR);
+                found.add(&item.field("podAffinityTerm.labelSelector"), NO_SELECTOR);
             }
         }
     }
 }
 
 fn addresses(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
-    let config = path.field("dnsConfig");
-    let servers = config.field("nameservers");
+    let servers = path.field("dnsConfig.nameservers");
     for (at, server) in spec.items_at(&["dnsConfig", "nameservers"]).iter().enumerate() {
         found.0.extend(net::ip_warnings(&servers.index(at), server.as_str().unwrap_or("")));
     }

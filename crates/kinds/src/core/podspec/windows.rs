@@ -6,13 +6,13 @@ use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-/// Largest credential spec.
+/// The largest allowed credential spec.
 const CREDENTIAL_SPEC_KIB_MAX: usize = 64;
 /// User domains must be shorter than this.
 const DOMAIN_BYTES_LIMIT: usize = 256;
-/// Longest name of a user.
+/// The longest allowed name of a user.
 const USER_BYTES_MAX: usize = 104;
-/// Longest NetBIOS name.
+/// The longest allowed NetBIOS name.
 const NETBIOS_CHARS_MAX: usize = 15;
 const NO_WINDOWS: &str = "windows options cannot be set for a linux pod";
 const NO_LINUX: &str = "cannot be set for a windows pod";
@@ -106,10 +106,8 @@ pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErro
         if let (Some(pod), Some(own)) = (of_pod, own)
             && pod != own
         {
-            let context = path.field("securityContext");
-            let options = context.field("windowsOptions");
             let detail = format!("pod hostProcess value must be identical if both are specified, was {pod}");
-            errors.invalid(&options.field("hostProcess"), own, &detail);
+            errors.invalid(&path.field("securityContext.windowsOptions.hostProcess"), own, &detail);
         }
         if own.or(of_pod) == Some(true) {
             host = host.saturating_add(1);
@@ -144,11 +142,11 @@ pub(crate) fn os(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 fn linux(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let has = |v: &Value| v.at(&["securityContext", "windowsOptions"]).is_some();
     if has(spec) {
-        errors.forbidden(&path.field("securityContext").field("windowsOptions"), NO_WINDOWS);
+        errors.forbidden(&path.field("securityContext.windowsOptions"), NO_WINDOWS);
     }
     super::visit_containers(spec, path, |container, path| {
         if has(container) {
-            errors.forbidden(&path.field("securityContext").field("windowsOptions"), NO_WINDOWS);
+            errors.forbidden(&path.field("securityContext.windowsOptions"), NO_WINDOWS);
         }
     });
 }

@@ -173,8 +173,7 @@ fn default_ip_family_policy(object: &mut Value, old: Option<&Value>) {
 /// A single-stack policy removes the second address; otherwise it must stay.
 fn follow_policy(object: &mut Value, old: &Value, errors: &mut FieldErrors) {
     let single = policy(object) == SINGLE;
-    let spec = Path::of("spec");
-    let path = spec.field("ipFamilyPolicy");
+    let path = Path::of("spec.ipFamilyPolicy");
     for (field, words) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
         let same = texts(old, field) == texts(object, field);
         let (before, after) = (texts(old, field).len(), texts(object, field).len());
@@ -193,13 +192,12 @@ fn check_single_stack(object: &Value, errors: &mut FieldErrors) {
     if policy(object) != SINGLE {
         return;
     }
-    let spec = Path::of("spec");
     for (field, words) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
         if texts(object, field).len() == 2 {
             let detail = format!(
                 "must be 'RequireDualStack' or 'PreferDualStack' when multiple {words} are specified"
             );
-            errors.invalid(&spec.field("ipFamilyPolicy"), Named(SINGLE), &detail);
+            errors.invalid(&Path::of("spec.ipFamilyPolicy"), Named(SINGLE), &detail);
         }
     }
 }
@@ -208,7 +206,6 @@ fn check_single_stack(object: &Value, errors: &mut FieldErrors) {
 fn infer_families(object: &mut Value, families: Families<'_>, errors: &mut FieldErrors) {
     let ips: Vec<Str> = texts(object, "clusterIPs").into_iter().map(Str::from).collect();
     let mut known: Vec<Value> = object.items_at(&["spec", "ipFamilies"]).to_vec();
-    let spec = Path::of("spec");
     for (i, ip) in ips.iter().enumerate().take_while(|(_, ip)| *ip != "None") {
         let family = family_of(ip);
         if i < known.len() {
@@ -218,7 +215,7 @@ fn infer_families(object: &mut Value, families: Families<'_>, errors: &mut Field
             known.push(family.into());
         } else {
             let detail = format!("{family} is not configured on this cluster");
-            errors.invalid(&spec.field("clusterIPs").index(i), ips.as_slice(), &detail);
+            errors.invalid(&Path::of("spec.clusterIPs").index(i), ips.as_slice(), &detail);
         }
     }
     if !known.is_empty() {

@@ -31,7 +31,7 @@ pub struct Ranges {
 
 /// The inputs of one allocation.
 pub struct Pool<'a> {
-    /// The ranges.
+    /// The networks and ports that are allocated from.
     pub ranges: &'a Ranges,
     /// Nothing will be stored; the values are only returned.
     pub dry_run: bool,
@@ -123,9 +123,8 @@ fn give_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Result<()
         Str::from(next.ok_or_else(|| Refusal::Internal(words()))?)
     } else {
         take_address(&wanted, family, pool).map_err(|why| {
-            let spec = Path::of("spec");
             let detail = format!("failed to allocate IP {wanted}: {why}");
-            invalid(&spec.field("clusterIPs"), ips.as_slice(), &detail)
+            invalid(&Path::of("spec.clusterIPs"), ips.as_slice(), &detail)
         })?;
         wanted
     };
@@ -275,8 +274,7 @@ fn no_port() -> Refusal {
 }
 
 fn take_port(at: usize, port: i64, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
-    let spec = Path::of("spec");
-    let list = spec.field("ports");
+    let list = Path::of("spec.ports");
     ports.take(port).map_err(|why| invalid(&list.index(at).field("nodePort"), port, &why))
 }
 
@@ -313,11 +311,12 @@ fn give_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refus
             Some(given) if wanted == given => {}
             Some(_) => take_port(at, wanted, ports)?,
             None => {
-                let asked = listed.iter().find(|(of, node)| *of == port && *node != 0).map(|(_, node)| *node);
-                let given = match asked {
-                    Some(asked) => {
-                        take_port(at, asked, ports)?;
-                        asked
+                let requested =
+                    listed.iter().find(|(of, node)| *of == port && *node != 0).map(|(_, node)| *node);
+                let given = match requested {
+                    Some(requested) => {
+                        take_port(at, requested, ports)?;
+                        requested
                     }
                     None => ports.next().ok_or_else(no_port)?,
                 };

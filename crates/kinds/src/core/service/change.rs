@@ -67,15 +67,13 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     if kind(old) == "LoadBalancer" && kind(object) == "LoadBalancer" {
         let class = object.at(&["spec", "loadBalancerClass"]);
         if class != old.at(&["spec", "loadBalancerClass"]) {
-            let spec = Path::of("spec");
-            errors.invalid(&spec.field("loadBalancerClass"), class, STAYS);
+            errors.invalid(&Path::of("spec.loadBalancerClass"), class, STAYS);
         }
     }
     super::validate::balancer_class(object, errors);
     let port = ["spec", "healthCheckNodePort"];
     if needs_health_check(old) && needs_health_check(object) && number(old, &port) != number(object, &port) {
-        let spec = Path::of("spec");
-        errors.forbidden(&spec.field("healthCheckNodePort"), "field is immutable");
+        errors.forbidden(&Path::of("spec.healthCheckNodePort"), "field is immutable");
     }
 }
 
@@ -85,8 +83,7 @@ fn error_text(texts: &[&str]) -> Vec<Str> {
 
 fn validate_addresses(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let (before, after) = (texts(old, "clusterIPs"), texts(object, "clusterIPs"));
-    let spec = Path::of("spec");
-    let path = spec.field("clusterIPs");
+    let path = Path::of("spec.clusterIPs");
     let list = error_text(&after);
     if before.len() == after.len() {
         for (i, _) in before.iter().zip(&after).enumerate().filter(|(_, (b, a))| b != a) {
@@ -109,8 +106,7 @@ fn validate_addresses(object: &Value, old: &Value, errors: &mut FieldErrors) {
 
 fn validate_families(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let (before, after) = (texts(old, "ipFamilies"), texts(object, "ipFamilies"));
-    let spec = Path::of("spec");
-    let families = spec.field("ipFamilies");
+    let families = Path::of("spec.ipFamilies");
     let path = families.index(0);
     let ips = error_text(&texts(object, "clusterIPs"));
     if before.len() == after.len() {

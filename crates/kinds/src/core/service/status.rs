@@ -21,9 +21,7 @@ pub(super) fn default(object: &mut Value) {
 
 /// Validates a status update.
 pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
-    let status = Path::of("status");
-    let balancer = status.field("loadBalancer");
-    let path = balancer.field("ingress");
+    let path = Path::of("status.loadBalancer.ingress");
     let ingresses = object.items_at(&INGRESS);
     if kind(object) != "LoadBalancer" && !ingresses.is_empty() {
         return errors.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
@@ -38,7 +36,7 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
 fn validate_ingress(ingress: &Value, known: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
     let ip = ingress.str_at(&["ip"]);
     if !ip.is_empty() {
-        net::validate_ip_legacy(&path.field("ip"), ip, true, known, errors);
+        net::validate_ip_legacy(&path.field("ip"), ip, known, errors);
     }
     let mode = path.field("ipMode");
     match ingress.get("ipMode").and_then(Value::as_str) {

@@ -5,8 +5,7 @@ use super::{
     texts,
 };
 use crate::core::endpoints::validate_endpoint_ip;
-use crate::facts;
-use crate::metadata;
+use crate::{facts, metadata};
 use pintle_meta::field::{Named, Plain};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net};
@@ -69,9 +68,8 @@ fn topology(object: &Value, errors: &mut FieldErrors) {
     if let (Some(hints), Some(mode)) = (hints, mode)
         && hints != mode
     {
-        let meta = Path::of("metadata");
         let detail = format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified");
-        errors.invalid(&meta.field("annotations").key(TOPOLOGY_MODE), mode, &detail);
+        errors.invalid(&Path::of("metadata.annotations").key(TOPOLOGY_MODE), mode, &detail);
     }
 }
 
@@ -132,8 +130,7 @@ fn service_port<'a>(
 
 fn affinity(object: &Value, errors: &mut FieldErrors) {
     of_spec(object, &["sessionAffinity"], errors);
-    let spec = Path::of("spec");
-    let path = spec.field("sessionAffinityConfig");
+    let path = Path::of("spec.sessionAffinityConfig");
     let config = object.at(&["spec", "sessionAffinityConfig"]);
     match object.str_at(&["spec", "sessionAffinity"]) {
         "ClientIP" => {
@@ -162,8 +159,7 @@ pub(super) fn cluster_ips(object: &Value, old: Option<&Value>, errors: &mut Fiel
     if kind(object) == "ExternalName" {
         return;
     }
-    let spec = Path::of("spec");
-    let path = spec.field("clusterIPs");
+    let path = Path::of("spec.clusterIPs");
     let ips = texts(object, "clusterIPs");
     let list: Vec<Str> = ips.iter().map(|ip| Str::from(*ip)).collect();
     match (object.str_at(&["spec", "clusterIP"]), ips.first()) {
@@ -187,7 +183,7 @@ pub(super) fn cluster_ips(object: &Value, old: Option<&Value>, errors: &mut Fiel
             }
             continue;
         }
-        net::validate_ip_legacy(&path.index(i), ip, true, &known, errors);
+        net::validate_ip_legacy(&path.index(i), ip, &known, errors);
     }
     let wrong = errors.0.len() > before;
     if ips.len() > 2 {
@@ -214,8 +210,7 @@ pub(super) fn cluster_ips(object: &Value, old: Option<&Value>, errors: &mut Fiel
 }
 
 fn families(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let path = spec.field("ipFamilies");
+    let path = Path::of("spec.ipFamilies");
     let mut seen = HashSet::new();
     for (i, family) in texts(object, "ipFamilies").into_iter().enumerate() {
         if !matches!(family, "IPv4" | "IPv6") {
@@ -229,12 +224,11 @@ fn families(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn external_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let path = spec.field("externalIPs");
+    let path = Path::of("spec.externalIPs");
     let known = old.map(|old| texts(old, "externalIPs")).unwrap_or_default();
     for (i, ip) in texts(object, "externalIPs").into_iter().enumerate() {
         let before = errors.0.len();
-        net::validate_ip_legacy(&path.index(i), ip, true, &known, errors);
+        net::validate_ip_legacy(&path.index(i), ip, &known, errors);
         if errors.0.len() == before {
             validate_endpoint_ip(ip, &path.index(i), errors);
         }
@@ -242,8 +236,7 @@ fn external_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
 }
 
 fn node_ports(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let path = spec.field("ports");
+    let path = Path::of("spec.ports");
     let ports = object.items_at(&["spec", "ports"]);
     let set = || ports.iter().enumerate().filter(|(_, p)| number(p, &["nodePort"]) != 0);
     if kind(object) == "ClusterIP" {
@@ -261,8 +254,7 @@ fn node_ports(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn duplicate_ports(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let path = spec.field("ports");
+    let path = Path::of("spec.ports");
     let mut seen = HashSet::new();
     for (i, port) in object.items_at(&["spec", "ports"]).iter().enumerate() {
         let (protocol, value) = (port.str_at(&["protocol"]), number(port, &["port"]));
@@ -280,21 +272,19 @@ fn source_ranges(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
     let balancer = kind(object) == "LoadBalancer";
     let ranges = texts(object, "loadBalancerSourceRanges");
     if !ranges.is_empty() {
-        let spec = Path::of("spec");
-        let path = spec.field("LoadBalancerSourceRanges");
+        let path = Path::of("spec.LoadBalancerSourceRanges");
         if !balancer {
             errors.forbidden(&path, ONLY_BALANCERS);
         }
         let known = old.map(|old| texts(old, "loadBalancerSourceRanges")).unwrap_or_default();
         let known: Vec<&str> = known.into_iter().map(str::trim).collect();
         for (i, range) in ranges.into_iter().enumerate() {
-            net::validate_cidr_legacy(&path.index(i), range.trim(), true, &known, errors);
+            net::validate_cidr_legacy(&path.index(i), range.trim(), &known, errors);
         }
         return;
     }
     let Some(ranges) = metadata::annotation(object, SOURCE_RANGES) else { return };
-    let meta = Path::of("metadata");
-    let annotations = meta.field("annotations");
+    let annotations = Path::of("metadata.annotations");
     let path = annotations.key(SOURCE_RANGES);
     if !balancer {
         errors.forbidden(&path, ONLY_BALANCERS);
@@ -302,7 +292,7 @@ fn source_ranges(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
     let unchanged = old.is_some_and(|old| metadata::annotation(old, SOURCE_RANGES).unwrap_or("") == ranges);
     if !unchanged && !ranges.trim().is_empty() {
         for range in ranges.trim().split(',') {
-            net::validate_cidr_legacy(&path, range.trim(), true, &[], errors);
+            net::validate_cidr_legacy(&path, range.trim(), &[], errors);
         }
     }
 }
@@ -310,8 +300,7 @@ fn source_ranges(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
 /// Checks the class of the load balancer.
 pub(super) fn balancer_class(object: &Value, errors: &mut FieldErrors) {
     let Some(class) = object.at(&["spec", "loadBalancerClass"]).and_then(Value::as_str) else { return };
-    let spec = Path::of("spec");
-    let path = spec.field("loadBalancerClass");
+    let path = Path::of("spec.loadBalancerClass");
     if kind(object) != "LoadBalancer" {
         return errors.forbidden(&path, ONLY_BALANCERS);
     }
@@ -348,8 +337,7 @@ fn external_traffic(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn internal_traffic(object: &Value, errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    let path = spec.field("internalTrafficPolicy");
+    let path = Path::of("spec.internalTrafficPolicy");
     match object.at(&["spec", "internalTrafficPolicy"]).and_then(Value::as_str) {
         None if matches!(kind(object), "NodePort" | "LoadBalancer" | "ClusterIP") => {
             errors.required(&path, "")

@@ -6,7 +6,7 @@ use pintle_value::quote::go_quoted;
 
 use super::super::ip::address;
 
-/// The most parameters of a query; one with more counts as empty.
+/// The maximum number of parameters of a query; one with more counts as empty.
 const QUERY_PARAMETERS_MAX: usize = 10_000;
 
 /// A parsed URL: the parts that expressions can access, and the normalized text by which two URLs are compared.

@@ -1,0 +1,101 @@
+//! The values of feature gates: defaults by stage, and the flag `--feature-gates`.
+
+use super::gates::{self, GATES, Stage};
+use super::{FlagError, Flags, go_bool};
+use crate::emulation::Emulation;
+use std::collections::BTreeMap;
+
+/// Every feature gate of a minor version with its stage, as in metrics.
+pub(crate) fn gate_stages(minor: u64) -> impl Iterator<Item = (&'static str, &'static str)> {
+    GATES.iter().filter_map(move |gate| {
+        let (name, stage, ..) = gates::at(gate, minor);
+        let stage = match stage {
+            Stage::PreAlpha => return None,
+            Stage::Alpha => "ALPHA",
+            Stage::Beta => "BETA",
+            Stage::Ga => "",
+            Stage::Deprecated => "DEPRECATED",
+        };
+        Some((name, stage))
+    })
+}
+
+impl Flags {
+    /// Every feature gate with its effective value.
+    pub(crate) fn gates(&self) -> Result<BTreeMap<&'static str, bool>, FlagError> {
+        for item in self.list("feature-gates") {
+            let Some((name, _)) = item.split_once('=') else {
+                return Err(FlagError(format!("missing bool value for {item}")));
+            };
+            let (component, name) = name.split_once(':').unwrap_or(("kube", name));
+            if component != "kube" {
+                return Err(FlagError(format!("component not registered: {component}")));
+            }
+            // The first unknown gate is reported, in the order of the command line.
+            if !GATES.iter().any(|gate| gate.0 == name) {
+                return Err(FlagError(format!(
+                    "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
+                )));
+            }
+        }
+        let requested = self.map("feature-gates");
+        let requested: BTreeMap<&str, &str> = requested
+            .iter()
+            .map(|(k, v)| (k.rsplit_once(':').map_or(k.as_str(), |(_, k)| k), v.as_str()))
+            .collect();
+        let boolean = |name: &str| requested.get(name).map(|v| go_bool(v));
+        let emulation = Emulation::of(self)?;
+        for (name, value) in &requested {
+            let Some((_, stage, default, locked)) =
+                GATES.iter().find(|g| g.0 == *name).map(|gate| gates::at(gate, emulation.minor))
+            else {
+                return Err(FlagError(format!(
+                    "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
+                )));
+            };
+            let Some(value) = go_bool(value) else {
+                return Err(FlagError(format!(
+                    "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
+                )));
+            };
+            if locked && value != default {
+                return Err(FlagError(format!(
+                    "cannot set feature gate {name} to {value}, feature is locked to {default}"
+                )));
+            }
+            if stage == Stage::PreAlpha {
+                let (minor, lowest) = (emulation.minor, emulation.min_compatibility_minor);
+                return Err(FlagError(format!(
+                    "cannot set feature gate {name} to {value}, feature is PreAlpha at emulated version 1.{minor}, \
+                     min compatibility version 1.{lowest}"
+                )));
+            }
+        }
+        let all = |stage: Stage| match stage {
+            Stage::Alpha => boolean("AllAlpha").flatten(),
+            Stage::Beta => boolean("AllBeta").flatten(),
+            _ => None,
+        };
+        let gates = GATES.iter().map(|gate| {
+            let (name, stage, default, _) = gates::at(gate, emulation.minor);
+            (name, boolean(name).flatten().or_else(|| all(stage)).unwrap_or(default))
+        });
+        let gates = gates.collect();
+        check_dependencies(&gates)?;
+        Ok(gates)
+    }
+}
+
+/// Refuses gates without those that they need.
+fn check_dependencies(gates: &BTreeMap<&'static str, bool>) -> Result<(), FlagError> {
+    let is_off = |name: &&&str| gates.get(**name) == Some(&false);
+    let mut faults = Vec::new();
+    for (name, needed) in gates::DEPENDENCIES.iter().filter(|(name, _)| !is_off(&name)) {
+        let missing: Vec<&str> = needed.iter().filter(is_off).copied().collect();
+        if !missing.is_empty() {
+            let missing = missing.join(" ");
+            faults.push(format!("{name} is enabled, but depends on features that are disabled: [{missing}]"));
+        }
+    }
+    FlagError::aggregate(faults)
+}
