@@ -5,6 +5,7 @@ use pintle_meta::quantity::Format;
 use pintle_meta::selector::{LabelSelector, Operator, Requirement};
 use pintle_meta::{Quantity, Timestamp};
 use pintle_value::{Map, Str, Value};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns whether a term of a scope selector matches a name.
 pub(super) fn selects(term: &Value, scope: &str, name: &str) -> bool {
@@ -75,8 +76,9 @@ pub(super) fn of_pod(pod: &Value, now: i64) -> ResourceList {
     }
     out.insert("pods".to_string(), one());
     let overhead = resources::list(pod.at(&["spec", "overhead"]));
+    let resizes = Resizes::of(pod);
     let of_pod =
-        |side| resources::of_pod(pod, side, |container| effective(pod, container, side), is_pod_level);
+        |side| resources::of_pod(pod, side, |container| resizes.effective(container, side), is_pod_level);
     let mut requests = of_pod("requests");
     resources::add(&mut requests, &overhead);
     let mut limits = of_pod("limits");
@@ -111,31 +113,47 @@ fn is_overdue(pod: &Value, now: i64) -> bool {
     deleted.zip(grace).is_some_and(|(at, grace)| at.seconds.saturating_add(grace) < now)
 }
 
-/// The resources that count for a container. While it is resized, that is the most of what its spec and its status name,
-/// or what its status names if the resize is infeasible.
-fn effective(pod: &Value, container: &Value, side: &str) -> ResourceList {
-    let specified = resources::of(container, side);
-    let name = container.str_at(&["name"]);
-    let is_init = !pod.items_at(&["spec", "containers"]).iter().any(|one| one.str_at(&["name"]) == name);
-    if is_init && !resources::is_sidecar(container) {
-        return specified;
-    }
-    let lists = ["initContainerStatuses", "containerStatuses"];
-    let mut statuses = lists.iter().flat_map(|list| pod.items_at(&["status", list]).iter().rev());
-    let status = statuses.find(|status| status.str_at(&["name"]) == name);
-    let Some(status) = status.filter(|status| status.get("resources").is_some()) else { return specified };
-    let mut found = if is_resize_infeasible(pod) { ResourceList::new() } else { specified };
-    resources::raise(&mut found, &resources::of(status, side));
-    if side == "requests" {
-        resources::raise(&mut found, &resources::list(status.get("allocatedResources")));
-    }
-    found
+/// The states of the containers that can be resized, by name, and whether the resize that is pending is infeasible.
+struct Resizes<'a> {
+    statuses: BTreeMap<&'a str, &'a Value>,
+    is_infeasible: bool,
 }
 
-fn is_resize_infeasible(pod: &Value) -> bool {
-    let mut conditions = pod.items_at(&["status", "conditions"]).iter();
-    let pending = conditions.find(|condition| condition.str_at(&["type"]) == "PodResizePending");
-    pending.is_some_and(|condition| condition.str_at(&["reason"]) == "Infeasible")
+impl<'a> Resizes<'a> {
+    fn of(pod: &'a Value) -> Self {
+        let name = |value: &'a Value| value.str_at(&["name"]);
+        let sidecars =
+            pod.items_at(&["spec", "initContainers"]).iter().filter(|one| resources::is_sidecar(one));
+        let names: BTreeSet<&str> =
+            pod.items_at(&["spec", "containers"]).iter().chain(sidecars).map(name).collect();
+        let lists = ["containerStatuses", "initContainerStatuses"];
+        let statuses = lists.iter().flat_map(|list| pod.items_at(&["status", list]));
+        let mut conditions = pod.items_at(&["status", "conditions"]).iter();
+        let pending = conditions.find(|condition| condition.str_at(&["type"]) == "PodResizePending");
+        Resizes {
+            statuses: statuses
+                .map(|status| (name(status), status))
+                .filter(|(n, _)| names.contains(n))
+                .collect(),
+            is_infeasible: pending.is_some_and(|condition| condition.str_at(&["reason"]) == "Infeasible"),
+        }
+    }
+
+    /// The resources that count for a container. While it is resized, that is the most of what its spec and its status name,
+    /// or what its status names if the resize is infeasible.
+    fn effective(&self, container: &Value, side: &str) -> ResourceList {
+        let specified = resources::of(container, side);
+        let status = self.statuses.get(container.str_at(&["name"]));
+        let Some(status) = status.filter(|status| status.get("resources").is_some()) else {
+            return specified;
+        };
+        let mut found = if self.is_infeasible { ResourceList::new() } else { specified };
+        resources::raise(&mut found, &resources::of(status, side));
+        if side == "requests" {
+            resources::raise(&mut found, &resources::list(status.get("allocatedResources")));
+        }
+        found
+    }
 }
 
 pub(super) fn of_service(service: &Value) -> ResourceList {
@@ -182,4 +200,28 @@ pub(super) fn of_claim(claim: &Value) -> ResourceList {
         out.insert("requests.storage".to_string(), storage);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{text, tree};
+
+    #[test]
+    fn pods_count_until_they_are_long_overdue() {
+        let pod =
+            |metadata: &str| tree(&format!(r#"{{"metadata":{metadata},"spec":{{"containers":[{{}}]}}}}"#));
+        let (all, object_only) = (r#"{"count/pods":"1","pods":"1"}"#, r#"{"count/pods":"1"}"#);
+        let deleted = r#"{"deletionTimestamp":"1970-01-01T00:01:00Z","deletionGracePeriodSeconds":30}"#;
+        for (metadata, now, want) in [
+            ("{}", 1000, all),
+            (deleted, 60, all),
+            (deleted, 90, all),
+            (deleted, 91, object_only),
+            (r#"{"deletionTimestamp":"1970-01-01T00:01:00Z"}"#, 1000, all),
+        ] {
+            let usage = super::super::to_value(&of_pod(&pod(metadata), now));
+            assert_eq!(text(&usage), want, "{metadata} at {now}");
+        }
+    }
 }
