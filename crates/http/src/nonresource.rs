@@ -42,6 +42,10 @@ pub(crate) fn serve(
             ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
         }
         "/metrics" => metrics(context, context.metrics.text()),
+        "/metrics/slis" if asked.method == "DELETE" => {
+            pintle_metrics::reset_slis();
+            ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
+        }
         "/metrics/slis" => metrics(context, pintle_metrics::sli_text().into_bytes().into()),
         "/.well-known/openid-configuration" | "/.well-known/openid-configuration/" => {
             openid(context, request, |o| o.configuration())

@@ -136,9 +136,12 @@ impl Family {
         }
     }
 
-    /// Removes all series. Series that a caller retains are no longer exported.
+    /// Removes all series. Those that a caller retains start again at zero, because it goes on counting with them.
     pub fn reset(&self) {
-        self.series.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.series.write().unwrap_or_else(PoisonError::into_inner).retain(|_, series| {
+            series.zero();
+            Arc::strong_count(series) > 1
+        });
     }
 
     /// Replaces all series of a gauge with one label, so that those of objects that are gone disappear.
@@ -285,6 +288,11 @@ pub fn server_id_hash() -> &'static str {
     SERVER_ID_HASH.get().map_or("", String::as_str)
 }
 
+/// Forgets the results of health checks.
+pub fn reset_slis() {
+    families::SLIS.iter().for_each(|family| family.reset());
+}
+
 /// Resets all counters; gauges remain, because they describe the current state.
 pub fn reset() {
     families::sorted()
@@ -393,6 +401,17 @@ mod tests {
              seconds_bucket{le=\"0.005\"} 0\nseconds_bucket{le=\"1\"} 1\nseconds_bucket{le=\"+Inf\"} 2\n\
              seconds_sum 4.5\nseconds_count 2\n"
         );
+    }
+
+    #[test]
+    fn retained_series_count_on_after_a_reset() {
+        let counter = Family::new("c", Type::Counter, &["a"], "Counts.");
+        let retained = counter.with(&["x"]);
+        retained.add(5);
+        counter.inc(&["y"]);
+        counter.reset();
+        retained.add(2);
+        assert_eq!(text(&counter), "# HELP c Counts.\n# TYPE c counter\nc{a=\"x\"} 2\n");
     }
 
     #[test]

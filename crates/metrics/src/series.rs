@@ -35,6 +35,12 @@ impl Series {
         self.count.store(count, Ordering::Relaxed);
     }
 
+    /// Starts again at zero.
+    pub(crate) fn zero(&self) {
+        let all = [&self.count, &self.value].into_iter().chain(&self.buckets);
+        all.for_each(|number| number.store(0, Ordering::Relaxed));
+    }
+
     /// Sets a gauge.
     pub fn set(&self, value: f64) {
         self.value.store(value.to_bits(), Ordering::Relaxed);
