@@ -205,8 +205,14 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         result
     }
 
-    /// Handles a failed argument: charges the call without executing it.
+    /// Handles a failed argument: charges the call without executing it. cel-go takes the argument of `sort` and `distinct`
+    /// for a list when it charges them.
     fn refuse(&mut self, call: &'a Call, args: &[Value<'a>], err: EvalError) -> Outcome<'a> {
+        if matches!(call.function, "sort" | "distinct") && !call.trackers.is_empty() {
+            return Err(EvalError::Panic(
+                "interface conversion: *types.Err is not traits.Lister: missing method Add",
+            ));
+        }
         let cost = self.prices.call(call, args, &Value::Null);
         self.charge(cost)?;
         Err(err)
@@ -282,11 +288,11 @@ impl<'a, 'v> Evaluator<'a, 'v> {
     }
 }
 
-/// Returns an error only if the budget is exhausted; the caller handles all others.
+/// Returns an error only if the evaluation is over; the caller handles all others.
 #[inline]
 fn limited<T>(outcome: Result<T, EvalError>) -> Result<Result<T, EvalError>, EvalError> {
     match outcome {
-        Err(EvalError::CostLimit) => Err(EvalError::CostLimit),
+        Err(err @ (EvalError::CostLimit | EvalError::Panic(_))) => Err(err),
         outcome => Ok(outcome),
     }
 }

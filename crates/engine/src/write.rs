@@ -20,7 +20,7 @@ use pintle_cache::Object;
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Generation, Requester, Scope, TEMPLATE_LABELS, features};
 use pintle_meta::options::FieldValidation;
-use pintle_meta::{FieldErrors, Status};
+use pintle_meta::{FieldErrors, Status, rv};
 use pintle_schema::typed::{self, Empties, Remaining};
 use pintle_value::{Str, Value};
 use std::borrow::Cow;
@@ -199,8 +199,12 @@ impl Writer {
         }
         let old = compared.as_deref();
         let generates_name = candidate.str_at(&["metadata", "name"]).is_empty();
-        if let Some(live) = &live {
-            check_revision(target, &mut candidate, live)?;
+        match (&live, &request.change) {
+            (Some(live), _) => check_revision(target, &mut candidate, live)?,
+            (None, Change::Replace(_)) => {
+                rv::parse_of_object(candidate.str_at(&["metadata", "resourceVersion"]))?;
+            }
+            (None, _) => {}
         }
 
         let shares_labels = old.is_none() && shares_labels && has_template_labels(&candidate);

@@ -124,7 +124,8 @@ fn values_of_a_library_and_others() {
             ),
             ("[1, 9223372036854775807].sum()", "integer overflow"),
             ("[3].filter(x, x > 5).max() > 0", "max called on empty list"),
-            ("'a'.find('(')", "Illegal regex: error parsing regexp: missing closing ): `(`"),
+            ("'a'.find('(')", "error parsing regexp: missing closing ): `(`"),
+            ("'a'.find('a' + '(')", "Illegal regex: error parsing regexp: missing closing ): `a(`"),
         ],
     );
     check_refused(

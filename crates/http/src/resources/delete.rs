@@ -5,7 +5,7 @@ use crate::api::{ApiRequest, ApiResponse};
 use crate::negotiate::{self, Media};
 use crate::respond;
 use pintle_auth::{Attributes, Decision};
-use pintle_engine::{Deleted, Target};
+use pintle_engine::{Deleted, ListRequest, Listed, Target};
 use pintle_meta::Status;
 use pintle_meta::options::{DeleteOptions, Query};
 
@@ -73,13 +73,26 @@ impl Resources {
         let options = self.delete_options(request)?;
         options.check_collection()?;
         let mut warnings = Vec::new();
-        let listed =
-            self.engine.writer().delete_collection(&list, &options, &request.user, &mut warnings).await;
+        let listed = if list.target.kind.namespaced && list.target.namespace.is_empty() {
+            self.listed_nowhere(&list).await
+        } else {
+            self.engine.writer().delete_collection(&list, &options, &request.user, &mut warnings).await
+        };
         let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
         let mut response = self.list_response(request, &list.target, listed)?;
         response.warnings.append(&mut warnings);
         response.warnings.extend(warning(&list.target, &options));
         Ok(response)
+    }
+
+    /// The collection of a path with an empty namespace (`/api/v1/namespaces//pods`): it is listed across all namespaces,
+    /// but nothing in it can be deleted.
+    async fn listed_nowhere(&self, list: &ListRequest) -> Result<Listed, Status> {
+        let listed = self.engine.reader().list(list).await?;
+        match listed.items.is_empty() {
+            true => Ok(listed),
+            false => Err(Status::bad_request("Namespace parameter required.")),
+        }
     }
 
     /// Parses the options from the body, or from the query if there is no body.
