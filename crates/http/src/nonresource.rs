@@ -42,7 +42,7 @@ pub(crate) fn serve(
             ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
         }
         "/metrics" => metrics(context, context.metrics.text()),
-        "/metrics/slis" if asked.method == "DELETE" => {
+        "/metrics/slis" if request.method == "DELETE" => {
             pintle_metrics::reset_slis();
             ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
         }
