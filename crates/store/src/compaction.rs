@@ -213,7 +213,7 @@ impl Compactor {
         }
         let free = files.disk.free_bytes().unwrap_or(u64::MAX);
         let fits = self.shared.inspect(snapshot_file::encoded_len) <= free;
-        if !fits || log_bytes <= self.done.log_bytes || log_bytes < self.retry_at_bytes {
+        if !fits || log_bytes <= self.done.log_bytes {
             return GiveUp::Nothing;
         }
         tracing::warn!(free, "the disk is full: history is compacted");

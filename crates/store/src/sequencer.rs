@@ -23,6 +23,9 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 /// The longest delay between two attempts.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
+/// How many compactions are waited for on a full disk before writes are refused.
+const GIVE_UP_ATTEMPTS: usize = 2;
+
 /// Commands to the sequencer.
 pub(crate) enum Command {
     /// Commit.
@@ -209,19 +212,25 @@ impl Sequencer {
         }
     }
 
-    /// Gives up a part of the history; `false` if that is not possible or takes too long.
+    /// Gives up a part of the history; `false` if that is not possible or takes too long. A compaction that was under way may
+    /// fail because the log took the space of its snapshot. The log has released it by now, so one more is tried.
     fn give_up_history(&mut self) -> bool {
-        let current = self.current_mark();
-        let gone = match self.compactor.give_up(|| current, self.log_bytes) {
-            GiveUp::Done => return true,
-            GiveUp::Nothing => return false,
-            GiveUp::Wait => self.compactor.wait_briefly(),
-            GiveUp::Compact(mark) => {
-                self.start_compaction(mark, None).or_else(|| self.compactor.wait_briefly())
+        for _ in 0..GIVE_UP_ATTEMPTS {
+            let current = self.current_mark();
+            let gone = match self.compactor.give_up(|| current, self.log_bytes) {
+                GiveUp::Done => return true,
+                GiveUp::Nothing => return false,
+                GiveUp::Wait => self.compactor.wait_briefly(),
+                GiveUp::Compact(mark) => {
+                    self.start_compaction(mark, None).or_else(|| self.compactor.wait_briefly())
+                }
+            };
+            self.forget(gone);
+            if gone.is_some() {
+                return true;
             }
-        };
-        self.forget(gone);
-        gone.is_some()
+        }
+        false
     }
 
     fn current_mark(&self) -> Mark {
