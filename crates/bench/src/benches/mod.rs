@@ -173,8 +173,10 @@ impl Context {
         Err(BenchError::Status { method, path, status, body: answer.to_string() })
     }
 
-    /// Removes a namespace; how long the server takes for its content is its own business.
+    /// Removes a namespace after its ConfigMaps. A server that removes the content of namespaces itself would otherwise do
+    /// that during the next bench, whose numbers would contain it.
     pub(crate) async fn remove_namespace(&self, name: &str) -> Result<(), BenchError> {
+        self.client.delete(&config_maps(name)).await?;
         self.client.delete(&format!("/api/v1/namespaces/{name}")).await?;
         Ok(())
     }

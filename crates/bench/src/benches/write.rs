@@ -112,8 +112,10 @@ pub(super) async fn create_of(context: &Context, subject: Subject) -> Result<Vec
         let namespace = context.namespace(&format!("{name}-{clients}")).await?;
         let path = (subject.collection)(&namespace);
         let load = context.load(&name, clients, context.elapsed());
-        let make = move |n| Request::new("POST", &path).json(&(subject.object)(&format!("o-{n}"), n));
+        let into = path.clone();
+        let make = move |n| Request::new("POST", &into).json(&(subject.object)(&format!("o-{n}"), n));
         rows.push(load.run(make).await?);
+        context.client.delete(&path).await?;
         context.remove_namespace(&namespace).await?;
     }
     Ok(rows)
@@ -151,6 +153,7 @@ async fn change(context: &Context, verb: &str, subject: Subject, make: Make) -> 
         let op = move |n| make(&subject, &format!("{path}/{}", name(n)), &name(n), base + n);
         rows.push(load.run(op).await?);
     }
+    context.client.delete(&path).await?;
     context.remove_namespace(&namespace).await?;
     Ok(rows)
 }
