@@ -4,24 +4,29 @@ use pintle_meta::Timestamp;
 use pintle_value::calendar::days_to;
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-pub(crate) const MONTHS: [&str; 12] =
+const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_SECONDS: i64 = 86_400;
 
-/// The abbreviated weekday of a time.
-pub(crate) fn weekday(time: &Timestamp) -> &'static str {
-    let day = usize::try_from(time.seconds.div_euclid(DAY_SECONDS).rem_euclid(7)).unwrap_or(0);
-    DAYS.get(day).copied().unwrap_or("")
+/// Arranges the abbreviated weekday and month, the day with two digits, the year and the time `03:04:05` of a moment.
+pub(crate) fn arranged(
+    time: &Timestamp,
+    text: impl FnOnce(&str, &str, &str, &str, &str) -> String,
+) -> String {
+    let weekday = usize::try_from(time.seconds.div_euclid(DAY_SECONDS).rem_euclid(7)).unwrap_or(0);
+    let weekday = DAYS.get(weekday).copied().unwrap_or("");
+    let date = time.rfc3339().to_string();
+    let part = |from: usize, to: usize| date.get(from..to).unwrap_or("");
+    let month = part(5, 7).parse::<usize>().unwrap_or(1).saturating_sub(1);
+    let month = MONTHS.get(month).copied().unwrap_or("");
+    text(weekday, month, part(8, 10), part(0, 4), part(11, 19))
 }
 
 /// The date of a time in seconds since 1970.
 pub(crate) fn format(seconds: i64) -> String {
-    let time = Timestamp::from_seconds(seconds);
-    let text = time.rfc3339().to_string();
-    let part = |from: usize, to: usize| text.get(from..to).unwrap_or("");
-    let month = part(5, 7).parse::<usize>().unwrap_or(1).saturating_sub(1);
-    let month = MONTHS.get(month).unwrap_or(&"");
-    format!("{}, {} {month} {} {} GMT", weekday(&time), part(8, 10), part(0, 4), part(11, 19))
+    arranged(&Timestamp::from_seconds(seconds), |weekday, month, day, year, time| {
+        format!("{weekday}, {day} {month} {year} {time} GMT")
+    })
 }
 
 /// The seconds since 1970 of a date; `None` if it has another form.

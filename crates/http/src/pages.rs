@@ -148,12 +148,9 @@ fn not_acceptable(accept: &Accept, cbor: bool) -> ApiResponse {
 
 /// Go's `time.UnixDate`: `Tue Nov 17 00:56:24 UTC 2026`.
 fn unix_date(time: &Timestamp) -> String {
-    let text = time.rfc3339().to_string();
-    let part = |from: usize, to: usize| text.get(from..to).unwrap_or("");
-    let month = part(5, 7).parse::<usize>().unwrap_or(1).saturating_sub(1);
-    let of_month = part(8, 10).trim_start_matches('0');
-    let (day, month) = (http_date::weekday(time), http_date::MONTHS.get(month).unwrap_or(&""));
-    format!("{day} {month} {of_month:>2} {} UTC {}", part(11, 19), part(0, 4))
+    http_date::arranged(time, |weekday, month, day, year, time| {
+        format!("{weekday} {month} {:>2} {time} UTC {year}", day.trim_start_matches('0'))
+    })
 }
 
 #[cfg(test)]
