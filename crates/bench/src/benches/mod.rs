@@ -173,10 +173,15 @@ impl Context {
         Err(BenchError::Status { method, path, status, body: answer.to_string() })
     }
 
-    /// Removes a namespace after its ConfigMaps. A server that removes the content of namespaces itself would otherwise do
-    /// that during the next bench, whose numbers would contain it.
+    /// Removes a namespace with ConfigMaps.
     pub(crate) async fn remove_namespace(&self, name: &str) -> Result<(), BenchError> {
-        self.client.delete(&config_maps(name)).await?;
+        self.remove_namespace_of(name, &config_maps(name)).await
+    }
+
+    /// Removes a namespace after the objects of its collection. A server that removes the content of namespaces itself would
+    /// otherwise do that during the next bench, whose numbers would contain it.
+    pub(crate) async fn remove_namespace_of(&self, name: &str, collection: &str) -> Result<(), BenchError> {
+        self.client.delete(collection).await?;
         self.client.delete(&format!("/api/v1/namespaces/{name}")).await?;
         Ok(())
     }

@@ -115,8 +115,7 @@ pub(super) async fn create_of(context: &Context, subject: Subject) -> Result<Vec
         let into = path.clone();
         let make = move |n| Request::new("POST", &into).json(&(subject.object)(&format!("o-{n}"), n));
         rows.push(load.run(make).await?);
-        context.client.delete(&path).await?;
-        context.remove_namespace(&namespace).await?;
+        context.remove_namespace_of(&namespace, &path).await?;
     }
     Ok(rows)
 }
@@ -153,8 +152,7 @@ async fn change(context: &Context, verb: &str, subject: Subject, make: Make) -> 
         let op = move |n| make(&subject, &format!("{path}/{}", name(n)), &name(n), base + n);
         rows.push(load.run(op).await?);
     }
-    context.client.delete(&path).await?;
-    context.remove_namespace(&namespace).await?;
+    context.remove_namespace_of(&namespace, &path).await?;
     Ok(rows)
 }
 
