@@ -26,7 +26,7 @@ pub(crate) async fn authenticate(
     let session = context.console.as_ref().and_then(|console| console.session(authorization.as_deref()));
     let credentials = match &session {
         Some(Some(stored)) => stored.get(path),
-        // A session that is over: neither a certificate nor another authenticator is asked about its token.
+        // The session has ended. Do not try the certificate or another authenticator with its token.
         Some(None) => return Err(Unauthorized("the session of the console is over".to_string())),
         None => Credentials {
             peer: Some(&peer.certificates),

@@ -55,7 +55,7 @@ pub(crate) fn find(aggregation: &Aggregation, path: &str) -> Option<Arc<ApiServi
 }
 
 impl Aggregated<'_> {
-    /// Passes the request on.
+    /// Forwards the request to the extension server and returns its answer.
     pub(crate) async fn serve(
         &self,
         aggregation: &Aggregation,
@@ -136,7 +136,7 @@ impl Aggregated<'_> {
         }
     }
 
-    /// Answers for an extension server that cannot be asked, and counts that.
+    /// Answers for an extension server that cannot be reached, and counts the request as terminated.
     fn refuse(&self, code: u16, why: &str) -> ApiResponse {
         let labels = Labels::forwarded("aggregator", &self.parts.method, self.info);
         metrics::count_termination(&labels, code);

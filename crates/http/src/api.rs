@@ -44,7 +44,7 @@ pub trait Api: Send + Sync {
 
 /// A request that is forwarded to a node, a pod or a service.
 pub struct LocateRequest<'a> {
-    /// Path and verb, taken apart.
+    /// The verb, resource and object of the request.
     pub info: &'a RequestInfo,
     /// Kind, version, subresource.
     pub target: &'a Target,
@@ -52,13 +52,13 @@ pub struct LocateRequest<'a> {
     pub query: &'a [(String, String)],
     /// The part of the path after `proxy`.
     pub path: &'a str,
-    /// Who asks.
+    /// The authenticated user.
     pub user: &'a UserInfo,
     /// The flags that concern kubelets.
     pub settings: &'a NodeSettings,
 }
 
-/// Where such a request goes.
+/// The destination of a forwarded request.
 pub struct Located {
     /// The destination; `None` for a log that does not exist yet.
     pub location: Option<Location>,
@@ -68,7 +68,7 @@ pub struct Located {
 
 /// An authorized request about a resource that is served.
 pub struct ApiRequest {
-    /// Path and verb, taken apart.
+    /// The verb, resource and object of the request.
     pub info: Arc<RequestInfo>,
     /// Kind, version, subresource and verb.
     pub target: Target,
@@ -80,7 +80,7 @@ pub struct ApiRequest {
     pub headers: HeaderMap,
     /// Body, read to its end.
     pub body: Bytes,
-    /// Who asks.
+    /// The authenticated user.
     pub user: UserInfo,
     /// The representation of the answer.
     pub accept: Negotiated,

@@ -103,7 +103,7 @@ pub(crate) async fn answered(
     (answer, Some(record))
 }
 
-/// The answer in JSON, if it is recorded: objects if the policy says so, statuses always.
+/// The answer in JSON, if it is recorded: objects if the audit policy includes them, statuses always.
 fn response_document(record: &Record, answer: &ApiResponse) -> Option<Bytes> {
     if let Some(noted) = record.notes.take_response() {
         return Some(noted.into());

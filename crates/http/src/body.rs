@@ -19,9 +19,9 @@ impl<B> ClientBody for B where
 
 /// The body of an answer.
 pub enum Body {
-    /// All of it.
+    /// The whole content.
     Full(Bytes),
-    /// In chunks, each produced when the connection can send it.
+    /// Chunks, each produced when the connection can send it.
     Chunks(Pin<Box<dyn Chunks>>),
 }
 
@@ -52,7 +52,7 @@ pub trait Chunks: Send {
 }
 
 impl Body {
-    /// Nothing.
+    /// Returns a body without content.
     pub const fn empty() -> Self {
         Body::Full(Bytes::new())
     }

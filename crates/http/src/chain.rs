@@ -116,12 +116,12 @@ fn without_body(response: &mut Response<Body>) {
 
 /// The facts about a request that are recorded while it runs.
 pub(crate) struct Record {
-    /// What it counts under; requests that no route answers are not counted.
+    /// The metric labels of the request; `None` for requests that no route answers, which are not counted.
     pub(crate) labels: Option<Labels>,
     pub(crate) warnings: Vec<String>,
     /// Counts a long-running request.
     pub(crate) open: Option<LongRunning>,
-    /// Shutdown waits for it, unless the request is long-running.
+    /// Makes shutdown wait for the request, unless it is long-running.
     pub(crate) ordinary: Option<Ordinary>,
     pub(crate) long_running: bool,
     /// The verb as kube-apiserver logs it.

@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Runs when it is dropped.
 pub(crate) struct Completion {
     pub(crate) metrics: Arc<Metrics>,
-    /// What the request counts under, if it is counted.
+    /// The metric labels of the request, if it is counted.
     pub(crate) labels: Option<Labels>,
     pub(crate) began: Instant,
     pub(crate) code: u16,
@@ -68,8 +68,9 @@ impl Completion {
             }
             Body::Chunks(chunks) => {
                 if self._ordinary.is_none() {
-                    // A watch lives for minutes, and both are only for the log of slow ordinary requests. The URI is a slice
-                    // of the connection's read buffer and would keep all of it.
+                    // Drop the URI and the trace of a watch: a watch stays open for minutes, and both are only used
+                    // to log slow ordinary requests. The URI is a slice of the connection's read buffer and would
+                    // keep the whole buffer in memory.
                     self.uri = http::Uri::default();
                     self.trace = self.trace.take().filter(|trace| trace.is_sampled());
                 }

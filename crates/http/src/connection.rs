@@ -34,7 +34,8 @@ const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
 /// How long a connection may be idle between two requests, until the head of the next one is complete. kube-apiserver
 /// allows 90 s, which its clients rely on.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(95);
-/// The size limit in bytes of the head of a request as hyper sees it: URLs that need it are percent-encoded by then.
+/// The size limit in bytes of the head of a request as hyper reads it, which is after URLs have been percent-encoded
+/// where necessary.
 const HEAD_BYTES_MAX: usize = crate::request_line::HEAD_BYTES_MAX + 128 * 1024;
 /// How many streams a client may reset before they are handled, and how many we reset because of its errors, before the
 /// connection is closed (CVE-2023-44487 and similar).
@@ -120,7 +121,8 @@ async fn accept(
         if crate::tls::greeting(&mut stream).await? {
             admitted.reached(Stage::Greeted);
         } else {
-            // What is not TLS has turns of its own, so that handshakes from the same address do not wait for all of it.
+            // Connections that do not send TLS wait in a queue of their own, so that they do not delay handshakes
+            // from the same address.
             client_turns.set_not_tls(address.ip());
         }
         turns.of_refusal(client_turns.key()).next().await;

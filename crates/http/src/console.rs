@@ -49,7 +49,7 @@ pub struct Console {
     sessions: Sessions<Arc<StoredCredentials>>,
 }
 
-/// The credentials that a session stands for.
+/// The credentials with which the requests of a session are authenticated.
 pub(crate) struct StoredCredentials {
     certificates: PeerCertificates,
     authorization: Option<String>,
@@ -69,7 +69,7 @@ impl StoredCredentials {
 
 impl Console {
     /// The credentials of the session whose token an `Authorization` header has: `None` for other headers,
-    /// `Some(None)` for a session that is over.
+    /// `Some(None)` for a session that has ended.
     pub(crate) fn session(&self, authorization: Option<&str>) -> Option<Option<Arc<StoredCredentials>>> {
         let token = session_token(authorization?)?;
         Some(self.sessions.credentials(token, Instant::now()))
@@ -120,7 +120,7 @@ impl Console {
         }
     }
 
-    /// A code for the user who makes the request.
+    /// Creates a link code for the user who makes the request.
     async fn serve_link<B: ClientBody>(
         &self,
         context: &Context,
@@ -142,8 +142,8 @@ impl Console {
         if credentials.authorization.as_deref().is_some_and(|text| session_token(text).is_some()) {
             return Err(forbidden("a session of the console cannot make links"));
         }
-        // The link is for whom the credentials stand, so that nobody gets one by impersonation, by the headers of a front
-        // proxy, or as the anonymous user.
+        // The link belongs to the user of the credentials themselves, so that nobody gets a link by impersonation, by
+        // the headers of a front proxy, or as the anonymous user.
         let known = context.authenticator.authenticate(credentials.get(LINKS), SystemTime::now()).await;
         let is_same = known.is_ok_and(|known| known.user == *user);
         if !is_same || user.in_group(UserInfo::UNAUTHENTICATED) {
@@ -157,12 +157,13 @@ impl Console {
     }
 }
 
-/// Whether anyone may make a request for this path: the files, and the exchange of codes, which are their own proof.
+/// Returns whether a path needs no authentication: the files, and the exchange of a code for a session,
+/// because the code itself identifies the user.
 pub(crate) fn is_public(path: &str) -> bool {
     path == "/console" || path == SESSION || (path.starts_with(ROOT) && !path.starts_with("/console/api/"))
 }
 
-/// Answers a request of the console's API by a user who may make it; `None` for the paths of others.
+/// Answers a request of the console's API by an authorized user; `None` for paths that are not part of it.
 pub(crate) async fn serve<B: ClientBody>(
     context: &Context,
     parts: &Parts,
@@ -194,8 +195,8 @@ async fn evaluate_expression<B: ClientBody>(
     Ok(json_answer(&value))
 }
 
-/// Returns the user that the credentials of a request authenticate; none if they are missing or refused. The page asks
-/// this first, because a browser may have a client certificate that no script can see.
+/// Returns the user that the credentials of a request authenticate; none if they are missing or refused. The page
+/// requests this first, because a browser may have a client certificate that no script can see.
 async fn identity(context: &Context, peer: &Peer, parts: &Parts) -> ApiResponse {
     let known = access::authenticate(context, peer, &parts.headers, SESSION).await;
     let user = known.ok().map(|known| known.user).filter(|user| !user.in_group(UserInfo::UNAUTHENTICATED));
@@ -250,7 +251,7 @@ async fn read_json<B: ClientBody>(parts: &Parts, body: B, bytes_max: usize) -> R
     }
 }
 
-/// Whether a browser says that a page of another origin makes the request. Other clients say nothing.
+/// Returns whether a browser marks the request as made by a page of another origin. Other clients send no such mark.
 fn is_cross_origin(parts: &Parts) -> bool {
     let site = headers::first(&parts.headers, "sec-fetch-site");
     if !matches!(&*site, "" | "same-origin" | "none") {
@@ -264,12 +265,12 @@ fn is_cross_origin(parts: &Parts) -> bool {
     origin.strip_prefix("https://") != Some(&host)
 }
 
-/// The host and port that a client asked: of HTTP/2 in the URI, else in `Host`.
+/// The host and port that the client addressed: from the URI in HTTP/2, otherwise from `Host`.
 fn host(authority: Option<&str>, headers: &HeaderMap) -> String {
     authority.map_or_else(|| headers::first(headers, "host").into_owned(), str::to_string)
 }
 
-/// The token of an `Authorization` header, if it is one of a session.
+/// The token of an `Authorization` header, if it is a session token.
 fn session_token(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.trim().split_once(' ')?;
     Some(token.trim())

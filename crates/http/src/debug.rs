@@ -45,7 +45,7 @@ pub(crate) async fn serve<B: ClientBody>(
         path if path.starts_with("/debug/flags/") => Some(flags()),
         "/debug/pprof" => Some(redirect()),
         "/debug/pprof/" => Some(index(&**profiler)),
-        // Symbols cannot be looked up here; Go's pprof tool asks this first.
+        // Symbols cannot be looked up here. Go's pprof tool requests this path first and expects a number.
         "/debug/pprof/symbol" => Some(text(200, "num_symbols: 0\n")),
         path => Some(profile(&**profiler, path.strip_prefix("/debug/pprof/")?, request.query).await),
     }

@@ -30,7 +30,8 @@ use std::time::{Duration, Instant};
 
 /// The largest request body in bytes.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// The code in the audit events of forwarded requests that timed out: the one of the proxy, which only the audit sees.
+/// The code in the audit events of forwarded requests that timed out. It is the proxy's own code, which only the
+/// audit log contains.
 const PROXY_FAILED: u16 = 503;
 const GATEWAY_TIMEOUT: u16 = 504;
 
@@ -41,7 +42,7 @@ pub(crate) struct Call<'a> {
     pub(crate) parts: &'a http::request::Parts,
     pub(crate) id: &'a str,
     pub(crate) began: Instant,
-    /// How long the request may take; watches are exempt.
+    /// The time limit of the request; watches have none.
     pub(crate) timeout: Duration,
     pub(crate) info: Arc<RequestInfo>,
     pub(crate) query: Vec<(String, String)>,
@@ -149,7 +150,7 @@ impl<'a> Call<'a> {
         answer
     }
 
-    /// The metric labels of a page, once it is known what is answered.
+    /// The metric labels of a page. They depend on the answer, because its content type is a label.
     fn page_labels(&self, answer: &ApiResponse) -> Option<Labels> {
         let content_type = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let content_type = content_type.unwrap_or("");

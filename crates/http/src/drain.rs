@@ -25,7 +25,7 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    /// Wraps the body of a request.
+    /// Wraps the body of a request, so that the unread part is discarded when it is dropped.
     pub(crate) fn of(request: http::Request<Incoming>) -> http::Request<RequestBody> {
         // A client that waits for `100 Continue` has not sent anything that must be discarded.
         let drains = !request.headers().contains_key(http::header::EXPECT);

@@ -65,7 +65,7 @@ enum Field {
 }
 
 impl FieldCount {
-    /// For a connection of which `preface_left` bytes of the preface are still to be read.
+    /// Counts the fields of a connection of which `preface_left` bytes of the preface are still to be read.
     pub(crate) fn new(preface_left: usize) -> FieldCount {
         FieldCount {
             part: Part::Skipped { left: preface_left },
@@ -76,7 +76,7 @@ impl FieldCount {
         }
     }
 
-    /// Reads what the client sent next.
+    /// Observes the bytes that the client sent next.
     pub(crate) fn observe(&mut self, mut bytes: &[u8]) -> Result<(), TooManyFields> {
         while let Some((&first, rest)) = bytes.split_first() {
             bytes = match self.part {
@@ -175,7 +175,7 @@ impl FieldCount {
                     }
                 }
                 Field::Text { left, texts } => {
-                    // This byte and as many of the others as belong to the text.
+                    // Skip this byte and as many of the following ones as belong to the text.
                     let others = left.saturating_sub(1).min(rest.len());
                     bytes = rest.get(others..).unwrap_or_default();
                     text(left.saturating_sub(1).saturating_sub(others), texts)
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn fields_of_all_forms_are_counted() {
         assert_eq!(fields(&[frame(HEADERS, END_HEADERS, &block())]), Ok(6));
-        // Padding and priority are no fields, and a block goes on in other frames at any byte.
+        // Padding and priority are not counted as fields, and a block can continue in another frame at any byte.
         let padded = [&[3, 0, 0, 0, 1, 9][..], &block(), &[0x82; 3]].concat();
         assert_eq!(fields(&[frame(HEADERS, PADDED | HAS_PRIORITY | END_HEADERS, &padded)]), Ok(6));
         for at in 0..block().len() {

@@ -150,7 +150,7 @@ pub(crate) fn deprecated(labels: &Labels, warning: &str) {
         .set(&[&labels.group, release, &labels.resource, &labels.subresource, &labels.version], 1.0);
 }
 
-/// The release that a warning of deprecation names as the first without this version.
+/// The release that a deprecation warning names as the first one without this version.
 pub(crate) fn removed_release(warning: &str) -> Option<&str> {
     let (_, rest) = warning.split_once(", unavailable in v")?;
     rest.split_once('+').map(|(release, _)| release)

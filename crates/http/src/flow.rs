@@ -39,7 +39,7 @@ pub enum FlowControl {
     InFlight(InFlightLimits),
 }
 
-/// Priority and fairness, and what it needs from the server.
+/// Priority and fairness, with the parts of the server that it depends on.
 pub struct Fair {
     controller: Arc<Controller<Detail>>,
     /// Wakes the task that frees seats whose time has passed.
@@ -65,9 +65,9 @@ pub(crate) struct Held {
     in_flight: Option<InFlightGuard>,
     flow: Option<Arc<Flow>>,
     work: Option<Work>,
-    /// When it got its seat.
+    /// The time at which the request got its seat.
     seated: Option<Instant>,
-    /// When the seat is released at the latest, even if the client still reads.
+    /// The time at which the seat is released at the latest, even if the client has not read the whole answer.
     until: Option<Instant>,
     is_watch: bool,
     /// Its turns on a processor, unless it is exempt or long-running.

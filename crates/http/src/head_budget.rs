@@ -1,12 +1,12 @@
-//! `HeadBudget`: how many bytes the heads of all connections may take while they are incomplete. Anyone can begin a large head and
-//! never end it.
+//! `HeadBudget`: limits the memory that the incomplete heads of all connections may take together. Any client can
+//! begin a large head and never finish it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A head up to this size counts as nothing.
+/// Heads up to this size are not counted.
 const SMALL_HEAD_BYTES: usize = 16 * 1024;
-/// The size limit in bytes of larger heads, all together.
+/// The limit in bytes of the larger incomplete heads of all connections together.
 const LARGE_HEADS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The bytes of large heads that are incomplete.
@@ -20,14 +20,14 @@ pub(crate) struct HeadShare {
 }
 
 impl HeadBudget {
-    /// A share of nothing.
+    /// Returns a share that holds no bytes yet.
     pub(crate) fn share(&self) -> HeadShare {
         HeadShare { budget: self.clone(), bytes: 0 }
     }
 }
 
 impl HeadShare {
-    /// Takes the bytes of a head that is incomplete; whether there are so many.
+    /// Reserves the bytes of an incomplete head. Returns whether the budget had so many.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         if bytes <= SMALL_HEAD_BYTES.max(self.bytes) {
             return true;
@@ -38,7 +38,7 @@ impl HeadShare {
         before.saturating_add(more) <= LARGE_HEADS_BYTES_MAX
     }
 
-    /// Gives all bytes back.
+    /// Returns all reserved bytes to the budget.
     pub(crate) fn release(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         if bytes > 0 {

@@ -1,9 +1,10 @@
-//! `HeadStream`: a connection whose HTTP/1.1 heads pass through `request_line` before hyper reads them. Bodies and upgraded
-//! connections pass unchanged; HTTP/2 does, too, but its header fields are counted.
+//! `HeadStream`: a connection whose HTTP/1.1 heads pass through `request_line` before hyper reads them. Bodies and
+//! upgraded connections pass unchanged. HTTP/2 does, too, but its header fields are counted.
 //!
-//! hyper alone decides what a request is. This holds back a head until it is complete and hands hyper one head at a time; it
-//! touches bytes only where it knows that a head begins: at the start of the connection, and behind a body whose length one plain
-//! `Content-Length` says. From anything else on (chunks, upgrades) nothing is touched any more.
+//! hyper alone decides what a request is. `HeadStream` holds back a head until it is complete and passes hyper one
+//! head at a time. It rewrites bytes only where it knows that a head begins: at the start of the connection, and
+//! after a body whose length is given by one plain `Content-Length`. After anything else (chunks, upgrades) it passes
+//! all bytes unchanged.
 
 use crate::field_count::{FieldCount, PREFACE};
 use crate::head_budget::{HeadBudget, HeadShare};
@@ -16,26 +17,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
-/// Bytes that are read at once while a head is awaited: also the most that is held back behind a head.
+/// The number of bytes read at once while a head is awaited. It also limits the bytes that are held back after a
+/// head.
 const READ_BYTES: usize = 4096;
-/// The bytes that a connection of HTTP/2 may read before other tasks get their turn. The HTTP/2 library handles all
-/// frames that it can read: a flood of small ones (PING, SETTINGS) would occupy the thread for tenths of a second.
+/// The number of bytes that an HTTP/2 connection may read before other tasks get their turn. The HTTP/2 library
+/// handles all frames that it can read: a flood of small ones (PING, SETTINGS) would occupy the thread for tenths of
+/// a second.
 const TURN_BYTES: usize = 32 * 1024;
 /// The part of the preface of HTTP/2 that looks like a head of HTTP/1.1.
 const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// Line ends before a request line that are skipped, as Go's server does after a body that a client ended with one too many.
 const LEADING_LINE_ENDS_MAX: usize = 4;
-/// A buffer that had to grow beyond this is given back once its head is handed over.
+/// A buffer that had to grow beyond this size is freed once hyper has its head.
 const BUFFER_BYTES_KEPT: usize = 16 * 1024;
 /// Reads of a refused connection that are thrown away per poll.
 const DISCARDS_PER_POLL: usize = 16;
 
-/// What there is beside the heads that hyper has not made requests of yet, in order.
+/// The parts of the requests that hyper has not parsed yet which are not in their heads, in order.
 #[derive(Clone, Default)]
 pub(crate) struct BesideHeads(Arc<Mutex<VecDeque<Beside>>>);
 
 impl BesideHeads {
-    /// What there is beside the next request of an HTTP/1.1 connection.
+    /// Returns the parts of the connection's next HTTP/1.1 request that are not in its head.
     pub(crate) fn next(&self) -> Beside {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(Beside::NOTHING)
     }
@@ -48,35 +51,36 @@ impl BesideHeads {
 enum State {
     /// A head begins with `received`.
     Head,
-    /// So many bytes of a body follow.
+    /// The next so many bytes are a body.
     Body(u64),
-    /// Nothing is touched any more.
+    /// All further bytes pass unchanged.
     Unchanged,
-    /// Nothing is touched, and header fields are counted.
+    /// All further bytes pass unchanged, and header fields are counted.
     Http2(FieldCount),
-    /// A head was refused: what follows is thrown away.
+    /// A head was refused: all further bytes are discarded.
     Refused,
 }
 
 /// A connection to a client.
 pub(crate) struct HeadStream<S> {
-    /// Limited to the body while there is one.
+    /// The connection; while a body is read, limited to that body.
     inner: Take<S>,
     state: State,
     beside_heads: BesideHeads,
-    /// Bytes of the client that hyper has not got, and how many of them are known to hold no end of a head.
+    /// Bytes from the client that hyper has not received yet, and how many of them were already searched for the end
+    /// of a head.
     received: Vec<u8>,
     searched: usize,
     share: HeadShare,
-    /// Bytes of HTTP/2 that were read since other tasks got their turn.
+    /// The number of HTTP/2 bytes that were read since other tasks got their turn.
     turn: usize,
-    /// A head for hyper, and how much of it hyper has got.
+    /// A head for hyper, and how much of it hyper has received.
     head: Vec<u8>,
     head_read: usize,
 }
 
 impl<S: AsyncRead + Unpin> HeadStream<S> {
-    /// `is_http2`: the client and the server agreed on HTTP/2, which has no such heads.
+    /// Wraps a connection. `is_http2` means that client and server agreed on HTTP/2, which has no such heads.
     pub(crate) fn new(inner: S, is_http2: bool, budget: &HeadBudget) -> Self {
         HeadStream {
             inner: inner.take(u64::MAX),
@@ -91,7 +95,7 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         }
     }
 
-    /// What there is beside the heads that hyper reads.
+    /// The parts of requests that are not in the heads that hyper reads.
     pub(crate) fn beside_heads(&self) -> BesideHeads {
         self.beside_heads.clone()
     }
@@ -140,7 +144,7 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         self.state = match (&head.beside, head.next) {
             (Some(Beside { target: HeadTarget::Refused(_), .. }), _) => State::Refused,
             (_, Next::Body(length)) => State::Body(length),
-            // hyper takes this for HTTP/2 whatever client and server agreed on.
+            // hyper takes this for the start of HTTP/2, whichever protocol the handshake selected.
             _ if head.bytes == PREFACE_HEAD => {
                 State::Http2(FieldCount::new(PREFACE.len().saturating_sub(PREFACE_HEAD.len())))
             }
@@ -154,7 +158,7 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
 
     /// Reads more of a head. The client's end of the connection ends the head, too.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        // Every request comes through here, so the buffer is not zeroed for each.
+        // Every request passes through here, so do not zero the buffer each time.
         let mut bytes = [MaybeUninit::uninit(); READ_BYTES];
         let mut piece = ReadBuf::uninit(&mut bytes);
         ready!(Pin::new(&mut self.inner).poll_read(cx, &mut piece))?;
@@ -192,7 +196,8 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads and forgets, so that closing the connection does not reset it before the client has its answer.
+    /// Reads and discards bytes, so that closing the connection does not reset it before the client has read its
+    /// answer.
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.received = Vec::new();
         for _ in 0..DISCARDS_PER_POLL {
@@ -221,7 +226,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
             }
             match &mut this.state {
                 State::Head => {
-                    // A head that is complete is handed over before anything else is read.
+                    // Pass on a complete head before reading more.
                     if this.received.len() > this.searched {
                         this.take_head();
                     }
@@ -292,7 +297,7 @@ mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt;
 
-    /// What hyper reads of what a client sends in pieces of `piece` bytes.
+    /// Returns what hyper reads if a client sends `sent` in pieces of `piece` bytes.
     async fn pass(sent: &[u8], piece: usize) -> (Vec<u8>, Vec<HeadTarget>) {
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let mut stream = HeadStream::new(server, false, &HeadBudget::default());

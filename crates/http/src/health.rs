@@ -8,15 +8,15 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The checks of the server. Most names are those that monitoring of kube-apiserver expects; what they stand for is
-/// complete before the server listens, so they always pass.
+/// The names of the server's checks. Most are those that monitoring of kube-apiserver expects; the steps that they
+/// name are complete before the server listens, so these checks always pass.
 pub struct Health {
     ready: Arc<AtomicBool>,
     stopping: Arc<AtomicBool>,
     checks: RwLock<Vec<Check>>,
 }
 
-/// Says why something is not well. It is called for each request and must not block.
+/// Returns the reason why a check fails. It is called for each request and must not block.
 pub type CheckFn = dyn Fn() -> Result<(), String> + Send + Sync;
 
 /// A check that waits for another server. It must have a time limit of its own.
@@ -37,7 +37,7 @@ impl Run {
     }
 }
 
-/// Where a check counts.
+/// The endpoints that include a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// `/healthz`, `/livez` and `/readyz`.
@@ -190,7 +190,7 @@ impl Health {
         checks.insert(at, Check { name: Arc::from(name), scope, run });
     }
 
-    /// Takes a check away.
+    /// Removes a check.
     pub fn remove_check(&self, name: &str) {
         self.checks.write().unwrap_or_else(PoisonError::into_inner).retain(|check| &*check.name != name);
     }

@@ -30,7 +30,7 @@ impl Drop for Ordinary {
 const EXEMPT_PATHS: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
 
 impl Lifecycle {
-    /// From now on, new requests are answered with 429 and `Retry-After`.
+    /// Answers all new requests with 429 and `Retry-After` from now on.
     pub(crate) fn send_away(&self) {
         self.sends_away.store(true, Ordering::Release);
     }

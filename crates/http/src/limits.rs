@@ -1,9 +1,10 @@
-//! How many connections there may be, in all and of clients that have not said who they are.
+//! Limits on the number of connections: of all clients, and of unauthenticated clients.
 //!
-//! A connection counts as unauthenticated until a request on it is authenticated. If there are too many of them, one from the
-//! address with the most is closed: the oldest of those at the stage that most of them have reached. So a flood from one
-//! address closes connections of that address only; a client that authenticates soon after it connected is never among the
-//! oldest; and a flood of connections that send no TLS does not close those from the same address that wait for their handshake.
+//! A connection counts as unauthenticated until a request on it is authenticated. If there are too many of them, the
+//! server closes one from the address that has the most: the oldest of those at the stage that most of them have
+//! reached. A flood from one address therefore closes connections of that address only; a client that authenticates
+//! soon after connecting is never among the oldest; and a flood of connections that send no TLS does not close those
+//! from the same address that wait for their handshake.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -31,12 +32,12 @@ struct Unauthenticated {
     next: u64,
 }
 
-/// How far an unauthenticated connection is.
+/// How far an unauthenticated connection has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It sent nothing yet, or something that is not TLS.
+    /// The client has sent nothing, or something that is not TLS.
     Silent,
-    /// It sent the beginning of a handshake.
+    /// The client has sent the beginning of a handshake.
     Greeted,
     /// The handshake is complete.
     Secured,
@@ -244,7 +245,7 @@ mod tests {
         let stranger = limits.admit(other).unwrap();
         let known = limits.admit(flood).unwrap();
         known.authenticated();
-        // Four of one address; the fifth and sixth end the first two.
+        // Open four connections from one address; the fifth and the sixth evict the first two.
         let flood: Vec<Admitted> = (0..6).map(|_| limits.admit(flood).unwrap()).collect();
         let evicted: Vec<bool> = flood.iter().map(is_evicted).collect();
         assert_eq!(evicted, [true, true, false, false, false, false]);
@@ -271,7 +272,7 @@ mod tests {
                 .collect();
             assert!(!is_evicted(&waits), "{honest:?}");
             assert_eq!(flood.iter().filter(|admitted| is_evicted(admitted)).count(), 25);
-            // An evicted connection is not counted again when it gets further.
+            // An evicted connection is not counted again when it reaches the next stage.
             flood.iter().for_each(|admitted| admitted.reached(Stage::Secured));
             assert_eq!(limits.unauthenticated().count, 16);
             drop((flood, waits));

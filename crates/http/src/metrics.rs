@@ -25,7 +25,7 @@ pub(crate) struct Labels {
     pub(crate) subresource: String,
     pub(crate) scope: &'static str,
     pub(crate) dry_run: &'static str,
-    /// Whether the sizes of answers are observed: those of routes that get and list.
+    /// Whether the response sizes are observed, as they are for routes that get and list.
     pub(crate) is_sized: bool,
 }
 
@@ -111,8 +111,8 @@ impl Labels {
         }
     }
 
-    /// The labels of the same request where kube-apiserver knows only what is requested, not the route: while it is open, and
-    /// when it is ended early.
+    /// The labels of the same request where kube-apiserver does not know the route, only the requested resource:
+    /// while the request is open, and when it is ended early.
     pub(crate) fn by_request(&self, info: &RequestInfo) -> Self {
         let scope = scope_of(info);
         let verb = match info.watch_prefix {
@@ -123,8 +123,8 @@ impl Labels {
         Labels { verb, scope, ..self.clone() }
     }
 
-    /// A request that an extension server answers. Its path is all that is known, so it must only be counted where this is
-    /// rare.
+    /// The labels of a request that an extension server answers. Only its path is known, so it must only be counted
+    /// where this is rare.
     pub(crate) fn forwarded(component: &'static str, method: &http::Method, info: &RequestInfo) -> Self {
         let verb = match info.verb.as_str() {
             "list" => "LIST",
@@ -161,7 +161,7 @@ impl Labels {
         ]
     }
 
-    /// Without `dry_run`.
+    /// The label values without `dry_run`.
     fn plain_values(&self) -> [&str; 7] {
         [self.component, &self.group, &self.resource, self.scope, &self.subresource, self.verb, &self.version]
     }
@@ -190,7 +190,7 @@ fn clean_method(method: &str) -> &'static str {
     METHODS.into_iter().find(|known| *known == method).unwrap_or(OTHER)
 }
 
-/// A part of a path as a label, unless it is too long to name a resource.
+/// A part of a path as a label, or `OTHER` if it is too long to be the name of a resource.
 fn resource_label(part: &str) -> String {
     if part.len() <= RESOURCE_BYTES_MAX { part.to_string() } else { OTHER.to_string() }
 }
@@ -283,7 +283,7 @@ pub(crate) fn count_termination(labels: &Labels, code: u16) {
 /// Updates metrics that are counted elsewhere.
 type Source = Box<dyn Fn() + Send + Sync>;
 
-/// Metrics of requests, and what updates the others.
+/// Metrics of requests, and the functions that update other metrics before they are rendered.
 #[derive(Default)]
 pub struct Metrics {
     requests: RwLock<HashMap<Labels, Arc<RequestSeries>>>,

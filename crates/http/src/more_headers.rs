@@ -1,19 +1,21 @@
-//! Headers beyond those that hyper has room for.
+//! Moves header lines out of a head if it has more than hyper's table has room for.
 //!
-//! hyper fills a table for each request that has room for as many headers as the limit says: a limit of 1,000 makes it write
-//! 64 KB before it reads a head of ten lines. So it has its default limit, and further lines travel beside the request.
-//! They are parsed by the same library, httparse, and only lines that decide nothing about the connection are moved.
+//! For each request hyper fills a table with room for the maximum number of headers: a limit of 1,000 makes it write
+//! 64 KB before it reads a head of ten lines. So hyper has its default limit, and further lines are passed beside the
+//! request. They are parsed by the same library, httparse, and only lines that do not affect the connection are
+//! moved.
 
 use crate::field_count::FIELDS_MAX;
 use http::{HeaderName, HeaderValue};
 
 /// The maximum number of headers that hyper reads: its default.
 pub(crate) const TABLE_HEADERS_MAX: usize = 100;
-/// The headers by which hyper decides about the body and the end of the connection.
+/// The headers that hyper uses to determine the body and the end of the connection. They are never moved.
 const CONNECTION_HEADERS: [&[u8]; 5] =
     [b"connection", b"content-length", b"expect", b"transfer-encoding", b"upgrade"];
 
-/// Moves lines out of a head until hyper has room for the others. `Err` is the code with which the request is refused.
+/// Moves lines out of a head until hyper has room for the remaining ones. `Err` is the status code with which the
+/// request is refused.
 pub(crate) fn take_out(head: &mut Vec<u8>) -> Result<Vec<(HeaderName, HeaderValue)>, u16> {
     let mut retained = Vec::with_capacity(head.len());
     let mut moved = Vec::new();

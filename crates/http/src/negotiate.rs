@@ -13,7 +13,7 @@ pub enum Media {
 }
 
 impl Media {
-    /// All of them, in the order in which error messages list them.
+    /// All encodings, in the order in which error messages list them.
     pub const ALL: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf, Media::Cbor];
     /// The encodings of endpoints that are not resources.
     pub const WITHOUT_CBOR: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf];

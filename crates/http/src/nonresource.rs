@@ -20,7 +20,7 @@ pub(crate) struct NonResourceRequest<'a> {
     pub(crate) if_none_match: &'a str,
 }
 
-/// Answers it.
+/// Answers a request for a path that is not a resource.
 pub(crate) fn serve(
     context: &Context,
     state: &DiscoveryState,

@@ -1,7 +1,8 @@
-//! `Offload`: work that takes a processor for long does not hold up the threads that answer others.
+//! `Offload`: runs work that occupies a processor for long without blocking the threads that answer other requests.
 //!
-//! A future that is offloaded is polled where blocking is allowed: the runtime gives the other tasks of the thread to
-//! another one. How many are polled at once is limited; the others wait for their turn without taking a thread.
+//! An offloaded future is polled where blocking is allowed: the runtime moves the other tasks of the thread to
+//! another thread. The number of futures that are polled at once is limited; the remaining ones wait for a permit
+//! without occupying a thread.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -37,7 +38,7 @@ type Turn = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireErro
 
 struct Offloaded<'a, F> {
     permits: Arc<Semaphore>,
-    /// While all places are taken.
+    /// The wait for a permit, while all of them are taken.
     turn: Option<Turn>,
     work: Pin<&'a mut F>,
 }
@@ -86,7 +87,7 @@ mod tests {
                 })
             })
             .collect();
-        // The only thread of the runtime is not blocked: others are answered meanwhile.
+        // Even with a single runtime thread, other requests are answered during the blocking work.
         let light = tokio::spawn(async { tokio::time::sleep(Duration::from_millis(5)).await });
         tokio::time::timeout(Duration::from_secs(20), light).await.unwrap().unwrap();
         (0..4).for_each(|_| go.send(()).unwrap());

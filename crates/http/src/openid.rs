@@ -19,7 +19,7 @@ pub struct OpenId {
 struct Documents {
     configuration: String,
     keys: Vec<u8>,
-    /// Of the keys.
+    /// The generation of the keys that the documents were rendered from.
     generation: u64,
 }
 
@@ -48,7 +48,8 @@ impl OpenId {
         self.cached(ApiResponse::new(200, "application/jwk-set+json", body))
     }
 
-    /// The documents for the keys of now. Where there is nothing to publish, those of before stay, as in kube-apiserver.
+    /// The documents for the current keys. If there are no keys to publish, the previous documents stay, as in
+    /// kube-apiserver.
     fn current(&self) -> Arc<Documents> {
         let documents = self.documents.load_full();
         let generation = self.keys.generation();

@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::time::Sleep;
 
-/// The bytes that a backend may send before other tasks get their turn.
+/// The number of bytes that a backend may send before other tasks get their turn.
 const TURN_BYTES: usize = 1024 * 1024;
 
 /// The client's address, which the listener adds to every request.
@@ -95,7 +95,7 @@ pub(crate) fn switch(parts: &Parts, head: Response<()>, backend: Upgraded) -> Ap
 struct Forwarded {
     body: ProxyBody,
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Bytes that were passed on since other tasks got their turn.
+    /// The number of bytes forwarded since other tasks got their turn.
     turn: usize,
 }
 

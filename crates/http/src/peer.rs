@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The client of a connection.
 pub(crate) struct Peer {
-    /// Where it connects from.
+    /// The remote address.
     pub(crate) address: SocketAddr,
     /// The certificates it sent in the handshake.
     pub(crate) certificates: PeerCertificates,

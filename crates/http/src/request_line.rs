@@ -1,9 +1,9 @@
-//! The head of an HTTP/1.1 request as Go's server reads it: which bytes a URL may have, how long it may be, and where the next
-//! head begins. Everything else about a head is decided by hyper alone.
+//! The head of an HTTP/1.1 request as Go's server reads it: which bytes a URL may have, how long it may be, and where
+//! the next head begins. hyper alone decides everything else about a head.
 //!
-//! The `http` crate refuses URLs that have raw `<`, `>` or bytes outside of UTF-8 or that are longer than 64 KiB; Go's server
-//! accepts them. The first are percent-encoded here, which means the same in a path and in a query; the second get a
-//! placeholder, and the request carries the real one as a `LongTarget`.
+//! The `http` crate refuses URLs that are longer than 64 KiB or that have raw `<`, `>` or bytes outside of UTF-8;
+//! Go's server accepts them. Such bytes are percent-encoded here, which means the same in a path and in a query. A
+//! long URL is replaced by a placeholder, and the request carries the real one as a `LongTarget`.
 
 use crate::more_headers::{self, TABLE_HEADERS_MAX};
 use http::{HeaderName, HeaderValue};
@@ -28,22 +28,22 @@ pub(crate) struct LongTarget(pub(crate) std::sync::Arc<str>);
 pub(crate) enum HeadTarget {
     /// `http::Uri` holds it.
     Plain,
-    /// Its request line has a placeholder.
+    /// The URL is too long for `http::Uri`, so the request line has a placeholder.
     Long(LongTarget),
-    /// The request is answered with this code, and the connection ends.
+    /// The request is answered with this status code, and the connection is closed.
     Refused(u16),
 }
 
 /// The bytes that follow a head.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A body of so many bytes, and then the next head.
+    /// A body of so many bytes follows, and then the next head.
     Body(u64),
-    /// Something that only hyper can tell the end of: chunks, an upgraded connection, HTTP/2.
+    /// Something follows whose end only hyper can determine: chunks, an upgraded connection, HTTP/2.
     Unknown,
 }
 
-/// What a request has beside the head that hyper reads.
+/// The parts of a request that are not in the head that hyper reads.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Beside {
     pub(crate) target: HeadTarget,
@@ -52,7 +52,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Beside most requests there is nothing.
+    /// The value for most requests, which have no such parts.
     pub(crate) const NOTHING: Beside = Beside { target: HeadTarget::Plain, headers: Vec::new() };
 
     fn of(target: HeadTarget) -> Self {
@@ -85,13 +85,13 @@ pub(crate) fn head_end(bytes: &[u8], searched: usize) -> Option<usize> {
 }
 
 impl Head {
-    /// A request that is refused before anything of it is read.
+    /// A request that is refused before its head was read.
     pub(crate) fn refused(code: u16) -> Self {
         let beside = Some(Beside::of(HeadTarget::Refused(code)));
         Head { bytes: REFUSED_HEAD.to_vec(), beside, next: Next::Unknown }
     }
 
-    /// Reads one complete head. Where the first line is no request line, nothing of the head is passed on.
+    /// Reads one complete head. If the first line is not a request line, no byte of the head is passed on.
     pub(crate) fn read(mut bytes: Vec<u8>) -> Self {
         if bytes == HTTP2_PREFACE {
             return Head { bytes, beside: None, next: Next::Unknown };
@@ -122,7 +122,7 @@ fn read_target(mut bytes: Vec<u8>) -> Option<(Vec<u8>, HeadTarget)> {
     if target.len() <= URI_BYTES_MAX && target.iter().all(|byte| is_plain(*byte)) {
         return Some((bytes, HeadTarget::Plain));
     }
-    // Go refuses control bytes in URLs, and what is no percent-encoding in their paths.
+    // Go refuses control bytes in URLs, and invalid percent-encodings in their paths.
     if target.iter().any(u8::is_ascii_control) || !is_path_encoded(target) {
         return None;
     }
@@ -167,17 +167,18 @@ fn connect_target(target: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Bytes that are accepted and that no check has to look at.
+/// Returns whether a byte is accepted everywhere in a URL, so that no check has to consider it.
 fn is_plain(byte: u8) -> bool {
     is_accepted(byte) && byte != b'%'
 }
 
-/// Bytes that `http::Uri` takes in every part of a URL and that mean there what they mean to Go. It would cut the URL at `#`.
+/// Returns whether `http::Uri` accepts a byte in every part of a URL and gives it the same meaning as Go. It would
+/// cut the URL at `#`.
 fn is_accepted(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'`')
 }
 
-/// Whether each `%` of the path stands before two hexadecimal digits. Go reads queries more liberally.
+/// Returns whether two hexadecimal digits follow each `%` of the path. Go is more lenient about queries.
 fn is_path_encoded(target: &[u8]) -> bool {
     let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
     let mut parts = path.split(|byte| *byte == b'%').skip(1);
@@ -203,12 +204,12 @@ fn is_encodable_absolute(target: &[u8]) -> bool {
     authority.iter().all(|byte| is_accepted(*byte)) && target.len() <= URI_BYTES_MAX
 }
 
-/// Where the authority of an absolute URL begins.
+/// The index at which the authority of an absolute URL begins.
 fn scheme_end(target: &[u8]) -> Option<usize> {
     target.windows(3).take(16).position(|three| three == b"://")?.checked_add(3)
 }
 
-/// Where the target stands in `METHOD TARGET HTTP/1.x`; `None` if the first line is anything else.
+/// The range of the target in `METHOD TARGET HTTP/1.x`; `None` if the first line has another form.
 fn target_range(head: &[u8]) -> Option<std::ops::Range<usize>> {
     let line = head.get(..memchr(b'\n', head).unwrap_or(head.len()))?;
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -224,9 +225,9 @@ fn target_range(head: &[u8]) -> Option<std::ops::Range<usize>> {
     is_request.then_some(start..second)
 }
 
-/// Where the next head begins, and how many lines follow the request line. What hyper takes for a head has one header in each
-/// line, so that both agree on the length of the body; where anything but one plain `Content-Length` decides, this does not
-/// guess.
+/// Returns where the next head begins, and how many lines follow the request line. A head that hyper accepts has one
+/// header per line, so that both agree on the length of the body. If anything but one plain `Content-Length`
+/// determines the length, only hyper can tell.
 fn headers(head: &[u8]) -> (Next, usize) {
     let (mut next, mut count) = (Next::Body(0), 0_usize);
     let (mut has_length, mut rest) = (false, head);
@@ -286,7 +287,7 @@ mod tests {
             (b"GET /a\"`{}|\\^[] HTTP/1.1", "GET /a%22%60{}|\\^[] HTTP/1.1 Plain"),
             (b"GET /%3c<?%zz< HTTP/1.1", "GET /%3c%3C?%zz%3C HTTP/1.1 Plain"),
             (b"GET http://foo/a<b HTTP/1.1", "GET http://foo/a%3Cb HTTP/1.1 Plain"),
-            // Untouched: nothing to encode, or nothing that could be.
+            // These are passed unchanged: they have nothing to encode, or cannot be encoded.
             (b"GET /plain?a=b HTTP/1.1", "GET /plain?a=b HTTP/1.1 Plain"),
             (b"GET http://foo<bar/ HTTP/1.1", "GET http://foo<bar/ HTTP/1.1 Plain"),
             (b"OPTIONS * HTTP/1.1", "OPTIONS * HTTP/1.1 Plain"),
@@ -377,7 +378,7 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(head_end(text.as_bytes(), 0), want, "{text:?}");
-            // However the bytes arrive, the same end is found.
+            // The same end is found, however the bytes are split.
             let found = (0..=text.len()).find_map(|n| head_end(&text.as_bytes()[..n], n.saturating_sub(1)));
             assert_eq!(found, want, "{text:?} byte by byte");
         }

@@ -1,4 +1,5 @@
-//! `RequestInfo`: what a request's method and path ask for, by the grammar of API paths.
+//! `RequestInfo`: the verb, resource and object that a request's method and path refer to, by the grammar of API
+//! paths.
 
 use crate::query;
 use pintle_meta::options::{ListOptions, Query};

@@ -313,7 +313,7 @@ mod tests {
         out
     }
 
-    /// Whether the request leads anywhere; panics where that is not what was authorized.
+    /// Returns whether the request is routed; panics if it is routed to something other than what was authorized.
     fn check(state: &DiscoveryState, method: &str, path: &str, query: &str) -> bool {
         let Ok(info) = requestinfo::RequestInfo::parse(method, path, &query::parse(query)) else {
             return false;

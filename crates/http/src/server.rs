@@ -58,7 +58,7 @@ impl Server {
         Server { listener, config, context }
     }
 
-    /// Where it listens.
+    /// The address on which the server listens.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -111,7 +111,7 @@ impl Server {
     }
 }
 
-/// Takes connections.
+/// The accept loop, with the state that all connections share.
 struct Accepting {
     limits: Arc<ConnectionLimits>,
     shared: Shared,

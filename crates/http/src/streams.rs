@@ -41,7 +41,7 @@ pub struct Streams {
     certificates: KubeletCertificates,
     connecting: Connecting,
     kubelets: ArcSwap<Kubelets>,
-    /// When the client certificate files were last checked.
+    /// The time at which the client certificate files were last checked.
     looked_at: Mutex<Instant>,
     workload: Arc<Transport>,
 }

@@ -1,9 +1,10 @@
-//! The URL of a request. Everyone asks here: `http::Uri` holds no long URLs, so that they travel beside the request.
+//! The URL of a request. All code must read it here and not from `http::Uri`, which cannot hold long URLs: those are
+//! passed beside the request.
 
 use crate::request_line::LongTarget;
 use http::request::Parts;
 
-/// Path and query as they were sent.
+/// The path and query as the client sent them.
 pub(crate) fn path_and_query(parts: &Parts) -> &str {
     match parts.extensions.get::<LongTarget>() {
         Some(LongTarget(target)) => target,

@@ -58,7 +58,7 @@ pub fn server_config(
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(certificates);
-    // Otherwise the client's order of preference would count.
+    // Without this, the client's order of preference would decide.
     config.ignore_client_order = true;
     if http2 {
         config.alpn_protocols.push(b"h2".to_vec());

@@ -1,14 +1,14 @@
-//! `ProcessorTurns`: when a client's input is read and its requests run. While more clients have something to do than the
-//! processors can take, they do it in the fair order of [`pintle_flow::Turns`], user by user, and not in the order in which the
-//! runtime polls their connections.
+//! `ProcessorTurns`: decides when a client's input is read and its requests run. While more clients have work than
+//! the processors can do, they take turns in the fair order of [`pintle_flow::Turns`], user by user, and not in the
+//! order in which the runtime polls their connections.
 //!
-//! A connection whose socket is readable needs a turn of its user before anything is read ([`ClientTurns`]): reading, decrypting,
-//! parsing and executing the backlog of a flood all wait here, and noticing that a socket is readable is cheap. The turn of
-//! the read is also that of the first request that comes of it. Further requests of one read (HTTP/2) and the chunks of long
-//! answers need turns of their own.
+//! A connection whose socket is readable needs a turn of its user before anything is read ([`ClientTurns`]). Reading,
+//! decrypting, parsing and executing the backlog of a flood all wait for a turn; noticing that a socket is readable
+//! is cheap. The turn of the read also covers the first request of that read. Further requests of one read (HTTP/2)
+//! and the chunks of long answers need turns of their own.
 //!
-//! Turns are given out in passes. A pass lets a few clients run and ends when the runtime has nothing else to do, so the
-//! runtime's own queue stays short for everyone: other users, exempt requests, health checks and watches.
+//! Turns are given out in passes. A pass lets a few clients run and ends when the runtime has no other task to run,
+//! so the runtime's own queue stays short for everyone: other users, exempt requests, health checks and watches.
 //!
 //! Connections of exempt requests need no turns.
 
@@ -20,17 +20,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
 
-/// Turns of a pass for each processor. More make passes longer, and with them the time until a quiet client is served;
-/// fewer cost more passes.
+/// The number of turns per processor in a pass. More turns make passes longer, and with them the time until a quiet
+/// client is served; fewer turns need more passes.
 const TURNS_PER_PROCESSOR: usize = 8;
-/// Refusals and handshakes that wait at most; more are not delayed.
+/// The maximum number of refusals and handshakes that wait; more are not delayed.
 const REFUSALS_WAITING_MAX: usize = 10_000;
 /// The key of connections that need no turns.
 const EXEMPT: u64 = 0;
 
 /// Hands out turns. The key of a user or an address is its 64-bit hash with a secret seed.
 pub struct ProcessorTurns {
-    /// Turns that are left in this pass. None are left while anyone waits.
+    /// The number of turns left in this pass. It is zero while any client waits.
     left: AtomicUsize,
     per_pass: usize,
     waiting: Mutex<Waiting>,
@@ -43,8 +43,9 @@ pub struct ProcessorTurns {
 #[derive(Default)]
 struct Waiting {
     work: Turns<Waker>,
-    /// Requests that are refused, and handshakes. They get one turn in a pass, and what others leave of it: a client that
-    /// repeats rejected requests at once must not take the processor from those that were admitted.
+    /// The queue of refused requests and of handshakes. They get one turn in a pass, and those turns that no other
+    /// client uses: a client that repeats rejected requests at once must not take the processor from clients whose
+    /// requests were admitted.
     refusals: Turns<Waker>,
 }
 
@@ -82,7 +83,7 @@ impl ProcessorTurns {
         }
     }
 
-    /// The turns of an admitted request, or of a read.
+    /// Returns the turns of an admitted request, or of a read.
     pub(crate) fn of_work(self: &Arc<Self>, key: u64) -> Turn {
         self.turn(Class::Work, key)
     }
@@ -97,7 +98,7 @@ impl ProcessorTurns {
         self.hasher.hash_one(user).max(EXEMPT.saturating_add(1))
     }
 
-    /// The key of a client that is not known yet.
+    /// The key of a client that is not authenticated yet.
     pub(crate) fn key_of_address(&self, address: IpAddr) -> u64 {
         self.hasher.hash_one(address).max(EXEMPT.saturating_add(1))
     }
@@ -112,7 +113,7 @@ impl ProcessorTurns {
         loop {
             self.pass.notified().await;
             loop {
-                // The runtime resumes this task after all that can run.
+                // The runtime resumes this task after all other tasks that can run.
                 tokio::task::yield_now().await;
                 if self.begin_pass() == 0 {
                     break;
@@ -121,7 +122,7 @@ impl ProcessorTurns {
         }
     }
 
-    /// Gives the turns of a pass to those that wait. Returns how many that were.
+    /// Gives the turns of a pass to waiting clients. Returns how many clients got one.
     fn begin_pass(&self) -> usize {
         let mut waiting = self.waiting();
         let mut woken = 0_usize;
@@ -146,7 +147,7 @@ impl ProcessorTurns {
     /// Takes a turn of this pass, if one is left.
     fn take(&self) -> bool {
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        // Order the next pass early enough that no request waits for it on a server with little load.
+        // Request the next pass early enough that no request waits for it on a server with little load.
         if taken.is_ok_and(|left| left == self.per_pass / 2) {
             self.pass.notify_one();
         }
@@ -158,8 +159,8 @@ impl ProcessorTurns {
     }
 }
 
-/// The turns of one request, which may need several: one to be executed, and one for each chunk of a long answer. Or the
-/// turn of one read.
+/// The turns of one request, which may need several: one to be executed, and one for each chunk of a long answer.
+/// Also the turn of one read.
 pub(crate) struct Turn {
     turns: Arc<ProcessorTurns>,
     class: Class,
@@ -209,7 +210,7 @@ impl Drop for Turn {
 /// The turns of a connection. Its stream and its requests share them.
 pub(crate) struct ClientTurns {
     turns: Arc<ProcessorTurns>,
-    /// Whose turns the connection's reads take: those of its address, then those of the user of its last request.
+    /// The key for the connection's reads: first that of its address, then that of the user of its last request.
     key: AtomicU64,
     /// Whether the last read had a turn that no request has used yet.
     is_unused: AtomicBool,
@@ -221,8 +222,8 @@ impl ClientTurns {
         ClientTurns { turns, key, is_unused: AtomicBool::new(false) }
     }
 
-    /// Is ready when the connection may read from its socket, which is readable. `waiting` is where the caller keeps the
-    /// turn meanwhile.
+    /// Is ready when the connection may read from its socket, which must be readable. Until then, `waiting` holds the
+    /// turn.
     pub(crate) fn poll_read_turn(&self, waiting: &mut Option<Turn>, cx: &mut Context<'_>) -> Poll<()> {
         if waiting.is_none() {
             let key = self.key.load(Ordering::Relaxed);
@@ -240,28 +241,28 @@ impl ClientTurns {
         Poll::Ready(())
     }
 
-    /// The client at `address` sent something that is not TLS.
+    /// Notes that the client at `address` sent something that is not TLS.
     pub(crate) fn set_not_tls(&self, address: IpAddr) {
         let key = self.turns.hasher.hash_one((address, "not TLS")).max(EXEMPT.saturating_add(1));
         self.key.store(key, Ordering::Relaxed);
     }
 
-    /// Whose turns the connection takes.
+    /// The key for the connection's turns.
     pub(crate) fn key(&self) -> u64 {
         self.key.load(Ordering::Relaxed)
     }
 
-    /// The connection is that of a user whose request was classified.
+    /// Assigns the connection to the user of a request, once the request is classified.
     pub(crate) fn set_user(&self, key: u64, is_exempt: bool) {
         self.key.store(if is_exempt { EXEMPT } else { key }, Ordering::Relaxed);
     }
 
-    /// Takes the turn of the last read for a request, if no other request has.
+    /// Uses the turn of the last read for a request. Returns whether no other request had used it.
     pub(crate) fn take_unused(&self) -> bool {
         self.is_unused.swap(false, Ordering::Relaxed)
     }
 
-    /// All turns.
+    /// The turns of all connections.
     pub(crate) fn all(&self) -> &Arc<ProcessorTurns> {
         &self.turns
     }
@@ -306,7 +307,7 @@ mod tests {
             let before = log.borrow().len();
             ask(turns.of_work(2), "quiet", Rc::clone(&log)).await;
             let waited = log.borrow().len() - before;
-            // The pass under way, and the one that it is part of.
+            // A waiting client may miss the current pass and the one that is being prepared.
             assert!(waited <= 2 * PER_PASS, "{waited}");
         })
         .await;
@@ -335,7 +336,7 @@ mod tests {
                 let mut turn = turns.of_work(1);
                 let mut next = std::pin::pin!(turn.next());
                 assert!(std::future::poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await.is_ready());
-                // The next pass begins once there is nothing else to do.
+                // The next pass begins once the runtime has no other task to run.
                 yield_now().await;
                 yield_now().await;
             }
@@ -370,7 +371,7 @@ mod tests {
             "a user's first turn is at once"
         );
         assert!((0..100).all(|_| has_turn(&exempt, &mut None)));
-        // Everyone has a turn in the end, and the quiet user has the next one soon.
+        // Every client gets a turn, and the quiet user gets the next one soon.
         let mut passed = 0;
         while !has_turn(&quiet, &mut none) {
             yield_now().await;

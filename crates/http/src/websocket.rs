@@ -30,8 +30,8 @@ pub(crate) fn asked_for(headers: &HeaderMap) -> bool {
     headers::first(headers, "upgrade").eq_ignore_ascii_case("websocket") && is_upgrade(headers)
 }
 
-/// The `Authorization` value from a token among the subprotocols. An undecodable token counts as a wrong one, and so do
-/// two tokens, or a token without another subprotocol that the server could select.
+/// The `Authorization` value from a token among the subprotocols. An undecodable token counts as a wrong one; so do
+/// two tokens, and a token without another subprotocol that the server could select.
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<String> {
     if !asked_for(headers) {
         return None;
@@ -154,9 +154,9 @@ fn refusal(code: u16, text: &'static str) -> ApiResponse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     Lines,
-    /// By a length of four bytes before each.
+    /// A length of four bytes precedes each event.
     Lengths,
-    /// As they come.
+    /// There are no delimiters: all bytes that have arrived are one message.
     Whole,
 }
 

@@ -71,11 +71,11 @@ pub(crate) struct Listed {
     pub(crate) name: String,
     /// Whether the legacy documents list it.
     pub(crate) is_listed: bool,
-    /// Whose it is.
+    /// The server that serves it.
     pub(crate) source: Source,
 }
 
-/// Who serves a version.
+/// The server of a version.
 pub(crate) enum Source {
     /// Served by this server; the index among the group's versions.
     Own(usize),
@@ -139,7 +139,7 @@ pub struct Version {
 pub struct Resource {
     /// The kind.
     pub kind: Arc<Kind>,
-    /// Which of its versions.
+    /// The index of the version in the kind.
     pub version: usize,
     /// The part of the OpenAPI documents for a custom resource.
     pub(crate) openapi: Arc<Part>,

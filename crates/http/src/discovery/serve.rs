@@ -11,7 +11,7 @@ use pintle_meta::Status;
 pub(crate) struct DiscoveryRequest<'a> {
     /// Method.
     pub(crate) method: &'a str,
-    /// What the client accepts.
+    /// The client's `Accept` header.
     pub(crate) accept: &'a Accept,
     /// `If-None-Match`, or "".
     pub(crate) if_none_match: &'a str,

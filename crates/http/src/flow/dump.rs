@@ -9,7 +9,7 @@ use pintle_meta::time::Timestamp;
 use std::time::{Duration, UNIX_EPOCH};
 
 const FOLDER: &str = "/debug/api_priority_and_fairness/";
-/// Narrowest column.
+/// The minimum width of a column.
 const WIDTH_MIN: usize = 8;
 
 const LEVELS: [&str; 10] = [
@@ -127,7 +127,7 @@ fn requests(fair: &Fair, details: bool) -> Vec<Row> {
 }
 
 fn request_row(fair: &Fair, request: &RequestRow<Detail>) -> Row {
-    // -1 stands for none.
+    // The tables print -1 for an absent index.
     let index = |index: Option<usize>| index.map_or_else(|| "-1".to_string(), |index| index.to_string());
     let info = &request.detail.info;
     let distinguisher = match (request.by_user, request.by_namespace) {

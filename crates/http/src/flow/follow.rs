@@ -48,7 +48,7 @@ impl Fair {
         }
     }
 
-    /// Puts objects in force before their writes are answered. Those that other servers write are followed by
+    /// Applies changed objects before their writes are answered. Those that other servers write are followed by
     /// [`Fair::follow`].
     pub fn follower(self: &Arc<Self>) -> Follower {
         let fair = Arc::clone(self);

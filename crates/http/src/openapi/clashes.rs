@@ -1,5 +1,6 @@
-//! Definitions of extension servers that have the names of others. As in kube-apiserver, those that differ get a new name
-//! (`Name_v2`), and those that are alike become one, for the group-version-kinds of both.
+//! Resolves name clashes between the definitions of extension servers and others. As in kube-apiserver, a definition
+//! that differs gets a new name (`Name_v2`); equal definitions become one, which lists the group-version-kinds of
+//! both.
 
 use pintle_controllers::aggregation::RemoteSpec;
 use pintle_value::{Str, Value};
@@ -13,10 +14,10 @@ const DEPTH_MAX: usize = 100;
 /// The parts of extension servers, without clashes.
 #[derive(Default)]
 pub(super) struct Resolved {
-    /// Paths and definitions that are new.
+    /// The new paths and definitions.
     pub(super) paths: Vec<(String, Value)>,
     pub(super) definitions: Vec<(String, Value)>,
-    /// Definitions of this server that stand for more group-version-kinds now.
+    /// Definitions of this server that now also describe kinds of extension servers.
     pub(super) changed: Vec<(String, Value)>,
 }
 
@@ -26,7 +27,7 @@ pub(super) fn resolve<'s>(
     specs: impl Iterator<Item = &'s RemoteSpec>,
 ) -> Resolved {
     let mut out = Resolved::default();
-    // By name: the definition, and whether this server has it.
+    // The definitions by name, each with whether it is one of this server.
     let mut all: BTreeMap<String, (Value, bool)> =
         own.into_iter().map(|(name, schema)| (name, (schema, true))).collect();
     let mut changed: BTreeMap<String, Value> = BTreeMap::new();
@@ -62,7 +63,7 @@ pub(super) fn resolve<'s>(
     out
 }
 
-/// New names for the definitions that differ from what has their name.
+/// New names for definitions that differ from the one that already has their name.
 fn renames(
     all: &BTreeMap<String, (Value, bool)>,
     definitions: &[(String, Value)],
@@ -74,7 +75,7 @@ fn renames(
             Some((existing, _)) if !are_alike(existing, schema, 0) => {}
             _ => continue,
         }
-        // One that was renamed before and is alike is used again.
+        // Reuse a renamed definition that is equal.
         let numbered = (2_u32..).map(|number| format!("{name}_v{number}"));
         let free = numbered.into_iter().find(|new| match all.get(new) {
             Some((existing, _)) => are_alike(existing, schema, 0),
@@ -85,8 +86,8 @@ fn renames(
     renames
 }
 
-/// Whether two definitions are the same but for the group-version-kinds that they stand for. Descriptions do not count: this
-/// server does not have all of them.
+/// Returns whether two definitions are equal apart from their group-version-kinds. Descriptions are not compared,
+/// because this server does not have all of them.
 fn are_alike(a: &Value, b: &Value, depth: usize) -> bool {
     match (a, b) {
         _ if depth > DEPTH_MAX => false,

@@ -1,4 +1,4 @@
-//! Parameters of operations: names, types and what they are for, by what is done.
+//! The parameters of operations: names, types and descriptions, by operation.
 
 use super::model::{Dialect, Param};
 use super::operations::META;
@@ -72,14 +72,14 @@ pub(super) const LIST: &[Entry] = &[
          `resourceVersion` on.",
     ),
 ];
-/// Texts of the API itself that other servers show in the same words.
+/// These descriptions are part of the API: other servers publish them in the same words.
 const RESOURCE_VERSION: Entry = (
     "resourceVersion",
     "string",
     "resourceVersion sets a constraint on what resource versions a request may be served from. See \
      https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions for details.\n\nDefaults to unset",
 );
-/// Of reads of one custom resource.
+/// The parameters for reading one custom resource.
 pub(super) const READ: &[Entry] = &[RESOURCE_VERSION];
 const DRY_RUN: Entry = (
     "dryRun",
@@ -93,7 +93,7 @@ const FIELD_VALIDATION: Entry = (
     "What happens to fields that are unknown or given twice: `Strict` refuses the request, `Warn` (the default) drops \
      them and warns in the `Warning` header, `Ignore` drops them silently.",
 );
-/// Of creates and updates.
+/// The parameters of creates and updates.
 pub(super) const WRITE: &[Entry] = &[
     DRY_RUN,
     (
@@ -104,7 +104,7 @@ pub(super) const WRITE: &[Entry] = &[
     ),
     FIELD_VALIDATION,
 ];
-/// Of patches.
+/// The parameters of patches.
 pub(super) const PATCH: &[Entry] = &[
     DRY_RUN,
     (
@@ -122,7 +122,7 @@ pub(super) const PATCH: &[Entry] = &[
          is a conflict (409). Not allowed for other patches.",
     ),
 ];
-/// Of deletions.
+/// The parameters of deletions.
 pub(super) const DELETE: &[Entry] = &[
     DRY_RUN,
     (
@@ -151,13 +151,13 @@ pub(super) const DELETE: &[Entry] = &[
          `Orphan` keeps them. Default: by kind and existing finalizers, mostly `Background`.",
     ),
 ];
-/// Of everything but streams.
+/// The parameter of all operations except streams.
 pub(super) const PRETTY: &[Entry] = &[(
     "pretty",
     "string",
     "`true` indents JSON answers, `false` does not. Default: only for browsers, curl and wget, as their User-Agent tells.",
 )];
-/// Of logs of pods.
+/// The parameters of pod logs.
 pub(super) const LOG: &[Entry] = &[
     ("container", "string", "Whose log is read. Default: the container, if the pod has only one."),
     ("follow", "boolean", "Keeps the answer open and sends what is logged from now on. Default: false."),
@@ -271,13 +271,14 @@ pub(super) fn namespace() -> Param {
     path("namespace", "object name and auth scope, such as for teams and projects".to_string())
 }
 
-/// The rest of the path behind a proxy.
+/// The parameter for the rest of the path after `proxy/`.
 pub(super) fn path_below() -> Param {
     path("path", "path to the resource".to_string())
 }
 
-/// Under which name OpenAPI v2 has a parameter beside the operations, which then refer to it. Names of objects are
-/// described with their kind; kubectl before v1.27 looks for the other two where they are used.
+/// The name under which OpenAPI v2 declares a parameter outside of the operations, which then refer to it. Names of
+/// objects are declared in place, because their description contains the kind; the other two are, because kubectl
+/// before v1.27 looks for them there.
 pub(super) fn shared_name(param: &Param) -> Option<String> {
     if matches!((param.place, param.name), (_, "name") | ("query", "fieldValidation" | "dryRun")) {
         return None;

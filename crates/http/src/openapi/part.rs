@@ -17,7 +17,7 @@ pub(super) enum Form {
     Protobuf,
 }
 
-/// The content of a part before it is rendered.
+/// The unrendered content of a part.
 pub(super) struct Content {
     pub(super) paths: Paths,
     pub(super) schemas: Map,

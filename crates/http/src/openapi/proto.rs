@@ -4,7 +4,7 @@ use super::model::Dialect;
 use pintle_protobuf::Writer;
 use pintle_value::{Value, yaml};
 
-/// How a member is written.
+/// The encoding of a member.
 enum How {
     Text,
     Texts,

@@ -17,7 +17,7 @@ pub(crate) struct DocumentRequest<'a> {
     pub(crate) path: &'a str,
     /// Query parameters.
     pub(crate) query: &'a [(String, String)],
-    /// What the client accepts.
+    /// The client's `Accept` header.
     pub(crate) accept: &'a Accept,
     /// `If-None-Match`, or "".
     pub(crate) if_none_match: &'a str,

@@ -1,4 +1,4 @@
-//! Documents as a whole.
+//! Tests of whole documents.
 
 use super::v2::{v2, v2_hash};
 use super::*;
@@ -147,7 +147,7 @@ fn definition(kind: &Kind) -> Option<Value> {
 
 #[test]
 fn documents_of_parts_are_those_of_the_whole() {
-    // The names of schemas of the second group lie between those of the first, and so do paths with a dash.
+    // The schema names of the second group sort between those of the first, and so do paths with a dash.
     let custom = [
         ("zz.example", "boxes", "Box"),
         ("zz.example", "boxes-a", "a"),

@@ -1,7 +1,8 @@
-//! Texts that documents are put together from, plain or as gzip.
+//! The texts that documents are assembled from, plain or as gzip.
 //!
-//! What is compressed is kept by runs of texts: alone they are too short, and of the whole document each change would
-//! leave nothing. Where runs begin is a matter of the texts alone, so that a new one changes the run it comes into only.
+//! Compressed text is cached per run of texts. A single text is too short to compress well, and a compressed document
+//! would have to be made anew after each change. The texts alone determine where a run begins, so a new text only
+//! changes the run that contains it.
 
 use crate::body::{Aborted, Body, Chunks};
 use bytes::{BufMut, Bytes, BytesMut};

@@ -31,7 +31,7 @@ pub(super) fn v2(source: Source<'_>, form: Form) -> Arc<Rendered> {
         }
         let custom = custom_parts(source, &custom, Dialect::V2, form);
         let (remote, changed) = remote_parts(source.state, form);
-        // Of paths with the same name those of this server stay.
+        // If several paths have the same name, that of this server takes precedence.
         let parts = || remote.iter().chain(own.iter().copied()).chain(custom.iter().copied()).chain(&changed);
         let frame = Frame {
             dialect: Dialect::V2,
@@ -61,7 +61,7 @@ fn used_definitions(own: &[&Members]) -> BTreeSet<String> {
     schemas::reachable(wanted)
 }
 
-/// The tags of groups and their versions, with what the groups are for.
+/// The tags of groups and their versions, with the descriptions of the groups.
 fn tags(state: &DiscoveryState) -> Vec<Value> {
     let installed = every_group(state).filter(|group| group.installed);
     let of_group = |group: &Group| {

@@ -113,7 +113,8 @@ pub(super) fn encoding_key(version: usize, encoding: Encoding) -> EncodingKey {
     form_key(version, 0, encoding)
 }
 
-/// The cache key of another form of a version; form 0 is the object itself, the others are those of `transform`.
+/// The cache key of an object in some form and version. Form 0 is the object itself; `transform` defines the other
+/// forms.
 pub(super) fn form_key(version: usize, form: u16, encoding: Encoding) -> EncodingKey {
     let kind = match encoding {
         Encoding::Json { pretty: false } => 0,

@@ -10,7 +10,7 @@ use pintle_meta::options::Query;
 use pintle_meta::time::Timestamp;
 use std::fmt::Write;
 
-/// Versions in an answer unless the client asks for another number, and the most that it can have.
+/// The default and the maximum number of versions in an answer.
 const DEFAULT_LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
@@ -20,7 +20,7 @@ pub(super) fn is_asked_for(request: &ApiRequest, target: &Target) -> bool {
 }
 
 impl Resources {
-    /// The versions as a JSON document, whatever the client accepts: there is no other form of it.
+    /// The versions as a JSON document, regardless of the `Accept` header: there is no other encoding of it.
     pub(super) async fn history(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
         let query = Query(&request.query);
         let before = query.int("before")?.and_then(|number| u64::try_from(number).ok());

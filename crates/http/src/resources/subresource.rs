@@ -10,7 +10,8 @@ use pintle_meta::options::{GetOptions, Query};
 use pintle_value::Value;
 
 impl Resources {
-    /// A request for a subresource with a kind of its own: `scale` is read and written, the others are created.
+    /// Answers a request for a subresource with a kind of its own: `scale` is read and written; the other
+    /// subresources are only created.
     pub(super) async fn other_kind(
         &self,
         request: &ApiRequest,

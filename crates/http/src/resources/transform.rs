@@ -234,7 +234,7 @@ fn api_version(version: MetaVersion) -> &'static str {
     }
 }
 
-/// Parses what was just written.
+/// Parses JSON that this module has just written.
 fn read(compact: &[u8]) -> Result<Value, Status> {
     let parsed = pintle_value::json::parse(compact);
     parsed.map(|parsed| parsed.value).map_err(|error| Status::internal(&error.to_string()))

@@ -49,7 +49,7 @@ impl Resources {
             has_columns: false,
         };
         let bookmarks = list.options.allow_watch_bookmarks;
-        // The time that the store takes to catch up counts.
+        // The duration of the watch includes the time that the store takes to catch up.
         let now = Instant::now();
         let end = now.checked_add(timeout).unwrap_or(now);
         let body = match self.engine.reader().watch(&list).await {
@@ -92,7 +92,7 @@ struct Stream {
     announces_initial_end: bool,
     /// Whether the last bookmark has yet to be sent.
     last_bookmark: bool,
-    /// Fires for the last bookmark, then for the end.
+    /// The timer of the last bookmark, and after that of the end.
     due: Pin<Box<Sleep>>,
     end: Instant,
     /// The selectors that apply to converted objects.

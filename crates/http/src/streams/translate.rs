@@ -129,7 +129,7 @@ impl Streamed<'_> {
 struct Kubelet {
     forward: Forward,
     transport: Arc<Transport>,
-    /// Its URL, which errors name.
+    /// The kubelet's URL, which error messages contain.
     url: String,
 }
 

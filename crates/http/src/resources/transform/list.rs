@@ -47,7 +47,7 @@ struct Rows {
     transformer: Transformer,
     items: std::vec::IntoIter<Arc<Object>>,
     header: Vec<u8>,
-    /// Empty once it is written.
+    /// The footer; empty once it is written.
     footer: Vec<u8>,
     first: bool,
     now: Timestamp,
