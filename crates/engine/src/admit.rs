@@ -40,7 +40,7 @@ pub struct Admission {
     pub(crate) reader: Arc<Reader>,
     /// The built-in plugins.
     pub(crate) plugins: Chain,
-    /// Authorizes what expressions of policies and webhooks ask about.
+    /// Answers the authorization checks in expressions of policies and webhooks.
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) hooks: Hooks,
     pub(crate) policy_slots: PolicySlots,
@@ -55,7 +55,7 @@ impl Admission {
             || self.validating_policies(false).is_some()
     }
 
-    /// Counts both steps of a connection about which nothing has to be asked.
+    /// Counts the mutating and the validating step of a connection for which no policy or webhook is called.
     pub(crate) fn count_unasked_connection(&self) {
         use EnginePlugin as Plugin;
         for (step, plugins) in [

@@ -1,7 +1,9 @@
-//! From one version of a kind to another: within the server, or by the webhook that the kind's definition names.
+//! Conversion of objects between the versions of a kind: within the server, or by the webhook that the kind's
+//! definition names.
 //!
-//! A webhook call is asynchronous. Synchronous code reads conversions that were made before: they are cached beside the
-//! object (`prepare`, then `tree_in`), or in `Conversions`, which records what is missing so that the code can run again.
+//! A webhook call is asynchronous. Synchronous code uses conversions that were made earlier: they are cached beside
+//! the object (`prepare`, then `tree_in`), or in `Conversions`, which records the missing ones so that the code can
+//! run again once they are made.
 
 mod in_flight_conversions;
 mod limits;
@@ -27,7 +29,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a webhook may take.
+/// The time limit of a call to a conversion webhook.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Go's client appends this to an error when its own time-out ended the request.
 const LATE: &str = " (Client.Timeout exceeded while awaiting headers)";
@@ -305,7 +307,7 @@ pub(crate) struct Conversions {
     wanted: RefCell<Vec<(Value, usize)>>,
 }
 
-/// How often synchronous code is run again with the conversions that it asked for.
+/// The maximum number of times that synchronous code is run again with the conversions that it recorded as missing.
 const ROUNDS_MAX: usize = 16;
 
 impl Conversions {

@@ -123,8 +123,8 @@ impl Storage {
 const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
 impl Writer {
-    /// Returns once the client's next request finds what it wrote or deleted in effect: a definition at this revision
-    /// is served, and a role or binding is in force, or a flow schema or priority level.
+    /// Waits until a write of the client has taken effect, so that its next request sees it: a definition at this
+    /// revision is served, and a role, binding, flow schema or priority level is in force.
     pub(crate) async fn take_effect(&self, target: &Target, key: &str, revision: Option<u64>) {
         let prefix = &target.kind.store_prefix;
         self.refresh_policy(prefix, key);

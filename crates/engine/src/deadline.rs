@@ -16,8 +16,9 @@ pub async fn with_deadline<T>(deadline: Option<Instant>, work: impl Future<Outpu
     }
 }
 
-/// The time-out of a webhook. The parameter of the call is its own time-out or, if that is less, what is left of the
-/// request's time, rounded up to whole seconds. The call itself may take the webhook's own: the request ends before.
+/// The time-out of a webhook call. The `timeout` parameter of the call is the webhook's own time-out or, if that is
+/// less, the remaining time of the request, rounded up to whole seconds. The call itself may take the webhook's full
+/// time-out, because the request's own deadline ends it earlier.
 pub(crate) fn webhook_timeout(own: Duration) -> Timeout {
     let left = DEADLINE.try_with(|deadline| deadline.saturating_duration_since(Instant::now()));
     let left = left.map_or(u64::MAX, seconds_rounded_up);

@@ -1,6 +1,7 @@
-//! Bodies into trees: which kind a body says it is, whether this place takes it, what of it is unknown.
+//! Decodes request bodies into trees: determines the kind of a body, refuses kinds that the endpoint does not accept,
+//! and collects unknown fields.
 //!
-//! The sentences are those of kube-apiserver's serializers, in their order of checks.
+//! The messages, and the order of the checks, are those of kube-apiserver's serializers.
 
 mod cbor_error_text;
 mod gvk;
@@ -21,7 +22,7 @@ use pintle_value::{Path, Str, Value, cbor, hex, json, yaml};
 /// The internal version of kube-apiserver, in which it works on all kinds. A body with this version is refused.
 pub(crate) const INTERNAL_VERSION: &str = "__internal";
 
-/// How a body is written.
+/// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// `application/json`
@@ -62,31 +63,31 @@ pub struct Decoded {
     pub resets: bool,
 }
 
-/// Why a body is not taken.
+/// The reason why a body is refused.
 pub enum Refusal {
     /// The kind of the body cannot be determined.
     Unrecognized(String),
     /// The body is malformed or of another kind than expected.
     Unfit {
-        /// The kind that it says it is.
+        /// The kind that the body states.
         kind: Str,
         /// The version that the body states.
         version: Str,
-        /// What is wrong.
+        /// The error message.
         why: String,
     },
     /// A custom resource without kind.
     Kindless {
         /// The version that the body states.
         version: Str,
-        /// What is wrong.
+        /// The error message.
         why: String,
     },
     /// The body is in another version than the request path.
     OtherVersion {
         /// The version and kind that the body states.
         claimed: (GroupVersion, Str),
-        /// What is wrong.
+        /// The error message.
         why: String,
     },
     /// A custom resource of another kind. Validation refuses it under the kind that it states.
@@ -96,7 +97,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The reason, without a reference to the body.
+    /// The error message, without a reference to the body.
     pub fn why(&self) -> &str {
         match self {
             Refusal::Unrecognized(why)

@@ -442,7 +442,7 @@ impl Writer {
                 match self.carry_out(&deletion, &mut warnings).await {
                     Ok(_) => {}
                     Err(status) if status.code == 404 => {}
-                    // The other workers go on, as kube-apiserver's do.
+                    // The other workers continue, as in kube-apiserver.
                     Err(status) => return Err(status.with_warnings(warnings)),
                 }
             }

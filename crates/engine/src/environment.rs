@@ -8,7 +8,7 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> (i64, u32);
 }
 
-/// Chance.
+/// The random source.
 pub trait Random: Send + Sync {
     /// Fills `out` with random bytes.
     fn fill(&self, out: &mut [u8]);

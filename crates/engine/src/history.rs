@@ -1,4 +1,5 @@
-//! The past of one object: its retained versions, from the store where that has them, else from the events in memory.
+//! The history of one object: its retained versions, from the store if it retains them, otherwise from the events in
+//! memory.
 
 use crate::{Reader, Target};
 use pintle_cache::{Event, Object, Resource};
@@ -14,29 +15,29 @@ const BYTES_MAX: usize = 4 << 20;
 pub struct ObjectVersion {
     /// The revision of the change.
     pub revision: u64,
-    /// When it was committed, where that is known: milliseconds since 1970.
+    /// The time of the commit in milliseconds since 1970, if it is known.
     pub time_ms: Option<u64>,
-    /// The object after the change; `None` when it was deleted.
+    /// The object after the change; `None` if the change deleted it.
     pub object: Option<Arc<Object>>,
     /// Whether the object did not exist before; `None` where that is not known.
     pub is_new: Option<bool>,
 }
 
-/// The retained versions of an object, or those of them that fit into one answer.
+/// The retained versions of an object, or as many of them as fit into one answer.
 #[derive(Clone, Debug)]
 pub struct ObjectHistory {
-    /// Every change after this revision is retained.
+    /// The revision after which every change is retained.
     pub since: u64,
-    /// Oldest first.
+    /// The versions, oldest first.
     pub versions: Vec<ObjectVersion>,
-    /// Whether there are retained versions that are older than these.
+    /// Whether older versions are retained, too.
     pub has_older: bool,
 }
 
 impl Reader {
-    /// At most `limit` versions of the object before the revision `before`, the newest of them, ready to be returned in
-    /// the version of the target. Objects that were there before the namespace was made are left out: whoever may
-    /// read a namespace may not read what an earlier one of the same name held.
+    /// Returns at most `limit` versions of the object before the revision `before`, the newest ones, ready to be
+    /// returned in the version of the target. Versions from before the namespace was created are left out: a user who
+    /// may read a namespace may not read the content of an earlier namespace of the same name.
     pub async fn history(
         &self,
         target: &Target,
@@ -56,7 +57,7 @@ impl Reader {
         let mut history = match stored {
             Some(history) => {
                 let (resource, object_key) = (resource.clone(), target.object_key());
-                // Objects are parsed here, so this is not done on a thread that answers others.
+                // This parses objects, so run it on a blocking thread and not on one that answers requests.
                 let read = move || from_store(&resource, &object_key, &key, history);
                 let read = tokio::task::spawn_blocking(read).await;
                 read.map_err(|error| Status::internal(&error.to_string()))?
@@ -75,7 +76,7 @@ impl Reader {
         Ok(history)
     }
 
-    /// The revision at which the namespace of the target came into being.
+    /// The revision at which the namespace of the target was created.
     fn namespace_created(&self, target: &Target) -> Option<u64> {
         if !target.kind.namespaced {
             return None;

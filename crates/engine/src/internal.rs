@@ -172,7 +172,8 @@ impl Writer {
         }
     }
 
-    /// Applies the status of an object with server-side apply, as a controller does; an object that is gone needs none.
+    /// Applies the status of an object with server-side apply, as a controller does. A missing object is not an
+    /// error.
     pub async fn apply_status(&self, target: &Target, manager: &str, status: Value) -> Result<(), Status> {
         let gvk = target.kind_version().gvk(&target.kind);
         let mut object = Value::object();

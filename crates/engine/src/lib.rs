@@ -76,7 +76,7 @@ use std::sync::Arc;
 
 /// The parts and settings that an engine is made from.
 pub struct Options {
-    /// Where objects are stored.
+    /// The store of all objects.
     pub store: Arc<dyn Store>,
     /// The codec of that store, if it is a [`FormStore`].
     pub codec: Option<Arc<Codec>>,

@@ -57,12 +57,12 @@ pub(crate) fn check_name(object: &Value, target: &Target) -> Result<(), Status> 
     Ok(())
 }
 
-/// When duplicate owner references are removed.
+/// The point in a write at which duplicate owner references are removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dedup {
-    /// As the client sent them.
+    /// After decoding the request.
     Request,
-    /// As admission left them.
+    /// After admission.
     Admission,
 }
 

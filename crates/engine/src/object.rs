@@ -34,7 +34,8 @@ pub(crate) fn retains_floats(kind: &Kind) -> bool {
     !kind.storage_version().schema.is_built_in() && features::is_enabled("CBORServingAndStorage")
 }
 
-/// Encodes an object that is not stored, with a resourceVersion that is no revision: a dry run returns what it was sent.
+/// Encodes an object that is not stored, with a resourceVersion that is not a revision: a dry run returns the
+/// resourceVersion that the client sent.
 pub(crate) fn encode_with_version(kind: &Kind, tree: &Value, version: &str) -> Bytes {
     let mut member = b",\"resourceVersion\":".to_vec();
     json::write_string(version, &mut member);
@@ -52,8 +53,9 @@ thread_local! {
     static ENCODE_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A value whose JSON `write` appends; it returns where the resourceVersion belongs. The value takes exactly the memory
-/// that it needs: what is stored stays for long, and a buffer that grew has up to twice of that.
+/// Returns a value whose JSON `write` appends; `write` returns the offset of the resourceVersion. The value is
+/// allocated with its exact size, because it stays in memory for long and a buffer that has grown may have twice the
+/// capacity that it needs.
 fn value_of(write: impl FnOnce(&mut Vec<u8>) -> usize) -> Bytes {
     let mut out = ENCODE_BUFFER.take();
     out.clear();
@@ -128,7 +130,7 @@ pub(crate) fn tree(kind: &Kind, object: &Object) -> Result<Value, Status> {
     Ok(tree)
 }
 
-/// An object that is not in the store: the answer of a dry run, or the last state of what is gone.
+/// An object that is not in the store: the answer of a dry run, or the last state of a deleted object.
 pub(crate) fn unstored(
     target: &Target,
     value: &Bytes,
@@ -153,7 +155,7 @@ fn standing(kind: &Kind, value: &Bytes) -> Standing {
         json::compact(json, &mut out);
         return Standing::Compacted(out.into());
     }
-    // Such a float is the only number whose text contains this.
+    // Only whole floats have a text that contains `.0`.
     if retains_floats(kind)
         && json.windows(2).any(|pair| pair == b".0")
         && let Ok(parsed) = json::parse(json)

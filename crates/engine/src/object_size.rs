@@ -6,8 +6,8 @@
 use pintle_meta::Status;
 use pintle_value::Value;
 
-/// The maximum number of bytes that the tree of an object may take, with what is reserved for defaults. An object of
-/// 1.5 MB, the most that etcd accepts, takes less unless its values are shorter than their punctuation.
+/// The maximum number of bytes that the tree of an object may take, including the reserve for its defaults. An object
+/// of 1.5 MB, the most that etcd accepts, takes less unless its values are shorter than their punctuation.
 const OBJECT_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The bytes that are reserved for the defaults of each object within an object. A container gets four fields.
 const DEFAULTS_BYTES: usize = 200;

@@ -1,4 +1,5 @@
-//! Proposals: what the object would become. Pure: live object in, candidate out.
+//! Proposals: computes the object that a request would result in from the live object and the body, without side
+//! effects.
 //!
 //! Candidates are in the version of the request, decoded and defaulted.
 
@@ -206,7 +207,7 @@ fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
     Decoded { value: Value::object(), complaints, resets: false }
 }
 
-/// Which values of a patch keep their original text in the patched document.
+/// Determines which values of a patch keep their original text in the patched document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Texts {
     /// The texts of raw fields, for decoding.

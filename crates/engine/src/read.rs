@@ -52,7 +52,7 @@ impl Reader {
     }
 }
 
-/// A list and what narrows it.
+/// A list request: the target and its options.
 #[derive(Clone)]
 pub struct ListRequest {
     /// The collection.

@@ -18,15 +18,15 @@ pub type Members = Arc<Vec<Arc<Kind>>>;
 /// An immutable snapshot of the registry, cheap to clone.
 #[derive(Clone, Default)]
 pub struct Kinds {
-    /// By group, then by plural: a lookup with two borrowed texts needs no key that owns them.
+    /// The kinds by group, then by plural: a lookup with two borrowed texts needs no key that owns them.
     all: OrdMap<Str, OrdMap<Str, Arc<Kind>>>,
-    /// By group, version and plural.
+    /// The kinds by group, version and plural.
     by_resource: OrdMap<(Str, Str, Str), (Arc<Kind>, usize)>,
-    /// By group, version and kind, served or not.
+    /// The kinds by group, version and kind, including versions that are not served.
     by_kind: OrdMap<(Str, Str, Str), (Arc<Kind>, usize)>,
-    /// By the prefix of their objects in the store.
+    /// The kinds by the prefix of their objects in the store.
     by_prefix: OrdMap<Str, Arc<Kind>>,
-    /// By group of their served versions.
+    /// The kinds by group of their served versions.
     groups: OrdMap<Str, Members>,
     /// The groups of built-in kinds. Definitions cannot add kinds to them, or change or remove kinds in them.
     built_in_groups: OrdSet<Str>,
@@ -160,7 +160,7 @@ impl Registry {
         self.kinds.load_full()
     }
 
-    /// The kinds of this moment, for a short look: cheaper than [`Self::kinds`], and not to be held across an await.
+    /// The current kinds, for a short access: cheaper than [`Self::kinds`], but must not be held across an await.
     pub(crate) fn load(&self) -> arc_swap::Guard<Arc<Kinds>> {
         self.kinds.load()
     }

@@ -167,7 +167,7 @@ fn bound(expr: &Expr, name: &str) -> Result<u128, String> {
     u128::from_str_radix(digits, 16).map_err(|why| why.to_string())
 }
 
-/// cel-go's number of the kind of an expression, which kube-apiserver prints.
+/// The number that cel-go assigns to the kind of an expression, which kube-apiserver prints.
 fn kind_number(expr: &Expr) -> u8 {
     match &expr.kind {
         ExprKind::Call { .. } => 1,

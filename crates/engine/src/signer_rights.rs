@@ -1,5 +1,5 @@
-//! Checks an answered PodCertificateRequest: who answers must be allowed to sign for its signer, and a certificate must be
-//! valid from now on.
+//! Checks the status of a PodCertificateRequest: the user who writes it must be allowed to sign for its signer, and a
+//! certificate must be valid from now on.
 
 use crate::write::WriteRequest;
 use crate::{Target, Writer};

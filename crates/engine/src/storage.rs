@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 /// The objects of a server, in the store and in memory, and their kinds.
 pub struct Storage {
     pub(crate) store: Arc<dyn Store>,
-    /// How the store encodes objects, if it does. Objects whose tree is known are encoded from it.
+    /// The codec of the store, if it encodes objects. Objects whose tree is known are encoded from the tree.
     pub(crate) codec: Option<Arc<Codec>>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) registry: Registry,
@@ -39,7 +39,7 @@ thread_local! {
 }
 
 impl Storage {
-    /// Where objects are stored.
+    /// The store of all objects.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -123,7 +123,7 @@ impl Storage {
     /// The current time in the format of metadata.
     pub fn now_text(&self) -> String {
         let now = self.clock.now().0;
-        // Each write asks several times, and all writes of a second get the same text.
+        // Each write needs the time several times, and all writes within a second get the same text.
         LAST_TIME.with_borrow_mut(|(seconds, text)| {
             if *seconds != now || text.is_empty() {
                 (*seconds, *text) = (now, self.time_text(now));

@@ -1,10 +1,10 @@
-//! The form in which objects lie in a store, and the way between it and the form in memory.
+//! The form in which a store holds objects, and the conversion between it and the form in memory.
 //!
 //! In memory an object is its JSON in the storage version (`pintle_cache::value_header`, then the JSON). The embedded
-//! store holds the same bytes. etcd holds what kube-apiserver writes there ([`KubernetesForm`]), so that both servers
-//! can share it. [`FormStore`] stands between the two: code above it sees the form in memory, whatever the engine.
-//! On the way a [`Codec`] also encrypts and decrypts what `--encryption-provider-config` names.
-//! A value that cannot be read becomes an unreadable object, never an error of the whole resource.
+//! store holds the same bytes. etcd holds the format of kube-apiserver ([`KubernetesForm`]), so that both servers can
+//! share it. [`FormStore`] converts between the two: code above it sees the form in memory, whichever store is used.
+//! A [`Codec`] also encrypts and decrypts the resources that `--encryption-provider-config` names. A value that
+//! cannot be read becomes an unreadable object, never an error of the whole resource.
 
 mod codec;
 mod definition;
@@ -25,7 +25,7 @@ pub use versions::{decodable_versions, encoding_version};
 use bytes::Bytes;
 use pintle_value::Value;
 
-/// How values lie in a store. Implementations are pure: same bytes in, same bytes out.
+/// The format of values in a store. Implementations are pure: the same input gives the same bytes.
 pub trait StoredForm: Send + Sync {
     /// The bytes to store for an object in memory. `key` says which resource it belongs to; `tree` is the same object, if
     /// the caller has it, and saves parsing `value`.
@@ -35,13 +35,13 @@ pub trait StoredForm: Send + Sync {
     fn decode(&self, key: &str, stored: &Bytes) -> Result<Bytes, Unreadable>;
 }
 
-/// Why a stored value cannot be read, in kube-apiserver's words.
+/// The reason why a stored value cannot be read, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(pub String);
 
-/// Whether a key holds an API object. The others (allocation ranges, the leases of servers, the compaction
-/// protocol) have values of their own, which are neither converted nor encrypted.
+/// Returns whether a key holds an API object. Other keys (allocation ranges, the leases of servers, the compaction
+/// protocol) have formats of their own, which are neither converted nor encrypted.
 pub fn is_object_key(key: &str) -> bool {
     let Some(path) = key.strip_prefix("/registry/") else { return false };
     !["ranges/", "masterleases/", "peerserverleases/"].iter().any(|folder| path.starts_with(folder))

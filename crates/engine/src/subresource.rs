@@ -29,7 +29,7 @@ use std::time::{Duration, SystemTime};
 
 /// The authenticator and authorizers that reviews and token requests use.
 pub struct Access {
-    /// Decides what may be done.
+    /// The authorizers, which access reviews query.
     pub authorizer: Arc<dyn Authorizer>,
     /// Authenticates tokens and issues them.
     pub authenticator: Arc<Authenticator>,
@@ -37,7 +37,7 @@ pub struct Access {
     pub token_seconds_max: i64,
     /// Whether tokens of pods get an extended lifetime, after whose nominal end their use only logs a warning.
     pub extend_tokens: bool,
-    /// How long they live then, in seconds.
+    /// The extended lifetime of such tokens, in seconds.
     pub extended_token_seconds: i64,
 }
 

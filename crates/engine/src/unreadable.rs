@@ -10,9 +10,9 @@ use std::time::Duration;
 
 /// How many undecodable objects the error of a list names.
 const NAMED_MAX: usize = 100;
-/// How often values are read anew when others write at the same time.
+/// How often values are read again if other servers write at the same time.
 const REREADS_MAX: usize = 100;
-/// The `Retry-After` for objects that cannot be returned to anybody.
+/// The `Retry-After` for objects that cannot be returned to any client.
 pub(crate) const RETRY_SECONDS: i32 = 1;
 
 /// An object that cannot be returned, and the reason.
@@ -78,7 +78,7 @@ impl Storage {
                 continue;
             }
             for _ in 0..REREADS_MAX {
-                // The embedded store has no state but the last: a write in between makes this a read of the past.
+                // The embedded store only has the latest state, so a write in between makes this a read of the past.
                 let stored = self.store.read_at(&kind.store_prefix, self.store.revision()).await;
                 if let Ok(stored) = stored {
                     resource.reread(&stored);
@@ -112,7 +112,7 @@ impl Reader {
     /// The error for a list that contains these objects.
     pub(crate) fn cannot_list(&self, target: &Target, faults: &Faults) -> Status {
         let Faults(faults) = faults;
-        // Without this feature, the first object ends the list.
+        // Without this feature, the list fails at the first such object.
         let counted = if self.unsafe_deletion { faults.len() } else { 1 };
         faults.iter().take(counted).for_each(|fault| count(target, &fault.object));
         if !self.unsafe_deletion {
@@ -162,14 +162,16 @@ impl Reader {
     }
 }
 
-/// Counts an object that cannot be decoded. One that cannot be decrypted is counted where that is tried.
+/// Counts an object that cannot be decoded. One that cannot be decrypted is counted by the code that tries to decrypt
+/// it.
 fn count(target: &Target, object: &Object) {
     if !object.is_untransformable() {
         families::DECODE_ERRORS.inc(&[&target.kind.group, &target.kind.plural]);
     }
 }
 
-/// When a client shall ask again for what could not be read for so long: as in kube-apiserver, later and later.
+/// The seconds after which a client should retry to read an object that has been unreadable for so long: as in
+/// kube-apiserver, the time grows.
 fn retry_seconds(downtime: Duration) -> i32 {
     #[expect(clippy::cast_possible_truncation, reason = "it is between 1 and 30")]
     {

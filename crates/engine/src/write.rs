@@ -49,14 +49,14 @@ pub struct WriteRequest {
     pub field_manager: Str,
     /// The client's User-Agent.
     pub user_agent: String,
-    /// How unknown fields are handled, if the client says so.
+    /// How unknown fields are handled, if the client specifies it.
     pub validation: Option<FieldValidation>,
     /// The user.
     pub user: UserInfo,
 }
 
 impl WriteRequest {
-    /// How unknown fields are handled: as the client says, or by the default.
+    /// How unknown fields are handled: as the client specifies, or by the default.
     pub(crate) fn validation(&self) -> FieldValidation {
         self.validation.unwrap_or_default()
     }
@@ -104,29 +104,29 @@ pub struct Writer {
     pub(crate) follower: OnceLock<Follower>,
 }
 
-/// Puts changed objects in force outside of the engine.
+/// Notifies a part of the server outside of the engine of changed objects, so that they take effect.
 pub struct Follower {
     /// The store prefixes of the resources.
     pub prefixes: &'static [&'static str],
-    /// Reads the objects from the cache. Called before a write of one of them is answered.
+    /// Reads the objects from the cache. It is called before a write of one of them is answered.
     pub apply: Box<dyn Fn(&Storage) + Send + Sync>,
 }
 
 /// The outcome of one attempt that did not fail.
 enum Outcome {
-    /// The object is written, or a dry run got this far.
+    /// The object is stored, or a dry run has completed.
     Written(Written),
-    /// Another write came in between.
+    /// Another write changed the object first.
     Conflict,
     /// The generated name is taken: the next attempt generates another one.
     NameTaken(Status),
-    /// The store did not take the write, or it is unknown whether it did. There is no further attempt: it could apply the
-    /// change twice.
+    /// The store refused the write, or its outcome is unknown. There is no further attempt, because it could apply
+    /// the change twice.
     NotStored(Status),
 }
 
 impl Writer {
-    /// Sets what else follows written objects. Only the first call counts.
+    /// Sets the follower of written objects. Only the first call has an effect.
     pub fn set_follower(&self, follower: Follower) {
         _ = self.follower.set(follower);
     }

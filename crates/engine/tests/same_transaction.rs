@@ -32,7 +32,7 @@ impl Clock for Fixed {
     }
 }
 
-/// Numbers that repeat soon, so that writers want the same things.
+/// A random source whose numbers repeat soon, so that concurrent writers choose the same addresses and ports.
 struct Crowded(AtomicU64);
 
 impl Random for Crowded {

@@ -30,7 +30,7 @@ pub(super) enum Failure {
     /// The webhook could not be called or its answer is unusable. Its failure policy decides what happens to the
     /// request.
     Calling { why: String, code: u16 },
-    /// The webhook said no.
+    /// The webhook denied the request.
     Denied(Status),
     /// The server cannot go on.
     Internal(Status),

@@ -216,7 +216,7 @@ fn parse(document: &[u8]) -> Result<(Value, Option<String>), String> {
     Ok((parsed.value, parsed.strict_error.map(|error| error.to_string())))
 }
 
-/// Refuses what manifests may not use: parameters, services, and policies that are no manifests.
+/// Refuses what manifests may not contain: parameters, services, and policies that do not come from manifests.
 fn check_constraints(kind: &str, object: &Value, file: &str) -> Result<(), String> {
     let name = quoted(object.str_at(&["metadata", "name"]));
     let has = |field: &str| object.at(&["spec", field]).is_some_and(|value| !value.is_null());

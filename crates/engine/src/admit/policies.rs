@@ -415,7 +415,7 @@ impl Admission {
 
 /// Why a mutation was not applied.
 enum Untaken {
-    /// The failure policy decides what comes of it.
+    /// The failure policy decides whether the request is denied.
     Ignorable(String),
     /// The request is refused.
     Refused(Box<Status>),

@@ -56,7 +56,7 @@ pub(super) struct WebhookSources {
     all: Cached<Vec<Webhook>, 2>,
 }
 
-/// Which webhooks must be called again in the second round.
+/// The webhooks that must be called again in the second round.
 #[derive(Default)]
 pub(super) struct Reinvocation {
     /// The object after the first round; only recorded if a webhook has the reinvocation policy IfNeeded.

@@ -26,7 +26,7 @@ impl Allocating {
         }
     }
 
-    /// Counts what a service got.
+    /// Counts the addresses and ports that a service got.
     pub(super) fn succeeded(self, ranges: &Ranges, candidate: &Value) {
         self.count_addresses(ranges, candidate);
         for port in ports::of(Some(candidate)).difference(&self.had.1) {
@@ -43,8 +43,8 @@ impl Allocating {
         }
     }
 
-    /// Counts what a service did not get. The error says whether that is an address or a port, which comes after the
-    /// addresses.
+    /// Counts the address or port that a service did not get. The error says which of them it is; ports are allocated
+    /// after the addresses.
     pub(super) fn failed(self, ranges: &Ranges, candidate: &Value, refusal: &Refusal) {
         let (is_address, scope) = match refusal {
             Refusal::Invalid(errors) => {
@@ -60,7 +60,7 @@ impl Allocating {
         };
         if is_address {
             let requested = self.requested.0.into_iter().find(|ip| !self.had.0.contains(ip));
-            // No allocator is asked for an address outside of all networks.
+            // No allocator is responsible for an address outside of all networks.
             if requested.is_some_and(|ip| !ranges.networks.iter().any(|network| network.contains(ip))) {
                 return;
             }

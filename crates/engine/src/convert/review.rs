@@ -130,7 +130,7 @@ fn check_object(converted: &Value) -> Result<(), String> {
 
 /// Identifies the object that an error is about.
 pub(super) struct Place<'a> {
-    /// The kind that was sent, for error messages.
+    /// The kind that was requested, for error messages.
     pub(super) of: &'a str,
     pub(super) index: usize,
     pub(super) in_list: bool,

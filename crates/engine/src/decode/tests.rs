@@ -1,4 +1,5 @@
-//! Bodies in all encodings: what is refused and in which words, and that no bytes at all end the server.
+//! Tests of bodies in all encodings: which are refused and with which messages, and that no input makes the server
+//! panic.
 
 use super::*;
 use crate::Target;

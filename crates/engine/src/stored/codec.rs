@@ -15,7 +15,7 @@ const PREFIX: &str = "/registry";
 /// The prefix of every encrypted value.
 const SEALED: &[u8] = b"k8s:enc:";
 
-/// How values are stored.
+/// Encodes and encrypts values for the store, and decodes them.
 pub struct Codec {
     /// `None` if values are stored as they are in memory.
     form: Option<Arc<dyn StoredForm>>,
@@ -41,7 +41,7 @@ impl Codec {
         Codec { form, encryption, resources, prefix: prefix.to_string() }
     }
 
-    /// Whether values are stored as they are in memory.
+    /// Returns whether values are stored in their form in memory.
     pub(super) fn is_identity(&self) -> bool {
         self.form.is_none() && self.encryption.is_plain()
     }

@@ -1,7 +1,7 @@
-//! CustomResourceDefinitions as they are stored: `apiextensions.k8s.io/v1beta1`, whatever version is served.
+//! The stored form of CustomResourceDefinitions: always `apiextensions.k8s.io/v1beta1`, whichever version is served.
 //!
-//! What all versions of a definition have in common (schema, subresources, columns, selectable fields) is stored once
-//! for all of them.
+//! The parts that all versions of a definition have in common (schema, subresources, columns, selectable fields) are
+//! stored once for all of them.
 
 use pintle_schema::{Schema, Shape, typed};
 use pintle_value::{Map, Value, json};

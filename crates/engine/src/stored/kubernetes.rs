@@ -1,8 +1,8 @@
-//! Values as kube-apiserver v1.36 has them in etcd.
+//! The format of values that kube-apiserver v1.36 stores in etcd.
 //!
-//! Built-in kinds are protobuf (or JSON or YAML, by flag), definitions and APIServices always JSON, custom resources
-//! JSON with sorted keys, or CBOR. A value says by its first bytes what it is, whatever the flags say: other servers
-//! may have written it.
+//! Built-in kinds are protobuf (or JSON or YAML, by flag), definitions and APIServices are always JSON, custom
+//! resources are JSON with sorted keys, or CBOR. The first bytes of a value determine its encoding, regardless of the
+//! flags: other servers may have written it.
 
 use super::{StoredForm, Unreadable, definition, is_object_key, member, range, versions};
 use crate::object;

@@ -1,7 +1,8 @@
-//! What servers on one etcd write for each other: `masterleases/<address>` and `peerserverleases/<identity>`.
+//! The keys that servers on one etcd publish for each other: `masterleases/<address>` and
+//! `peerserverleases/<identity>`.
 //!
-//! As in kube-apiserver these are Endpoints without a name, each under an etcd lease. They are no objects of the API:
-//! nobody can list or watch them there.
+//! As in kube-apiserver these are Endpoints without a name, each under an etcd lease. They are not API objects: no
+//! client can list or watch them.
 
 use super::{Unreadable, kubernetes};
 use crate::retry::Attempts;

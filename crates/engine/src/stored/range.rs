@@ -21,7 +21,7 @@ const NO_METADATA: [u8; 16] = [0x0a, 0, 0x12, 0, 0x1a, 0, 0x22, 0, 0x2a, 0, 0x32
 pub(crate) fn encode_ports(range: &RangeInclusive<i64>, taken: &BTreeSet<i64>) -> Bytes {
     let within = taken.iter().filter(|port| range.contains(port));
     let offsets = within.filter_map(|port| usize::try_from(port.checked_sub(*range.start())?).ok());
-    // Bit n stands for the n-th port after the first.
+    // Bit n is set if the n-th port after the first is allocated.
     let mut bits: Vec<u8> = Vec::new();
     for offset in offsets {
         let byte = offset / 8;

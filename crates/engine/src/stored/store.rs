@@ -29,8 +29,8 @@ impl FormStore {
 }
 
 impl Codec {
-    /// Encodes the value of a write, of which `tree` is the object. A [`FormStore`] does so with each write that nobody
-    /// encoded before.
+    /// Encodes the value of a write; `tree` is its object. A [`FormStore`] does this for each write whose value is
+    /// not encoded yet.
     pub(crate) fn encode_write(&self, write: Write, tree: Option<&Value>) -> Result<Write, WriteError> {
         let Op::Put(value) = &write.op else { return Ok(write) };
         if self.is_identity() {

@@ -15,7 +15,7 @@ fn form(media: StorageMediaType, cbor: bool) -> KubernetesForm {
     KubernetesForm::new(builtin().kinds.into_iter().map(Arc::new), media, cbor)
 }
 
-/// The form that writes as the server that wrote these bytes.
+/// Returns the form with whose settings these bytes were written.
 fn form_of(stored: &[u8]) -> usize {
     match stored {
         [b'k', b'8', b's', 0, ..] => 0,
@@ -79,7 +79,7 @@ fn the_tree_of_a_write_gives_the_same_bytes() {
     }
 }
 
-/// A claim that was just created: its phase is stored with its next write only.
+/// A claim that was just created: its phase is only stored by its next write.
 const CLAIM: &str = "azhzAAobCgJ2MRIVUGVyc2lzdGVudFZvbHVtZUNsYWltEg4KCAoBYRoDbGF5GgIKABoAIgA=";
 
 #[test]

@@ -37,7 +37,7 @@ pub enum Backend {
 /// The destination of a request that this server forwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Who answers there.
+    /// The process that answers there.
     pub backend: Backend,
     /// Whether it is a kubelet that takes WebSockets, which are not translated for it.
     pub takes_websockets: bool,

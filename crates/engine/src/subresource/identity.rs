@@ -45,7 +45,8 @@ pub(super) async fn review_token(mut review: Value, access: &Access, now: System
         None => None,
     };
     match found {
-        // kube-apiserver asks all authenticators about a request with this token, also the one for anonymous requests.
+        // kube-apiserver passes a request with this token to all authenticators, including the one for anonymous
+        // requests.
         None if access.authenticator.anonymous && access.authenticator.anonymous_paths.is_empty() => {
             status.set_at(&["authenticated"], Value::Bool(true));
             status.set_at(&["user"], user_value(&UserInfo::anonymous()));

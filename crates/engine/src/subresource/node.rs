@@ -9,7 +9,7 @@ use pintle_value::Value;
 /// The kubelet's port if the node's status does not state one.
 const KUBELET_PORT: u16 = 10250;
 
-/// The feature that nodes declare whose kubelets take WebSockets.
+/// The feature that a node declares if its kubelet accepts WebSockets.
 const WEBSOCKETS_TO_KUBELETS: &str = "ExtendWebSocketsToKubelet";
 
 impl Writer {
@@ -114,7 +114,7 @@ impl Writer {
     }
 }
 
-/// How a kubelet is reached.
+/// The address and port of a kubelet.
 pub(super) struct KubeletAddress {
     pub(super) host: String,
     pub(super) port: u16,

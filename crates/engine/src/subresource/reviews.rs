@@ -11,7 +11,7 @@ use pintle_meta::selector::{FieldSelector, LabelSelector, Operator, Requirement}
 use pintle_meta::{FieldErrors, GroupKind, Status};
 use pintle_value::{Map, Path, Value, json};
 
-/// Which of the access reviews.
+/// The type of an access review.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReviewScope {
     Subject,
@@ -29,7 +29,7 @@ impl ReviewScope {
     }
 }
 
-/// Validates an access review: it must ask about exactly one of a resource and a path. kube-apiserver's error names
+/// Validates an access review: it must be about exactly one of a resource and a path. kube-apiserver's error names
 /// neither kind nor name.
 pub(super) fn check(scope: ReviewScope, review: &Value) -> Result<(), Status> {
     let mut errors = FieldErrors::new();
@@ -174,7 +174,7 @@ fn check_selectors(resource: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// Asks the authorizer.
+/// Calls the authorizer and returns the review with its decision.
 pub(super) async fn answer(scope: ReviewScope, mut review: Value, access: &Access, user: &UserInfo) -> Value {
     let subject = if scope == ReviewScope::Own { user.clone() } else { subject(&review) };
     let mut attributes = Attributes { user: subject, ..Attributes::default() };

@@ -249,7 +249,7 @@ impl BoundObjects for TokenObjects {
     fn record_use(&self, namespace: &str, secret: &str, uid: &str, day: &str) {
         let Some(target) = self.0.storage.target("", "v1", "secrets", namespace, secret) else { return };
         let (writer, uid, day) = (self.0.clone(), uid.to_string(), day.to_string());
-        // Ends with its one write.
+        // This task ends after its one write.
         tokio::spawn(async move {
             let label = |secret: &mut Value| {
                 if secret.str_at(&["metadata", "uid"]) == uid {

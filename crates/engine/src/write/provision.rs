@@ -1,4 +1,4 @@
-//! NamespaceAutoProvision: creates the namespace that an object is created in, where there is none.
+//! NamespaceAutoProvision: creates the namespace of a new object if it does not exist.
 
 use crate::{Body, Change, WriteRequest, Writer};
 use pintle_admission::{Attributes, ClusterState, Operation};

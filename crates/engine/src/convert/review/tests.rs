@@ -1,4 +1,4 @@
-//! Which answers are believed; the whole way is tested with a real webhook.
+//! Tests of which answers are accepted; an integration test calls a real webhook.
 
 use super::*;
 
