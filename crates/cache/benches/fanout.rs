@@ -1,4 +1,4 @@
-//! What it costs to deliver events to many watchers: `cargo bench -p pintle-cache`.
+//! Benchmark of delivering events to many watchers: `cargo bench -p pintle-cache`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -59,7 +59,7 @@ impl Bench {
     }
 }
 
-/// Milliseconds of processor time this process has used.
+/// The processor time that this process has used, in milliseconds.
 fn cpu_ms() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
@@ -68,7 +68,7 @@ fn cpu_ms() -> u64 {
     (ticks(11) + ticks(12)) * 10
 }
 
-/// Processor time of the calling thread, which leaves out what others on the machine take.
+/// The processor time of the calling thread, which does not include other threads of the machine.
 fn thread_cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(stat.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0))

@@ -19,11 +19,12 @@ use tokio::time::{Instant, timeout_at};
 
 /// The current and recent state of every resource.
 pub struct Cache {
-    /// Of the resources that lie in the main store.
+    /// The shared state of the resources in the main store.
     pub(crate) shared: Arc<Shared>,
     further: Vec<FurtherStore>,
     resources: RwLock<HashMap<Arc<str>, Arc<Resource>>>,
-    /// One for each store. Held while changes are applied and while resources come and go.
+    /// The entries of unregistered resources, for each store. The lock is held while changes are applied and while
+    /// resources are registered or unregistered.
     orphans: Mutex<Vec<Orphans>>,
 }
 
@@ -34,7 +35,7 @@ impl Cache {
     }
 
     /// An empty cache of several stores: one for all resources, and for each item of `further` one that has the
-    /// resources with these prefixes. Each has revisions of its own.
+    /// resources with these prefixes. Each store has revisions of its own.
     pub fn with_stores(options: Options, further: Vec<Vec<Arc<str>>>) -> Arc<Cache> {
         let shared = Arc::new(Shared::new(options));
         let further: Vec<FurtherStore> =
@@ -48,8 +49,8 @@ impl Cache {
         })
     }
 
-    /// Becomes the sink of the main store and takes over its state and history. Once in a cache's life and
-    /// before anything is read; resources may be registered before and after.
+    /// Becomes the sink of the main store and takes over its state and history. Must be called once, before the cache
+    /// is read; resources may be registered before and after.
     pub fn attach(self: &Arc<Cache>, store: &dyn Store) {
         self.attach_as(MAIN, store, self.clone());
     }
@@ -61,7 +62,7 @@ impl Cache {
     }
 
     fn attach_as(&self, number: usize, store: &dyn Store, sink: Arc<dyn Sink>) {
-        // The sink waits for this lock, so no change is applied before the state that it changes.
+        // The sink waits for this lock, so no change is applied before the state that it modifies.
         let mut orphans = self.lock();
         let loaded = store.load(sink);
         self.take_over(number, loaded, &mut orphans);
@@ -71,7 +72,7 @@ impl Cache {
     fn take_over(&self, store: usize, loaded: Loaded, orphans: &mut [Orphans]) {
         let Some(orphans) = orphans.get_mut(store) else { return };
         let (shared, revision) = (self.shared_of(store), loaded.revision.0);
-        // Count it first, so that no watch takes the new state for a continuation of the old one.
+        // Count the reset first, so that no watch takes the new state for a continuation of the old one.
         shared.count_reset();
         let resources: Vec<Arc<Resource>> = self.resources_of(store).collect();
         let prefixes: Vec<&str> = resources.iter().map(|resource| &**resource.prefix()).collect();
@@ -178,7 +179,7 @@ impl Cache {
         self.shared.closed_within(limit).await
     }
 
-    /// Forgets history of the main store up to `revision`: older views and watches are refused.
+    /// Drops the history of the main store up to `revision`: older views and watches are refused.
     pub fn compact(&self, revision: u64) {
         let revision = revision.min(self.revision());
         if let Some(orphans) = self.lock().get_mut(MAIN) {
@@ -220,9 +221,9 @@ impl Cache {
         }
     }
 
-    /// Refuses lists of revisions before `revision` from now on, as kube-apiserver does once etcd was compacted to it:
-    /// also of resources that have not changed since. Watches go on from older revisions as long as their
-    /// events are retained, as from kube-apiserver's watch cache. Concerns the main store.
+    /// Refuses lists of revisions before `revision` from now on, as kube-apiserver does once etcd was compacted to
+    /// it, even of resources that have not changed since. Watches can still start at older revisions as long as their
+    /// events are retained, as in kube-apiserver's watch cache. This applies to the main store.
     pub fn compact_lists(&self, revision: u64) {
         self.shared.compact(revision);
     }
@@ -309,7 +310,7 @@ impl Cache {
     }
 }
 
-/// Reports of a store about itself, by the number of the store.
+/// The cache as the sink of a store, which is identified by its number.
 impl Cache {
     pub(crate) fn apply_changes(&self, store: usize, changes: &[Change]) {
         let Some(last) = changes.last() else { return };

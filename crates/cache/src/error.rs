@@ -3,18 +3,18 @@
 /// A revision that cannot be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RevisionError {
-    /// Too old: changes since then are no longer retained.
+    /// The revision is too old: changes since then are no longer retained.
     #[error("revision {requested} is too old; the oldest retained is {oldest}")]
     Expired {
-        /// The revision asked for.
+        /// The requested revision.
         requested: u64,
         /// The oldest revision that can still be served.
         oldest: u64,
     },
-    /// Not reached yet.
+    /// The revision has not been reached yet.
     #[error("revision {requested} lies in the future; the current one is {current}")]
     Future {
-        /// The revision asked for.
+        /// The requested revision.
         requested: u64,
         /// The current revision of the cache.
         current: u64,

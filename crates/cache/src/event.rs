@@ -7,7 +7,7 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
-/// About what an allocation takes beside its content: counters, and what the allocator rounds up.
+/// An estimate of what an allocation takes beside its content: counters, and rounding by the allocator.
 const ALLOCATION_BYTES: usize = 64;
 /// How many bits of a place number the changes within one revision.
 const ORDINAL_BITS: u32 = 16;
@@ -18,7 +18,7 @@ const ORDINAL_BITS: u32 = 16;
 pub(crate) struct Place(u64);
 
 impl Place {
-    /// Behind everything.
+    /// The place after all changes.
     pub(crate) const MAX: Place = Place(u64::MAX);
 
     pub(crate) fn new(revision: u64, ordinal: u64) -> Place {
@@ -82,17 +82,17 @@ impl Event {
         &self.resource
     }
 
-    /// The object after the change; `None` when it was deleted.
+    /// The object after the change; `None` if the change deleted it.
     pub fn object(&self) -> Option<&Arc<Object>> {
         self.object.as_ref()
     }
 
-    /// The object before the change; `None` when it was created.
+    /// The object before the change; `None` if the change created it.
     pub fn previous(&self) -> Option<&Arc<Object>> {
         self.previous.as_ref()
     }
 
-    /// When the change was committed, or seen if the store does not say: milliseconds since 1970.
+    /// The time of the commit, or of its arrival if the store does not provide it, in milliseconds since 1970.
     pub fn at_ms(&self) -> u64 {
         self.at_ms
     }
@@ -102,7 +102,7 @@ impl Event {
         self.previous.as_ref().map_or(0, |previous| previous.value().len())
     }
 
-    /// The memory that this event takes, with what it may keep alive.
+    /// The memory that this event takes, including the objects that it may keep alive.
     pub(crate) fn memory(&self) -> usize {
         let object =
             self.previous.as_ref().map_or(0, |_| size_of::<Object>().saturating_add(ALLOCATION_BYTES));
@@ -268,6 +268,6 @@ pub enum Item {
     InitialEventsEnd(u64),
     /// All events up to this revision were delivered.
     Bookmark(u64),
-    /// Nothing more will come.
+    /// The watch has ended; no item follows.
     Closed(CloseReason),
 }

@@ -20,7 +20,7 @@ pub struct Filter {
     /// Only objects whose selectable field with this index has this value. Watchers are indexed by it, so changes of
     /// other objects do not wake this one.
     pub field: Option<(usize, Str)>,
-    /// Everything else.
+    /// All further conditions.
     pub matches: Option<Matches>,
 }
 

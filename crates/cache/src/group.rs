@@ -1,8 +1,8 @@
-//! Fan-out: the watchers that want the same events share one list of them and keep a cursor each.
+//! Fan-out: watchers that need the same events share one list of them, and each has a cursor.
 //!
-//! A push costs the same for one watcher and for a thousand. The list is a chain of segments with
-//! write-once slots, so following it takes no lock; links are weak, so a watcher that stands still
-//! keeps one segment alive and not the rest. A watcher that falls behind the chain goes back to the window.
+//! A push costs the same for one watcher and for a thousand. The list is a chain of segments with write-once slots,
+//! so following it takes no lock. Links are weak, so a watcher that does not advance keeps only one segment alive. A
+//! watcher that falls behind the chain replays the window.
 
 use crate::Str;
 use crate::event::{Event, Place};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Which events a group has.
+/// The events that a group receives.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum GroupKey {
     /// All objects of the resource.
@@ -67,7 +67,7 @@ struct Tail {
     segments: VecDeque<Arc<Segment>>,
     last: Arc<Segment>,
     used: usize,
-    /// Events since the watchers were last woken.
+    /// The number of events since the watchers were last woken.
     untold: usize,
     /// The last event's.
     place: Place,
@@ -80,7 +80,7 @@ pub(crate) struct Group {
     segments_max: usize,
     pub(crate) wake: Arc<Notify>,
     pub(crate) watchers: AtomicUsize,
-    /// Already handed to the dispatcher.
+    /// Whether the group is already in the dispatcher's queue.
     pub(crate) queued: AtomicBool,
     wake_batching: Mutex<WakeBatching>,
     /// Large groups of watchers receive events up to this [`Place`], so that all receive the same batch; later events wait for
@@ -117,7 +117,8 @@ impl Group {
         // Clear the flag first: an event that is pushed from here on queues the group again.
         self.queued.swap(false, Ordering::AcqRel);
         let untold = {
-            // Under the lock: an event that is pushed after reading the last one comes after what is released here.
+            // This must happen under the lock: an event that is pushed after the last one was read comes after the
+            // released ones.
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
             self.released.store(tail.place.raw(), Ordering::Release);
             std::mem::take(&mut tail.untold)
@@ -178,7 +179,7 @@ impl Group {
         }
     }
 
-    /// A cursor that sees what is pushed from now on.
+    /// A cursor that receives the events pushed from now on.
     pub(crate) fn end(&self) -> Cursor {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         Cursor { segment: tail.last.clone(), index: tail.used }
@@ -194,7 +195,7 @@ pub(crate) struct Cursor {
 /// The next event at a cursor, if any.
 pub(crate) enum Next<'a> {
     Event(&'a Arc<Event>),
-    /// Nothing yet.
+    /// There is no further event yet.
     Empty,
     /// The next event is delayed.
     Held,

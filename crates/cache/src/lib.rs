@@ -1,8 +1,8 @@
-//! Every resource as it is and as it recently was: views, event windows and watches.
+//! The watch cache: the current and recent state of every resource, with views, event windows and watches.
 //!
-//! The cache sits above the store as its one [`pintle_store::Sink`]. Reads take a persistent map and never
-//! wait; a watch is a cursor over what the sink appends. The cache knows keys, labels, selectable
-//! fields and bytes. It never parses an object itself: an [`Extract`] given at registration does.
+//! The cache is the one [`pintle_store::Sink`] of the store. Reads use a persistent map and never wait; a watch is a
+//! cursor over the events that the sink appends. The cache knows keys, labels, selectable fields and bytes. It never
+//! parses an object itself: the [`Extract`] given at registration does.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

@@ -106,16 +106,17 @@ pub trait Extract: Send + Sync {
     }
 }
 
-/// How a stored value differs when it is read.
+/// The difference between a stored value and the value that clients read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// As it was written.
+    /// Clients read the value as it was written.
     AsStored,
-    /// Reads as this value, as which it would now be written: its kind has new defaults or another storage version.
+    /// Clients read this value instead, which is also what a write would store now: the kind has new defaults or
+    /// another storage version.
     Revised(Bytes),
     /// Reads as this value, which only differs in white space and escapes. Writers see the stored bytes.
     Compacted(Bytes),
-    /// Not at all, for this reason.
+    /// The value cannot be read, for this reason.
     Unreadable(Box<str>),
 }
 
@@ -127,11 +128,11 @@ pub struct Object {
     value: Bytes,
     /// `None` of an object that reads as it is stored, as most do.
     standing: Option<Box<Standing>>,
-    /// Labels and the values of selectable fields; `None` of an object that has neither.
+    /// Labels and the values of selectable fields; `None` if the object has neither.
     selectable: Option<Box<Selectable>>,
     uid: Uid,
     encodings: Encodings,
-    /// The range of the metadata in the JSON, once it was determined; 0 before.
+    /// The range of the metadata in the JSON; 0 until it is determined.
     metadata: AtomicU64,
 }
 
@@ -141,12 +142,12 @@ struct Selectable {
     fields: Box<[Str]>,
 }
 
-/// Where the uid is. In millions of objects a second copy of it is worth avoiding.
+/// The position of the uid. With millions of objects, a second copy of each is worth avoiding.
 #[derive(Clone)]
 enum Uid {
-    /// At this place of the stored value.
+    /// The uid is at this range of the stored value.
     At(u32, u32),
-    /// It is not in the stored value as it is.
+    /// The uid does not appear literally in the stored value.
     Own(Box<str>),
 }
 
@@ -191,7 +192,7 @@ impl Object {
         })
     }
 
-    /// The object with the form in which it is read.
+    /// Returns the object with the value that clients read.
     pub(crate) fn standing(mut self, standing: Standing) -> Object {
         self.standing = match standing {
             Standing::AsStored => None,

@@ -8,9 +8,9 @@ use std::time::Duration;
 pub(crate) const REPLAY_EVENTS_MAX: usize = 256;
 /// How many events a watcher examines while it blocks the sink.
 pub(crate) const REPLAY_SCAN_MAX: usize = 4096;
-/// Old events that are dropped while the sink waits.
+/// How many old events are dropped at once while the sink waits.
 pub(crate) const DROP_EVENTS_MAX: usize = 256;
-/// When the history of all resources takes too much memory, this part of it goes at once.
+/// If the history of all resources takes too much memory, this part of it is dropped at once.
 pub(crate) const HISTORY_TRIM_PART: usize = 64;
 /// How many objects of the initial state a watcher takes at once.
 pub(crate) const INITIAL_OBJECTS_MAX: usize = 128;
@@ -47,16 +47,16 @@ pub(crate) const AGING_EVERY_MIN: Duration = Duration::from_millis(10);
 /// How much history the cache retains. `Options::default()` is right for production.
 #[derive(Clone)]
 pub struct Options {
-    /// Events kept per resource at most.
+    /// The maximum number of events retained per resource.
     pub window_events_max: usize,
     /// Object bytes that the events of one resource may keep alive.
     pub window_bytes_max: usize,
-    /// Memory for the events of all resources together, with the objects that they keep alive. Beyond it the oldest
-    /// are dropped, whatever resource they are of.
+    /// The memory limit for the events of all resources together, including the objects that they keep alive. Beyond
+    /// it the oldest events are dropped, of whichever resource.
     pub history_bytes_max: usize,
     /// Events older than this are dropped; the store's retention.
     pub retention: Duration,
-    /// Snapshots of one resource kept for paged lists.
+    /// The maximum number of snapshots of one resource retained for paged lists.
     pub snapshots_max: usize,
     /// Snapshots unused for this long are dropped.
     pub snapshot_age_max: Duration,
@@ -64,7 +64,7 @@ pub struct Options {
     pub fanout_events_max: usize,
     /// How far a watcher of all resources may fall behind before it is closed.
     pub wildcard_events_max: usize,
-    /// Where the time comes from.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 

@@ -26,8 +26,8 @@ pub(crate) struct Orphaned {
 }
 
 impl Orphans {
-    /// Takes over a state. Returns what belongs to the resources with these prefixes, which are in ascending order; the
-    /// rest is retained here.
+    /// Takes over a state. Returns the entries of the resources with these prefixes, which must be in ascending
+    /// order; the other entries are retained here.
     pub(crate) fn load(&mut self, loaded: Loaded, now_ms: u64, prefixes: &[&str]) -> Vec<Orphaned> {
         let history = loaded.history.into_iter();
         self.history = history.map(|change| ((change.key.clone(), change.revision.0), change)).collect();
@@ -47,7 +47,7 @@ impl Orphans {
         taken
     }
 
-    /// Drops what belongs to another store.
+    /// Drops entries that belong to another store.
     pub(crate) fn retain(&mut self, is_own: impl Fn(&str) -> bool) {
         self.entries.retain(|key, _| is_own(key));
         self.history.retain(|(key, _), _| is_own(key));

@@ -46,7 +46,8 @@ pub struct Resource {
     live: Mutex<Live>,
     snapshots: Mutex<VecDeque<(u64, View)>>,
     gone: AtomicBool,
-    /// When the first object came that cannot be read, in milliseconds of the clock; `u64::MAX` if there was none.
+    /// The time at which the first unreadable object arrived, in milliseconds of the clock; `u64::MAX` if there was
+    /// none.
     unreadable_since_ms: AtomicU64,
     /// How often all watches were ended.
     epoch: AtomicU64,
@@ -179,7 +180,7 @@ impl Resource {
         (live.window.len(), live.groups.watchers())
     }
 
-    /// How many changes came from the store since the resource was registered.
+    /// How many changes the store has delivered since the resource was registered.
     pub fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
@@ -189,7 +190,8 @@ impl Resource {
         self.reader.load().extract(json)
     }
 
-    /// From now on, objects are decoded by `reader`. Existing ones stay, so they must decode alike.
+    /// Decodes objects with `reader` from now on. Existing ones are not decoded again, so the result must be the same
+    /// for them.
     pub fn set_reader(&self, reader: Arc<dyn Extract>) {
         self.reader.store(Arc::new(reader));
     }
@@ -205,7 +207,7 @@ impl Resource {
         Duration::from_millis(self.now_ms().saturating_sub(since))
     }
 
-    /// Prepares what is known about an object before it is written, so that the sink need not parse.
+    /// Prepares the extracted values of an object before it is written, so that the sink need not parse it.
     pub fn draft(&self, extracted: Extracted) -> Arc<Draft> {
         Draft::new(self.id, extracted)
     }
@@ -240,7 +242,7 @@ impl Resource {
         undo(&mut index, &events);
         let view = View { revision, index };
         if !events.is_empty() {
-            // A client that lists an older revision usually wants the next page as well.
+            // A client that lists an older revision usually requests the next page as well.
             self.pin(&view);
         }
         Ok(view)
@@ -403,7 +405,7 @@ impl Resource {
         self.view.store(Arc::new(View { revision: live.revision, index: live.index.clone() }));
     }
 
-    /// Drops what is too old.
+    /// Drops events and snapshots that are too old.
     pub(crate) fn age(&self) {
         let options = &self.shared.options;
         let now = self.now_ms();
@@ -414,7 +416,7 @@ impl Resource {
         snapshots.retain(|(used, _)| *used >= oldest);
     }
 
-    /// Takes out some of the oldest events; they are dropped by the caller, while the sink does not wait.
+    /// Removes some of the oldest events. The caller drops them after it has released the lock that the sink needs.
     fn take_old(&self, old: impl Fn(&Event) -> bool) -> Vec<Arc<Event>> {
         self.lock().window.take_old(old)
     }
@@ -448,7 +450,8 @@ impl Resource {
         View { revision: stored.revision().0, index }
     }
 
-    /// The events of one object that are in memory, oldest first, and the revision after which none is missing.
+    /// The events of one object that are in memory, oldest first, and the revision after which the events are
+    /// complete.
     pub fn events_of(&self, key: &str) -> (u64, Vec<Arc<Event>>) {
         let live = self.lock();
         let oldest = live.window.compacted();
@@ -458,8 +461,8 @@ impl Resource {
         (oldest, events)
     }
 
-    /// Takes up the values of now for objects that could not be decrypted and have not changed since. Watches end, as there is no
-    /// event for what did not change.
+    /// Replaces objects that could not be decrypted and have not changed since by their current values. Watches end,
+    /// because an object that did not change has no event.
     pub fn reread(&self, stored: &Snapshot) {
         let mut live = self.lock();
         for (key, entry) in stored.iter() {
@@ -548,7 +551,7 @@ fn decode_all(
     })
 }
 
-/// Reverts events, given oldest first: the state before an object's first event counts.
+/// Reverts events, given oldest first: the result has the state of each object before its first event.
 fn undo(index: &mut Index, events: &[Arc<Event>]) {
     let mut seen = HashSet::new();
     for event in events.iter().filter(|event| seen.insert(event.key.as_str())) {

@@ -1,5 +1,5 @@
-//! What the resources of one store share (the published revision), and what those of all stores share (the wake-up queue
-//! and the end).
+//! The state that the resources of one store share (the published revision), and the state that the resources of all
+//! stores share (the wake-up queue and the shutdown flag).
 
 use crate::error::WaitTimeout;
 use crate::event::Event;
@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     published: AtomicU64,
     /// The memory of the events of all windows.
     pub(crate) history_bytes: Arc<AtomicUsize>,
-    /// Views of earlier revisions are gone, see [`crate::Cache::compact_lists`].
+    /// Views of revisions before this one have been dropped, see [`crate::Cache::compact_lists`].
     compacted: AtomicU64,
     /// Lists at revisions before this one are refused, because the store's backend refuses them.
     lists_from: AtomicU64,
@@ -51,12 +51,12 @@ struct Common {
 }
 
 impl Shared {
-    /// The oldest revision that lists may show.
+    /// The oldest revision that lists may return.
     pub(crate) fn compacted(&self) -> u64 {
         self.compacted.load(Ordering::Acquire)
     }
 
-    /// Lists of revisions before `revision` are refused from now on.
+    /// Refuses lists of revisions before `revision` from now on.
     pub(crate) fn compact(&self, revision: u64) {
         self.compacted.fetch_max(revision, Ordering::AcqRel);
     }
@@ -197,7 +197,7 @@ impl Shared {
         let mut ended = std::pin::pin!(self.common.ended.notified());
         ended.as_mut().enable();
         if !self.is_closed() {
-            // The flag says which of the two it was.
+            // The flag tells whether the cache ended or the time was up.
             let _ = timeout(limit, ended).await;
         }
         self.is_closed()

@@ -1,5 +1,5 @@
-//! Several stores behind one cache: most resources lie in the main one, some in stores of their own. The revisions of two
-//! stores do not compare, so each has its own published revision, resets and compaction.
+//! Several stores behind one cache: most resources are in the main store, some in stores of their own. Revisions of
+//! different stores cannot be compared, so each store has its own published revision, resets and compaction.
 
 use crate::cache::Cache;
 use crate::shared::Shared;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The number of the main store; the further ones follow.
 pub(crate) const MAIN: usize = 0;
 
-/// A store that has some resources to itself.
+/// A store that holds some of the resources.
 pub(crate) struct FurtherStore {
     pub(crate) shared: Arc<Shared>,
     prefixes: Vec<Arc<str>>,

@@ -1,4 +1,5 @@
-//! One watcher: the initial state if asked for, then the window, then what follows, without a seam.
+//! One watcher: delivers the initial state if requested, then replays the window, then follows live events, without a
+//! gap.
 
 use crate::encodings::EncodingKey;
 use crate::error::RevisionError;
@@ -22,25 +23,25 @@ use std::time::Duration;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Sleep, sleep};
 
-/// Where a watch begins.
+/// The position at which a watch begins.
 pub enum WatchStart {
-    /// With what happens after the call.
+    /// The watch delivers what happens after the call.
     FromNow,
-    /// With the first change after this revision, which may lie in the future.
+    /// The watch begins with the first change after this revision, which may be in the future.
     FromRevision(u64),
-    /// With the selected objects of a view as additions, then with what happened after it.
+    /// The watch delivers the selected objects of a view as additions, then the changes after the view.
     WithInitialState(View),
 }
 
-/// Follows a resource, several or all of them. It has no buffer that could fill up: it is a cursor, and is
-/// closed when what it would have to read next is no longer retained.
+/// Follows one resource, several or all of them. It has no buffer that could fill up: it is a cursor, and is closed
+/// when the next event that it needs is no longer retained.
 pub struct Watcher {
     shared: Arc<Shared>,
     /// `None` for several or all resources.
     resource: Option<Arc<Resource>>,
     /// The epoch of the resource when the watch began; 0 for several resources.
     epoch: u64,
-    /// How often everything had been loaded anew when the watch began.
+    /// How often the state had been reloaded when the watch began.
     resets: u64,
     group: Arc<Group>,
     key: GroupKey,
@@ -49,13 +50,13 @@ pub struct Watcher {
     /// Everything up to this place was delivered or is not selected.
     position: Place,
     bookmarks: Option<Bookmarks>,
-    /// The next wake-up, made before the last look at what is there.
+    /// The next wake-up, registered before the last look for events.
     woken: Pin<Box<OwnedNotified>>,
 }
 
 struct Bookmarks {
     every: Duration,
-    /// Kept, because making a timer for each wait costs more than delivering an event.
+    /// The timer is reused, because creating one for each wait costs more than delivering an event.
     due: Pin<Box<Sleep>>,
 }
 
@@ -71,15 +72,15 @@ struct Initial {
     view: View,
     prefix: String,
     chunk: VecDeque<Arc<Object>>,
-    /// Whether there is nothing after the chunk.
+    /// Whether no events follow the chunk.
     complete: bool,
 }
 
 enum Step {
     Item(Item),
-    /// Nothing to deliver yet.
+    /// There is no event to deliver yet.
     Wait,
-    /// Something was done, and there may be more.
+    /// The step made progress, and there may be more to do.
     Again,
     Ended,
 }
@@ -142,14 +143,13 @@ impl Watcher {
         }
     }
 
-    /// Asks for a bookmark whenever `every` has passed. To be called within a runtime.
+    /// Delivers a bookmark whenever `every` has passed. Must be called within a runtime.
     pub fn with_bookmarks(mut self, every: Duration) -> Watcher {
         self.bookmarks = Some(Bookmarks { every, due: Box::pin(sleep(every)) });
         self
     }
 
-    /// The next thing to tell the client; `None` after [`Item::Closed`]. Nothing is lost when the
-    /// future is dropped.
+    /// Returns the next item for the client; `None` after [`Item::Closed`]. Dropping the future loses no item.
     pub async fn next(&mut self) -> Option<Item> {
         poll_fn(|context| self.poll_next(context)).await
     }
@@ -160,14 +160,14 @@ impl Watcher {
             match self.advance() {
                 Step::Item(item) => return Poll::Ready(Some(item)),
                 Step::Ended => return Poll::Ready(None),
-                // Others get their turn first.
+                // Let other tasks run first.
                 Step::Again => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 Step::Wait => {}
             }
-            // A wake-up is noted from the moment its future is made; after that comes another look.
+            // The future registers for wake-ups when it is created, so look for events once more after that.
             if self.woken.as_mut().poll(context).is_ready() {
                 self.woken.set(self.group.wake.clone().notified_owned());
                 continue;
@@ -180,8 +180,8 @@ impl Watcher {
         }
     }
 
-    /// Ready when nothing more will come whatever the watcher has not read yet: for those who are held up by what they
-    /// have read.
+    /// Is ready when the watch has ended, even if earlier items are unread. It is for callers that wait for something
+    /// else before they read on.
     pub fn poll_cut_off(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.shared.is_closed() || self.is_void() || self.is_outdated() {
@@ -209,15 +209,15 @@ impl Watcher {
         }
     }
 
-    /// The event that was just delivered and those that follow it, as [`Watcher::keep_run`] was given them by a watcher that
-    /// is told the same. They count as delivered.
+    /// Returns the event that was just delivered and the following ones as one run, if a watcher that receives the
+    /// same events stored it with [`Watcher::keep_run`]. The events count as delivered.
     pub fn take_run(&mut self, first: &Delivery, encoding: EncodingKey) -> Option<Bytes> {
         let run = self.group.runs.get(self.run_key(first, encoding)?)?;
         self.position = self.position.max(run.last);
         Some(run.bytes)
     }
 
-    /// Keeps the frames of all that was delivered since `first`, for other watchers.
+    /// Stores the frames of all events delivered since `first`, for other watchers.
     pub fn keep_run(&self, first: &Delivery, encoding: EncodingKey, bytes: &Bytes) {
         if let Some(key) = self.run_key(first, encoding) {
             self.group.runs.keep(key, Run { bytes: bytes.clone(), last: self.position });
@@ -231,8 +231,8 @@ impl Watcher {
         Some(RunKey { epoch: self.epoch, first, encoding })
     }
 
-    /// The revision up to which everything selected was delivered: what a bookmark may say. `None`
-    /// while the initial state is being delivered, and after everything was loaded anew.
+    /// The revision up to which all selected events were delivered, for a bookmark. `None` while the initial state is
+    /// being delivered, and after a reload.
     pub fn progress(&self) -> Option<u64> {
         match self.phase {
             Phase::Initial(_) => None,
@@ -245,7 +245,8 @@ impl Watcher {
         if let Some(Bookmarks { every, due }) = &mut self.bookmarks {
             due.set(sleep(*every));
         }
-        // The sink does not wake watchers for changes of other resources; read how far those have come.
+        // The sink does not wake watchers for changes of other resources, so read the published revision of those
+        // here.
         match self.advance() {
             Step::Item(item) => item,
             Step::Wait | Step::Again | Step::Ended => Item::Bookmark(self.position.revision()),
@@ -255,9 +256,9 @@ impl Watcher {
     fn advance(&mut self) -> Step {
         for _ in 0..WATCH_STEPS_MAX {
             let step = self.step();
-            // Looked at after the step: a reset counts itself before it replaces anything, so what the step found is
-            // from before the reset or is not delivered. A client must never see the revision of an event whose
-            // predecessors were lost.
+            // Check this after the step: a reset increments its counter before it replaces anything, so the step
+            // found events from before the reset, or they are not delivered. A client must never see the revision of
+            // an event whose predecessors were lost.
             if self.is_void() && !matches!(step, Step::Ended) {
                 return self.close(CloseReason::Slow);
             }
@@ -285,7 +286,7 @@ impl Watcher {
         if self.shared.is_closed() {
             return self.close(CloseReason::Shutdown);
         }
-        // Read before looking for events: when there are none, all up to here was seen.
+        // Read this before looking for events: if there are none, all events up to here were seen.
         let published = self.shared.published();
         match &mut self.phase {
             Phase::Ended => Step::Ended,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The events after `compacted`, every one.
+/// All events after the revision `compacted`.
 pub(crate) struct Window {
     events: VecDeque<Arc<Event>>,
     compacted: Place,
@@ -29,14 +29,14 @@ pub(crate) struct Stretch {
 }
 
 impl Window {
-    /// A window that adds to and takes from `memory` what its events take.
+    /// Creates a window. The memory that its events take is added to `memory` and subtracted again.
     pub(crate) fn new(compacted: u64, options: &Options, memory: Arc<AtomicUsize>) -> Window {
         let (events_max, bytes_max) = (options.window_events_max, options.window_bytes_max);
         let compacted = Place::end_of(compacted);
         Window { events: VecDeque::new(), compacted, bytes: 0, events_max, bytes_max, memory }
     }
 
-    /// The oldest revision from which everything is known.
+    /// The revision after which all events are retained.
     pub(crate) fn compacted(&self) -> u64 {
         self.compacted.revision()
     }
@@ -69,8 +69,8 @@ impl Window {
         self.events.front().map(|event| event.place)
     }
 
-    /// Takes out the oldest events as long as they are `old`, at most [`DROP_EVENTS_MAX`]; the caller drops them, and
-    /// comes again if there are any.
+    /// Removes the oldest events while they are `old`, at most [`DROP_EVENTS_MAX`]. The caller drops them and calls
+    /// again if there were any.
     pub(crate) fn take_old(&mut self, old: impl Fn(&Event) -> bool) -> Vec<Arc<Event>> {
         let mut taken = Vec::new();
         while taken.len() < DROP_EVENTS_MAX && self.events.front().is_some_and(|event| old(event)) {

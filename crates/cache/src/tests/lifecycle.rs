@@ -38,14 +38,14 @@ fn who_falls_behind_the_window_is_closed() {
     for _ in 0..3000 {
         fixture.set("a/x", Some("1"));
     }
-    // It still has its current segment, but not the events after that.
+    // It still has its current segment, but not the later events.
     let lines = drain(&mut watcher);
     assert_eq!(lines.last().map(String::as_str), Some("Closed(Slow)"));
     assert!(lines.len() < 100, "{}", lines.len());
     for (line, revision) in lines.iter().rev().skip(1).rev().zip(2..) {
         assert!(line.ends_with(&format!("@{revision}")), "{line} {revision}");
     }
-    // A watcher that the events do not concern is not behind.
+    // A watcher whose group has no new events is not behind.
     fixture.set("quiet/x", Some("2"));
     assert_eq!(drain(&mut other), ["ADDED quiet/x=2@3002"]);
     assert_eq!(fixture.pods.stats(), (100, 2));
@@ -136,7 +136,7 @@ async fn state_and_history_survive_a_restart() {
     let mut watcher = after.watch(WatchStart::FromRevision(1), Filter::default()).unwrap();
     assert_eq!(drain(&mut watcher), ["ADDED n1=web@4"]);
 
-    // A writer finds what it committed in its draft.
+    // After a commit, the writer's draft has the committed object.
     let draft = before.draft(before.extract(b"web|n1"));
     let write = Write::put("/registry/pods/a/z", Expect::Absent, value("web|n1")).with_note(draft.note());
     let revision = store.write(write).await.unwrap();

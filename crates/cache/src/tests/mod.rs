@@ -88,7 +88,7 @@ pub(crate) fn show(item: &Item) -> String {
     }
 }
 
-/// Everything there is to deliver now.
+/// Returns all items that can be delivered now.
 pub(crate) fn drain(watcher: &mut Watcher) -> Vec<String> {
     std::iter::from_fn(|| watcher.try_next()).map(|item| show(&item)).collect()
 }

@@ -36,7 +36,7 @@ async fn write(run: Arc<Run>, seed: u64) {
             _ => format!("{PODS}{}/{}", random.below(3), random.below(6)),
         };
         if random.below(4) == 0 {
-            // Often enough there is nothing to delete.
+            // Often the key to delete does not exist.
             let _ = run.store.write(Write::delete(&*full, Expect::Any)).await;
             continue;
         }
@@ -47,7 +47,7 @@ async fn write(run: Arc<Run>, seed: u64) {
             write = write.with_note(draft.note());
         }
         let revision = run.store.write(write).await.unwrap();
-        // Acknowledged means visible.
+        // An acknowledged write is visible.
         assert!(run.cache.revision() >= revision.0);
         if random.below(20) == 0 {
             tokio::task::yield_now().await;
@@ -111,7 +111,7 @@ async fn watch(run: Arc<Run>, seed: u64) -> Option<Told> {
     Some(Told { start, initial, selection, lines, closed })
 }
 
-/// Lists now and again, and asks for earlier revisions.
+/// Lists from time to time, and requests earlier revisions.
 async fn read(run: Arc<Run>, seed: u64) -> Vec<(u64, Vec<String>)> {
     let mut random = Random::new(seed);
     let mut seen = Vec::new();

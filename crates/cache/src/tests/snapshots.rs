@@ -1,4 +1,4 @@
-//! Views at earlier revisions, and what happens when these are gone.
+//! Views at earlier revisions, and the errors after these revisions were dropped.
 
 use super::*;
 use pintle_store::ManualClock;
@@ -57,7 +57,7 @@ fn pinned_views_outlive_the_window_for_a_while() {
     assert_eq!(fixture.pods.oldest(), 5);
     assert_eq!(contents(&fixture.pods.view_at(first).unwrap()), ["a/x=1@2"]);
     assert!(expired(3));
-    // Unused, it goes.
+    // An unused snapshot is dropped.
     clock.advance_ms(400_000);
     fixture.cache.age();
     assert!(expired(first));
