@@ -1,4 +1,4 @@
-//! `Controller`: classifies requests, lets them in, and follows the objects that configure it.
+//! `Controller`: classifies requests, admits them, and applies the objects that configure it.
 
 mod configure;
 
@@ -21,25 +21,25 @@ use std::time::Duration;
 const READ_WRITE_RATIOS: &[f64] =
     &[0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
 
-/// Tells the time since some moment before the controller was made.
+/// Returns the time since some moment before the controller was created.
 pub type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
-/// Priority and fairness of a server. `D` is what the dump of requests says of a request.
+/// Priority and fairness of a server. `D` is the description of a request in the dump of requests.
 pub struct Controller<D> {
     seats: u64,
     clock: Clock,
-    /// Called when [`Controller::maintain`] has something to do earlier than it said.
+    /// Called when [`Controller::maintain`] has to be called earlier than it returned.
     signal: Box<dyn Fn() + Send + Sync>,
     config: ArcSwap<Config<D>>,
     configuring: Mutex<Configuring>,
     watches: Arc<WatchCounts>,
-    /// Executing, then waiting requests; of each, those that read and those that write.
+    /// The numbers of executing and of waiting requests, each for reads and for writes.
     read_write: Mutex<[Gauge; 4]>,
 }
 
 /// The configuration in force.
 pub(crate) struct Config<D> {
-    /// In the order in which they are asked.
+    /// The schemas in the order in which they are matched.
     schemas: Vec<Schema<D>>,
     levels: BTreeMap<Arc<str>, Arc<Level<D>>>,
 }
@@ -54,32 +54,33 @@ struct Gauge {
 /// Whether a request reads or changes objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadWrite {
-    /// It reads.
+    /// The request reads.
     Read,
-    /// It begins a watch.
+    /// The request begins a watch.
     Watch,
-    /// It writes.
+    /// The request writes.
     Write,
 }
 
 /// The outcome of the admission of a request.
 pub enum Entry<D> {
-    /// It executes.
+    /// The request executes.
     Execute(Seat<D>),
-    /// It waits.
+    /// The request waits.
     Wait(Waiting<D>),
-    /// It is rejected; its client shall come again after so many seconds.
+    /// The request is rejected; the client should retry after so many seconds.
     Reject {
         /// The seconds.
         retry_after: u64,
     },
 }
 
-/// The work of a request, and the watches that are notified of it, where that was looked at.
+/// The estimated work of a request, and the number of watches that it notifies, if that was counted.
 pub type Estimate = (Work, Option<u64>);
 
 impl<D> Controller<D> {
-    /// A server with this many seats for all levels together. Only the mandatory objects are in force.
+    /// Creates the controller of a server with this many seats for all levels together. Only the mandatory objects
+    /// are in force.
     pub fn new(seats: u64, clock: Clock, signal: Box<dyn Fn() + Send + Sync>) -> Self {
         let now = clock();
         let gauge = || Gauge { count: 0, watermark: 0, ratio: TimingRatio::new(READ_WRITE_RATIOS, now) };
@@ -101,12 +102,13 @@ impl<D> Controller<D> {
         (self.clock)()
     }
 
-    /// Watches, by what they watch.
+    /// The watches, counted by what they select.
     pub fn watches(&self) -> &Arc<WatchCounts> {
         &self.watches
     }
 
-    /// Classifies a request and lets it in. `estimate` is given the most seats a request of its level may take.
+    /// Classifies a request and admits it. `estimate` receives the maximum number of seats that a request of the
+    /// level may take.
     pub fn enter(
         self: &Arc<Self>,
         request: &Digest<'_>,
@@ -116,7 +118,7 @@ impl<D> Controller<D> {
     ) -> (Arc<Flow>, Entry<D>) {
         let config = self.config.load();
         let schema = config.classify(request);
-        // One queue: nothing to tell flows apart for.
+        // A level with one queue does not distinguish flows.
         let distinguisher = if schema.queues > 1 { schema.distinguisher } else { Distinguisher::None };
         let hash = if schema.queues > 1 { hash(&schema.flow.schema, distinguisher.of(request)) } else { 0 };
         let flow = Arc::clone(&schema.flow);
@@ -216,7 +218,7 @@ impl<D> Controller<D> {
         let row = |flow: &Arc<Flow>| (Arc::clone(&flow.schema), Arc::clone(&flow.level), flow.take_report());
         let mut rows: Vec<_> = configuring.retired.iter().map(row).collect();
         rows.extend(config.schemas.iter().map(|schema| row(&schema.flow)));
-        // No request counts in these any more.
+        // Keep only flows that still have requests.
         configuring.retired.retain(|flow| Arc::strong_count(flow) > 1);
         rows
     }
@@ -246,7 +248,8 @@ impl<D: Clone> Controller<D> {
 }
 
 impl<D> Config<D> {
-    /// The schema that takes a request. One that none takes, of a user without groups, falls to `catch-all`.
+    /// The schema that matches a request. A request that no schema matches, of a user without groups, is assigned to
+    /// `catch-all`.
     fn classify(&self, request: &Digest<'_>) -> &Schema<D> {
         let taken = self.schemas.iter().find(|schema| schema.rules.iter().any(|rule| rule.matches(request)));
         let fallback = || self.schemas.iter().find(|schema| &*schema.flow.schema == crate::CATCH_ALL);
@@ -254,7 +257,7 @@ impl<D> Config<D> {
     }
 }
 
-/// The hash that a flow's queues are dealt by; kube-apiserver's, so that a flow has the same queues there.
+/// The hash that selects a flow's queues. It is kube-apiserver's, so that a flow has the same queues there.
 fn hash(schema: &str, distinguisher: &str) -> u64 {
     let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
     context.update(schema.as_bytes());
@@ -264,7 +267,7 @@ fn hash(schema: &str, distinguisher: &str) -> u64 {
     sum.as_ref().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Sorts schemas into the order in which they are asked: by precedence, then by name.
+/// Sorts schemas into the order in which they are matched: by precedence, then by name.
 pub(crate) fn sort(schemas: &mut [SchemaObject]) {
     schemas.sort_by(|a, b| (a.precedence, &a.name).cmp(&(b.precedence, &b.name)));
 }

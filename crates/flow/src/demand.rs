@@ -43,7 +43,7 @@ impl Integrator {
     }
 }
 
-/// The demand over the last period, and smoothed over those before.
+/// The demand of the last period, and the demand smoothed over earlier periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the names are those of the metrics")]
 pub struct Demand {

@@ -62,7 +62,7 @@ mod tests {
             |second: u64, count: u64| (0..count).map(|_| retry.rejected(second)).last().unwrap();
         assert_eq!(per_second(1_000, 10), 1);
         assert_eq!(per_second(1_001, 10), 2);
-        // It does not change again before that time is over.
+        // The time does not change again before it has passed.
         assert_eq!(per_second(1_002, 10), 2);
         assert_eq!(per_second(1_003, 10), 4);
         assert_eq!(per_second(1_100, 1), 3);

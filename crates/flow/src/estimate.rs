@@ -5,12 +5,12 @@ use std::time::Duration;
 
 /// The bytes of objects in memory that count as a seat.
 const BYTES_PER_SEAT: u64 = 100_000;
-/// A list from the cache is streamed: it never holds more than this.
+/// The maximum size that counts for a list from the cache, because such a list is streamed.
 const STREAMED_BYTES_MAX: u64 = 1_000_000;
 /// The maximum number of seats of a list, and of a write.
 const LIST_SEATS_MAX: u64 = 100;
 const WRITE_SEATS_MAX: u64 = 10;
-/// Watchers that count as a seat, and how long such a seat is taken.
+/// The number of watchers that count as one seat, and how long such a seat is held.
 const WATCHES_PER_SEAT: u64 = 10;
 const EVENT_TIME: Duration = Duration::from_millis(5);
 
@@ -19,9 +19,9 @@ const EVENT_TIME: Duration = Duration::from_millis(5);
 pub struct Work {
     /// Seats during its execution.
     pub initial_seats: u64,
-    /// Seats after that, for the work it causes elsewhere (watchers that are notified of a write).
+    /// Seats after its execution, for the work that it causes elsewhere (watchers that are notified of a write).
     pub final_seats: u64,
-    /// How long those are held.
+    /// How long the final seats are held.
     pub additional_latency: Duration,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn as_work(seats: u64, time: Duration) -> SeatSeconds {
 /// The stored objects of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// Objects.
+    /// The number of objects.
     pub objects: u64,
     /// The average size of an object in bytes.
     pub average_bytes: u64,
@@ -149,7 +149,7 @@ mod tests {
             (all, None, 0, 1),
             (ListParameters { single: true, ..all }, stored, 0, 1),
             (page, stored, 0, 5),
-            // Not from the cache: it is not streamed.
+            // This list does not come from the cache, so it is not streamed.
             (ListParameters { continues: true, ..all }, stored, 0, 50),
             (ListParameters { continues: true, selects: true, ..page }, stored, 0, 25),
             (ListParameters { resource_version: "5", ..page }, stored, 0, 5),

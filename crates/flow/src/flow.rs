@@ -10,19 +10,19 @@ const SECONDS: &[f64] = &[0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 
 const WATCHES: &[f64] = &[0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0];
 const SEATS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
 
-/// Why a request is rejected.
+/// The reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectReason {
     /// All seats are taken and there are no queues.
     ConcurrencyLimit,
     /// All seats are taken and the queue is full.
     QueueFull,
-    /// It waited too long, or its client disconnected.
+    /// The request waited too long, or its client disconnected.
     TimeOut,
 }
 
 impl RejectReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [RejectReason; 3] =
         [RejectReason::ConcurrencyLimit, RejectReason::QueueFull, RejectReason::TimeOut];
 
@@ -123,7 +123,7 @@ impl Flow {
 }
 
 impl FlowReport {
-    /// A request enters (1) or leaves (-1) a queue.
+    /// Counts that a request entered (1) or left (-1) a queue.
     pub(crate) fn shift_queued(&mut self, requests: i64, seats: u64) {
         self.was_queued = true;
         self.inqueue_requests = self.inqueue_requests.saturating_add(requests);
@@ -131,7 +131,7 @@ impl FlowReport {
             self.inqueue_seats.saturating_add(requests.saturating_mul(i64::try_from(seats).unwrap_or(0)));
     }
 
-    /// Seats are taken (1) or freed (-1).
+    /// Counts seats that are taken (1) or freed (-1).
     pub(crate) fn shift_seats(&mut self, sign: i64, seats: u64) {
         self.executing_seats =
             self.executing_seats.saturating_add(sign.saturating_mul(i64::try_from(seats).unwrap_or(0)));

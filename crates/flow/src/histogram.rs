@@ -16,7 +16,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Nothing observed; `bounds` are upper bounds of buckets.
+    /// An empty histogram; `bounds` are the upper bounds of its buckets.
     pub fn new(bounds: &'static [f64]) -> Self {
         Histogram { bounds, counts: [0; BUCKETS_MAX], count: 0, sum: 0.0 }
     }

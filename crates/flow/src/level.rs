@@ -1,4 +1,4 @@
-//! A priority level at work: its queues and seats behind one short lock, and what is counted of them.
+//! A priority level in operation: its queues and seats behind one short lock, and its statistics.
 
 use crate::demand::{Demand, Integrator};
 use crate::dropped::RetryAfter;
@@ -52,10 +52,10 @@ pub struct Level<D> {
     state: Mutex<State<D>>,
 }
 
-/// All that changes of a level.
+/// The mutable state of a level.
 pub(crate) struct State<D> {
     pub(crate) object: LevelObject,
-    /// Its object is gone; it ends when its last request does.
+    /// Whether the level's object was deleted; the level is removed after its last request.
     pub(crate) quiescing: bool,
     pub(crate) limits: Limits,
     pub(crate) current: u64,
@@ -222,7 +222,7 @@ impl<D> State<D> {
         }
     }
 
-    /// A request is answered. Returns when its seats become free, where that is later.
+    /// Ends the execution of a request. Returns when its seats become free, if that is later.
     pub(crate) fn finish(&mut self, now: Duration, ticket: Ticket) -> Option<Duration> {
         if let Some(request) = self.queues.get(ticket) {
             let took = now.saturating_sub(request.began).as_secs_f64();
@@ -238,8 +238,8 @@ impl<D> State<D> {
         due
     }
 
-    /// A request that waits is given up. Returns after how many seconds its client shall come again; `None` where it does not
-    /// wait any more.
+    /// Removes a waiting request. Returns after how many seconds its client should retry; `None` if the request no
+    /// longer waits.
     pub(crate) fn cancel(&mut self, now: Duration, ticket: Ticket) -> Option<u64> {
         let request = self.queues.get(ticket).filter(|request| request.phase == Phase::Waiting)?;
         let mut stats = request.payload.flow.stats();
@@ -253,14 +253,14 @@ impl<D> State<D> {
         Some(self.retry_after.rejected(now.as_secs()))
     }
 
-    /// Frees the seats whose time is over. Returns when the next ones are.
+    /// Frees the seats whose time has passed. Returns when the next seats become free.
     pub(crate) fn expire(&mut self, now: Duration) -> Option<Duration> {
         let due = self.queues.expire(now);
         self.note_changes(now);
         due
     }
 
-    /// Wakes and counts what the last change of the queues dispatched and freed.
+    /// Notifies the requests that the last change of the queues dispatched, and updates the statistics.
     #[expect(clippy::cast_precision_loss, reason = "small numbers of requests and seats")]
     fn note_changes(&mut self, now: Duration) {
         while let Some(ticket) = self.queues.next_dispatched() {
@@ -296,7 +296,7 @@ impl<D> State<D> {
         self.demand_ratio.set(now, demand);
     }
 
-    /// Takes over what the level's object says. Its seats follow with [`State::set_seats`].
+    /// Applies the settings of the level's object. Its seats are set by [`State::set_seats`].
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -318,7 +318,7 @@ impl<D> State<D> {
         self.demand.update(&mut self.integrator, now);
     }
 
-    /// The least number of seats that the level gets: those of its own that it needs.
+    /// The minimum number of seats of the level: as many of its own as it needs.
     pub(crate) fn least_seats(&self) -> u64 {
         match self.is_exempt() {
             true => self.limits.lower.max(self.demand.high_watermark),
@@ -333,7 +333,7 @@ impl<D> State<D> {
         Claim { lower, upper: self.limits.upper as f64, target: lower.max(self.demand.smoothed) }
     }
 
-    /// The level has this many seats from now on. `idle_denominator` stands in for them in ratios where there are none.
+    /// Sets the number of seats. `idle_denominator` replaces it in ratios if it is zero.
     #[expect(clippy::cast_precision_loss, reason = "a small number of seats")]
     pub(crate) fn set_seats(&mut self, now: Duration, seats: u64, idle_denominator: f64) {
         self.current = seats;

@@ -1,7 +1,8 @@
-//! Priority and fairness as kube-apiserver has it: which flow schema takes a request, how many seats its priority level has,
-//! which request is next, and which is rejected. No I/O, no threads and no clock: every call says what time it is.
+//! Priority and fairness, as in kube-apiserver: which flow schema matches a request, how many seats its priority
+//! level has, which request is next, and which is rejected. There is no I/O, no thread and no clock: every call
+//! receives the current time.
 //!
-//! [`Controller`] is what the filter chain uses; the modules below it are pure.
+//! The filter chain uses [`Controller`]; the other modules are pure.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod controller;

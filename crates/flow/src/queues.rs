@@ -1,9 +1,11 @@
-//! Fair queuing within one priority level: each queue gets the same part of the seats, whatever its requests cost.
+//! Fair queuing within one priority level: each queue gets the same part of the seats, however much its requests
+//! cost.
 //!
-//! Time is virtual: R counts the seat-seconds that each busy queue got so far. A queue's next dispatch moves on by the work of
-//! what is dispatched from it, and the queue whose next request would finish first, virtually, is next. A request that turns
-//! out cheaper than guessed is credited to its queue. The rules are those of kube-apiserver, so that its metrics and dumps
-//! mean the same here. `flows.rs` adds one: some seats are reserved for flows that hold none.
+//! Time is virtual: R counts the seat-seconds that each busy queue has received so far. Dispatching a request
+//! advances the virtual time of its queue by the request's work, and the queue whose next request would finish first
+//! in virtual time is served next. If a request turns out cheaper than estimated, its queue is credited with the
+//! difference. The rules are those of kube-apiserver, so that its metrics and dumps mean the same here. `flows.rs`
+//! adds one rule: some seats are reserved for flows that hold none.
 
 mod flows;
 mod pool;
@@ -19,28 +21,28 @@ use std::time::Duration;
 
 pub use pool::{Phase, Request, Ticket};
 
-/// How long a request is guessed to execute before it is known; kube-apiserver's guess.
+/// The estimated execution time of a request, before it is known; the same as in kube-apiserver.
 const EXECUTION_GUESS: Duration = Duration::from_millis(3);
-/// The maximum number of queues of a level, whatever its object says: more would only take memory.
+/// The maximum number of queues of a level, whatever its object specifies: more would only take memory.
 pub const QUEUES_MAX: usize = 16_384;
 
-/// How requests are handled for which there is no seat.
+/// What happens to requests for which no seat is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queuing {
-    /// There always is a seat.
+    /// There is always a seat.
     Exempt,
-    /// They are rejected.
+    /// The request is rejected.
     Reject,
-    /// They wait.
+    /// The request waits in a queue.
     Queue(QueueOptions),
 }
 
-/// How many queues a level has.
+/// The number and length of a level's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// Queues.
+    /// The number of queues.
     pub queues: usize,
-    /// Queues that one flow may use.
+    /// The number of queues that one flow may use.
     pub hand_size: usize,
     /// The maximum number of requests that wait in a queue while all seats are taken.
     pub queue_length_max: usize,
@@ -49,13 +51,13 @@ pub struct QueueOptions {
 /// The outcome of the arrival of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It executes at once; it passed through a queue if this says how long that was with it.
+    /// The request executes at once. If it passed through a queue, this is the queue's length with it.
     Execute(Ticket, Option<usize>),
-    /// It waits until [`FairQueues::next_dispatched`] names it; the number is the length of its queue.
+    /// The request waits until [`FairQueues::next_dispatched`] returns it; the number is the length of its queue.
     Queued(Ticket, usize),
-    /// There is no seat, and no queue.
+    /// No seat is free, and the level has no queues.
     NoSeat,
-    /// There is no seat, and its queue is full.
+    /// No seat is free, and the request's queue is full.
     QueueFull,
 }
 
@@ -72,7 +74,7 @@ pub struct QueueState {
     pub total_work_sum: SeatSeconds,
 }
 
-/// The figures of the last dispatch from a queue: R, the start of its request, and the bounds over all queues.
+/// Virtual times at the last dispatch from a queue: R, the start of the request, and the bounds over all queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the metrics")]
 pub struct LastDispatch {
@@ -84,7 +86,7 @@ pub struct LastDispatch {
     pub discounted_max: SeatSeconds,
 }
 
-/// Requests of a level since it exists.
+/// The number of requests since the level was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the dump's columns")]
 pub struct Totals {
@@ -94,24 +96,25 @@ pub struct Totals {
     pub cancelled: u64,
 }
 
-/// The queues and seats of a priority level. `P` is what the caller keeps with each request.
+/// The queues and seats of a priority level. `P` is the data that the caller stores with each request.
 pub struct FairQueues<P> {
     queuing: Queuing,
     seats: u64,
     pool: Pool<P>,
-    /// Places in the pool, in the order of the queues' indexes. May be longer than wanted while queues drain.
+    /// The queues' places in the pool, in the order of their indexes. While queues drain, there may be more than
+    /// configured.
     order: Vec<usize>,
     r: SeatSeconds,
     updated: Duration,
-    /// The index of the queue that was served last: ties go to the next one.
+    /// The index of the queue that was served last; ties are resolved in favour of the next one.
     robin: usize,
-    /// Queues with requests.
+    /// The number of queues with requests.
     active_queues: usize,
     waiting: usize,
     waiting_seats: u64,
     executing: usize,
     seats_in_use: u64,
-    /// The seats in use that are reserved for flows that held none.
+    /// The number of reserved seats in use.
     reserved_in_use: u64,
     flows: SeatedFlows,
     recent_flows: RecentFlows,
@@ -122,7 +125,7 @@ pub struct FairQueues<P> {
     /// The callers' data of requests whose seats were freed, and the number of those seats.
     released: Vec<(P, u64)>,
     blocked: Option<Ticket>,
-    /// Requests that are answered but hold their seats.
+    /// Requests that are answered but still hold their seats.
     lingering: BinaryHeap<Reverse<(Duration, Ticket)>>,
 }
 
@@ -157,7 +160,7 @@ impl<P> FairQueues<P> {
         level
     }
 
-    /// Changes queues and seats. Queues that are too many go when they are empty.
+    /// Changes the number of queues and seats. Excess queues are removed once they are empty.
     pub fn configure(&mut self, now: Duration, queuing: Queuing, seats: u64) {
         self.advance(now);
         self.queuing = match queuing {
@@ -180,7 +183,7 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// A request arrives. `flow` is the hash of its flow schema and its distinguisher.
+    /// Handles the arrival of a request. `flow` is the hash of its flow schema and its distinguisher.
     pub fn arrive(&mut self, now: Duration, flow: u64, work: Work, payload: P) -> Arrival {
         self.advance(now);
         let Queuing::Queue(options) = self.queuing else {
@@ -228,8 +231,8 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// A request is answered. Returns when its seats become free, where that is later; [`FairQueues::expire`] must be called
-    /// then.
+    /// Ends the execution of a request. Returns when its seats become free, if that is later; [`FairQueues::expire`]
+    /// must be called then.
     pub fn finish(&mut self, now: Duration, ticket: Ticket) -> Option<Duration> {
         self.advance(now);
         let request = self.pool.get_mut(ticket).filter(|request| request.phase == Phase::Executing)?;
@@ -241,7 +244,7 @@ impl<P> FairQueues<P> {
             queue.executing = queue.executing.saturating_sub(1);
             queue.charge(now);
             queue.executing_seats = queue.executing_seats.saturating_sub(work.initial_seats);
-            // The queue has paid for the time that it took; the guess is refunded.
+            // The queue has been charged for the actual time, so refund the estimate.
             queue.next_dispatch_r -= as_work(work.initial_seats, EXECUTION_GUESS);
             let became_idle = queue.is_idle();
             self.active_queues = self.active_queues.saturating_sub(usize::from(became_idle));
@@ -258,7 +261,7 @@ impl<P> FairQueues<P> {
         lingers.then_some(due)
     }
 
-    /// Frees the seats whose time is over. Returns when the next ones are.
+    /// Frees the seats whose time has passed. Returns when the next seats become free.
     pub fn expire(&mut self, now: Duration) -> Option<Duration> {
         self.advance(now);
         let mut released = false;
@@ -276,7 +279,7 @@ impl<P> FairQueues<P> {
         self.lingering.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// A request that waits is given up: its client is gone or its time is over. False where it does not wait.
+    /// Removes a waiting request because its client is gone or its time is over. Returns false if it does not wait.
     pub fn cancel(&mut self, now: Duration, ticket: Ticket) -> bool {
         self.advance(now);
         let Some(request) = self.pool.get(ticket).filter(|request| request.phase == Phase::Waiting) else {
@@ -294,12 +297,12 @@ impl<P> FairQueues<P> {
                 self.active_queues.saturating_sub(usize::from(self.pool.queue(place).is_idle()));
             self.pool.bound_next_dispatch(place);
         }
-        // It may have been too wide and held up others.
+        // The removed request may have blocked others because it needed many seats.
         self.dispatch(now);
         true
     }
 
-    /// The next request that was dispatched from a queue and whose caller is not notified yet.
+    /// The next request that was dispatched from a queue and whose caller has not been notified yet.
     pub fn next_dispatched(&mut self) -> Option<Ticket> {
         self.dispatched.pop_front()
     }
@@ -309,12 +312,12 @@ impl<P> FairQueues<P> {
         self.released.pop()
     }
 
-    /// The request that was next at the last attempt to dispatch, if it was too wide for the seats that were free.
+    /// The request that was next at the last attempt to dispatch, if it needed more seats than were free.
     pub fn take_blocked(&mut self) -> Option<Ticket> {
         self.blocked.take()
     }
 
-    /// A request that was not finished or given up yet.
+    /// A request that has neither finished nor been removed.
     pub fn get(&self, ticket: Ticket) -> Option<&Request<P>> {
         self.pool.get(ticket)
     }
@@ -324,22 +327,22 @@ impl<P> FairQueues<P> {
         self.pool.get_mut(ticket).map(|request| &mut request.payload)
     }
 
-    /// Requests that wait.
+    /// The number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Requests that execute.
+    /// The number of executing requests.
     pub fn executing(&self) -> usize {
         self.executing
     }
 
-    /// Seats that are taken.
+    /// The number of seats in use.
     pub fn seats_in_use(&self) -> u64 {
         self.seats_in_use
     }
 
-    /// Seats that are taken or waited for.
+    /// The number of seats that are in use or waited for.
     pub fn demand(&self) -> u64 {
         self.seats_in_use.saturating_add(self.waiting_seats)
     }
@@ -349,17 +352,17 @@ impl<P> FairQueues<P> {
         self.waiting == 0 && self.executing == 0
     }
 
-    /// Requests since the level exists.
+    /// The number of requests since the level was created.
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Seat-seconds that each busy queue got so far.
+    /// The seat-seconds that each busy queue has received so far.
     pub fn r(&self) -> SeatSeconds {
         self.r
     }
 
-    /// The figures of the last dispatch from a queue.
+    /// The virtual times of the last dispatch from a queue.
     pub fn last_dispatch(&self) -> Option<LastDispatch> {
         self.last
     }
@@ -380,8 +383,8 @@ impl<P> FairQueues<P> {
         })
     }
 
-    /// The requests that wait or execute, by queue: those that wait come first, in order. Each with the index of its queue,
-    /// and its position there; `None` for those that execute.
+    /// The requests that wait or execute, by queue, waiting ones first and in order. Each has the index of its queue
+    /// and its position in the queue; `None` for executing ones.
     pub fn requests(&self) -> Vec<(Option<usize>, Option<usize>, &Request<P>)> {
         let mut rows = Vec::new();
         for (index, place) in self.order.iter().enumerate() {
@@ -395,8 +398,8 @@ impl<P> FairQueues<P> {
         rows
     }
 
-    /// Virtual time runs as fast as a busy queue gets seats. kube-apiserver takes those that are wanted for those that are in
-    /// use; here, some of them may be left free.
+    /// Virtual time runs as fast as a busy queue gets seats. kube-apiserver computes with the requested seats instead
+    /// of those in use; here, some of the requested seats may be left free.
     #[expect(clippy::cast_precision_loss, reason = "small numbers of seats and queues")]
     fn advance(&mut self, now: Duration) {
         let real = now.saturating_sub(self.updated);
@@ -407,7 +410,7 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// The seats that are reserved for flows that hold none. With one queue, flows are not told apart.
+    /// The number of seats reserved for flows that hold none. A level with one queue does not distinguish flows.
     fn reserved(&self) -> u64 {
         match self.queues_wanted() > 1 && self.recent_flows.are_several(self.updated) {
             true => flows::reserved_of(self.seats),
@@ -415,7 +418,7 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// The other seats, and those of them that are taken.
+    /// The number of seats that are not reserved, and how many of them are in use.
     fn common_seats(&self) -> (u64, u64) {
         let reserved = self.reserved();
         (
@@ -440,7 +443,8 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// Whether a waiting request may take reserved seats. They may still be taken by a flow that was alone before.
+    /// Returns whether a waiting request may take reserved seats. A flow that was alone before may still hold some of
+    /// them.
     fn fits_reserved(&self, request: &Request<P>) -> bool {
         let wanted = request.work.max_seats();
         self.flows.holds_none(request.flow)
@@ -448,8 +452,8 @@ impl<P> FairQueues<P> {
             && self.seats_in_use.saturating_add(wanted) <= self.seats
     }
 
-    /// The queue of the flow's hand with the least work. Where to begin changes each time, so that flows whose hands overlap
-    /// are not biased.
+    /// The queue of the flow's hand with the least work. The search starts at a different queue each time, so that
+    /// flows with overlapping hands are not biased.
     fn shortest_of_hand(&mut self, flow: u64, options: QueueOptions) -> usize {
         let hand = Hand::deal(flow, options.queues, options.hand_size.max(1));
         let queues = hand.queues();
@@ -497,8 +501,8 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// Of the queues whose first request is allowed, the one that would finish it first in virtual time; from the one served
-    /// last on, round robin.
+    /// The queue that would finish its first request first in virtual time, among the queues whose first request
+    /// fits. The search starts after the queue served last, round robin.
     fn next_queue(
         &self,
         now: Duration,
@@ -541,7 +545,7 @@ impl<P> FairQueues<P> {
         best.map(|(_, place)| place).zip(bounds)
     }
 
-    /// Executes the first request of a queue, on reserved seats or on others.
+    /// Executes the first request of a queue, on reserved or on other seats.
     fn dispatch_first(&mut self, now: Duration, place: usize, reserved: bool) {
         let Some(slot) = self.pool.queue(place).head else { return };
         self.pool.unlink(slot);
@@ -549,7 +553,7 @@ impl<P> FairQueues<P> {
         let Some(request) = self.pool.at_mut(slot) else { return };
         let before = request.work.max_seats();
         if request.work.final_seats > seats {
-            // Narrower and longer, but the same work.
+            // The request gets fewer seats for a longer time, which is the same work.
             request.work.additional_latency = request.work.final_work().per_seat(seats);
             request.work.final_seats = seats;
         }
@@ -586,7 +590,7 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// Frees the seats of a request that is answered.
+    /// Frees the seats of an answered request.
     fn release(&mut self, ticket: Ticket) {
         let Some(request) = self.pool.remove(ticket) else { return };
         let (seats, place) = (request.work.max_seats(), request.queue);

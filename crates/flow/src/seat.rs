@@ -1,5 +1,5 @@
-//! A request's place in its level: a seat while it executes, a place in a queue before. Both are given back when they are
-//! dropped, however the request ends.
+//! The seat of an executing request, and the place of a waiting one in its queue. Both are released on drop, however
+//! the request ends.
 
 use crate::level::Level;
 use crate::queues::Ticket;
@@ -34,7 +34,7 @@ pub(crate) struct Place<D> {
     pub(crate) mutating: bool,
 }
 
-/// A request in a queue. Resolves to a seat; dropped before, it leaves the queue.
+/// A request in a queue. It resolves to a seat; if it is dropped earlier, it leaves the queue.
 pub struct Waiting<D> {
     place: Option<Place<D>>,
     /// The flow that the request was classified into.
@@ -47,8 +47,8 @@ impl<D> Waiting<D> {
         Waiting { place: Some(place), flow }
     }
 
-    /// Leaves the queue. Returns after how many seconds the client shall come again, or the seat if one became free in this
-    /// moment.
+    /// Leaves the queue. Returns after how many seconds the client should retry, or the seat if one has just become
+    /// free.
     pub fn give_up(mut self) -> Result<Seat<D>, u64> {
         let Some(place) = self.place.take() else { return Err(1) };
         place.controller.count_waiting(place.mutating, -1);
@@ -82,7 +82,7 @@ impl<D> Drop for Waiting<D> {
         if let Some(place) = self.place.take() {
             place.controller.count_waiting(place.mutating, -1);
             if place.controller.cancel(&place.level, place.ticket).is_none() {
-                // It was dispatched in this moment, and its caller is gone.
+                // The request has just been dispatched, but its caller is gone.
                 drop(Seat::new(place));
             }
         }

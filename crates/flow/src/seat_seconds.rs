@@ -32,7 +32,7 @@ impl SeatSeconds {
         self.0 as f64 / SCALE as f64
     }
 
-    /// How long so many seats take for it.
+    /// How long this work takes on so many seats.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -1,22 +1,22 @@
-//! Shares: how many seats each priority level has, by its shares of all seats, by what it lends and may borrow, and by what
-//! the levels need at the moment.
+//! Shares: how many seats each priority level gets, from its nominal shares, from what it lends and may borrow, and
+//! from the current demand of all levels.
 
-/// A target below this counts as this, so that proportions are finite.
+/// The lower bound of targets, so that proportions are finite.
 const TARGET_MIN: f64 = 0.001;
 const EPSILON: f64 = 1e-7;
 
-/// The concurrency that a priority level asks for.
+/// The concurrency that a priority level is configured with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
     /// Shares of all seats.
     pub nominal: u64,
     /// Percent of its seats that others may borrow.
     pub lendable_percent: u64,
-    /// Percent of its seats that it may borrow; `None`: as many as the server has.
+    /// The percentage of its seats that it may borrow; `None` means up to all seats of the server.
     pub borrowing_percent: Option<u64>,
 }
 
-/// The seats of a level: by right, at least, at most.
+/// The seats of a level: nominal, minimum and maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the metrics")]
 pub struct Limits {
@@ -26,8 +26,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The seats of a level when the server has `total` of them and all levels together `shares`. Rounded up, so that together
-    /// the levels have a few more.
+    /// Computes the seats of a level if the server has `total` seats and all levels together have `shares`. The
+    /// results are rounded up, so their sum may exceed the total by a few.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -59,8 +59,8 @@ pub struct Claim {
     pub target: f64,
 }
 
-/// Divides `sum` seats: everyone gets its target times the same proportion, but at least its lower and at most its upper bound.
-/// Returns the seats of each, and the proportion; `None` where the bounds do not allow the sum.
+/// Divides `sum` seats: each level gets its target times the same proportion, but at least its lower and at most its
+/// upper bound. Returns the seats of each level and the proportion; `None` if the bounds do not allow the sum.
 pub fn allocate(sum: u64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     #[expect(clippy::cast_precision_loss, reason = "a small number of seats")]
     let sum = sum as f64;
@@ -75,7 +75,7 @@ pub fn allocate(sum: u64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     let given = |proportion: f64| -> Vec<f64> {
         claims.iter().map(|claim| (proportion * target(claim)).min(claim.upper).max(claim.lower)).collect()
     };
-    // What is given grows with the proportion, in straight lines between the bounds: find the line, then the point on it.
+    // The sum of the seats is a piecewise linear function of the proportion: find the segment, then the point on it.
     let mut bounds: Vec<f64> =
         claims.iter().flat_map(|claim| [claim.lower / target(claim), claim.upper / target(claim)]).collect();
     bounds.sort_by(f64::total_cmp);

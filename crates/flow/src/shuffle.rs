@@ -1,4 +1,5 @@
-//! Shuffle sharding: the few queues of many that a flow may use, so that a flood in some leaves others to everybody else.
+//! Shuffle sharding: selects the few queues that a flow may use, so that a flood in some queues leaves the other ones
+//! free.
 
 /// The maximum number of queues in a hand; kube-apiserver's limit.
 pub const HAND_MAX: usize = 15;
@@ -21,7 +22,7 @@ impl Hand {
             *remainder = usize::try_from(rest.checked_rem(left).unwrap_or(0)).unwrap_or(0);
             rest = rest.checked_div(left).unwrap_or(0);
         }
-        // Each remainder counts the queues that are still in the deck; those dealt before it are skipped.
+        // Each remainder is an index among the queues that are still in the deck; skip those dealt before it.
         let mut cards = [0usize; HAND_MAX];
         for (dealt, (card, remainder)) in cards.iter_mut().zip(&remainders).take(size).enumerate() {
             let earlier = remainders.iter().take(dealt).rev();

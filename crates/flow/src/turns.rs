@@ -1,18 +1,18 @@
-//! `Turns`: who is next to run on a processor, when more is ready to run than that. Flows (here the requests of one user) get
-//! one turn after the other, and a flow that did not wait before goes first: a client that asks rarely does not wait for
-//! those that flood.
+//! `Turns`: decides which request runs next when more are ready than there are processors. Flows (here the requests
+//! of one user) take turns, and a flow that did not wait before goes first: a client that sends few requests does not
+//! wait for clients that flood the server.
 //!
-//! Seats limit requests that take long. Short ones that only need the processor hardly ever fill the seats, so without
-//! turns they would run in the order in which they arrive.
+//! Seats limit requests that take long. Short requests that only need the processor hardly ever fill the seats, so
+//! without turns they would run in the order in which they arrive.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Requests that wait for their turns. `P` is what the caller keeps with each.
+/// Requests that wait for their turns. `P` is the data that the caller stores with each of them.
 pub struct Turns<P> {
-    /// Flows that began to wait. They come before all others, once.
+    /// Flows that have just begun to wait. They go before all other flows, once.
     fresh: VecDeque<u64>,
-    /// Flows that had a turn lately. A flow stays for one round after its last request, or else it would be fresh again
-    /// with the next one and get more than its part.
+    /// Flows that had a turn recently. A flow stays here for one round after its last request; otherwise its next
+    /// request would make it fresh again and it would get more than its part.
     steady: VecDeque<u64>,
     flows: HashMap<u64, BTreeMap<u64, P>>,
     waiting: usize,
@@ -25,7 +25,8 @@ impl<P> Default for Turns<P> {
 }
 
 impl<P> Turns<P> {
-    /// Takes the turn of a flow that had none lately and does not wait: it need not wait for others. False for other flows.
+    /// Takes the turn of a flow that had none recently and does not wait: it need not wait for others. Returns false
+    /// for other flows.
     pub fn take_first(&mut self, flow: u64) -> bool {
         let is_first = !self.flows.contains_key(&flow);
         if is_first {
@@ -35,8 +36,8 @@ impl<P> Turns<P> {
         is_first
     }
 
-    /// A request of a flow waits. Within a flow the lowest number is next: a request that began earlier is finished before
-    /// a later one begins. Returns what was kept with the same request, if it waits already.
+    /// Adds a waiting request of a flow. Within a flow the lowest number is next: a request that began earlier is
+    /// finished before a later one begins. Returns the data stored with the same request, if it waits already.
     pub fn wait(&mut self, flow: u64, number: u64, payload: P) -> Option<P> {
         let requests = self.flows.entry(flow).or_insert_with(|| {
             self.fresh.push_back(flow);
@@ -112,12 +113,12 @@ mod tests {
     fn a_quiet_flow_is_next_whenever_it_asks() {
         let mut turns = Turns::default();
         (0..1000).for_each(|number| _ = turns.wait(number % 100, number, number));
-        // All of them had a turn.
+        // All of them have had a turn.
         (0..200).for_each(|_| _ = turns.take_next());
         for number in 5000..5010 {
             turns.wait(777, number, number);
             assert_eq!(turns.take_next(), Some(number));
-            // It was last to have a turn, and is forgotten only after a round of the others.
+            // The flow had the last turn, and is only forgotten after a round of the other flows.
             (0..101).for_each(|_| _ = turns.take_next());
         }
     }
@@ -128,7 +129,7 @@ mod tests {
         let mut had = [0; 2];
         (0..1000).for_each(|number| _ = turns.wait(0, number, 0));
         for number in 0..100 {
-            // One request at a time, again as soon as it had its turn.
+            // The flow sends one request at a time, the next as soon as it had its turn.
             if !turns.waits(1, number) {
                 turns.wait(1, number, 1);
             }
@@ -145,7 +146,7 @@ mod tests {
         assert!(!turns.take_first(1) && turns.take_first(2) && !turns.take_first(2));
         turns.wait(2, 20, 20);
         assert_eq!([turns.take_next(), turns.take_next(), turns.take_next()], [Some(0), Some(20), Some(1)]);
-        // Nothing of it waited for a round.
+        // None of its requests waited for a round.
         (0..2).for_each(|_| _ = turns.take_next());
         assert!(turns.take_first(2));
         (0..6).for_each(|_| _ = turns.take_next());

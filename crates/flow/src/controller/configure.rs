@@ -1,4 +1,4 @@
-//! Following the objects: which levels and schemas are in force, and how the seats are divided among the levels.
+//! Applies the API objects: which levels and schemas are in force, and how the seats are divided among the levels.
 
 use super::{Config, Controller, sort};
 use crate::level::Level;
@@ -15,13 +15,13 @@ use std::time::Duration;
 pub(crate) struct Schema<D> {
     pub(crate) flow: Arc<Flow>,
     pub(crate) level: Arc<Level<D>>,
-    /// Queues of its level.
+    /// The number of queues of its level.
     pub(crate) queues: usize,
     pub(crate) distinguisher: Distinguisher,
     pub(crate) rules: Vec<Rule>,
 }
 
-/// State that only changes of the configuration need.
+/// The part of the state that is only used when the configuration changes.
 #[derive(Default)]
 pub(crate) struct Configuring {
     /// Flows that are no longer in force, until all of their requests have ended and are reported.
@@ -33,7 +33,7 @@ pub(crate) struct Configuring {
 type Levels<D> = BTreeMap<Arc<str>, Arc<Level<D>>>;
 
 impl<D> Controller<D> {
-    /// These are the objects from now on. A level that is gone goes on while it has requests.
+    /// Applies the current objects. A level whose object was deleted continues while it has requests.
     pub fn configure(&self, levels: Vec<LevelObject>, schemas: Vec<SchemaObject>) {
         let mut configuring = self.configuring.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.now();
@@ -64,7 +64,7 @@ impl<D> Controller<D> {
         self.config.store(Arc::new(Config { schemas: in_force, levels: new }));
     }
 
-    /// Levels whose object is gone stay while they have requests; the mandatory ones stay in any case.
+    /// Levels whose object was deleted stay while they have requests; the mandatory ones always stay.
     fn keep_old(&self, old: &Levels<D>, new: &mut Levels<D>) {
         for (name, level) in old {
             if new.contains_key(name) {
@@ -104,8 +104,8 @@ impl<D> Controller<D> {
         seats
     }
 
-    /// Divides the seats by what the levels needed in the last period; returns the proportion. Called every ten seconds and
-    /// when objects change.
+    /// Divides the seats by the demand of the levels in the last period; returns the proportion. Called every ten
+    /// seconds and when objects change.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -155,15 +155,15 @@ impl<D> Controller<D> {
         allocated.map_or(0.0, |(_, proportion)| proportion)
     }
 
-    /// Divides the seats anew. To be called every ten seconds.
+    /// Divides the seats again. Must be called every ten seconds.
     pub fn adjust(&self) {
         let mut configuring = self.configuring.lock().unwrap_or_else(PoisonError::into_inner);
         let config = self.config.load();
         configuring.fair_fraction = self.divide_seats(&config.levels, configuring.seats_sum, self.now());
     }
 
-    /// Frees seats whose time is over. Returns when the next ones are, and whether a level that is gone became idle, so that
-    /// [`Controller::configure`] should be called.
+    /// Frees seats whose time has passed. Returns when the next seats become free, and whether a level without an
+    /// object became idle, so that [`Controller::configure`] should be called.
     pub fn maintain(&self) -> (Option<Duration>, bool) {
         let now = self.now();
         let mut next: Option<Duration> = None;
@@ -178,7 +178,7 @@ impl<D> Controller<D> {
     }
 }
 
-/// The level of this object: the one there is, which learns what is new, or a new one.
+/// The level of this object: the existing level with updated settings, or a new one.
 fn take_over<D>(old: &Levels<D>, now: Duration, object: LevelObject) -> Arc<Level<D>> {
     match old.get(&object.name) {
         Some(level) => {
@@ -192,7 +192,7 @@ fn take_over<D>(old: &Levels<D>, now: Duration, object: LevelObject) -> Arc<Leve
     }
 }
 
-/// A schema in force; it goes on counting where the same schema of the same level did.
+/// The schema in force. It continues the statistics of the same schema and level.
 fn schema_of<D>(schema: SchemaObject, levels: &Levels<D>, old: &Config<D>) -> Option<Schema<D>> {
     let level = levels.get(&schema.level)?;
     let state = level.state();

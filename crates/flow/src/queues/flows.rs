@@ -1,15 +1,15 @@
-//! Seats that are left to flows that hold none.
+//! Seats that are reserved for flows that hold none.
 //!
-//! Fair queuing decides who gets the next seat that becomes free, and nothing takes a seat from a request that executes. In
-//! kube-apiserver busy flows take all seats. A quiet one then waits until a request ends, which takes long if all of them are
-//! long lists, or even until there is room for the next of these lists. Here a part of the seats is reserved for flows
-//! that hold none, while the level has had requests of several flows. All other seats are given out as in kube-apiserver,
-//! and so are all seats to a flow that is alone.
+//! Fair queuing decides which request gets the next free seat, and no executing request loses its seat. In
+//! kube-apiserver busy flows therefore take all seats. A quiet flow then waits until a request ends, which takes long
+//! if all of them are long lists. Here a part of the seats is reserved for flows that hold none, while the level has
+//! had requests of several flows. All other seats are assigned as in kube-apiserver, and a flow that is alone can use
+//! all seats.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A flow without requests for so long no longer counts as one of several.
+/// A flow that has had no requests for so long no longer counts as one of several.
 const RECENT: Duration = Duration::from_secs(60);
 
 /// This part of the seats is reserved, so levels with fewer seats than this are as in kube-apiserver.

@@ -1,10 +1,11 @@
-//! The requests and queues of a level, in places that are used again: nothing is allocated for a request once a level has
-//! seen its busiest moment. The waiting requests of a queue are a doubly linked list, so that one can leave at once.
+//! The requests and queues of a level, in slots that are reused: no memory is allocated for a request once a level
+//! has seen its busiest moment. The waiting requests of a queue are a doubly linked list, so that one can leave in
+//! constant time.
 
 use crate::{SeatSeconds, Work};
 use std::time::Duration;
 
-/// Names a request until it is finished or given up.
+/// Identifies a request until it is finished or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     serial: u64,
@@ -17,14 +18,14 @@ impl Ticket {
     }
 }
 
-/// Where a request is.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// In a queue.
+    /// The request is in a queue.
     Waiting,
-    /// At work.
+    /// The request executes.
     Executing,
-    /// Answered; its seats are still taken.
+    /// The request is answered, but its seats are still taken.
     Lingering,
 }
 
@@ -35,11 +36,11 @@ pub struct Request<P> {
     pub payload: P,
     /// The seats that it takes, and for how long.
     pub work: Work,
-    /// When it arrived.
+    /// The time of its arrival.
     pub arrived: Duration,
-    /// When it began to execute.
+    /// The time at which it began to execute.
     pub began: Duration,
-    /// Where it is.
+    /// Its state.
     pub phase: Phase,
     pub(super) total: SeatSeconds,
     pub(super) flow: u64,
@@ -56,7 +57,7 @@ impl<P> Request<P> {
     }
 }
 
-/// One queue; sums are over the requests that wait.
+/// One queue; the sums are over its waiting requests.
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) index: usize,
@@ -69,19 +70,20 @@ pub(super) struct Queue {
     pub(super) initial_seats: u64,
     pub(super) max_seats: u64,
     pub(super) work: SeatSeconds,
-    /// Seats of its requests that execute, and until when the queue has paid for them.
+    /// The seats of its executing requests, and the time up to which the queue has been charged for them.
     pub(super) executing_seats: u64,
     charged: Duration,
 }
 
 impl Queue {
-    /// The work of executing requests that the queue has not paid for yet.
+    /// The work of executing requests that the queue has not been charged for yet.
     pub(super) fn uncharged(&self, now: Duration) -> SeatSeconds {
         super::as_work(self.executing_seats, now.saturating_sub(self.charged))
     }
 
-    /// Lets the queue pay for executing requests while they execute. kube-apiserver lets it pay when they end: a flood of
-    /// requests that take long seems cheap until then, and a flow that has nothing under way waits until all of it is paid.
+    /// Charges the queue for executing requests while they execute. kube-apiserver charges it when they end: until
+    /// then a flood of long requests seems cheap, and afterwards a flow without executing requests waits until all of
+    /// that work is paid for.
     pub(super) fn charge(&mut self, now: Duration) {
         self.next_dispatch_r += self.uncharged(now);
         self.charged = now;
@@ -91,7 +93,7 @@ impl Queue {
 pub(super) struct Pool<P> {
     requests: Vec<Option<Request<P>>>,
     free_requests: Vec<usize>,
-    /// The first one stands in for places that do not exist and is never used.
+    /// The first slot represents missing places and is never used.
     queues: Vec<Queue>,
     free_queues: Vec<usize>,
     next_serial: u64,
@@ -204,7 +206,7 @@ impl<P> Pool<P> {
         std::iter::successors(first, |request| request.next.and_then(|slot| self.at(slot)))
     }
 
-    /// Puts a request at the end of its queue.
+    /// Appends a request to its queue.
     pub(super) fn link(&mut self, slot: usize) {
         let Some(request) = self.at(slot) else { return };
         let Some(place) = request.queue else { return };
@@ -226,7 +228,7 @@ impl<P> Pool<P> {
         }
     }
 
-    /// Takes a request out of its queue.
+    /// Removes a request from its queue.
     pub(super) fn unlink(&mut self, slot: usize) {
         let Some(request) = self.at_mut(slot) else { return };
         let Some(place) = request.queue else { return };
@@ -251,7 +253,8 @@ impl<P> Pool<P> {
         queue.work -= total;
     }
 
-    /// A queue that cannot use all its seats would save them up: nothing is dispatched before it arrived, virtually.
+    /// A queue that cannot use all its seats must not accumulate them, so its virtual start is not before its request
+    /// arrived.
     pub(super) fn bound_next_dispatch(&mut self, place: usize) {
         let oldest = self.queue(place).head.and_then(|slot| self.at(slot));
         if let Some(arrival) = oldest.map(|request| request.arrival_r) {

@@ -15,8 +15,8 @@ fn flow(n: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Plays requests against a level. `offer` says what arrives at a millisecond: flow, work, and how long it executes.
-/// Returns for each flow: executed, rejected, and the longest wait in milliseconds.
+/// Simulates requests to a level. `offer` returns the request that arrives at a millisecond: flow, work, and how long
+/// it executes. Returns for each flow: executed, rejected, and the longest wait in milliseconds.
 fn play(
     mut level: FairQueues<()>,
     until_ms: u64,
@@ -59,7 +59,7 @@ fn play(
 
 #[test]
 fn an_elephant_does_not_tread_on_a_mouse() {
-    // The elephant wants 40 times of what there is; the mouse asks every 100 ms.
+    // The elephant requests 40 times the available seats; the mouse sends a request every 100 ms.
     let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 10);
     let outcomes = play(level, 10_000, |now| {
         let mut all = vec![(1, Work::ONE, 20); 20];
@@ -70,14 +70,14 @@ fn an_elephant_does_not_tread_on_a_mouse() {
     });
     let (elephant, mouse) = (outcomes[&1], outcomes[&2]);
     assert_eq!((mouse.0, mouse.1), (100, 0), "{outcomes:?}");
-    // At most one request of the elephant must end first.
+    // At most one request of the elephant must end before a request of the mouse executes.
     assert!(mouse.2 <= 20, "{outcomes:?}");
     assert!(elephant.0 > 4_400 && elephant.1 > 100_000, "{outcomes:?}");
 }
 
 #[test]
 fn a_mouse_does_not_wait_for_work_that_an_elephant_has_under_way() {
-    // Every request of the elephant takes much longer than is guessed, and it has many under way when the mouse comes.
+    // Every request of the elephant takes much longer than estimated, and many are executing when the mouse arrives.
     for (seats, takes) in [(245, 500), (49, 100)] {
         let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), seats);
         let outcomes = play(level, 10_000, |now| {
@@ -95,7 +95,7 @@ fn a_mouse_does_not_wait_for_work_that_an_elephant_has_under_way() {
 
 #[test]
 fn a_mouse_does_not_wait_for_wide_and_long_requests_between_short_ones() {
-    // Most requests of the elephant are short, so what the last ones took says nothing about the next one.
+    // Most requests of the elephant are short, so the recent execution times do not predict the next one.
     let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 245);
     let outcomes = play(level, 20_000, |now| {
         let mut all: Vec<_> = (0..3).map(|n| (1, Work::ONE, 5 + (now + n) % 7)).collect();
@@ -117,7 +117,7 @@ const LIST: Work = Work { initial_seats: 10, ..Work::ONE };
 
 #[test]
 fn a_mouse_does_not_wait_for_the_long_lists_of_elephants() {
-    // Lists that take seconds would fill the level, and nothing but them would free a seat.
+    // Lists that take seconds would fill the level, and only their end would free a seat.
     for elephants in [1, 2, 5] {
         let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 245);
         let outcomes = play(level, 6_000, |now| {
@@ -180,7 +180,7 @@ fn seats_are_reserved_while_several_flows_have_requests() {
         }
         seats
     };
-    // The other flow is known from the second time on, and forgotten a minute after its last request.
+    // The other flow is known from its second request on, and forgotten a minute after its last request.
     assert_eq!([fill(0), fill(30_000), fill(89_000), fill(149_001)], [16, 14, 14, 16]);
 }
 
@@ -216,7 +216,7 @@ fn wide_requests_pay_for_their_width() {
 
 #[test]
 fn ten_thousand_flows_are_served_alike() {
-    // Each flow sends a request every five seconds, all together half of what there is.
+    // Each flow sends a request every five seconds; together they need half of the seats.
     let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 40);
     let outcomes = play(level, 20_000, |now| {
         (0..10_000).filter(|f| now % 5_000 == f / 2).map(|f| (f, Work::ONE, 10)).collect()
@@ -297,7 +297,7 @@ fn seats_linger_for_the_watchers_of_a_write() {
     let mut level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 4);
     let work = Work { initial_seats: 1, final_seats: 8, additional_latency: ms(10) };
     let first = ticket(level.arrive(ms(0), 1, work, ()));
-    // Wider than the level: made narrower and longer.
+    // The request needs more seats than the level has: it gets fewer seats for a longer time.
     assert_eq!(
         level.get(first).map(|r| r.work),
         Some(Work { final_seats: 4, additional_latency: ms(20), ..work })
