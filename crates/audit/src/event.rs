@@ -27,7 +27,7 @@ pub struct ResponseStatus {
     pub status: String,
     pub message: String,
     pub reason: String,
-    /// JSON of the details, or empty.
+    /// The details in JSON, or empty.
     pub details: Vec<u8>,
     pub code: u16,
 }
@@ -48,11 +48,11 @@ pub struct Event {
     pub user_agent: Arc<str>,
     pub object: Option<ObjectRef>,
     pub response_status: Option<ResponseStatus>,
-    /// JSON.
+    /// The object of the request in JSON.
     pub request_object: Option<Arc<[u8]>>,
-    /// JSON.
+    /// The object of the response in JSON.
     pub response_object: Option<Arc<[u8]>>,
-    /// RFC 3339 with microseconds.
+    /// The time of arrival, in RFC 3339 with microseconds.
     pub received: Arc<str>,
     pub staged: String,
     pub annotations: BTreeMap<String, String>,

@@ -152,7 +152,8 @@ const POLICY: GoStruct = GoStruct(
     ],
 );
 
-/// Refuses other versions and kinds. Without a kind the file is a policy, without a version one of the internal version.
+/// Refuses other versions and kinds. A file without a kind is taken for a policy, and a file without a version for
+/// one of the internal version, which is refused.
 fn check_version(version: &str, kind: &str) -> Result<(), String> {
     const SCHEME: &str = "k8s.io/apiserver/pkg/audit/scheme.go:30";
     match (version, kind) {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 /// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// JSON.
+    /// One JSON object per line.
     Json,
     /// Words and quoted texts.
     Legacy,
