@@ -78,7 +78,7 @@ impl Reading {
         }
         let units = missing.div_ceil(UNIT_BYTES);
         let Ok(count) = u32::try_from(units) else { return false };
-        // Waiting could be for another response that waits, too.
+        // Do not wait for memory: it may be held by another response that also waits.
         let Ok(more) = self.budget.0.clone().try_acquire_many_owned(count) else { return false };
         self.held_bytes = self.held_bytes.saturating_add(units.saturating_mul(UNIT_BYTES));
         match &mut self.held {

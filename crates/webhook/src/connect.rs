@@ -16,7 +16,7 @@ const WEBHOOKS_MAX: usize = 1024;
 
 /// A connection for requests.
 pub(crate) type Connection = SendRequest<Full<Bytes>>;
-/// Name, address and CAs.
+/// The server name, the address and the CAs in PEM.
 pub(crate) type Key = (String, (String, u16), Vec<u8>);
 
 /// Idle connections.
@@ -41,8 +41,8 @@ impl Connections {
     }
 }
 
-/// Opens a connection to `place`, which must have a certificate for `name`; `certificate` is our own with its key. The
-/// error is Go's.
+/// Opens a connection to `place`, which must have a certificate for `name`; `certificate` is our own certificate with
+/// its key. The error has Go's text.
 pub(crate) async fn open(
     dialer: &Dialer,
     (host, port): &(String, u16),

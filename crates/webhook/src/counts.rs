@@ -13,12 +13,12 @@ pub(crate) struct CountedCall<'a> {
 }
 
 impl<'a> CountedCall<'a> {
-    /// A call of a configured host begins, with a body of this size.
+    /// Starts measuring a call of a configured host with a body of this size.
     pub(crate) fn begin(host: &'a str, request_bytes: usize) -> Self {
         CountedCall { host, began: Instant::now(), request_bytes, answer: None }
     }
 
-    /// The call is over; the answer has this code and size.
+    /// Ends the measurement; the answer has this code and size.
     pub(crate) fn end(mut self, answer: Option<(u16, usize)>) {
         self.answer = answer;
     }

@@ -26,8 +26,8 @@ const PAUSE_FACTOR: f64 = 1.5;
 pub(crate) const REPEATS_MAX: u32 = 10;
 /// The size limit of a webhook's response.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// The maximum number of concurrent calls of one webhook; more wait. Each call takes a connection, and anyone can cause
-/// calls: with tokens that is unknown, or as the anonymous user.
+/// The maximum number of concurrent calls of one webhook; further calls wait. Each call takes a connection, and
+/// anyone can cause calls, with an unknown token or as the anonymous user.
 const CALLS_MAX: usize = 128;
 
 /// The current context of a kubeconfig.

@@ -36,7 +36,7 @@ use std::time::Duration;
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// The error if responses of webhooks take too much memory.
 const NO_MEMORY: &str = "responses of webhooks take too much memory";
-/// The size limit in bytes of an error's text that are quoted.
+/// The maximum number of bytes of an error response that is quoted.
 const REFUSAL_BYTES_MAX: usize = 2048;
 /// The maximum number of redirects of a call.
 const REDIRECTS_MAX: usize = 10;
@@ -87,7 +87,7 @@ pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Se
 /// How long a call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeout {
-    /// When the caller gives up.
+    /// The time after which the caller stops waiting.
     pub limit: Duration,
     /// The parameter `timeout` of the call: how many seconds the webhook has.
     pub parameter_seconds: u64,
