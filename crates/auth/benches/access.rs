@@ -1,4 +1,4 @@
-//! What a check of a token and a decision cost: `cargo bench -p pintle-auth`.
+//! Benchmarks of token verification and authorization decisions: `cargo bench -p pintle-auth`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ fn tree(text: &str) -> Value {
     json::parse(text.as_bytes()).unwrap().value
 }
 
-/// Runs `check` for each number and prints what one costs. Returns how often it said yes.
+/// Runs `check` for each number and prints the time of one call. Returns how often it returned true.
 fn measure(name: &str, mut check: impl FnMut(usize) -> bool) -> usize {
     let began = Instant::now();
     let yes = (0..DECISIONS).filter(|number| check(*number)).count();
@@ -136,7 +136,7 @@ impl BoundObjects for Everything {
     fn record_use(&self, _: &str, _: &str, _: &str, _: &str) {}
 }
 
-/// Tokens of service accounts, whose signatures have been checked before.
+/// Verifies service account tokens whose signatures have been verified before.
 fn token() {
     let pair = rcgen::KeyPair::generate().unwrap();
     let signer = SigningKey::from_der(&pair.serialize_der()).unwrap();

@@ -1,8 +1,8 @@
 //! Impersonation: requests as another user, for users with that right.
 //!
-//! Four constrained ways are tried first, each for its kind of user and each with two rights: to act as that user
-//! (`impersonate:MODE`) and to do this very thing so (`impersonate-on:MODE:VERB`). The old way, one right for
-//! everything, comes last.
+//! Four constrained modes are tried first, each for one kind of user and each with two rights: to act as that user
+//! (`impersonate:MODE`) and to do the requested action as that user (`impersonate-on:MODE:VERB`). The legacy mode,
+//! one right for every action, is tried last.
 
 use crate::authz::{Attributes, Authorizer, Decision, forbidden};
 use crate::user::UserInfo;
@@ -26,7 +26,7 @@ pub fn wanted<'a>(
     let (mut name_given, mut uid_given) = (false, false);
     for (name, value) in headers {
         match name.strip_prefix("impersonate-") {
-            // Of several the first one counts, even if it is empty, as in Go's `Header.Get`.
+            // If a header occurs several times, the first value counts, even if it is empty, as in Go's `Header.Get`.
             Some("user") if !name_given => (name_given, wanted.name) = (true, value.into_owned()),
             Some("uid") if !uid_given => (uid_given, wanted.uid) = (true, value.into_owned()),
             Some("group") => wanted.groups.push(value.into_owned()),
@@ -68,13 +68,13 @@ impl Impersonation {
         self.constrained
     }
 
-    /// With the constrained modes, or with the legacy mode alone.
+    /// Enables the constrained modes, or only the legacy mode.
     pub fn new(constrained: bool) -> Self {
         Impersonation { constrained, last: Mutex::default() }
     }
 
-    /// The effective user and the constrained verb that allowed it ("" for the legacy mode), or the 403. `attributes`
-    /// are those of the request, with its original user.
+    /// Returns the effective user and the constrained verb that allowed it ("" for the legacy mode), or the 403.
+    /// `attributes` are the attributes of the request with its original user.
     pub async fn impersonate(
         &self,
         authorizer: &dyn Authorizer,
@@ -340,7 +340,7 @@ fn extra_key_error(key: &str) -> Option<String> {
     (!is_lower).then(|| format!("impersonating a non-lowercase key in extra is not allowed: {key:?}"))
 }
 
-/// Asks the authorizer, and counts that under the mode.
+/// Calls the authorizer and counts its decisions under the impersonation mode.
 #[derive(Clone, Copy)]
 struct Rights<'a> {
     authorizer: &'a dyn Authorizer,
@@ -370,7 +370,7 @@ fn service_account(user: &str) -> Option<(&str, &str)> {
     valid.then_some((namespace, name))
 }
 
-/// Name of a node's user name.
+/// The node name in the user name of a node.
 fn node_name(user: &str) -> Option<&str> {
     let name = user.strip_prefix("system:node:")?;
     pintle_meta::names::dns_subdomain(name, false).is_empty().then_some(name)

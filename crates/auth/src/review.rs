@@ -9,7 +9,7 @@ const SCHEME: &str = "k8s.io/client-go/kubernetes/scheme/register.go:82";
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 /// The groups of reviews.
 const GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
-/// Groups that have schemes of their own.
+/// Groups whose types client-go does not know, because they have schemes of their own.
 const OTHER_SCHEMES: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
 /// A field of a review: its path, the Go struct that has it, and its Go type.

@@ -48,7 +48,7 @@ impl UserInfo {
         )
     }
 
-    /// About how much memory it takes.
+    /// An estimate of the memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         let texts =
             |all: &[String]| all.iter().map(|text| text.len().saturating_add(size_of::<String>())).sum();

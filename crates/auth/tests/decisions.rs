@@ -71,7 +71,7 @@ fn compare(authorizer: &dyn Authorizer, reviews: &[Value]) {
         assert_eq!(without_rbac_reasons(decision.reason()), reason, "{review:?}");
         allowed += usize::from(wanted);
     }
-    // The data would prove little if everything were refused.
+    // The test would prove little if every request were refused.
     assert!(allowed > reviews.len() / 10, "{allowed} of {}", reviews.len());
 }
 

@@ -21,7 +21,7 @@ pub struct AuthenticationConfig {
 /// Anonymous access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnonymousConfig {
-    /// Whether anybody may.
+    /// Whether anonymous access is enabled.
     pub enabled: bool,
     /// The paths with anonymous access; empty means all.
     pub paths: Vec<String>,

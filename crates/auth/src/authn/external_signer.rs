@@ -1,5 +1,5 @@
-//! Another process that signs the tokens of service accounts (`ExternalJWTSigner` on a unix socket): its public keys, cached and
-//! refreshed, and its signatures. The private key never comes into this process.
+//! An external process that signs the tokens of service accounts (`ExternalJWTSigner` on a unix socket): its public
+//! keys, cached and refreshed, and its signatures. The private key never enters this process.
 
 use super::keys::VerifyingKey;
 use arc_swap::ArcSwap;
@@ -14,19 +14,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
 
 const SERVICE: &str = "/v1.ExternalJWTSigner";
-/// How long the signer may take for its keys, and for a token.
+/// The time limits of a call for the keys and of a call for a signature.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(60);
 const SIGN_TIMEOUT: Duration = Duration::from_secs(60);
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a request with a token of an unknown key waits for the signer's keys.
 const UNKNOWN_KEY_TIMEOUT: Duration = Duration::from_secs(10);
-/// When keys that could not be fetched are asked for again.
+/// How long to wait before the keys are fetched again after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 const KEY_ID_BYTES_MAX: usize = 1024;
-/// Algorithms that tokens may be signed with.
+/// The accepted signature algorithms.
 const ALGORITHMS: [&str; 4] = ["RS256", "ES256", "ES384", "ES512"];
 
-/// Why the signer is of no use. The texts are those of kube-apiserver.
+/// The reason why a call of the signer failed. The texts are those of kube-apiserver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignerError {
     /// A call failed.
@@ -65,14 +65,14 @@ struct CachedKeys {
     keys: Vec<ExternalKey>,
     data_timestamp: (u64, u64),
     next_refresh: Instant,
-    /// Grows with each change.
+    /// A number that grows with each change of the keys.
     generation: u64,
 }
 
 #[derive(Clone, Debug)]
 struct ExternalKey {
     key: VerifyingKey,
-    /// It only verifies tokens of before, and is not published.
+    /// Whether the key only verifies existing tokens and is not published.
     excluded_from_discovery: bool,
 }
 
@@ -80,12 +80,12 @@ struct ExternalKey {
 pub struct ExternalSigner {
     endpoint: Endpoint,
     cached: ArcSwap<CachedKeys>,
-    /// Held while keys are fetched, so that all who want them share one call; has the outcome of the last one.
+    /// Held while keys are fetched, so that all callers share one call. It contains the outcome of the last call.
     fetching: Mutex<Result<(), SignerError>>,
 }
 
 impl ExternalSigner {
-    /// Fetches the keys of the signer at `path`, for which it waits up to a minute.
+    /// Connects to the signer at `path` and fetches its keys. Waits up to a minute.
     pub async fn connect(path: &str) -> Result<Arc<Self>, SignerError> {
         let none = CachedKeys {
             keys: Vec::new(),
@@ -102,7 +102,7 @@ impl ExternalSigner {
         Ok(signer)
     }
 
-    /// The longest life of a token, in seconds.
+    /// The maximum lifetime of a token, in seconds.
     pub async fn token_seconds_max(&self) -> Result<i64, SignerError> {
         let answer = self.call("Metadata", &[], METADATA_TIMEOUT).await;
         let answer = answer.map_err(|error| SignerError::Rpc("while getting metadata", error))?;
@@ -115,7 +115,7 @@ impl ExternalSigner {
         Ok(seconds)
     }
 
-    /// Fetches the keys when the signer says that they are old. Runs until it is dropped.
+    /// Fetches the keys again when the refresh interval that the signer gave has passed. Runs until it is dropped.
     pub async fn follow(self: Arc<Self>) {
         loop {
             tokio::time::sleep_until(self.cached.load().next_refresh.into()).await;
@@ -128,7 +128,8 @@ impl ExternalSigner {
         }
     }
 
-    /// The keys that may have signed a token; "" stands for all. An unknown key id asks the signer.
+    /// The keys that may have signed a token; "" selects all. An unknown key id makes this server fetch the signer's
+    /// keys.
     pub(super) async fn verifying_keys(&self, kid: &str) -> Vec<VerifyingKey> {
         let found = self.cached_keys(kid);
         if !found.is_empty() {
@@ -151,13 +152,13 @@ impl ExternalSigner {
             .collect()
     }
 
-    /// The keys that others may check tokens with.
+    /// The keys that are published for clients that verify tokens.
     pub(super) fn published_keys(&self) -> Vec<VerifyingKey> {
         let cached = self.cached.load();
         cached.keys.iter().filter(|key| !key.excluded_from_discovery).map(|key| key.key.clone()).collect()
     }
 
-    /// Changes when the keys have changed.
+    /// A number that changes with the keys.
     pub(super) fn generation(&self) -> u64 {
         self.cached.load().generation
     }
@@ -167,7 +168,7 @@ impl ExternalSigner {
         self.cached.load().next_refresh.saturating_duration_since(Instant::now()).as_secs()
     }
 
-    /// Has claims signed; returns the token.
+    /// Lets the signer sign claims; returns the token.
     pub(super) async fn sign(&self, claims: &Value) -> Result<String, SignerError> {
         let outcome = self.sign_claims(claims).await;
         families::EXTERNAL_SIGN_REQUESTS.inc(&[outcome.as_ref().map_or_else(SignerError::code, |_| "OK")]);
@@ -191,7 +192,7 @@ impl ExternalSigner {
             }
         }
         let kid = key_id_of_header(&header).map_err(|error| error.within("while validating header"))?;
-        // A key that is not published may sign nothing new; one that is not known yet is looked up.
+        // A key that is not published must not sign new tokens. Look up a key that is not known yet.
         self.verifying_keys(&kid).await;
         if self.cached.load().keys.iter().any(|key| key.key.kid == kid && key.excluded_from_discovery) {
             return Err(SignerError::Answer(format!(
@@ -313,8 +314,8 @@ fn read_timestamp(bytes: &[u8]) -> Result<(u64, u64), SignerError> {
     Ok(timestamp)
 }
 
-/// Checks the header of a token that the signer made: it has a type, an algorithm that is accepted, the id of a key, and nothing
-/// else. Returns the id.
+/// Checks the header of a token from the signer: it must have a type, an accepted algorithm and the id of a key, and
+/// no other members. Returns the key id.
 fn key_id_of_header(header: &str) -> Result<String, SignerError> {
     let bytes = URL_SAFE_NO_PAD
         .decode(header)

@@ -67,7 +67,7 @@ impl FrontProxy {
     }
 }
 
-/// A header's value. Names of users and groups may have other letters than those of ASCII.
+/// The value of a header as text. Names of users and groups need not be ASCII.
 fn text(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }

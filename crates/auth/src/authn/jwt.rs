@@ -12,7 +12,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// The longest token that is parsed.
 const TOKEN_BYTES_MAX: usize = 64 * 1024;
 
-/// Base64 of signatures as Go reads it: it does not look at bits after the last byte.
+/// Base64 of signatures as Go decodes it: it ignores the bits after the last byte.
 const SIGNATURE_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -32,12 +32,14 @@ pub struct Token<'a> {
     pub claims: Value,
     /// The claims that come more than once.
     pub repeated: Vec<Str>,
-    /// Whether the header asks for nothing that is not done here: a critical extension, or a payload that is signed without base64.
+    /// Whether the header needs no feature that is missing here: a critical extension, or a payload that is signed
+    /// without base64.
     is_understood: bool,
 }
 
 impl<'a> Token<'a> {
-    /// Parses a token. White space around the header and the signature does not count, as in Go's library, whose words the error has.
+    /// Parses a token. White space around the header and the signature is ignored, as in Go's library; the error has
+    /// that library's text.
     pub fn parse(text: &'a str) -> Result<Self, String> {
         let parts = || "go-jose/go-jose: compact JWS format must have three parts".to_string();
         if text.len() > TOKEN_BYTES_MAX {
@@ -72,7 +74,8 @@ impl<'a> Token<'a> {
         Ok(Token { signed, signature, algorithm, kid, claims, repeated, is_understood })
     }
 
-    /// Returns whether the signature is good by `verifies`, which gets the algorithm, the signed part and the signature.
+    /// Returns whether `verifies` accepts the signature. It receives the algorithm, the signed part and the
+    /// signature.
     pub fn is_signed(&self, verifies: impl FnOnce(&str, &[u8], &[u8]) -> bool) -> bool {
         self.is_understood && verifies(&self.algorithm, self.signed.as_bytes(), &self.signature)
     }
@@ -103,7 +106,7 @@ struct Header {
 }
 
 impl Header {
-    /// Parses a header. go-jose, which kube-apiserver uses, refuses keys that come twice, and values of a wrong type.
+    /// Parses a header. go-jose, which kube-apiserver uses, refuses duplicate keys and values of a wrong type.
     fn parse(part: &str) -> Result<Self, String> {
         let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| illegal_base64(part))?;
         let parsed = json::parse(&bytes).map_err(|error| error.to_string())?;

@@ -57,7 +57,7 @@ pub enum KeyError {
     /// The text is not PEM.
     #[error("not PEM: {0}")]
     Pem(String),
-    /// Nothing of use is in it.
+    /// The file contains no key.
     #[error("no key found")]
     None,
     /// The key is neither RSA nor ECDSA on a supported curve, or malformed.
@@ -70,7 +70,7 @@ pub enum KeyError {
 pub struct VerifyingKey {
     /// The algorithm of its signatures.
     pub algorithm: Algorithm,
-    /// Its name in tokens.
+    /// Its id in tokens.
     pub kid: String,
     spki: Vec<u8>,
 }
@@ -156,7 +156,7 @@ pub fn key_set(keys: &[VerifyingKey]) -> Value {
 
 /// A key that signs tokens.
 pub struct SigningKey {
-    /// Its public half.
+    /// Its public key.
     pub verifying: VerifyingKey,
     private: Private,
 }

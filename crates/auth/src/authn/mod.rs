@@ -107,7 +107,7 @@ pub struct Authenticator {
     pub audiences: Vec<String>,
     /// The OpenID providers; they can be replaced at run time.
     pub issuers: ArcSwap<Issuers>,
-    /// A webhook that knows tokens.
+    /// A webhook that authenticates tokens.
     pub webhook: Option<TokenWebhook>,
     /// Whether requests without credentials are anonymous.
     pub anonymous: bool,
@@ -160,15 +160,15 @@ impl Authenticator {
         }
     }
 
-    /// Authenticates a token for these audiences (`None`: those of this server), as a TokenReview does. The group
-    /// `system:authenticated` is not added.
+    /// Authenticates a token for these audiences (`None` means the audiences of this server), as a TokenReview does.
+    /// The group `system:authenticated` is not added.
     pub async fn authenticate_token(
         &self,
         token: &str,
         audiences: Option<&[String]>,
         now: SystemTime,
     ) -> Result<TokenUser, Unauthorized> {
-        // Authenticators without audiences accept tokens for those of this server.
+        // Authenticators without audiences accept tokens for the audiences of this server.
         let own: Vec<String> = match audiences {
             Some(requested) => self.audiences.iter().filter(|a| requested.contains(a)).cloned().collect(),
             None => Vec::new(),
@@ -204,7 +204,7 @@ impl Authenticator {
                 Err(why) => refused.push(why),
             }
         }
-        // kube-apiserver first asks the authenticator of its own loopback token, which refuses all others.
+        // kube-apiserver first calls the authenticator of its own loopback token, which refuses all others.
         refused.insert(0, INVALID_TOKEN.to_string());
         Err(Unauthorized(aggregate(refused)))
     }

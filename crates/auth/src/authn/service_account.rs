@@ -44,7 +44,7 @@ pub enum BoundKind {
 /// The state of an object that a token refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundObject {
-    /// Its uid now.
+    /// Its current uid.
     pub uid: String,
     /// The deletion time in seconds since 1970, if it is being deleted.
     pub deleted_at: Option<i64>,
@@ -84,9 +84,9 @@ pub struct TokenSpec {
     pub secret: Option<ObjectRef>,
     /// The node that it is bound to, or on which its pod runs.
     pub node: Option<ObjectRef>,
-    /// Whom it is for.
+    /// The audiences.
     pub audiences: Vec<String>,
-    /// How long it is good.
+    /// The lifetime in seconds.
     pub seconds: i64,
     /// After how many seconds its use logs a warning; 0 means never.
     pub warn_after_seconds: i64,
@@ -148,7 +148,8 @@ pub struct ServiceAccountTokens {
     pub signatures: SignatureCache,
 }
 
-/// Claims of tokens whose signature was checked, by the hash of the token. They count while the keys are those of that time.
+/// The claims of tokens whose signature was verified, by the hash of the token. They are valid as long as the keys do
+/// not change.
 pub struct SignatureCache(Cache<(u64, Arc<Value>)>);
 
 impl Default for SignatureCache {
@@ -158,8 +159,8 @@ impl Default for SignatureCache {
 }
 
 impl ServiceAccountTokens {
-    /// Authenticates a token for these audiences (`None`: those of this server). `Ok(None)` means that the text is not
-    /// a service account token.
+    /// Authenticates a token for these audiences (`None` means the audiences of this server). `Ok(None)` means that
+    /// the text is not a service account token.
     pub async fn authenticate(
         &self,
         text: &str,
@@ -262,7 +263,8 @@ impl ServiceAccountTokens {
         } else if let Some(node) = &node {
             self.check_bound(BoundKind::Node, "", node, now)?;
         }
-        // Only tokens that were issued for longer than requested say when they should have been refreshed.
+        // Only tokens that were issued with an extended lifetime contain the time at which they should have been
+        // refreshed.
         match claims.at(&["kubernetes.io", "warnafter"]).and_then(Value::as_int) {
             None | Some(0) => {}
             Some(warn_after) if now > warn_after => {

@@ -92,7 +92,7 @@ impl Cursor {
         self.at = self.at.saturating_add(bytes);
     }
 
-    /// The column so many bytes ahead, counted from 1.
+    /// The column `ahead` bytes further, counted from 1.
     fn column(&self, ahead: usize) -> usize {
         self.at.saturating_add(ahead).saturating_add(1)
     }

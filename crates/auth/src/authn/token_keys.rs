@@ -1,4 +1,4 @@
-//! The keys of service-account tokens: those of files or of our own, or those of another process that signs.
+//! The keys of service account tokens: keys from files, generated keys, or the keys of an external signer.
 
 use super::external_signer::{ExternalSigner, SignerError};
 use super::jwt;
@@ -12,9 +12,9 @@ const MAX_AGE_SECONDS: u64 = 3600;
 /// The location of the token keys.
 #[derive(Clone)]
 pub enum TokenKeys {
-    /// In this process.
+    /// The keys are in this process.
     Local(Arc<LazyLock<LocalKeys, MakeKeys>>),
-    /// In another process.
+    /// The keys are in another process.
     External(Arc<ExternalSigner>),
 }
 
@@ -29,7 +29,7 @@ pub struct LocalKeys {
     pub verifying: Vec<VerifyingKey>,
 }
 
-/// Why a token cannot be issued.
+/// The reason why a token cannot be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// The server cannot sign with its own key.
@@ -41,7 +41,7 @@ pub enum IssueError {
 }
 
 impl TokenKeys {
-    /// Keys that exist already.
+    /// Uses existing keys.
     pub fn local(signer: SigningKey, verifying: Vec<VerifyingKey>) -> Self {
         let keys = LocalKeys { signer: Ok(signer), verifying };
         TokenKeys::Local(Arc::new(LazyLock::new(Box::new(move || keys))))
@@ -63,7 +63,7 @@ impl TokenKeys {
         TokenKeys::Local(keys)
     }
 
-    /// The keys that may have signed a token that names this key; "" stands for all.
+    /// The keys that may have signed a token with this key id; "" selects all.
     pub(super) async fn verifying(&self, kid: &str) -> Vec<VerifyingKey> {
         match self {
             TokenKeys::Local(keys) => {
@@ -73,7 +73,7 @@ impl TokenKeys {
         }
     }
 
-    /// The keys that others may check tokens with.
+    /// The keys that are published for clients that verify tokens.
     pub fn published(&self) -> Vec<VerifyingKey> {
         match self {
             TokenKeys::Local(keys) => keys.verifying.clone(),
@@ -89,7 +89,7 @@ impl TokenKeys {
         }
     }
 
-    /// Changes when the keys have changed.
+    /// A number that changes with the keys.
     pub fn generation(&self) -> u64 {
         match self {
             TokenKeys::Local(_) => 0,

@@ -14,7 +14,7 @@ const ACCEPTED_LIFE_MIN: Duration = Duration::from_secs(10);
 /// The size of the cache in bytes.
 const CACHE_BYTES_MAX: usize = 16 << 20;
 
-/// A webhook that knows tokens.
+/// A webhook that authenticates tokens.
 pub struct TokenWebhook {
     client: ReviewClient,
     api_version: String,

@@ -27,7 +27,7 @@ const VERIFIED_SECONDS_MAX: u64 = 60;
 #[derive(Debug, Default)]
 pub struct PeerCertificates {
     chain: Vec<CertificateDer<'static>>,
-    /// When the leaf expires, in seconds since 1970; set when it is first asked for.
+    /// The expiry of the leaf in seconds since 1970, determined on first use.
     expiry: OnceLock<Option<u64>>,
     verified: Mutex<Vec<Verified>>,
 }

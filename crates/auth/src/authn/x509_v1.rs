@@ -1,5 +1,5 @@
-//! Client certificates of X.509 versions 1 and 2, which have no extensions. Go accepts them, and the TLS library does not
-//! read them; here they are verified as far as Go does: one of the trusted CAs itself must have signed them.
+//! Client certificates of X.509 versions 1 and 2, which have no extensions. Go accepts them, but the TLS library
+//! cannot parse them. Here they are verified as far as Go does: one of the trusted CAs itself must have signed them.
 
 use rustls::SignatureScheme;
 use rustls::crypto::WebPkiSupportedAlgorithms;
@@ -38,8 +38,8 @@ impl<'a> OldCertificate<'a> {
         self.0.public_key().raw
     }
 
-    /// Returns whether one of the CAs signed this certificate, and it is valid at `now` (seconds since 1970). The dates of
-    /// the CAs are the caller's business.
+    /// Returns whether one of the CAs signed this certificate, and it is valid at `now` (seconds since 1970). The
+    /// caller must check the validity of the CAs.
     pub(super) fn is_signed_by(
         &self,
         der: &[u8],
@@ -117,8 +117,8 @@ mod tests {
     use pintle_value::base64;
     use std::time::{Duration, SystemTime};
 
-    /// Made by `openssl x509 -req` of version 3.0, which writes version 1 unless it is given extensions; with their CA. They
-    /// are valid until 2126.
+    /// These certificates and their CA were made with `openssl x509 -req` of version 3.0, which writes version 1
+    /// unless it is given extensions. They are valid until 2126.
     const AUTHORITY: &str = "\
         MIIBiDCCAS6gAwIBAgIUQ7zqpUzSdzc3ejm+VKyTKuVxk/cwCgYIKoZIzj0EAwIwEjEQMA4GA1UEAwwHdGVzdC1jYTAgFw0y\
         NjExMTcwODMxMjJaGA8yMTI2MTAyNDA4MzEyMlowEjEQMA4GA1UEAwwHdGVzdC1jYTBZMBMGByqGSM49AgEGCCqGSM49AwEH\
@@ -153,7 +153,7 @@ mod tests {
         let trusted = || certificate(AUTHORITY);
         let other = authority().1;
         let mut changed = certificate(CLIENT).to_vec();
-        // Within the subject: `old` becomes `omd`.
+        // Change the subject: `old` becomes `omd`.
         let at = changed.windows(3).position(|bytes| bytes == b"old").unwrap();
         *changed.get_mut(at + 1).unwrap() = b'm';
         let expired = SystemTime::UNIX_EPOCH + Duration::from_secs(6_000_000_000);

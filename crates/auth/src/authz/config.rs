@@ -32,7 +32,7 @@ pub struct AuthorizerConfig {
     pub webhook: Option<WebhookConfig>,
 }
 
-/// How a webhook is asked.
+/// The settings of a webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct WebhookConfig {

@@ -10,7 +10,7 @@ pub struct Counted<A> {
     authorizer: A,
     type_: Box<str>,
     name: Box<str>,
-    // Made with the first decision: a decision that was never made is no series.
+    // Created with the first decision, because a series that was never incremented must not be exported.
     allowed: OnceLock<Arc<Series>>,
     denied: OnceLock<Arc<Series>>,
 }

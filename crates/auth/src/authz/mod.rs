@@ -65,7 +65,7 @@ impl Attributes {
 /// The decision of an authorizer, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may be done.
+    /// The request is allowed.
     Allow(String),
     /// The request is denied, whatever other authorizers say.
     Deny(String),
@@ -78,7 +78,7 @@ pub enum Decision {
 /// The reason why an authorizer failed. It counts as a denial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// What went wrong.
+    /// The error message.
     pub error: String,
     /// Whether the failure itself is a denial, whatever other authorizers say.
     pub denied: bool,
@@ -118,7 +118,7 @@ impl Decision {
     }
 }
 
-/// Decides what may be done.
+/// Authorizes requests.
 pub trait Authorizer: Send + Sync {
     /// Authorizes a request. A pending decision must have no effect before it is polled: it may be dropped and
     /// requested again.
@@ -135,7 +135,7 @@ pub struct RulesFound {
     pub rules: Vec<Rule>,
     /// Whether there may be more rules.
     pub incomplete: bool,
-    /// What went wrong.
+    /// Errors during the evaluation, because of which the rules may be incomplete.
     pub errors: Vec<String>,
 }
 
@@ -148,7 +148,7 @@ impl RulesFound {
 
 /// A decision that is available at once, or after a call to a webhook. The former allocates nothing.
 pub enum Authorizing<'a> {
-    /// It is known.
+    /// The decision is available.
     Ready(Ready<Decision>),
     /// The next authorizer decides.
     Pending(Pin<Box<dyn Future<Output = Decision> + Send + 'a>>),

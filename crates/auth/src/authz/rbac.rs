@@ -37,7 +37,7 @@ pub struct Policy {
 pub struct Rbac(RwLock<Policy>);
 
 impl Rbac {
-    /// Changes the policy; decisions wait meanwhile.
+    /// Changes the policy; decisions wait until the change is complete.
     pub fn update(&self, change: impl FnOnce(&mut Policy)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -98,7 +98,7 @@ impl Policy {
         }
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub fn remove(&mut self, kind: PolicyKind, namespace: &str, name: &str) {
         match kind {
             PolicyKind::ClusterRole => _ = self.cluster_roles.remove(name),
@@ -166,7 +166,8 @@ impl Policy {
         }
     }
 
-    /// Calls `visitor` with each applicable binding until it has enough: cluster bindings, then those of the namespace.
+    /// Calls `visitor` with each applicable binding until it returns that it has enough: first with the cluster
+    /// bindings, then with the bindings of the namespace.
     fn visit<'a>(
         &'a self,
         user: &UserInfo,
@@ -467,7 +468,8 @@ mod tests {
         assert_eq!(policy.authorize(&asked("alice", "get", "x/pods/a")), Decision::NoOpinion(want.into()));
     }
 
-    /// 10,000 bindings of others beside a few of one's own: `cargo nextest run --run-ignored only`.
+    /// Measures decisions with 10,000 bindings of other users and a few of the user's own: `cargo nextest run
+    /// --run-ignored only`.
     #[test]
     #[ignore = "measures; prints what a decision costs"]
     fn cost_of_a_decision() {

@@ -9,12 +9,12 @@ use std::sync::Arc;
 pub struct Reloadable(ArcSwap<Union>);
 
 impl Reloadable {
-    /// Begins with these.
+    /// Creates it with these authorizers.
     pub fn new(authorizers: Union) -> Self {
         Reloadable(ArcSwap::from_pointee(authorizers))
     }
 
-    /// From now on these decide.
+    /// Replaces the authorizers for all further decisions.
     pub fn set(&self, authorizers: Union) {
         self.0.store(Arc::new(authorizers));
     }

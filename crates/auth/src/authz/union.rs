@@ -3,7 +3,7 @@
 use super::{Attributes, Authorizer, Authorizing, Decision, Failure, RulesFound};
 use crate::{UserInfo, aggregate};
 
-/// Asks several authorizers in order; the first opinion decides. Without one, all reasons and errors are collected.
+/// Calls several authorizers in order; the first opinion decides. Without one, all reasons and errors are collected.
 pub struct Union(pub Vec<Box<dyn Authorizer>>);
 
 impl Authorizer for Union {
@@ -86,7 +86,7 @@ mod tests {
     use super::super::{AlwaysDeny, PrivilegedGroup};
     use super::*;
 
-    /// Says the same each time, after it was polled.
+    /// An authorizer that always returns the same decision, after it was polled once.
     struct Later(Decision);
 
     impl Authorizer for Later {

@@ -27,7 +27,7 @@ pub struct WebhookAuthorizer {
     cache: Cache<Decision>,
 }
 
-/// How a webhook is asked.
+/// The settings of a webhook.
 pub struct WebhookSettings {
     /// Its name in metrics.
     pub name: String,
@@ -165,7 +165,8 @@ impl Authorizer for WebhookAuthorizer {
     }
 }
 
-/// Returns whether the client's attributes are short enough for the cache, which long names must not fill.
+/// Returns whether the attributes that the client chooses are short enough to be cached: long names must not fill the
+/// cache.
 fn is_cacheable(a: &Attributes) -> bool {
     let all = [&a.namespace, &a.verb, &a.group, &a.version, &a.resource, &a.subresource, &a.name, &a.path];
     all.iter().map(|text| text.len()).sum::<usize>() < CACHED_ATTRIBUTES_BYTES_MAX

@@ -32,7 +32,7 @@ impl Registered {
             NAMES.into_iter().filter(|name| repeated.iter().any(|key| key == name)).collect();
         for (key, value) in claims.as_object().into_iter().flat_map(|map| map.iter()) {
             let Some(name) = NAMES.into_iter().find(|name| name.eq_ignore_ascii_case(key)) else { continue };
-            // Go checks the types of all of them and takes the last one. No provider means that.
+            // Go checks the types of all duplicates and uses the last one. No provider sends duplicates on purpose.
             if seen.contains(&name) {
                 return Err(format!("claim {name} is ambiguous"));
             }
@@ -122,7 +122,7 @@ fn audiences(value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// A time in seconds: a number, also as a string. One that does not fit becomes what amd64 makes of it.
+/// A time in seconds: a number, also as a string. A number that does not fit is converted as on amd64.
 fn seconds(name: &str, value: &Value) -> Result<i64, String> {
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked; fractions do not count")]
     let of_float = |at: f64| if at < 9_223_372_036_854_775_808.0 { at as i64 } else { i64::MIN };
@@ -218,7 +218,7 @@ mod tests {
             ("null", false),
             ("true", false),
             ("[1800000001]", false),
-            // Times that overflow are in the past.
+            // Times that overflow count as past.
             ("9223372036854775807", false),
             ("9223372036854775808", false),
             ("1e300", false),

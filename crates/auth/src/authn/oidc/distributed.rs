@@ -1,4 +1,5 @@
-//! Distributed claims: groups that a token refers to another endpoint for, which answers with a token of its own.
+//! Distributed claims: groups that a token does not contain but refers to another endpoint for, which returns them in
+//! a token of its own.
 
 use super::provider::{self, Expected, Provider};
 use super::untrusted_issuer;

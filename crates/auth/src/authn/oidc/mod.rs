@@ -54,8 +54,8 @@ impl Drop for Issuer {
 }
 
 impl Issuers {
-    /// Starts discovery of the providers. Must be called within a runtime. The configuration must be valid. `egress` is
-    /// what `--egress-selector-config-file` says, if it is given.
+    /// Starts discovery of the providers. Must be called within a runtime. The configuration must be valid. `egress`
+    /// has the dialers of `--egress-selector-config-file`, if the flag is given.
     pub fn start(
         configs: &[JwtConfig],
         algorithms: &[String],

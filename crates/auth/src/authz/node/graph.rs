@@ -1,8 +1,9 @@
-//! Which nodes need which objects: pods lead to nodes, secrets, config maps, claims and accounts lead to pods, volumes lead to
-//! claims. Knows no requests and no trees.
+//! The graph of the objects that nodes need: pods lead to nodes; secrets, config maps, claims and accounts lead to
+//! pods; volumes lead to claims. It knows neither requests nor object trees.
 //!
-//! kube-apiserver walks a graph for each question. This one counts, for each object, how often each node needs it, so that a
-//! question costs two lookups however many pods there are. Memory grows with pods and what they name, nothing else.
+//! kube-apiserver walks a graph for each decision. This one counts, for each object, how often each node needs it, so
+//! that a decision costs two lookups however many pods there are. Memory only grows with the pods and the objects
+//! that they refer to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(super) enum Owned {
     PodCertificateRequest,
 }
 
-/// Which nodes need which objects.
+/// The objects that nodes need.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: Nodes,
@@ -74,7 +75,7 @@ impl Graph {
         }
     }
 
-    /// Takes a pod out.
+    /// Removes a pod.
     pub(super) fn remove_pod(&mut self, pod: &str) {
         let node = self.owned.of(Owned::Pod).get(pod).copied();
         if let (Some(node), Some(names)) = (node, self.pods.remove(pod)) {
@@ -122,7 +123,7 @@ impl Graph {
         self.volumes.insert(volume, Volume { claim, secrets: secrets.into() });
     }
 
-    /// Takes a volume out.
+    /// Removes a volume.
     pub(super) fn remove_volume(&mut self, volume: &str) {
         let Some(Volume { claim, secrets }) = self.volumes.remove(volume) else { return };
         for (node, count) in self.users_of_claim(&claim) {
@@ -342,7 +343,7 @@ impl Nodes {
         let id = match self.free.pop() {
             Some(id) => id,
             None => {
-                // So many nodes do not fit into memory.
+                // So many nodes would not fit into memory.
                 let id = NodeId::try_from(self.entries.len()).unwrap_or(NodeId::MAX);
                 self.entries.push((name.clone(), 0));
                 id
@@ -410,7 +411,7 @@ mod tests {
         assert!(!graph.needs("n", Named::Secret, "x/s") && !graph.mounts("n", "v"));
     }
 
-    /// Compares with a walk over everything there is, as kube-apiserver does it.
+    /// Compares the result with a walk over all objects, as kube-apiserver does it.
     #[test]
     fn counts_agree_with_a_walk() {
         let mut seed = 7_u64;

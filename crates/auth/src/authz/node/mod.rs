@@ -1,5 +1,5 @@
-//! The Node authorizer: nodes may read what their pods need and write about themselves. It has no opinion on other
-//! users.
+//! The Node authorizer: nodes may read the objects that their pods need, and may write their own objects. It has no
+//! opinion on other users.
 
 mod graph;
 mod references;
@@ -80,7 +80,7 @@ impl NodeAuthorizer {
         }
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub fn remove(&self, kind: GraphKind, key: &str) {
         let mut graph = self.write();
         match kind {
@@ -198,7 +198,8 @@ impl Request<'_> {
         }
         let unrelated = format!("no relationship found between node '{}' and this object", self.node);
         let key = match self.a.namespace.as_str() {
-            // An access review may ask about any name: this one must not be taken for a namespace and a name.
+            // An access review may contain any name; a name with a slash must not be taken for a namespace and a
+            // name.
             "" if self.a.name.contains('/') => return Err(unrelated),
             "" => self.a.name.clone(),
             namespace => format!("{namespace}/{}", self.a.name),

@@ -107,7 +107,7 @@ pub(super) fn of_persistent_volume(volume: &Value) -> Option<(String, Vec<String
         let namespace = or_of_claim(text(&[source, "secretRef", "namespace"]));
         add(namespace, text(&[source, "secretRef", "name"]));
     }
-    // The CSI controller's secrets are not for nodes.
+    // Nodes do not need the secrets of the CSI controller.
     for (source, reference) in [
         ("cinder", "secretRef"),
         ("storageos", "secretRef"),

@@ -1,4 +1,4 @@
-//! What nodes may do, as a table; and what a decision costs with many pods.
+//! The rights of nodes as a table, and the cost of a decision with many pods.
 
 use super::*;
 use pintle_meta::selector::FieldSelector;
