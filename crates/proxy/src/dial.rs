@@ -1,5 +1,5 @@
 //! Opens connections: directly, through an HTTP CONNECT proxy or through a konnectivity server
-//! (`--egress-selector-config-file`). Errors are in the words of Go's dialer, which clients of kube-apiserver see.
+//! (`--egress-selector-config-file`). Errors have the texts of Go's dialer, which clients of kube-apiserver see.
 
 use crate::konnectivity;
 use crate::tls::{self, TlsOptions};
@@ -27,49 +27,49 @@ pub type BoxStream = Box<dyn Stream>;
 /// How connections are opened.
 #[derive(Clone, Default)]
 pub enum Dialer {
-    /// To the address itself.
+    /// Connects to the address itself.
     #[default]
     Direct,
-    /// Through an HTTP CONNECT proxy.
+    /// Connects through an HTTP CONNECT proxy.
     HttpConnect(Arc<ConnectProxy>),
-    /// Through the konnectivity server on this unix socket.
+    /// Connects through the konnectivity server on this unix socket.
     Konnectivity(Arc<Path>),
 }
 
 /// The dialers of `--egress-selector-config-file`: one for each selection that it has.
 #[derive(Clone, Default)]
 pub struct Egress {
-    /// Towards nodes, pods and services.
+    /// The dialer for nodes, pods and services.
     pub cluster: Option<Dialer>,
-    /// Towards other servers of the control plane, such as webhooks at a URL.
+    /// The dialer for other servers of the control plane, such as webhooks at a URL.
     pub control_plane: Option<Dialer>,
-    /// Towards etcd.
+    /// The dialer for etcd.
     pub etcd: Option<Dialer>,
 }
 
 impl Egress {
-    /// The dialer towards the cluster: directly, unless the file says otherwise.
+    /// The dialer for the cluster: direct, unless the file configures another one.
     pub fn to_cluster(&self) -> Dialer {
         self.cluster.clone().unwrap_or_default()
     }
 
-    /// The dialer towards the control plane: directly, unless the file says otherwise.
+    /// The dialer for the control plane: direct, unless the file configures another one.
     pub fn to_control_plane(&self) -> Dialer {
         self.control_plane.clone().unwrap_or_default()
     }
 }
 
-/// Where an HTTP CONNECT proxy listens.
+/// The address of an HTTP CONNECT proxy.
 pub enum ConnectProxy {
-    /// On a Unix socket.
+    /// A Unix socket.
     Unix(PathBuf),
-    /// At host and port, with TLS.
+    /// A host and port, with TLS.
     Tls {
         /// Host.
         host: String,
         /// Port.
         port: u16,
-        /// How the proxy proves who it is, and we who we are.
+        /// The trusted CAs of the proxy and our client certificate.
         options: TlsOptions,
     },
 }
@@ -89,7 +89,7 @@ impl Dialer {
                 }
             }
         };
-        // A konnectivity server has time limits of its own, with errors of their own.
+        // A konnectivity server has time limits of its own, with different errors.
         if let Dialer::Konnectivity(_) = self {
             return opened.await;
         }
@@ -118,7 +118,7 @@ impl ConnectProxy {
     }
 }
 
-/// Asks an HTTP CONNECT proxy for a connection to `address`.
+/// Requests a connection to `address` from an HTTP CONNECT proxy.
 async fn tunnel(stream: &mut BoxStream, proxy: &str, address: &str) -> Result<(), String> {
     let failed = |why: &str| {
         format!("reading HTTP response from CONNECT to {address} via proxy {proxy} failed: {why}")
@@ -127,7 +127,7 @@ async fn tunnel(stream: &mut BoxStream, proxy: &str, address: &str) -> Result<()
     stream.write_all(request.as_bytes()).await.map_err(|e| failed(&e.to_string()))?;
     stream.flush().await.map_err(|e| failed(&e.to_string()))?;
     let mut answer = Vec::with_capacity(256);
-    // Byte by byte: the bytes after the answer come from the backend behind the proxy.
+    // Read byte by byte: the bytes after the answer come from the backend behind the proxy.
     while !answer.ends_with(b"\r\n\r\n") {
         if answer.len() >= CONNECT_ANSWER_BYTES_MAX {
             return Err(failed("the header is too long"));
@@ -186,7 +186,7 @@ pub(crate) fn cause(error: &std::io::Error) -> String {
     }
 }
 
-/// Which name server Go's errors name.
+/// The name server that Go's errors mention.
 fn nameserver() -> String {
     let settings = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let server = settings.lines().find_map(|line| line.strip_prefix("nameserver")).map(str::trim);

@@ -1,13 +1,13 @@
-//! Entities of HTML in the values of attributes, decoded as by Go's `html` package.
+//! Entities of HTML in the values of attributes, decoded like in Go's `html` package.
 
 use std::sync::LazyLock;
 
-/// Names with the code points that they stand for, sorted. Old names also work without their semicolon.
+/// Names of entities with their code points, sorted. Old names also work without their semicolon.
 static NAMES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     include_str!("../data/entities.txt").lines().filter_map(|line| line.split_once(' ')).collect()
 });
 
-/// Numbers from 0x80 on that stand for characters of Windows-1252.
+/// Numeric entities from 0x80 on, which are characters of Windows-1252.
 const WINDOWS_1252: [char; 32] = [
     '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}', '\u{2c6}',
     '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{8d}', '\u{17d}', '\u{8f}', '\u{90}', '\u{2018}',
@@ -15,7 +15,7 @@ const WINDOWS_1252: [char; 32] = [
     '\u{203a}', '\u{153}', '\u{9d}', '\u{17e}', '\u{178}',
 ];
 
-/// Decodes the entities of a value. What is none stays.
+/// Decodes the entities of a value. Unknown entities stay unchanged.
 pub(crate) fn decode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -36,7 +36,7 @@ pub(crate) fn decode(text: &str) -> String {
     out
 }
 
-/// Decodes what follows `&#`. Returns how many bytes it takes.
+/// Decodes the number after `&#`. Returns how many bytes it takes.
 fn decode_number(text: &str, out: &mut String) -> Option<usize> {
     let (digits, radix, prefix) = match text.strip_prefix(['x', 'X']) {
         Some(digits) => (digits, 16, 1),

@@ -13,9 +13,9 @@ use x509_parser::x509::X509Name;
 /// A flaw of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateFlaw {
-    /// It has no alternative names.
+    /// The certificate has no alternative names.
     MissingSan,
-    /// It is signed with SHA-1.
+    /// The certificate is signed with SHA-1.
     InsecureSha1,
 }
 
@@ -81,7 +81,7 @@ impl AcceptedFlaws {
     }
 }
 
-/// A verification error in Go's words, which rustls has none for.
+/// A verification error with Go's text, for errors that rustls does not have.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Explained(pub(crate) String);

@@ -51,7 +51,7 @@ pub struct Forward {
     pub rejects_redirects: bool,
 }
 
-/// Why the backend did not answer a request.
+/// The reason why the backend did not answer a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForwardError {
     /// The backend could not be reached or closed the connection.
@@ -130,7 +130,7 @@ impl Forward {
 
     /// Sends an upgrade request to the backend, on a new connection.
     pub async fn upgrade(mut self, transport: &Transport) -> Result<Upgrade, ForwardError> {
-        // The announced body is not sent: the backend must not read the first bytes of the tunnel as the body.
+        // The announced body is not sent: otherwise the backend would read the first bytes of the tunnel as the body.
         self.headers.remove(CONTENT_LENGTH);
         self.headers.remove(TRANSFER_ENCODING);
         header::append_forwarded_for(&mut self.headers, self.client);
@@ -146,7 +146,7 @@ impl Forward {
         };
         let stream = HeadReader::new(stream, Arc::new(AtomicBool::new(true)));
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        // The task ends when the connection is passed on, or with the sender.
+        // The task ends when the connection is upgraded, or with the sender.
         tokio::spawn(connection.with_upgrades());
         let mut answer = sender.send_request(request).await.map_err(broken)?;
         let code = answer.status();
@@ -204,13 +204,13 @@ fn tell_origin(headers: &mut HeaderMap, links: &Links, path: &str) {
 fn refused_redirect() -> Response<ProxyBody> {
     let mut answer = Response::new(ProxyBody::Text(Some(Bytes::from_static(REDIRECTED.as_bytes()))));
     *answer.status_mut() = StatusCode::BAD_GATEWAY;
-    // Go guesses the type of a body that has none.
+    // Go guesses the media type of a body without one.
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     answer
 }
 
-/// The body of a response: links in HTML pages are rewritten, everything else is passed unchanged. A page that ends early is no
-/// page, so the beginning of it is read first.
+/// The body of a response: links in HTML pages are rewritten, everything else is passed unchanged. The beginning of a
+/// page is read first, because an error there must become an error response.
 async fn page_or_plain(
     headers: &mut HeaderMap,
     links: Links,

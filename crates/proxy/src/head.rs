@@ -1,5 +1,6 @@
-//! `HeadReader`: reads the heads of responses by the rules of Go's `net/http`, because its errors are part of what clients see and
-//! because it accepts heads that hyper refuses. hyper gets each head in a form that it accepts, and bodies as they are.
+//! `HeadReader`: reads the heads of responses by the rules of Go's `net/http`, because clients see its errors and
+//! because it accepts heads that hyper refuses. hyper receives each head in a form that it accepts, and bodies
+//! unchanged.
 
 mod framing;
 
@@ -13,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The size limit in bytes of the heads before one body.
 pub(crate) const HEAD_BYTES_MAX: usize = 1 << 20;
-/// How much is read at once.
+/// The number of bytes read at once.
 const READ_BYTES: usize = 8 * 1024;
 
 /// A head that `net/http` refuses, with its message.
@@ -25,7 +26,7 @@ fn refused(what: &str, text: &[u8]) -> HeadError {
     HeadError(format!("{what} {}", quoted(text)))
 }
 
-/// Bytes in Go's quotes. Those that are no UTF-8 are written as numbers.
+/// Bytes in Go's quotes. Bytes that are not UTF-8 are written as numbers.
 fn quoted(text: &[u8]) -> String {
     let mut out = String::from("\"");
     for chunk in text.utf8_chunks() {
@@ -43,7 +44,7 @@ pub(crate) struct HeadReader<S> {
     expects_head: Arc<AtomicBool>,
     /// Bytes of a head that is not complete.
     head: Head,
-    /// Bytes for hyper, and how many of them it has got.
+    /// Bytes for hyper, and how many of them it has received.
     ready: Vec<u8>,
     given: usize,
 }
@@ -54,7 +55,7 @@ impl<S> HeadReader<S> {
         HeadReader { stream, expects_head, head: Head::default(), ready: Vec::new(), given: 0 }
     }
 
-    /// Gives hyper what is ready. Returns whether there was anything.
+    /// Passes the ready bytes to hyper. Returns whether there were any.
     fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         let rest = self.ready.get(self.given..).unwrap_or_default();
         let part = rest.get(..buffer.remaining()).unwrap_or(rest);
@@ -67,7 +68,7 @@ impl<S> HeadReader<S> {
         any
     }
 
-    /// Takes bytes of the stream; none of them means that it ended.
+    /// Processes bytes of the stream; an empty slice means that the stream has ended.
     fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), HeadError> {
         if bytes.is_empty() {
             return self.head.end();
@@ -153,21 +154,21 @@ struct Head {
     line: Vec<u8>,
     bytes: usize,
     status: Option<StatusLine>,
-    /// Names and values.
+    /// The names and values of the header fields.
     fields: Vec<framing::Field>,
     is_complete: bool,
 }
 
 struct StatusLine {
     code: u16,
-    /// Code and reason.
+    /// The code and the reason.
     text: Vec<u8>,
     major: u8,
     minor: u8,
 }
 
 impl Head {
-    /// Takes bytes up to the end of the head and returns the rest.
+    /// Processes bytes up to the end of the head and returns the remaining ones.
     fn push<'b>(&mut self, mut bytes: &'b [u8]) -> std::result::Result<&'b [u8], HeadError> {
         while !self.is_complete && !bytes.is_empty() {
             let end = bytes.iter().position(|byte| *byte == b'\n');
@@ -187,7 +188,7 @@ impl Head {
         Ok(bytes)
     }
 
-    /// The stream ended. Without any byte of a head, hyper reports it.
+    /// Handles the end of the stream. If it ended before a head began, hyper reports it.
     fn end(&mut self) -> std::result::Result<(), HeadError> {
         if self.bytes == 0 {
             return Ok(());
@@ -225,7 +226,7 @@ impl Head {
                 };
                 let (name, value) = line.split_at(colon);
                 let value = value.strip_prefix(b":").unwrap_or_default();
-                // Names with spaces are accepted and not passed on.
+                // Names with spaces are accepted, but not passed on.
                 let is_name = |byte: &u8| is_token(*byte) || *byte == b' ';
                 let is_value = |byte: &u8| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f;
                 if name.is_empty() || !name.iter().all(is_name) || !value.iter().all(is_value) {
@@ -308,7 +309,7 @@ mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
 
-    /// What hyper gets of what a backend sends, in pieces of some size.
+    /// Returns what hyper reads if a backend sends `sent` in pieces of `piece` bytes.
     async fn read(sent: &[u8], piece: usize) -> std::result::Result<String, String> {
         let (mut far, near) = tokio::io::duplex(1 << 16);
         let mut reader = HeadReader::new(near, Arc::new(AtomicBool::new(true)));

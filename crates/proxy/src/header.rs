@@ -38,7 +38,7 @@ pub(crate) fn text(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())
 }
 
-/// Whether a request or response asks for another protocol: any `Connection` header contains `upgrade`.
+/// Returns whether a request or response switches protocols: any `Connection` header contains `upgrade`.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
     let mut all = headers.get_all(header::CONNECTION).iter();
     all.any(|value| text(value).to_ascii_lowercase().contains("upgrade"))

@@ -1,5 +1,5 @@
-//! Connections through a konnectivity server: each is a call of its `ProxyService` on a unix socket. `DIAL_REQ` asks it for a
-//! connection, `DATA` carries bytes both ways, `CLOSE_REQ` ends it.
+//! Connections through a konnectivity server: each is a call of its `ProxyService` on a unix socket. `DIAL_REQ`
+//! requests a connection, `DATA` carries bytes both ways, `CLOSE_REQ` ends it.
 
 use crate::dial::{BoxStream, cause};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The size of the buffer of each direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Numbers of packet types; the field of a packet's payload has the number of its type and two.
+/// Numbers of packet types; the field number of a packet's payload is the number of its type plus two.
 const DIAL_REQ: u64 = 0;
 const DIAL_RSP: u64 = 1;
 const CLOSE_REQ: u64 = 2;
@@ -30,7 +30,8 @@ const DATA: u64 = 4;
 const DIAL_CLS: u64 = 5;
 const FIELD_OF_TYPE: [u64; 6] = [2, 3, 5, 6, 4, 7];
 
-/// Connects to `address` through the server at `socket`. `dial` is a random number by which the server tells its dials apart.
+/// Connects to `address` through the server at `socket`. `dial` is a random number with which the server
+/// distinguishes its dials.
 pub(crate) async fn dial(socket: &Path, address: &str, dial: i64) -> Result<BoxStream, String> {
     let stream = connect(socket).await?;
     let request = packet(DIAL_REQ, |out| {
@@ -104,7 +105,7 @@ async fn carry(end: DuplexStream, sender: Sender, mut receiver: Receiver, connec
                 }
             }
         };
-        // A server that does not confirm loses the connection all the same.
+        // The connection is closed even if the server does not confirm it.
         _ = timeout(CLOSE_TIMEOUT, closed).await;
     }
 }

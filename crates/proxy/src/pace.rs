@@ -26,10 +26,10 @@ impl Paced {
     }
 }
 
-/// One direction.
+/// The rate limit of one direction.
 struct Pace {
     bytes_per_second: NonZeroU64,
-    /// When the bytes that were carried so far are paid for.
+    /// The time from which further bytes may be carried.
     free_at: Instant,
     pause: Option<Pin<Box<Sleep>>>,
 }

@@ -1,8 +1,9 @@
-//! Connections to backends, and those of them that are idle.
+//! A pool of connections to backends.
 //!
-//! A connection has no task of its own: the task that waits for a response or for a part of its body polls the connection. So a
-//! proxied request stays in the task of its client, without wake-ups between tasks, and reads of the backend go on until its
-//! socket is empty before the client's connection is flushed. No task polls a connection while it is idle.
+//! A connection has no task of its own: the task that waits for a response or for a part of its body polls the
+//! connection. A proxied request therefore stays in the task of its client, without wake-ups between tasks, and the
+//! backend's socket is read until it is empty before the client's connection is flushed. No task polls an idle
+//! connection.
 
 use crate::dial::BoxStream;
 use crate::head::{HEAD_BYTES_MAX, HeadReader};
@@ -30,7 +31,7 @@ const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 /// How often idle connections that are too old, or that their backends closed, are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
-/// A stream to a backend, with the limits and the heads that a connection needs.
+/// A stream to a backend, with its time-out and the reader of its response heads.
 type BackendStream = TokioIo<HeadReader<StallGuard<BoxStream>>>;
 
 /// A connection to a backend.
@@ -92,7 +93,7 @@ impl Connection {
     }
 }
 
-/// Reads and writes what a connection can. Is ready when it ended.
+/// Polls a connection, which reads and writes. Is ready when the connection has ended.
 fn drive<F: Future + Unpin>(driver: &mut Option<F>, cx: &mut Context<'_>) -> Poll<()> {
     let Some(running) = driver else { return Poll::Ready(()) };
     _ = ready!(Pin::new(running).poll(cx));
@@ -100,7 +101,7 @@ fn drive<F: Future + Unpin>(driver: &mut Option<F>, cx: &mut Context<'_>) -> Pol
     Poll::Ready(())
 }
 
-/// An idle connection, and since when it is.
+/// An idle connection, and the time since which it is idle.
 type IdleConnection = (Connection, Instant);
 
 /// The idle connections of a transport.

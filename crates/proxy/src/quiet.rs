@@ -1,7 +1,8 @@
 //! `QuietWaker`: the waker of futures that wake each other while one task polls them all.
 //!
-//! hyper's client expects a task for the connection and another for the request: each wakes the other. Where both are in one
-//! task, it would wake itself while it runs, and the runtime would run it once more and wake another thread to help.
+//! hyper's client expects one task for the connection and another for the request; each wakes the other. If both are
+//! in one task, the task would wake itself while it runs: the runtime would run it once more and wake another thread
+//! to help.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +33,7 @@ impl Default for QuietWaker {
 }
 
 impl QuietWaker {
-    /// Calls `poll` until it is ready or nothing has woken it meanwhile.
+    /// Calls `poll` until it is ready or no wake-up has arrived during the call.
     pub(crate) fn poll<T>(
         &self,
         cx: &mut Context<'_>,

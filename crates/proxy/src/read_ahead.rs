@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// Bytes that are read at once while the other side sends without a pause.
+/// The number of bytes read at once while the other side sends without a pause.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// How many of the first bytes are retained: enough to detect a server without TLS.
 const FIRST_BYTES: usize = 5;
@@ -15,7 +15,7 @@ const FIRST_BYTES: usize = 5;
 /// A stream that has a read buffer only while more arrives than the reader requests.
 pub(crate) struct ReadAhead<S> {
     stream: S,
-    /// Bytes that were read, and how many of them the reader has got.
+    /// Bytes that were read, and how many of them the reader has received.
     buffer: Vec<u8>,
     taken: usize,
     /// Whether the last read of the stream returned as much as was requested.

@@ -13,7 +13,7 @@ use tags::Tokens;
 /// How many compressed bytes are unpacked at once; they expand at most about a thousandfold.
 const COMPRESSED_BYTES: usize = 1024;
 
-/// The position of a proxy, by which links are rewritten.
+/// The position of a proxy, which determines how links are rewritten.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
     /// Scheme and host that clients use; "" if the links stay on their host.
@@ -112,7 +112,7 @@ impl Page {
         }
     }
 
-    /// Returns the rest at the end.
+    /// Returns the remaining bytes at the end of the page.
     pub fn finish(self) -> std::io::Result<Bytes> {
         let Page { links, coding, mut tokens } = self;
         match coding {
@@ -135,7 +135,7 @@ impl Page {
     }
 }
 
-/// Go's words for a page that is not compressed as it says.
+/// Go's error for a page that is not compressed as its header states.
 fn decoding_error(error: std::io::Error) -> std::io::Error {
     match error.to_string().as_str() {
         "invalid gzip header" => std::io::Error::other("errorf making gzip reader: gzip: invalid header"),

@@ -1,7 +1,7 @@
 //! The media type of a body without one, guessed from its first bytes as Go's `http.DetectContentType` does. Go's server adds it to
 //! responses of backends that have none.
 
-/// How many bytes are looked at.
+/// The number of bytes that are considered.
 pub const SNIFF_BYTES: u64 = 512;
 
 /// The media type of a body that begins with these bytes.
@@ -48,7 +48,7 @@ const HTML: &[&str] = &[
     "<!--",
 ];
 
-/// First bytes and media types. A dot in a pattern stands for any byte.
+/// First bytes and media types. A dot in a pattern matches any byte.
 const SIGNATURES: &[(&[u8], &str)] = &[
     (b"%PDF-", "application/pdf"),
     (b"%!PS-Adobe-", "application/postscript"),

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use std::io::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The size limit in bytes of a frame that are passed on at once; frames may be longer.
+/// The maximum number of bytes of a frame that are passed on at once; frames may be longer.
 pub(crate) const PIECE_BYTES: usize = 8 * 1024;
 /// The longest control frame that is read.
 const CONTROL_BYTES_MAX: u32 = 64 * 1024;

@@ -2,14 +2,14 @@
 
 use pintle_value::{Value, json};
 
-/// The size limit in bytes of a size that is not complete.
+/// The size limit in bytes of an incomplete terminal size.
 const SIZE_BYTES_MAX: usize = 1024;
 
 /// A stream of sizes in JSON.
 #[derive(Default)]
 pub(crate) struct TerminalSizes {
     pending: Vec<u8>,
-    /// Whether something came that is no size. What follows it is dropped.
+    /// Whether invalid input arrived. All further input is dropped.
     has_failed: bool,
 }
 
@@ -22,7 +22,7 @@ impl TerminalSizes {
                 continue;
             }
             self.pending.push(*byte);
-            // A size contains no other object, and no texts but its keys.
+            // A terminal size contains no nested object, and no strings but its keys.
             match (self.pending.first(), byte) {
                 (Some(b'{'), b'}') => match encode(&self.pending) {
                     Some(size) => {
@@ -39,7 +39,8 @@ impl TerminalSizes {
     }
 }
 
-/// A size with the keys of Go's `TerminalSize`, which match in any case. Missing ones are zero.
+/// Parses a terminal size with the keys of Go's `TerminalSize`, which match case-insensitively. Missing numbers are
+/// zero.
 fn encode(text: &[u8]) -> Option<String> {
     let parsed = json::parse(text).ok()?.value;
     let mut size = [0_u16; 2];

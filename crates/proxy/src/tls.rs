@@ -18,7 +18,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct TlsOptions {
     config: Arc<ClientConfig>,
-    /// The name that the certificate must have; `None`: the host.
+    /// The name that the certificate must have; `None` means the host.
     server_name: Option<String>,
     flaws: Arc<AcceptedFlaws>,
 }

@@ -142,7 +142,7 @@ async fn open_streams(
     Ok(numbers)
 }
 
-/// Why a client sends nothing more.
+/// The reason why a client sends nothing more.
 enum Left {
     Quiet,
     Gone,

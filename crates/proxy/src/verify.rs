@@ -44,12 +44,12 @@ fn authorities(ca_bundle: &[u8]) -> Result<(Vec<CertificateDer<'static>>, RootCe
 pub enum Trust<'a> {
     /// Certificates signed by the CAs of a PEM bundle; if it is empty, by the system's CAs.
     Bundle(&'a [u8]),
-    /// Any at all (`insecureSkipTLSVerify`).
+    /// Any certificate (`insecureSkipTLSVerify`).
     Anyone,
 }
 
-/// The TLS configuration of a client, with its own certificate if it has one. The error is Go's.
-/// `flaws` learns those of certificates that are accepted without verification.
+/// The TLS configuration of a client, with its own certificate if it has one. The error has Go's text. `flaws`
+/// records the flaws of certificates that are accepted without verification.
 pub(crate) fn config(
     trust: Trust<'_>,
     identity: Option<Identity>,
@@ -109,7 +109,7 @@ impl Identity {
     }
 }
 
-/// Gives every certificate the same verdict; the server must still prove that it has the certificate's key.
+/// Returns the same verdict for every certificate; the server must still prove that it has the certificate's key.
 #[derive(Debug)]
 struct SameVerdict {
     provider: Arc<CryptoProvider>,

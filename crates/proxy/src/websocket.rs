@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use std::io::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The size limit in bytes of a message that are passed on at once; messages may be longer.
+/// The maximum number of bytes of a message that are passed on at once; messages may be longer.
 pub(crate) const PIECE_BYTES: usize = 8 * 1024;
 /// The size limit in bytes of a control frame.
 const CONTROL_BYTES_MAX: u64 = 125;

@@ -1,4 +1,5 @@
-//! The fields of a head that say where the body ends and whether the connection goes on, by the rules of `net/http`.
+//! The header fields that determine where the body ends and whether the connection is reused, by the rules of
+//! `net/http`.
 
 use super::{HeadError, StatusLine, quoted, refused};
 
@@ -14,12 +15,13 @@ fn remove(fields: &mut Vec<Field>, name: &str) {
     fields.retain(|(key, _)| !key.eq_ignore_ascii_case(name.as_bytes()));
 }
 
-/// Texts as `%q` writes a list of them.
+/// Texts in the format of Go's `%q` for a list.
 fn quoted_list(texts: &[&[u8]]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(" "))
 }
 
-/// Removes the field and returns whether the body is chunked, the only encoding. HTTP/1.0 has none.
+/// Removes the field and returns whether the body is chunked, which is the only supported encoding. HTTP/1.0 has
+/// none.
 pub(super) fn transfer_encoding(fields: &mut Vec<Field>, status: &StatusLine) -> Result<bool, HeadError> {
     let given = values(fields, "transfer-encoding");
     let is_chunked = match given.as_slice() {
@@ -57,7 +59,7 @@ pub(super) fn content_length(fields: &mut Vec<Field>, is_chunked: bool) -> Resul
     Ok(())
 }
 
-/// A trailer must not announce what frames the body.
+/// A trailer must not contain fields that determine the framing of the body.
 pub(super) fn check_trailer(fields: &[Field]) -> Result<(), HeadError> {
     let named = values(fields, "trailer");
     for name in named.iter().flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii) {
@@ -70,7 +72,8 @@ pub(super) fn check_trailer(fields: &[Field]) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// `net/http` drops the whole field if the backend closes the connection. So other names in it name no fields of one hop.
+/// `net/http` drops the whole field if the backend closes the connection. In that case other names in it are not
+/// hop-by-hop fields.
 pub(super) fn close(fields: &mut Vec<Field>, status: &StatusLine) {
     let is_close = |token: &[u8]| token.trim_ascii().eq_ignore_ascii_case(b"close");
     let given = values(fields, "connection");

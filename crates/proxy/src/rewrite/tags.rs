@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 /// The longest tag that is parsed; a longer one is passed unchanged.
 const TAG_BYTES_MAX: usize = 64 * 1024;
 
-/// How many attributes of a tag are kept.
+/// The maximum number of attributes that are parsed in a tag.
 const ATTRIBUTES_MAX: usize = 1000;
 
 /// Attributes that contain links, by element.
@@ -56,7 +56,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Adds a piece of the page; returns what can be sent.
+    /// Adds a piece of the page; returns the part that can be sent.
     pub(super) fn push(&mut self, piece: &[u8], links: &Links) -> Bytes {
         self.pending.extend_from_slice(piece);
         let mut out = BytesMut::with_capacity(self.pending.len().saturating_add(64));
@@ -64,8 +64,7 @@ impl Tokens {
         out.freeze()
     }
 
-    /// The rest at the end. As Go's tokenizer, it leaves out a tag that is not complete.
-    /// Returns the rest at the end of the page.
+    /// Returns the remaining bytes at the end of the page. Like Go's tokenizer, it leaves out an incomplete tag.
     pub(super) fn finish(&mut self) -> Bytes {
         let rest = self.pending.split().freeze();
         let is_tag = match &rest[..] {
@@ -268,7 +267,7 @@ impl Tag {
     }
 }
 
-/// The value of an attribute: one kind of line ends, no NUL, entities decoded.
+/// Decodes the value of an attribute: normalizes line ends, replaces NUL and decodes entities.
 fn decode_value(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{fffd}");
     entities::decode(&text)
