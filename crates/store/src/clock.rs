@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells the time in milliseconds since the Unix epoch.
+/// A clock in milliseconds since the Unix epoch.
 pub trait Clock: Send + Sync {
-    /// Milliseconds since the Unix epoch. May jump; the store never lets its timestamps go back.
+    /// Milliseconds since the Unix epoch. May jump; the store ensures that its timestamps never decrease.
     fn now_ms(&self) -> u64;
 }
 
@@ -19,7 +19,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until told otherwise.
+/// A clock that only advances when a test advances it.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 

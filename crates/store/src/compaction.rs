@@ -1,8 +1,8 @@
-//! Forgetting history: when, up to which revision, and the background job that does it.
+//! Compaction of history: when it happens, up to which revision, and the background job that does it.
 //!
-//! A store is its snapshot plus the log after it, and all of that log is history. So forgetting
-//! history is writing a snapshot of a past state. Past states are kept as marks, which are free
-//! clones taken now and then.
+//! A store consists of a snapshot and the log after it, and all of that log is history. So compacting history means
+//! writing a snapshot of a past state. Past states are retained as marks, which are cheap clones taken from time to
+//! time.
 
 use crate::disk::Disk;
 use crate::history::Retention;
@@ -19,20 +19,22 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// The free space is checked each time the log has grown by this part of what makes a compaction worthwhile.
+/// The free space is checked each time the log has grown by this fraction of the size that makes a compaction
+/// worthwhile.
 const SPACE_CHECKS_PER_COMPACTION: u64 = 8;
-/// Beside the space of a snapshot, this part of it is free, too: for the log until the next compaction ...
+/// In addition to the space of a snapshot, this fraction of it must be free, for the log until the next compaction.
 const SNAPSHOTS_PER_RESERVE: u64 = 4;
-/// ... which on a disk that is nearly full is worthwhile once the log has grown by this part of a snapshot.
+/// On a disk that is nearly full, a compaction is worthwhile once the log has grown by this fraction of a snapshot.
 const COMPACTIONS_PER_SNAPSHOT: u64 = 8;
-/// How long writers wait for history to be given up on a full disk, before they are refused.
+/// How long writers wait on a full disk until history is removed, before they are refused.
 const GIVE_UP_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How often the end of a compaction is looked for meanwhile.
+/// How often the end of that compaction is checked.
 const GIVE_UP_POLL: Duration = Duration::from_millis(1);
-/// How many marks are made per retention period: the granularity of compaction.
+/// The number of marks per retention period: the granularity of compaction.
 const MARKS_PER_RETENTION: u64 = 5;
-/// Marks for each time that the log may grow before young history is forgotten, for when much is written in a short
-/// time. A mark keeps what was replaced since alive, with a part of the tree around it, so that marks are few.
+/// The number of marks taken while the log grows by the amount after which even young history is dropped. They are
+/// needed if much is written in a short time. A mark keeps replaced values and the tree nodes around them in memory,
+/// so there are only few.
 const MARKS_PER_HISTORY: u64 = 4;
 /// The maximum number of marks retained.
 const MARKS_MAX: usize = 16;
@@ -44,7 +46,7 @@ pub(crate) struct Mark {
     pub(crate) state: Snapshot,
     /// Every later change has a timestamp at or after this one.
     pub(crate) time_ms: u64,
-    /// How many bytes the log had taken.
+    /// The size of the log at that time, in bytes.
     pub(crate) log_bytes: u64,
 }
 
@@ -58,9 +60,9 @@ pub(crate) struct Files {
     pub(crate) disk: Arc<dyn Disk>,
     /// The manifest in it.
     pub(crate) manifest: Arc<ManifestFile>,
-    /// How segments are handled that are no longer needed.
+    /// The handling of segments that are no longer needed.
     pub(crate) retention: Retention,
-    /// How much must be free beside the space of a snapshot.
+    /// The number of bytes that must be free in addition to the space of a snapshot.
     pub(crate) free_bytes_min: u64,
 }
 
@@ -80,14 +82,14 @@ pub(crate) struct Compactor {
     compact_bytes_min: u64,
     inline: bool,
     marks: VecDeque<Mark>,
-    /// Log bytes and snapshot size at the last compaction.
+    /// The log size and the snapshot size at the last compaction.
     done: Done,
     /// After a failure, no attempt is made until the log has grown to this size.
     retry_at_bytes: u64,
     /// The free space is checked again once the log has grown to this size.
     check_space_at_bytes: u64,
     job: Option<JoinHandle<Outcome>>,
-    /// That of the job.
+    /// The pace of the running job.
     pace: Pace,
 }
 
@@ -100,22 +102,22 @@ pub(crate) struct Done {
     pub(crate) snapshot_bytes: u64,
 }
 
-/// How history can be given up.
+/// A way to remove history.
 pub(crate) enum GiveUp {
     /// A part of it is gone.
     Done,
     /// A compaction is under way.
     Wait,
-    /// All of it goes with a compaction to this mark.
+    /// A compaction to this mark removes all history before it.
     Compact(Mark),
-    /// There is none, or there is no space for a snapshot.
+    /// There is no history, or no space for a snapshot.
     Nothing,
 }
 
 type Outcome = Result<(Done, u64), String>;
 
 impl Compactor {
-    /// A compactor that starts from the state found on opening. Without a disk it only counts.
+    /// Creates a compactor for the state found on opening. Without a disk it only counts.
     pub(crate) fn new(
         files: Option<Files>,
         shared: Arc<Shared>,
@@ -176,7 +178,8 @@ impl Compactor {
         expired.or_else(|| self.marks.iter().rfind(|mark| self.expired(mark, now_ms)).cloned())
     }
 
-    /// The mark to compact to because the disk is nearly full. Segments that are only retained are removed first.
+    /// The mark to compact to because the disk is nearly full. Retained segments, which are not needed to open the
+    /// store, are removed first.
     pub(crate) fn due_for_space(&mut self, current: impl FnOnce() -> Mark, log_bytes: u64) -> Option<Mark> {
         let files = self.files.as_ref()?;
         if self.job.is_some() || log_bytes < self.check_space_at_bytes.max(self.retry_at_bytes) {
@@ -202,7 +205,7 @@ impl Compactor {
         Some(mark.unwrap_or_else(current))
     }
 
-    /// Gives up a part of the history on a full disk. Returns a mark if that takes a compaction to it.
+    /// Removes a part of the history on a full disk. Returns a mark if that requires a compaction to it.
     pub(crate) fn give_up(&mut self, current: impl FnOnce() -> Mark, log_bytes: u64) -> GiveUp {
         let Some(files) = &self.files else { return GiveUp::Nothing };
         if Retention::give_up_oldest(&*files.disk) {
@@ -282,7 +285,7 @@ impl Compactor {
                 Some(first_segment)
             }
             Err(reason) => {
-                // The log still has everything, so this only costs disk space.
+                // The log still has all changes, so this only costs disk space.
                 tracing::warn!(reason, "cannot compact the store's history");
                 let newest = self.marks.back().map_or(0, |mark| mark.log_bytes);
                 self.retry_at_bytes = newest.saturating_add(self.compact_bytes_min);
@@ -295,29 +298,29 @@ impl Compactor {
         mark.time_ms.saturating_add(self.retention_ms) <= now_ms
     }
 
-    /// Of the marks past retention only the newest can be chosen; the others only hold memory.
+    /// Of the marks past retention only the newest can be chosen; the older ones only take memory.
     fn forget_overtaken(&mut self, now_ms: u64) {
         let expired = self.marks.iter().take_while(|mark| self.expired(mark, now_ms)).count();
         self.release(expired.saturating_sub(1));
     }
 
-    /// How much the log may grow before even young history is forgotten.
+    /// How much the log may grow before even young history is dropped.
     fn log_bytes_max(&self) -> u64 {
         self.history_bytes_max.max(self.done.snapshot_bytes)
     }
 
-    /// Drops the oldest marks. A mark may hold a large part of a tree of its own, and writers do not wait until all
-    /// of that is freed.
+    /// Drops the oldest marks. A mark may own a large part of a tree, and writers must not wait until all of that is
+    /// freed.
     fn release(&mut self, count: usize) {
         let released: Vec<Mark> = self.marks.drain(..count).collect();
         if !released.is_empty() && !self.inline {
-            // If there can be no thread now, the marks are dropped here.
+            // If no thread can be spawned, the marks are dropped here.
             let _ = thread::Builder::new().name("store-release".into()).spawn(move || drop(released));
         }
     }
 }
 
-/// Snapshot, then manifest, then removal: at every moment the manifest's files are all there.
+/// The order is snapshot, manifest, removal: at every moment all files that the manifest names exist.
 fn run(files: Option<Files>, shared: &Shared, mark: &Mark, first_segment: u64, pace: &Pace) -> Outcome {
     let revision = mark.state.revision();
     let snapshot_bytes = match files {
@@ -343,8 +346,8 @@ fn compact(files: &Files, state: &Snapshot, first_segment: u64, pace: &Pace) -> 
     Ok(length)
 }
 
-/// Removes a snapshot that did not get into the manifest: nothing else would remove it on a full disk. After a failed
-/// sync of the folder the new manifest may be in place.
+/// Removes a snapshot that is not in the manifest, because nothing else would remove it on a full disk. After a
+/// failed sync of the folder the new manifest may be in place.
 fn remove_unused(disk: &dyn Disk, revision: Revision) {
     let is_unused = matches!(Manifest::read(disk), Ok(Some(found)) if found.snapshot != Some(revision));
     if is_unused {

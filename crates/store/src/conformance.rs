@@ -1,5 +1,5 @@
 //! The conformance suite for every store. It needs no particular runtime: call [`run`] in the runtime of the store. A
-//! failure panics with what was violated.
+//! failure panics with a description of the violation.
 
 #![allow(clippy::indexing_slicing, reason = "only tests use it, and a panic is a failed test")]
 
@@ -20,7 +20,7 @@ pub trait Harness: Send + Sync {
     /// Closes and reopens the store; `None` if the store does not outlive its process.
     fn reopen(&self, store: Arc<dyn Store>) -> BoxFuture<'_, Option<Arc<dyn Store>>>;
 
-    /// Compacts all history of the store; `false` if compaction is not up to the store.
+    /// Compacts all history of the store; `false` if the store does not control compaction.
     fn compact<'a>(&'a self, store: &'a Arc<dyn Store>) -> BoxFuture<'a, bool>;
 }
 
@@ -41,7 +41,7 @@ pub async fn run(harness: &dyn Harness) {
     a_closed_store_refuses(harness).await;
 }
 
-/// Keeps what it is given.
+/// A sink that records all changes.
 #[derive(Default)]
 pub struct Recorder(Mutex<Vec<Change>>);
 

@@ -1,6 +1,6 @@
-//! The few things the engine asks of a disk, and the real one: a folder, locked against other processes.
+//! The operations that the engine needs from a disk, and the real disk: a folder, locked against other processes.
 //!
-//! Everything durable goes through [`Disk`], so that tests can put one in its place that loses power.
+//! Everything durable goes through [`Disk`], so that tests can replace it with one that loses power.
 
 use crate::error::OpenError;
 use crate::pace::{Pace, PacedFile};
@@ -24,7 +24,7 @@ pub trait Disk: Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes creations, renames and removals durable.
     fn sync_dir(&self) -> io::Result<()>;
-    /// How many bytes can still be written; an estimate, because others use the disk, too.
+    /// How many bytes can still be written. This is an estimate, because other processes use the disk, too.
     fn free_bytes(&self) -> io::Result<u64>;
 }
 
@@ -36,7 +36,7 @@ pub trait DiskFile: Send + Sync {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Fills `into` from `offset`; a file too short is an error.
+    /// Fills `into` from `offset`; it is an error if the file is too short.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
     /// Writes all of `bytes` at `offset`, growing the file if need be.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
@@ -62,7 +62,7 @@ pub struct FolderDisk {
 }
 
 impl FolderDisk {
-    /// Takes the folder, creating it if need be. Fails at once if another process has it.
+    /// Locks the folder and creates it if necessary. Fails at once if another process has locked it.
     pub fn open(folder: &Path) -> Result<FolderDisk, OpenError> {
         let shown = folder.display().to_string();
         create_folder(folder).map_err(OpenError::io("create", &shown))?;

@@ -3,7 +3,7 @@
 use crate::store::{Entry, Key, Revision};
 use std::io;
 
-/// Why a write was not taken.
+/// The reason why a write was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WriteError {
     /// The precondition failed.
@@ -38,7 +38,7 @@ pub enum WriteError {
     /// The backend refused the write for its own reason, which clients see verbatim.
     #[error("{message}")]
     Refused {
-        /// What the backend said.
+        /// The backend's message.
         message: String,
     },
     /// The value could not be encrypted.
@@ -53,7 +53,7 @@ pub enum WriteError {
     /// The answer was lost, or left the outcome open: the write may have been committed, may yet be, or may be lost.
     #[error("{reason}")]
     Unknown {
-        /// What the backend or the connection said, which clients see verbatim.
+        /// The message of the backend or the connection, which clients see verbatim.
         reason: String,
     },
 }
@@ -67,7 +67,7 @@ pub enum ReadError {
     /// The backend has not reached the revision yet.
     #[error("required revision is a future revision: the current one is {current}")]
     Future {
-        /// Where the backend is.
+        /// The revision of the backend.
         current: Revision,
     },
     /// The backend did not answer.
@@ -90,7 +90,7 @@ pub enum StoreFault {
         /// The file that could not be opened.
         file: String,
     },
-    /// Writing failed. The log up to the failed write is sound.
+    /// Writing failed. The log up to the failed write is intact.
     #[error("cannot write {file}: {reason}")]
     WriteFailed {
         /// The file that could not be written.
@@ -98,7 +98,7 @@ pub enum StoreFault {
         /// The operating system's words.
         reason: String,
     },
-    /// Making a write durable failed. What is on disk is unknown until it is read again.
+    /// Making a write durable failed. The content of the disk is unknown until it is read again.
     #[error("cannot sync {file}: {reason}")]
     SyncFailed {
         /// The file that could not be synced.
@@ -115,7 +115,7 @@ pub enum StoreFault {
     /// An engine on another machine cannot be reached.
     #[error("backend unreachable: {reason}")]
     Unreachable {
-        /// What the connection said.
+        /// The message of the connection.
         reason: String,
     },
 }
@@ -136,9 +136,9 @@ pub enum OpenError {
     Corrupt {
         /// The damaged file.
         file: String,
-        /// Where in the file the damaged structure begins.
+        /// The offset in the file at which the damaged structure begins.
         offset: u64,
-        /// What is wrong with it.
+        /// A description of the damage.
         reason: String,
     },
     /// The data was written by a version that this one does not know.
@@ -154,7 +154,7 @@ pub enum OpenError {
     /// The operating system refused something.
     #[error("cannot {action} {file}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// The file it was tried on.
         file: String,

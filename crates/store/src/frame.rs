@@ -24,11 +24,11 @@ const FLAG_DELETE: u8 = 1;
 pub(crate) struct FrameHeader {
     /// The length of all records with padding.
     pub(crate) payload: usize,
-    /// The revision of the first record; the others follow one by one.
+    /// The revision of the first record; the following records have consecutive revisions.
     pub(crate) first: Revision,
-    /// When the batch was committed.
+    /// The commit time of the batch.
     pub(crate) time_ms: u64,
-    /// How many records there are.
+    /// The number of records.
     pub(crate) count: u32,
     payload_crc: u32,
 }
@@ -38,19 +38,19 @@ pub(crate) struct FrameHeader {
 pub(crate) struct Record {
     /// The key that changes.
     pub(crate) key: Key,
-    /// Its new bytes; `None` when it is deleted.
+    /// Its new value; `None` if it is deleted.
     pub(crate) value: Option<Bytes>,
 }
 
 impl Record {
-    /// How many bytes the record takes in a frame.
+    /// The number of bytes that the record takes in a frame.
     pub(crate) fn encoded_len(&self) -> usize {
         let value = self.value.as_ref().map_or(0, Bytes::len);
         RECORD_HEADER.saturating_add(self.key.len()).saturating_add(value)
     }
 }
 
-/// Appends the frame that is to lie at `offset` of a segment with this `salt` to `out`, which must be empty.
+/// Appends the frame for position `offset` of a segment with this `salt` to `out`, which must be empty.
 #[expect(clippy::indexing_slicing, reason = "the header was put at the start of the buffer")]
 pub(crate) fn encode(
     out: &mut Vec<u8>,
@@ -88,7 +88,7 @@ fn encode_record(out: &mut Vec<u8>, record: &Record) {
     out.extend_from_slice(value);
 }
 
-/// Reads the header at `offset` of a segment's bytes; `None` if there is no sound one.
+/// Reads the header at `offset` of a segment's bytes; `None` if there is no valid header.
 pub(crate) fn decode_header(segment: &[u8], salt: u64, offset: usize) -> Option<FrameHeader> {
     let header: &[u8; FRAME_HEADER] = segment.get(offset..)?.first_chunk()?;
     if header[0..4] != MAGIC {
@@ -111,7 +111,7 @@ pub(crate) fn decode_header(segment: &[u8], salt: u64, offset: usize) -> Option<
     })
 }
 
-/// The payload of the frame at `offset`, if it is whole.
+/// The payload of the frame at `offset`, if it is complete.
 pub(crate) fn payload<'a>(
     segment: &'a [u8],
     salt: u64,

@@ -1,5 +1,6 @@
-//! The past of single keys: segments that compaction no longer needs are retained for a while, and one key's changes are
-//! read from them and from the segments in use. Reading is done on a thread of its own, one reader at a time.
+//! The history of single keys: segments that compaction no longer needs are retained for a while, and the changes of
+//! one key are read from them and from the segments in use. Reading happens on a separate thread, one reader at a
+//! time.
 
 use crate::clock::Clock;
 use crate::disk::Disk;
@@ -18,10 +19,11 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
-/// How long the log is retained on disk for those who ask for the past. Zero in either retains nothing.
+/// How long, and up to which size, the log is retained on disk for requests of history. Zero in either retains
+/// nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HistoryRetention {
-    /// Changes that are older than this may go.
+    /// Older changes may be removed.
     pub time: Duration,
     /// The maximum number of bytes that retained segments may take; the oldest go first.
     pub bytes: u64,
@@ -30,11 +32,11 @@ pub struct HistoryRetention {
 /// The requested versions of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HistoryQuery {
-    /// Only versions before this revision.
+    /// Only versions before this revision are returned.
     pub before: Option<Revision>,
     /// The maximum number of versions; the newest count.
     pub versions_max: usize,
-    /// The size limit in bytes of values; the newest count, and one version is returned whatever its size.
+    /// The size limit in bytes of all values. The newest versions are returned, and at least one whatever its size.
     pub bytes_max: usize,
 }
 
@@ -43,22 +45,22 @@ pub struct HistoryQuery {
 pub struct KeyVersion {
     /// The revision of the change.
     pub revision: Revision,
-    /// When it was committed, where that is known: milliseconds since 1970.
+    /// The commit time in milliseconds since 1970, if it is known.
     pub time_ms: Option<u64>,
-    /// The bytes; `None` when the key was deleted.
+    /// The value; `None` if the key was deleted.
     pub value: Option<Bytes>,
     /// Whether the key did not exist before; `None` where that is not known.
     pub is_new: Option<bool>,
 }
 
-/// The versions of a key that are retained.
+/// The retained versions of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyHistory {
-    /// Every change after this revision is retained.
+    /// The revision after which every change is retained.
     pub since: Revision,
-    /// Oldest first.
+    /// The versions, oldest first.
     pub versions: Vec<KeyVersion>,
-    /// Whether there are retained versions that are older than these.
+    /// Whether older versions are retained, too.
     pub has_older: bool,
 }
 
@@ -74,7 +76,7 @@ fn parse_retained_name(name: &str) -> Option<u64> {
     (retained_name(number) == name).then_some(number)
 }
 
-/// Decides what happens to files that a manifest has no use for any more.
+/// Decides what happens to files that the manifest no longer needs.
 #[derive(Clone)]
 pub(crate) struct Retention {
     limits: Option<HistoryRetention>,
@@ -90,13 +92,13 @@ impl Retention {
         self.limits.is_some_and(|limits| !limits.time.is_zero() && limits.bytes > 0)
     }
 
-    /// Changes before this time may go.
+    /// Changes before this time may be removed.
     fn cutoff_ms(&self) -> u64 {
         let time = self.limits.map_or(Duration::MAX, |limits| limits.time);
         self.clock.now_ms().saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Retains or removes what `manifest` has no use for, then removes what is past the limits.
+    /// Retains or removes the files that `manifest` does not need, then removes those beyond the limits.
     pub(crate) fn retire(&self, disk: &dyn Disk, manifest: &Manifest) -> io::Result<()> {
         for name in disk.list()?.iter().filter(|name| manifest.supersedes(name)) {
             match SegmentHeader::parse_name(name) {
@@ -104,14 +106,14 @@ impl Retention {
                 _ => disk.remove(name)?,
             }
         }
-        // What is retained is not needed to open the store, so a failure here costs room and nothing else.
+        // Retained segments are not needed to open the store, so a failure here only costs disk space.
         if let Err(error) = self.trim(disk) {
             tracing::warn!(%error, "retained segments could not be removed");
         }
         Ok(())
     }
 
-    /// Removes the oldest retained segment, because writes need its space more. Returns whether there was one.
+    /// Removes the oldest retained segment to make space for writes. Returns whether there was one.
     pub(crate) fn give_up_oldest(disk: &dyn Disk) -> bool {
         let names = disk.list().unwrap_or_default();
         let Some(oldest) = names.iter().filter_map(|name| parse_retained_name(name)).min() else {
@@ -163,7 +165,7 @@ impl Retention {
     }
 }
 
-/// When the first frame of a segment was written; `None` where there is no such frame.
+/// The time at which the first frame of a segment was written; `None` if there is no such frame.
 fn first_time_ms(disk: &dyn Disk, number: u64) -> Option<u64> {
     let names = [retained_name(number), SegmentHeader::file_name(number)];
     let file = names.iter().find_map(|name| disk.open(name).ok())?;
@@ -188,7 +190,7 @@ impl HistoryReader {
         HistoryReader { disk: Arc::downgrade(disk), retention, turn, closing: Arc::default() }
     }
 
-    /// How many bytes all files take; `None` if that cannot be found out.
+    /// The size of all files in bytes; `None` if it cannot be determined.
     pub(crate) fn disk_bytes(&self) -> Option<u64> {
         let disk = self.disk.upgrade()?;
         // A file may be removed after it was listed.
@@ -196,7 +198,7 @@ impl HistoryReader {
         Some(disk.list().ok()?.iter().filter_map(length).sum())
     }
 
-    /// Ends the reading that is under way and refuses more, so that the files are free.
+    /// Ends the current reading and refuses further ones, so that the files can be released.
     pub(crate) async fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
         if let Ok(_turn) = self.turn.acquire().await {
@@ -214,7 +216,7 @@ impl HistoryReader {
         let turn = self.turn.clone().acquire_owned().await.map_err(|_| StoreFault::Closed)?;
         let disk = self.disk.upgrade().ok_or(StoreFault::Closed)?;
         let (reply, answer) = oneshot::channel();
-        // Set when the caller is gone.
+        // This flag is set when the caller has gone.
         let abandoned = Abandoned(Arc::default());
         let mut scan = Scan {
             key: key.to_owned(),
@@ -241,7 +243,7 @@ impl HistoryReader {
     }
 }
 
-/// Tells the thread to stop when it is dropped.
+/// Stops the reading thread when it is dropped.
 struct Abandoned(Arc<AtomicBool>);
 
 impl Drop for Abandoned {
@@ -250,7 +252,7 @@ impl Drop for Abandoned {
     }
 }
 
-/// One walk over the log.
+/// The parameters of one scan over the log.
 struct Scan {
     key: String,
     query: HistoryQuery,
@@ -262,13 +264,13 @@ struct Scan {
     found: Found,
 }
 
-/// The versions that a walk has found so far.
+/// The versions that a scan has found so far.
 #[derive(Default)]
 struct Found {
     versions: VecDeque<KeyVersion>,
     bytes: usize,
     has_older: bool,
-    /// The revision before the first that was read, and the one that comes next.
+    /// The revision before the first one that was read, and the next expected one.
     since: Option<Revision>,
     next: Option<Revision>,
     /// Whether the key exists at this point of the walk.
@@ -295,7 +297,8 @@ impl Scan {
             }
             match self.read_segment(disk, number, &name, &mut buffer) {
                 Ok(()) => {}
-                // It was removed meanwhile, or is a damaged one that a recovery left behind: the past begins after it.
+                // The segment was removed since it was listed, or is a damaged one that a recovery left behind: the
+                // history begins after it.
                 Err(error) => {
                     tracing::debug!(%error, "a segment is left out of the past");
                     self.found = Found::default();
@@ -331,7 +334,7 @@ impl Scan {
                 ..Found::default()
             };
         }
-        // The end of the newest segment is being written: nothing beyond `until` is looked at.
+        // The end of the newest segment is being written, so frames beyond `until` are not read.
         let mut reader = Reader::new(buffer, header, true);
         while reader.next_revision() <= self.until {
             let Some(frame) = reader.next_frame()? else { break };

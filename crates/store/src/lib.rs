@@ -1,8 +1,8 @@
 //! Keys, bytes and revisions: the [`Store`] trait and the embedded engine behind it.
 //!
-//! The store never looks into a value. It promises one global order of changes, compare-and-swap
-//! writes, durability before acknowledgement, and a history that outlives a restart. What the bytes
-//! mean, who may see them and how they are watched is decided above.
+//! The store never parses a value. It guarantees one global order of changes, compare-and-swap writes, durability
+//! before acknowledgement, and a history that survives a restart. The meaning of the bytes, access to them and
+//! watches are decided by the crates above.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod backup;

@@ -15,9 +15,9 @@ use std::thread::{self, JoinHandle};
 /// The file of the next segment. It is opened as soon as the previous one is in use, so that the log can continue when
 /// the process has no descriptors left.
 enum Spare {
-    /// It could not be opened.
+    /// The file could not be opened.
     Missing,
-    /// Opened and empty.
+    /// The file is open and empty.
     Opened(Box<dyn DiskFile>),
     /// A thread fills it with zeros.
     Filling(JoinHandle<io::Result<Box<dyn DiskFile>>>, Pace),
@@ -36,7 +36,7 @@ pub(crate) struct Log {
     segments: Vec<(u64, Revision)>,
     spare: Spare,
     buffer: Vec<u8>,
-    /// The end of a frame that could not be written at `offset`.
+    /// The end of a frame that could not be written completely at `offset`.
     unknown_until: Option<u64>,
     /// The size of a segment that could not be created.
     room_wanted: Option<u64>,
@@ -205,7 +205,7 @@ impl Log {
         }
         let file = match std::mem::replace(&mut self.spare, Spare::Missing) {
             Spare::Opened(file) => file,
-            // A thread fills it already. A second one on the same file would overwrite the segment that it becomes.
+            // A thread is already filling this file. A second one would overwrite the segment that the file becomes.
             filling => {
                 self.spare = filling;
                 return;
@@ -256,7 +256,7 @@ fn put_in_place(
     let name = SegmentHeader::file_name(header.number);
     let write = || {
         file.write_at(0, &header.encode())?;
-        // A file that could not be synced is not used, so an error here leaves nothing unknown.
+        // A file that could not be synced is not used, so the state of the disk stays known after an error here.
         file.sync()?;
         disk.rename(temporary, &name)
     };

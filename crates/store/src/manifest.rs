@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 const LENGTH: usize = 40;
 const CRC_AT: usize = LENGTH - 4;
 
-/// Where reading the store starts.
+/// The files with which reading the store starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Manifest {
     /// The snapshot to start from; none in a store that was never compacted.
@@ -110,8 +110,8 @@ pub(crate) struct ManifestFile {
 
 struct Inner {
     current: Manifest,
-    /// Opened and filled in advance, so that the manifest can be replaced when the process has no descriptors and the
-    /// disk no space left.
+    /// A file that is opened and filled in advance, so that the manifest can be replaced even if the process has no
+    /// descriptors or the disk has no space left.
     reserve: Option<Box<dyn DiskFile>>,
 }
 
@@ -143,7 +143,7 @@ impl ManifestFile {
 
 fn create_reserve(disk: &dyn Disk) -> Option<Box<dyn DiskFile>> {
     let file = disk.create(&temporary_name()).ok()?;
-    // Without space, the manifest may find some later.
+    // If there is no space now, there may be some when the manifest is replaced.
     let _ = file.write_at(0, &[0; LENGTH]);
     Some(file)
 }

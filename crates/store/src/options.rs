@@ -24,24 +24,25 @@ pub(crate) const BATCH_REQUESTS_MAX: usize = 512;
 pub struct Options {
     /// History younger than this survives a restart, as far as `history_bytes_max` allows.
     pub retention: Duration,
-    /// Log bytes kept for history at most; beyond it even young history is compacted.
+    /// The maximum number of log bytes retained for history; beyond it even young history is compacted.
     pub history_bytes_max: u64,
-    /// How long the log stays on disk after compaction, for [`crate::Store::history`]; `None` retains nothing more and
-    /// leaves alone what is retained.
+    /// How long the log stays on disk after compaction, for [`crate::Store::history`]; `None` retains no further
+    /// segments and does not remove those already retained.
     pub history: Option<HistoryRetention>,
-    /// While less than this is free beside the space of a snapshot, history is given up, whatever its age.
+    /// If fewer bytes than this are free beside the space of a snapshot, history is removed, whatever its age.
     pub free_bytes_min: u64,
-    /// Compaction waits until at least this many log bytes can go.
+    /// Compaction waits until at least this many log bytes can be removed.
     pub compact_bytes_min: u64,
-    /// The size of the first log segment; each one is twice as large as the previous one ...
+    /// The size of the first log segment. Each segment is twice as large as the previous one, up to
+    /// `segment_bytes_max`.
     pub segment_bytes_min: u64,
-    /// ... up to this size.
+    /// The maximum size of a log segment.
     pub segment_bytes_max: u64,
     /// The largest value. The default is etcd's default request limit.
     pub value_bytes_max: usize,
     /// Writes that may wait for the sequencer; further writers wait for a place in the queue.
     pub queue_writes_max: usize,
-    /// Where the time comes from.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Makes log checksums unpredictable, so that no value can pass for a piece of log.
     pub salt: u64,

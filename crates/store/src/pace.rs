@@ -1,9 +1,9 @@
-//! Large files that are written in the background: in pieces, each synced, with pauses.
+//! Writes large files in the background: in pieces, each synced, with pauses.
 //!
-//! A disk carries out syncs more or less in order. One sync of a large file therefore holds up the syncs of the log, and
-//! with them all writers, for as long as all of the file takes. Measured with a file of 300 MB beside a log: the log's
-//! median sync took 5.9 ms instead of 0.8 if the file was synced once, and 0.7 ms with pieces and pauses; filling 32 MB
-//! with zeros delayed one sync by 80 ms, in pieces by 8 ms at most.
+//! A disk carries out syncs more or less in order. One sync of a large file therefore delays the syncs of the log,
+//! and with them all writers, until the whole file is written. Measured with a file of 300 MB beside a log: the log's
+//! median sync took 5.9 ms instead of 0.8 if the file was synced once, and 0.7 ms with pieces and pauses; filling 32
+//! MB with zeros delayed one sync by 80 ms, in pieces by 8 ms at most.
 
 use crate::disk::DiskFile;
 use std::io;
@@ -14,28 +14,28 @@ use std::time::{Duration, Instant};
 
 /// The maximum number of bytes that are written before they are synced.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;
-/// The shortest pause after a piece. A piece that took longer is followed by a pause as long as it took, so that
-/// others have half of the disk ...
+/// The minimum pause after a piece. After a piece that took longer, the pause is as long as the piece took, so that
+/// other users have half of the disk.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
-/// ... but by none longer than this.
+/// The maximum pause.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// How a large file is written. Clones share what [`Pace::hurry`] does.
+/// The pace at which a large file is written. Clones share the effect of [`Pace::hurry`].
 #[derive(Clone)]
 pub(crate) enum Pace {
-    /// As fast as the disk allows, with one sync at the end, if nothing else uses the disk.
+    /// As fast as the disk allows, with one sync at the end, for files that delay no other writer.
     Unpaced,
-    /// In pieces, until something waits for the end.
+    /// In pieces with pauses, until a caller waits for the end.
     Paced(Arc<AtomicBool>),
 }
 
 impl Pace {
-    /// Pieces and pauses, unless background work is done where it comes up.
+    /// Uses pieces and pauses, unless background work runs inline.
     pub(crate) fn new(inline: bool) -> Pace {
         if inline { Pace::Unpaced } else { Pace::Paced(Arc::default()) }
     }
 
-    /// Something waits for the end: no more pauses.
+    /// Skips all further pauses, because a caller waits for the end.
     pub(crate) fn hurry(&self) {
         if let Pace::Paced(hurried) = self {
             hurried.store(true, Ordering::Relaxed);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// Notes how many bytes were not synced at most.
+    /// Records the maximum number of bytes that were not synced.
     #[derive(Default)]
     struct Counting(Mutex<(u64, u64)>);
 

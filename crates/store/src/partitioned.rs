@@ -1,5 +1,5 @@
-//! Several stores as one: keys with certain prefixes lie in stores of their own (`--etcd-servers-overrides`).
-//! Revisions of two stores do not compare, and a transaction over several of them is not atomic.
+//! Several stores as one: keys with certain prefixes are in stores of their own (`--etcd-servers-overrides`).
+//! Revisions of different stores cannot be compared, and a transaction over several of them is not atomic.
 
 use crate::error::{ReadError, StoreFault, WriteError};
 use crate::history::{HistoryQuery, KeyHistory};
@@ -8,23 +8,23 @@ use crate::store::{BoxFuture, Expect, Loaded, Op, Revision, Sink, Store, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A store and the prefixes of the keys that lie in it.
+/// A store and the prefixes of its keys.
 pub struct Partition {
-    /// Has the keys.
+    /// The store of these keys.
     pub store: Arc<dyn Store>,
     /// The prefixes of its keys.
     pub prefixes: Vec<Arc<str>>,
 }
 
-/// The main store, and stores for some keys. [`Store::load`], [`Store::revision`] and [`Store::snapshot_state`] are about the
-/// main store: a follower of changes attaches to each of the others, too.
+/// The main store, and stores for some keys. [`Store::load`], [`Store::revision`] and [`Store::snapshot_state`] are
+/// about the main store: a follower of changes must also attach to each of the other stores.
 pub struct Partitioned {
     main: Arc<dyn Store>,
     further: Vec<Partition>,
 }
 
 impl Partitioned {
-    /// All keys lie in `main`, but for those that a partition names.
+    /// Creates a store whose keys are in `main`, except for those that a partition names.
     pub fn new(main: Arc<dyn Store>, further: Vec<Partition>) -> Partitioned {
         Partitioned { main, further }
     }
@@ -39,8 +39,8 @@ impl Partitioned {
         std::iter::once(&self.main).chain(self.further.iter().map(|partition| &partition.store))
     }
 
-    /// The writes by store, in the order to carry them out. The last write is the object itself: what it needs (addresses,
-    /// quotas) is taken before it is put, and released after it is deleted, as kube-apiserver does.
+    /// The writes by store, in the order in which they are executed. The last write is the object itself: its
+    /// addresses and quotas are allocated before it is put, and released after it is deleted, as in kube-apiserver.
     fn split(&self, writes: Vec<Write>) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
         let deletes = writes.last().is_some_and(|write| write.op == Op::Delete);
@@ -65,12 +65,12 @@ impl Partitioned {
 
 struct Group<'a> {
     store: &'a Arc<dyn Store>,
-    /// With their places in the transaction.
+    /// The writes with their indexes in the transaction.
     writes: Vec<(usize, Write)>,
 }
 
-/// Removes what a transaction created before another part of it failed. What cannot be removed stays until the controllers
-/// that look for such leftovers find it, as with kube-apiserver.
+/// Removes the keys that a transaction created before another part of it failed. Those that cannot be removed stay
+/// until the controllers that look for such leftovers find them, as in kube-apiserver.
 async fn undo(created: Vec<(&Arc<dyn Store>, Write)>) {
     for (store, write) in created {
         let key = write.key.clone();
@@ -243,7 +243,7 @@ mod tests {
         let writes = vec![put("/registry/ips/b"), put("/registry/leases/a")];
         assert!(matches!(both.commit(writes).await, Err(WriteError::Conflict { .. })));
         assert_eq!(keys(&main), ["/registry/ips/a"], "b was created and removed");
-        // Deletion begins with the object.
+        // A deletion starts with the object.
         let delete = |key: &str, revision| Write::delete(key, Expect::Revision(Revision(revision)));
         let writes = vec![delete("/registry/ips/a", 2), delete("/registry/leases/a", 7)];
         assert!(matches!(both.commit(writes).await, Err(WriteError::Conflict { .. })));

@@ -1,6 +1,6 @@
-//! Opening a store: from the files to the state, the history and a log that can be written on.
+//! Opens a store: reads the state and the history from its files and prepares the log for further writes.
 //!
-//! Nothing on disk is changed before everything has been read and found sound.
+//! Nothing on disk is changed before everything has been read and validated.
 
 use crate::disk::{Disk, TEMPORARY, write_zeros};
 use crate::error::{OpenError, StoreFault};
@@ -31,7 +31,7 @@ pub(crate) struct Recovered {
     pub(crate) last_time_ms: u64,
     /// The log, ready for the next frame.
     pub(crate) log: Log,
-    /// The manifest, shared by those who change it.
+    /// The manifest, shared by the log and the compaction job.
     pub(crate) manifest: Arc<ManifestFile>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn create_first_segment(
     create_segment(disk, &header).map_err(failed_to("create", &format!("segment {number}")))
 }
 
-/// For `map_err`: an operation on `file` had a fault.
+/// For `map_err`: an operation on `file` failed.
 pub(crate) fn failed_to(action: &'static str, file: &str) -> impl FnOnce(StoreFault) -> OpenError {
     let file = file.to_owned();
     move |fault| OpenError::Io { action, file, source: std::io::Error::other(fault) }
@@ -104,24 +104,24 @@ pub(crate) struct Replay {
     /// The revision after the last one read so far.
     log_next: Option<Revision>,
     tail: Tail,
-    /// Whether to read a truncated segment as far as it goes. What was in the missing part is lost, so this needs an
-    /// explicit request.
+    /// Whether to read a truncated segment as far as possible. The changes in the missing part are lost, so this
+    /// needs an explicit request.
     pub(crate) accept_short: bool,
 }
 
 /// The end of the newest segment.
 #[derive(Default)]
 struct Tail {
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     offset: u64,
-    /// The last frame, to be written once more.
+    /// The last frame, which must be written once more.
     last_frame: Option<(u64, Vec<u8>)>,
     /// The range of a torn frame.
     torn: Option<Range<u64>>,
 }
 
 impl Replay {
-    /// The state of the manifest's segments, all of them sound.
+    /// The state after all segments of the manifest, which must be intact.
     pub(crate) fn run(disk: &dyn Disk, manifest: &Manifest) -> Result<Replay, OpenError> {
         let mut replay = Replay::start(disk, manifest)?;
         let numbers = segment_numbers(disk, manifest)?;
@@ -152,7 +152,7 @@ impl Replay {
         })
     }
 
-    /// Goes on with a segment. After an error the state is that before the damage.
+    /// Continues with a segment. After an error the state is that before the damage.
     pub(crate) fn read_segment(
         &mut self,
         disk: &dyn Disk,
@@ -251,7 +251,7 @@ impl Replay {
     }
 }
 
-/// The segments from the manifest's first to its newest and on, which must be there without a gap.
+/// The segments from the manifest's first to its newest, and later ones. It is an error if one is missing.
 fn segment_numbers(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<u64>, OpenError> {
     let names = disk.list().map_err(OpenError::io("list", "data folder"))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| SegmentHeader::parse_name(name)).collect();

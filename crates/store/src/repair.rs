@@ -1,4 +1,4 @@
-//! Recovers what can be read of a damaged store, and reports what is lost.
+//! Recovers the readable part of a damaged store, and reports what is lost.
 
 use crate::disk::{Disk, FolderDisk};
 use crate::error::OpenError;
@@ -23,7 +23,7 @@ pub struct Recovery {
     pub read_until: Revision,
     /// The last revision that is known to have existed; changes after `read_until` are lost.
     pub known_until: Revision,
-    /// How many entries are left.
+    /// The number of remaining entries.
     pub entries: usize,
     /// Copies of the unreadable files, for investigation.
     pub saved: Vec<String>,

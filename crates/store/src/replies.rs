@@ -1,8 +1,8 @@
-//! How the sequencer's thread answers the writers of a batch.
+//! Sends the answers of the sequencer's thread to the writers of a batch.
 //!
-//! A task that is woken from outside the runtime makes tokio wake one more worker, which looks for further work, finds
-//! none and sleeps again. Answers therefore go through a queue that a task inside the runtime reads when a pipe tells it
-//! to: a batch costs one system call, and one worker wakes.
+//! A task that is woken from outside the runtime makes tokio wake one more worker, which looks for further work,
+//! finds none and sleeps again. Answers therefore go through a queue that a task inside the runtime reads when a pipe
+//! becomes readable: a batch costs one system call and wakes one worker.
 
 use crate::stage::{Answer, Reply};
 use std::io::{PipeWriter, Write as _};
@@ -18,13 +18,13 @@ type Answers = Vec<(Reply, Answer)>;
 
 /// The sending side, which belongs to the sequencer. Dropping it ends the task.
 pub(crate) struct Replies {
-    /// `None` where no runtime delivers: answers are then sent by the caller's thread.
+    /// The queue of the task; `None` without a runtime, in which case the caller's thread sends the answers.
     channel: Option<Arc<Channel>>,
 }
 
 struct Channel {
     queue: Mutex<Queue>,
-    /// Holds a byte when the queue has changed.
+    /// A pipe that contains a byte when the queue has changed.
     bell: PipeWriter,
 }
 
@@ -38,7 +38,7 @@ struct Queue {
 }
 
 impl Replies {
-    /// Delivers in the caller's runtime, if there is one.
+    /// Starts a task in the caller's runtime, if there is one.
     pub(crate) fn start() -> Replies {
         Replies { channel: Handle::try_current().ok().and_then(|runtime| Channel::start(&runtime)) }
     }
@@ -77,7 +77,7 @@ impl Channel {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues answers for the task; returns them if there is none.
+    /// Queues answers for the task; returns them if there is no task.
     fn push(&self, mut answers: Answers) -> Answers {
         let mut queue = self.queue();
         if queue.is_abandoned {
@@ -92,14 +92,14 @@ impl Channel {
         answers
     }
 
-    /// Never blocks: the task empties the pipe before the queue, so that few bytes are ever in it.
+    /// This never blocks: the task empties the pipe before the queue, so the pipe never holds many bytes.
     fn ring(&self) {
-        // It fails only once the task has ended, which the queue knows.
+        // The write only fails once the task has ended, and then the queue is closed.
         let _ = (&self.bell).write(&[1]);
     }
 }
 
-/// The receiving side. When the runtime drops the task, the answers that wait are sent all the same.
+/// The receiving side. When the runtime drops the task, the remaining answers are sent nevertheless.
 struct Delivery(Arc<Channel>);
 
 impl Drop for Delivery {
@@ -117,7 +117,7 @@ async fn deliver_all(delivery: Delivery, bell: pipe::Receiver) {
         if bell.readable().await.is_err() {
             return;
         }
-        // Emptied before the queue is: a byte that comes later makes the pipe readable again.
+        // The pipe is emptied before the queue: a byte that arrives later makes the pipe readable again.
         let _ = bell.try_read(&mut [0; PIPE_READ_BYTES]);
         let mut queue = delivery.0.queue();
         let answers = std::mem::take(&mut queue.answers);
@@ -162,7 +162,7 @@ mod tests {
             assert!(replies.channel.is_some());
             for first in 0..100 {
                 let (answers, receivers) = batch(first..first + 3);
-                // As in the store, another thread sends.
+                // The answers are sent by another thread, as in the store.
                 std::thread::scope(|threads| {
                     threads.spawn(|| replies.send(answers));
                 });

@@ -22,9 +22,9 @@ pub(crate) struct SegmentHeader {
     pub(crate) number: u64,
     /// The revision of the first change the segment holds or will hold.
     pub(crate) base: Revision,
-    /// Goes into the checksum of every frame.
+    /// A random number that is part of the checksum of every frame.
     pub(crate) salt: u64,
-    /// The length the file was made with; 0 in stores of older builds, which did not say.
+    /// The length with which the file was created; 0 in stores of older builds, which did not record it.
     pub(crate) capacity: u64,
 }
 
@@ -95,13 +95,13 @@ pub(crate) fn read(file: &dyn DiskFile, name: &str, buffer: &mut Vec<u8>) -> Res
 /// One frame as found in a segment.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// Where it begins.
+    /// The offset at which it begins.
     pub(crate) offset: usize,
-    /// Where it ends.
+    /// The offset at which it ends.
     pub(crate) end: usize,
     /// The revision of the first record.
     pub(crate) first: Revision,
-    /// When it was committed.
+    /// The commit time.
     pub(crate) time_ms: u64,
     /// The changes.
     pub(crate) records: Vec<Record>,
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         Reader { name, bytes, header, newest, offset: SEGMENT_HEADER, next: header.base }
     }
 
-    /// Where the next frame lies or will be written.
+    /// The offset at which the next frame is or will be written.
     pub(crate) fn offset(&self) -> usize {
         self.offset
     }
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         if records.is_empty() { Err(self.corrupt("frame has no records")) } else { Ok(records) }
     }
 
-    /// Decides what it means that there is no valid frame at `offset`: the end, a torn last frame, or damage.
+    /// Decides whether a missing frame at `offset` is the end, a torn last frame, or damage.
     fn check_end(&self, header: Option<FrameHeader>) -> Result<(), OpenError> {
         let rest = self.bytes.get(self.offset..).unwrap_or_default();
         if all_zero(rest) {
@@ -208,7 +208,7 @@ pub(crate) fn last_revision(bytes: &[u8], header: &SegmentHeader) -> Option<Revi
     last.max().map(Revision)
 }
 
-/// Whether there is nothing but zeros, which is what preallocated space holds.
+/// Returns whether there are only zeros, which fill preallocated space.
 pub(crate) fn all_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)

@@ -23,22 +23,22 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 /// The longest delay between two attempts.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// How many compactions are waited for on a full disk before writes are refused.
+/// The maximum number of compactions to wait for on a full disk before writes are refused.
 const GIVE_UP_ATTEMPTS: usize = 2;
 
 /// Commands to the sequencer.
 pub(crate) enum Command {
-    /// Commit.
+    /// Commits a write.
     Write(Request),
-    /// Forget history past retention at the given time.
+    /// Compacts history that is past retention at the given time.
     Compact(u64, CompactReply),
-    /// Forget what is past retention now.
+    /// Compacts history that is past retention now.
     Age,
-    /// Stop after what came before.
+    /// Stops after the commands before it.
     Close,
 }
 
-/// See the module.
+/// The sequencer, see the module.
 pub(crate) struct Sequencer {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
@@ -52,7 +52,7 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
-    /// A sequencer for a store that lives in memory only.
+    /// A sequencer for a store without files.
     pub(crate) fn ephemeral(options: &Options) -> Sequencer {
         let state = Snapshot::empty();
         let shared = Arc::new(Shared::new(state.clone(), state.revision(), Vec::new(), options));
@@ -111,12 +111,12 @@ impl Sequencer {
         self.shared.clone()
     }
 
-    /// Whether there is a log, and with it a sync to share.
+    /// Whether there is a log, so that waiting lets several writers share one sync.
     pub(crate) fn is_durable(&self) -> bool {
         self.log.is_some()
     }
 
-    /// Carries out commands in order, in as few batches as possible. `false` means to stop.
+    /// Executes commands in order, in as few batches as possible. Returns `false` if it must stop.
     pub(crate) fn run(&mut self, commands: impl IntoIterator<Item = Command>) -> bool {
         let mut batch = Vec::new();
         let mut bytes = 0_usize;
@@ -149,7 +149,7 @@ impl Sequencer {
         true
     }
 
-    /// Processes one batch: check, log, publish, answer. A conflict, too, is only answered when what it conflicts with
+    /// Processes one batch: check, log, publish, answer. A conflict is also only answered once the conflicting write
     /// is durable.
     fn flush(&mut self, batch: Vec<Request>) {
         if batch.is_empty() {
@@ -197,7 +197,7 @@ impl Sequencer {
         }
     }
 
-    /// Makes the log usable again. As long as the disk is full, history is given up, the least needed first.
+    /// Makes the log usable again. As long as the disk is full, history is removed, the least needed first.
     fn heal_log(&mut self) -> Result<(), StoreFault> {
         let next = self.shared.revision().next();
         loop {
@@ -212,7 +212,7 @@ impl Sequencer {
         }
     }
 
-    /// Gives up a part of the history; `false` if that is not possible or takes too long. A compaction that was under way may
+    /// Removes a part of the history; `false` if that is not possible or takes too long. A running compaction may
     /// fail because the log took the space of its snapshot. The log has released it by now, so one more is tried.
     fn give_up_history(&mut self) -> bool {
         for _ in 0..GIVE_UP_ATTEMPTS {

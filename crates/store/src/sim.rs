@@ -1,9 +1,8 @@
-//! A disk in memory that can lose power, fail to sync and run full: what tests of durability stand on.
+//! A disk in memory that can lose power, fail to sync and run full, for tests of durability.
 //!
-//! It is meaner than most disks: after a power loss every sector written since the last sync of its
-//! file is there or not, independently of all others, and of the directory only some first part of
-//! the unsynced changes is there. After a failed sync, reads go on showing data that will never reach
-//! the disk, as the page cache of Linux does.
+//! It is stricter than most disks: after a power loss every sector written since the last sync of its file is there
+//! or not, independently of all others, and of the directory only some first part of the unsynced changes is there.
+//! After a failed sync, reads still return data that will never reach the disk, as the page cache of Linux does.
 
 #![allow(clippy::indexing_slicing, reason = "only tests use it, and a panic is a failed test")]
 
@@ -12,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The unit that is written wholly or not at all.
+/// The unit that is written completely or not at all.
 pub const SECTOR: usize = 512;
 
 /// A small random number generator; the same seed gives the same numbers.
@@ -81,7 +80,7 @@ impl Default for SimDisk {
 }
 
 impl SimDisk {
-    /// Lets `operations` more operations through; then the power is off and everything fails.
+    /// Lets `operations` more operations succeed; then the power fails, and with it all operations.
     pub fn power_off_after(&self, operations: u64) {
         let mut inner = self.lock();
         inner.power_off_at = Some(inner.operations + operations);
@@ -108,7 +107,7 @@ impl SimDisk {
         self.lock().failing_writes = writes;
     }
 
-    /// Makes the next `syncs` syncs of files fail for lack of space; what was to be synced is torn.
+    /// Makes the next `syncs` syncs of files fail for lack of space; the unsynced data is torn.
     pub fn fail_syncs_for_space(&self, syncs: u64) {
         self.lock().full_syncs = syncs;
     }
@@ -123,7 +122,7 @@ impl SimDisk {
         self.lock().syncs
     }
 
-    /// What a process finds after the power was lost: what was synced, and some of what was not.
+    /// The disk as a process finds it after a power loss: with everything that was synced and some of what was not.
     pub fn after_power_loss(&self, random: &mut Random) -> SimDisk {
         let inner = self.lock();
         let kept = random.below(inner.pending_names.len() as u64 + 1) as usize;
@@ -136,7 +135,7 @@ impl SimDisk {
         SimDisk::from_parts(names, files.collect())
     }
 
-    /// What a process finds after the one before it was killed: everything, synced or not.
+    /// The disk as a process finds it after the previous process was killed: with everything, synced or not.
     pub fn after_kill(&self) -> SimDisk {
         let inner = self.lock();
         let next = SimDisk::from_parts(inner.names.clone(), inner.files.clone());
@@ -153,7 +152,7 @@ impl SimDisk {
         inner.names.get(name).and_then(|id| inner.files.get(id)).map(|file| file.content.clone())
     }
 
-    /// Puts a file in place, durably, past all rules: for damage done by others.
+    /// Writes a file durably and regardless of all faults, to simulate damage by others.
     pub fn plant(&self, name: &str, content: Vec<u8>) {
         let mut inner = self.lock();
         let id = inner.fresh_id();
@@ -177,7 +176,7 @@ impl Inner {
         self.files.last_key_value().map_or(1, |(id, _)| id + 1)
     }
 
-    /// Counts an operation and says whether there is still power.
+    /// Counts an operation; fails if the power is off.
     fn operate(&mut self) -> io::Result<()> {
         self.operations += 1;
         match self.power_off_at {
@@ -249,7 +248,7 @@ impl SimFile {
         }
     }
 
-    /// Some sectors reach the disk; none of the others will be tried again, yet all can be read.
+    /// Some sectors reach the disk; the remaining ones will not be retried, but all can be read.
     fn fail_sync(&mut self, random: &mut Random) {
         self.durable = self.torn(random, 50);
         self.pending.clear();

@@ -1,5 +1,5 @@
-//! The snapshot's format, which is also the format of a backup: a header and blocks of entries, each
-//! checksummed together with all that came before it.
+//! The format of snapshots and backups: a header and blocks of entries, each with a checksum that includes all blocks
+//! before it.
 
 use crate::disk::{Disk, DiskFile, FolderDisk, TEMPORARY};
 use crate::error::OpenError;
@@ -23,11 +23,11 @@ const HEADER: usize = 40;
 const HEADER_CRC_AT: usize = HEADER - 4;
 const BLOCK_HEADER: usize = 8;
 const ENTRY_HEADER: usize = 24;
-/// A block is closed once it has this many bytes.
+/// A block is complete once it has this many bytes.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Snapshots with fewer entries than these are decoded by one thread.
+/// Snapshots with fewer entries are decoded by one thread.
 const PARALLEL_ENTRIES_MIN: u64 = 10_000;
-/// Blocks that may wait for a thread that decodes them.
+/// The maximum number of blocks that wait for a decoding thread.
 const QUEUED_BLOCKS_MAX: usize = 4;
 
 /// Writes a snapshot as a backup that [`restore`] can read.
@@ -48,12 +48,12 @@ pub fn write_backup(snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> 
     out.flush()
 }
 
-/// Reads what [`write_backup`] wrote.
+/// Reads a backup that [`write_backup`] wrote.
 pub fn read_backup(backup: &mut dyn Read) -> Result<Snapshot, OpenError> {
     decode(backup, "backup")
 }
 
-/// Makes a new store in an empty `folder` from a state; it goes on at the state's revision.
+/// Creates a new store in an empty `folder` from a state; it continues at the state's revision.
 pub fn restore(folder: &Path, snapshot: &Snapshot, options: &Options) -> Result<Revision, OpenError> {
     let disk = FolderDisk::open(folder)?;
     restore_on(&disk, snapshot, options)
@@ -94,7 +94,7 @@ pub(crate) fn write(disk: &dyn Disk, snapshot: &Snapshot, pace: &Pace) -> io::Re
     let name = file_name(snapshot.revision());
     let temporary = format!("{name}{TEMPORARY}");
     let length = write_temporary(disk, &temporary, snapshot, pace).inspect_err(|_| {
-        // On a full disk the log needs the space more.
+        // The log needs the space on a full disk.
         let _ = disk.remove(&temporary);
     })?;
     disk.rename(&temporary, &name)?;
@@ -110,7 +110,7 @@ fn write_temporary(disk: &dyn Disk, temporary: &str, snapshot: &Snapshot, pace: 
     Ok(out.offset)
 }
 
-/// How many bytes the file of a snapshot takes; a block has at least [`BLOCK_BYTES`], except the last one.
+/// The size of a snapshot file in bytes; a block has at least [`BLOCK_BYTES`], except the last one.
 pub(crate) fn encoded_len(snapshot: &Snapshot) -> u64 {
     let entries =
         (snapshot.len() as u64).saturating_mul(ENTRY_HEADER as u64).saturating_add(snapshot.bytes());
@@ -163,7 +163,7 @@ fn write_block(out: &mut dyn Write, block: &mut Vec<u8>, crc: u32) -> io::Result
     Ok(crc)
 }
 
-/// The checksum of a block goes on from the one before it, so that blocks cannot be lost or swapped.
+/// The checksum of a block continues that of the previous block, so that blocks cannot be lost or swapped.
 fn block_crc(previous: u32, length: u32, payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(previous, &length.to_le_bytes()), payload)
 }
@@ -201,11 +201,11 @@ struct Blocks<'a> {
     name: &'a str,
     crc: u32,
     offset: u64,
-    /// Entries.
+    /// The number of entries that are still to be read.
     left: u64,
 }
 
-/// A block that was read without an error, and where it was.
+/// A block that was read without an error, with its position.
 struct Block {
     offset: u64,
     bytes: Vec<u8>,
@@ -260,7 +260,7 @@ fn decode_blocks(blocks: &mut Blocks<'_>, revision: Revision, threads: usize) ->
     join(decoded).ok_or_else(|| OpenError::corrupt(blocks.name, blocks.offset, "snapshot is not in order"))
 }
 
-/// Puts the blocks of all threads together; `None` if they are not in ascending order.
+/// Joins the blocks of all threads; `None` if they are not in ascending order.
 fn join(decoded: Vec<Vec<Decoded>>) -> Option<Decoded> {
     let mut all = Vec::with_capacity(decoded.iter().flatten().map(Vec::len).sum());
     let mut threads: Vec<_> = decoded.into_iter().map(Vec::into_iter).collect();
@@ -304,7 +304,7 @@ struct RawEntry<'a> {
     value: &'a [u8],
 }
 
-/// The first entry of a block, and what comes after it.
+/// Splits a block into its first entry and the rest.
 fn split_entry(block: &[u8]) -> Option<(RawEntry<'_>, &[u8])> {
     let (header, rest) = block.split_first_chunk::<ENTRY_HEADER>()?;
     let key_len = usize::from(u16::from_le_bytes([header[0], header[1]]));

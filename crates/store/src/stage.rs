@@ -7,16 +7,16 @@ use crate::store::{Entry, Expect, Key, Note, Op, Revision, Write};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 
-/// The revision of a request's first write, or why it was not taken.
+/// The revision of a request's first write, or the reason why it was refused.
 pub(crate) type Answer = Result<Revision, WriteError>;
-/// Where an answer goes.
+/// The channel of an answer.
 pub(crate) type Reply = oneshot::Sender<Answer>;
 
 /// Writes that are committed together, and the channel for the first one's revision.
 pub(crate) struct Request {
     /// The writes.
     pub(crate) writes: Writes,
-    /// Where the answer goes.
+    /// The channel of its answer.
     pub(crate) reply: Reply,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Request {
 pub(crate) enum Writes {
     /// A single write.
     One(Write),
-    /// All or nothing.
+    /// A transaction: all writes or none.
     Many(Vec<Write>),
 }
 
@@ -136,7 +136,7 @@ impl Overlay<'_> {
         }
     }
 
-    /// The last request's changes need not be tracked.
+    /// Changes of the last request need not be tracked.
     fn skip(&mut self, writes: &[Write]) {
         self.next = Revision(self.next.0.saturating_add(writes.len() as u64));
     }

@@ -33,20 +33,20 @@ impl Keyed for Item {
 }
 
 impl Snapshot {
-    /// A state with nothing in it, at the revision of an empty store.
+    /// An empty state, at the revision of an empty store.
     pub fn empty() -> Snapshot {
         Snapshot { revision: Revision::EMPTY, entries: Tree::new(), bytes: 0 }
     }
 
-    /// A state put together by an engine from what it has stored.
+    /// A state from entries that an engine has stored.
     pub fn from_entries(revision: Revision, entries: impl IntoIterator<Item = (Key, Entry)>) -> Snapshot {
         let entries: Tree<Item> = entries.into_iter().map(|(key, entry)| Item { key, entry }).collect();
         let bytes = entries.iter().map(|item| bytes_of(&item.key, &item.entry.value)).sum();
         Snapshot { revision, entries, bytes }
     }
 
-    /// This state with its entries renumbered after `base` in the order of their modification. For stores that lost changes:
-    /// clients have seen the lost revisions, and none may be reused with other content.
+    /// This state with its entries renumbered after `base` in the order of their modification. This is for stores
+    /// that lost changes: clients have seen the lost revisions, and none may be reused with other content.
     pub fn renumbered(&self, base: Revision) -> Snapshot {
         let mut order: Vec<(&Key, &Entry)> = self.iter().collect();
         order.sort_by_key(|(_, entry)| entry.modified);

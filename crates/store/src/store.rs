@@ -1,4 +1,4 @@
-//! The vocabulary of every store: keys, entries, writes, changes, and the [`Store`] trait.
+//! The types of every store: keys, entries, writes, changes, and the [`Store`] trait.
 
 use crate::error::{ReadError, StoreFault, WriteError};
 use crate::history::{HistoryQuery, KeyHistory};
@@ -40,9 +40,9 @@ impl fmt::Display for Revision {
 /// The value of one key with its revisions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The bytes as they were written.
+    /// The value as it was written.
     pub value: Bytes,
-    /// The revision at which the key came into being.
+    /// The revision at which the key was created.
     pub created: Revision,
     /// The revision of the last write to the key.
     pub modified: Revision,
@@ -55,7 +55,7 @@ pub enum Expect {
     Absent,
     /// The key exists and was last modified at this revision.
     Revision(Revision),
-    /// Whatever is there.
+    /// There is no precondition.
     Any,
 }
 
@@ -81,9 +81,9 @@ impl fmt::Debug for Note {
 /// The operation of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Set the key to these bytes.
+    /// Sets the value of the key.
     Put(Bytes),
-    /// Remove the key. Removing a key that does not exist is a conflict, whatever was expected.
+    /// Removes the key. Removing a key that does not exist is a conflict, whatever was expected.
     Delete,
 }
 
@@ -96,10 +96,10 @@ pub struct Write {
     pub expect: Expect,
     /// The change.
     pub op: Op,
-    /// Handed to the sink with the change.
+    /// The note that is passed to the sink with the change.
     pub note: Note,
-    /// How long the key may live, where the engine removes expired keys itself
-    /// ([`Store::removes_expired`]); other engines ignore it. Zero is for ever, whatever the engine's options say.
+    /// The time to live of the key, for engines that remove expired keys themselves ([`Store::removes_expired`]);
+    /// other engines ignore it. Zero means for ever, whatever the engine's options are.
     pub ttl: Option<Duration>,
 }
 
@@ -128,12 +128,12 @@ impl Write {
 /// One committed change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// The revision the change took. The changes of one transaction may share a revision, and revisions may jump
-    /// where others write to the same backend.
+    /// The revision of the change. The changes of one transaction may share a revision, and revisions may have gaps
+    /// if others write to the same backend.
     pub revision: Revision,
     /// The key it changed.
     pub key: Key,
-    /// The new bytes; `None` when the key was deleted.
+    /// The new value; `None` if the key was deleted.
     pub value: Option<Bytes>,
     /// The entry before the change.
     pub previous: Option<Entry>,
@@ -153,22 +153,22 @@ pub trait Sink: Send + Sync {
     fn advance(&self, _revision: Revision) {}
 
     /// Called when the store can no longer follow the changes (the backend compacted them, or was restored to another
-    /// state): everything loaded or applied before is void, and `loaded` replaces it. Its revision may be lower than
-    /// the previous one.
+    /// state): everything loaded or applied before is invalid, and `loaded` replaces it. Its revision may be lower
+    /// than the previous one.
     fn reset(&self, loaded: Loaded);
 
-    /// Called when the backend cannot deliver changes for now (`true`: it has no leader), and when it can again.
-    /// Nothing is lost in between.
+    /// Called when the backend cannot deliver changes for now (`true`: it has no leader), and when it can again. No
+    /// change is lost in between.
     fn interrupted(&self, _is: bool) {}
 
     /// Called when the backend no longer answers reads of revisions before `revision`.
     fn compacted(&self, _revision: Revision) {}
 }
 
-/// The state that [`Store::load`] returns, with the place in the stream where the sink starts.
+/// The state that [`Store::load`] returns, with the position in the stream of changes at which the sink starts.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The sink sees the changes after this revision, every one, once.
+    /// The sink receives each change after this revision exactly once.
     pub revision: Revision,
     /// `history` reaches back to just after this revision.
     pub compacted: Revision,
@@ -214,8 +214,8 @@ pub trait Store: Send + Sync {
         revision: Revision,
     ) -> BoxFuture<'a, Result<Snapshot, ReadError>>;
 
-    /// The retained versions of one key, as far back as the engine has them; `None` where it has no past of single
-    /// keys at all.
+    /// The retained versions of one key, as far back as the engine has them; `None` if the engine has no history of
+    /// single keys at all.
     fn history<'a>(
         &'a self,
         _key: &'a str,
@@ -224,7 +224,7 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Asks the backend whether it answers; the error is the text of a health check.
+    /// Checks whether the backend answers; the error is the text of a health check.
     fn probe(&self, limit: Duration) -> BoxFuture<'_, Result<(), String>>;
 
     /// The sizes of the backends' databases in bytes, in the order of the backends; `None` for one that does not answer.
@@ -232,7 +232,8 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// Removes history that is past retention. Writes do this too; a caller must do it now and then if there are none.
+    /// Removes history that is past retention. Writes do this too; if there are none, a caller must do it from time
+    /// to time.
     fn age(&self) {}
 
     /// Whether other servers may write to the same backend.
@@ -250,7 +251,7 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::ready(false))
     }
 
-    /// The revision up to which history is gone: a restart would load only what came after it.
+    /// The revision up to which history is compacted: a restart would load only later changes.
     fn compacted(&self) -> Revision;
 
     /// Returns the reason why the store accepts no writes, if it does not. A transient fault disappears once the store

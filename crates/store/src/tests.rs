@@ -36,7 +36,7 @@ impl Drop for Folder {
     }
 }
 
-/// Options that make everything happen early, and nothing behind the test's back.
+/// Options that trigger all limits early, and run no background work.
 pub(crate) fn small_options(clock: Arc<ManualClock>) -> Options {
     Options {
         retention: Duration::from_secs(10),

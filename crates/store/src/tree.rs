@@ -1,8 +1,8 @@
-//! A persistent, ordered tree that counts: a clone is free, later changes do not show in it, and the position of a
-//! key among all others is found in O(log n).
+//! A persistent, ordered tree with counts: a clone is cheap and does not see later changes, and the position of a key
+//! among all others is found in O(log n).
 //!
 //! It is a B+ tree whose branches know how many items are below each child. A change copies the nodes on its path
-//! that a clone shares.
+//! that are shared with a clone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub trait Keyed: Clone {
     fn key(&self) -> &str;
 }
 
-/// See the module.
+/// The tree, see the module.
 #[derive(Clone)]
 pub struct Tree<T> {
     root: Arc<Node<T>>,
@@ -38,7 +38,8 @@ enum Node<T> {
 
 #[derive(Clone)]
 struct Child<T> {
-    /// At most every key below, and more than every key before. That of the first child is not looked at.
+    /// A lower bound for the keys below this child that is greater than every key before it. That of the first child
+    /// is not used.
     from: Arc<str>,
     len: usize,
     node: Arc<Node<T>>,
@@ -57,12 +58,12 @@ impl<T> Default for Node<T> {
 }
 
 impl<T: Keyed> Tree<T> {
-    /// A tree with nothing in it.
+    /// Creates an empty tree.
     pub fn new() -> Tree<T> {
         Tree::default()
     }
 
-    /// A tree of these items. Of several with the same key the last stays.
+    /// Creates a tree of these items. If several have the same key, the last one is used.
     pub fn from_items(mut items: Vec<T>) -> Tree<T> {
         if !items.is_sorted_by(|a, b| a.key() < b.key()) {
             // The sort is stable, so the last of several comes last.
@@ -95,7 +96,7 @@ impl<T: Keyed> Tree<T> {
         }
     }
 
-    /// Puts an item in its place; returns the one with the same key that was there.
+    /// Inserts an item; returns the previous item with the same key.
     pub fn insert(&mut self, item: T) -> Option<T> {
         let (replaced, split) = insert(&mut self.root, item);
         if let Some(right) = split {
@@ -109,9 +110,9 @@ impl<T: Keyed> Tree<T> {
         replaced
     }
 
-    /// Takes out the item under `key`.
+    /// Removes the item with this key.
     pub fn remove(&mut self, key: &str) -> Option<T> {
-        // Looking first keeps shared nodes shared if there is nothing to remove.
+        // Look up the key first, so that shared nodes stay shared if there is nothing to remove.
         self.get(key)?;
         let removed = remove(&mut self.root, key)?;
         self.len = self.len.saturating_sub(1);
@@ -149,8 +150,8 @@ impl<T: Keyed> Tree<T> {
         }
     }
 
-    /// How many items come before all others in the order and satisfy `is_before`, which must hold for no string after
-    /// one that it does not hold for.
+    /// The number of leading items that satisfy `is_before`, which must be false for every string after one for which
+    /// it is false.
     pub fn position(&self, is_before: impl Fn(&str) -> bool) -> usize {
         let mut passed = 0_usize;
         let mut node = &*self.root;
@@ -194,7 +195,7 @@ impl<'a, T: Keyed> IntoIterator for &'a Tree<T> {
 
 /// The items of a tree from somewhere on, in order.
 pub struct Iter<'a, T> {
-    /// For each branch above the leaf, from the root on, the children that are still to come.
+    /// For each branch above the leaf, from the root on, the children that follow.
     above: Vec<std::slice::Iter<'a, Child<T>>>,
     leaf: std::slice::Iter<'a, T>,
 }
@@ -227,7 +228,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
 }
 
 impl<T> Node<T> {
-    /// Items of a leaf, children of a branch.
+    /// The number of items of a leaf or children of a branch.
     fn slots(&self) -> usize {
         match self {
             Node::Leaf(items) => items.len(),
@@ -246,7 +247,7 @@ fn child_of<T>(children: &[Child<T>], key: &str) -> usize {
     later.partition_point(|child| &*child.from <= key)
 }
 
-/// A short string after every key up to `left` and not after `right`, the next key.
+/// A short string that is greater than every key up to `left` and not greater than `right`, the next key.
 fn separator(left: &str, right: &str) -> Arc<str> {
     let same = left.bytes().zip(right.bytes()).take_while(|(a, b)| a == b).count();
     let end =
@@ -284,7 +285,7 @@ fn insert_into_leaf<T: Keyed>(items: &mut Vec<T>, at: usize, item: T) -> Option<
         items.insert(at, item);
         return None;
     }
-    // Keys often come in ascending order; then the leaf stays full instead of half empty for ever.
+    // Keys often arrive in ascending order; then the old leaf stays full instead of half empty.
     let middle = if at == items.len() { at } else { items.len() / 2 };
     let mut right = Vec::with_capacity(items.len().saturating_sub(middle).saturating_add(1));
     right.extend(items.drain(middle..));
@@ -437,7 +438,7 @@ mod tests {
         }
     }
 
-    /// Numbers that look random, the same ones each time.
+    /// A generator of pseudo-random numbers, the same in each run.
     fn numbers() -> impl FnMut(u64) -> u64 {
         let mut state = 0x1234_5678_9abc_def0_u64;
         move |below| {
@@ -462,7 +463,7 @@ mod tests {
                     let replaced = tree.insert(Item(key.clone(), step));
                     assert_eq!(replaced.map(|item| item.1), model.insert(key, step));
                 } else {
-                    // Mostly a key that is there.
+                    // Usually choose a key that exists.
                     let key = model.range(key.clone()..).next().map_or(key, |(key, _)| key.clone());
                     assert_eq!(tree.remove(&key).map(|item| item.1), model.remove(&key));
                 }

@@ -1,7 +1,7 @@
 //! Power loss, kills and failed syncs at any point, over many seeds.
 //!
-//! The promise: after reopening, every acknowledged write is there; a batch that was under way is
-//! there wholly or not at all; what a reopened store has shown stays; revisions have no gap.
+//! After reopening, every acknowledged write must be there; a batch in progress is there completely or not at all; a
+//! reopened store never loses what it has returned once; revisions have no gap.
 
 use super::small_options;
 use crate::conformance::{self, Recorder, join_all};
@@ -21,11 +21,11 @@ const KEYS: u64 = 6;
 const LIVES: u64 = 5;
 const BATCHES: u64 = 40;
 
-/// What must be in the store: every change, from the first on.
+/// The expected content of the store: every change, from the first on.
 #[derive(Default)]
 struct Model {
     changes: Vec<(Key, Option<Bytes>)>,
-    /// The batch that was under way when the disk failed.
+    /// The batch in progress when the disk failed.
     in_doubt: Vec<(Key, Option<Bytes>)>,
     compacted: u64,
 }
@@ -48,7 +48,7 @@ impl Model {
         state
     }
 
-    /// Checks a reopened store, and from then on holds it to what it has shown.
+    /// Checks a reopened store, and takes its content as the expected one from now on.
     fn check(&mut self, loaded: &Loaded) {
         let doubt = std::mem::take(&mut self.in_doubt);
         if loaded.revision.0 != self.revision() {
@@ -80,7 +80,7 @@ fn note(live: &mut BTreeSet<Key>, (key, value): &(Key, Option<Bytes>)) {
     };
 }
 
-/// A batch of requests that will all be taken, and the changes they make.
+/// A batch of requests that will all be accepted, and their changes.
 fn batch(random: &mut Random, live: &mut BTreeSet<Key>) -> (Vec<Writes>, Vec<(Key, Option<Bytes>)>) {
     let (mut requests, mut changes) = (Vec::new(), Vec::new());
     for _ in 0..=random.below(4) {
@@ -111,9 +111,10 @@ fn one_write(random: &mut Random, live: &BTreeSet<Key>) -> Write {
     Write::put(format!("/{}", random.below(KEYS)), Expect::Any, value)
 }
 
-/// Opens, checks, writes until the disk fails or it has been enough. `None`: it could not be opened.
+/// Opens and checks a store, and writes until the disk fails or for some time. Returns `None` if it could not be
+/// opened.
 fn live(disk: &Arc<SimDisk>, clock: &Arc<ManualClock>, random: &mut Random, model: &mut Model) -> Option<()> {
-    // Half of the lives retain segments that they no longer need, the others remove them.
+    // Half of the runs retain segments that they no longer need, the other half removes them.
     let retained = HistoryRetention { time: Duration::from_secs(20), bytes: 16 << 10 };
     let history = (random.below(2) == 0).then_some(retained);
     let options = Options { history, ..small_options(clock.clone()) };
@@ -162,7 +163,7 @@ fn simulate(seed: u64) -> (u64, u64) {
             _ => disk.power_off_after(random.below(300)),
         }
         if random.chance(30) {
-            // Little space is left: history must be given up, and writes are refused if that is not enough.
+            // Little space is left: history must be removed, and writes are refused if that is not enough.
             let names = disk.list().unwrap_or_default();
             let lengths =
                 names.iter().filter_map(|name| disk.content(name)).map(|content| content.len() as u64);
@@ -172,12 +173,12 @@ fn simulate(seed: u64) -> (u64, u64) {
         let killed = random.chance(30);
         disk = Arc::new(if killed { disk.after_kill() } else { disk.after_power_loss(&mut random) });
     }
-    // With a sound disk it must open, whatever went before.
+    // With an intact disk the store must open, whatever happened before.
     assert!(live(&disk, &clock, &mut random, &mut model).is_some());
     (opened, model.compacted)
 }
 
-/// `PINTLE_STORE_SEEDS` asks for more seeds than an ordinary run has time for.
+/// `PINTLE_STORE_SEEDS` sets more seeds than an ordinary run has time for.
 #[test]
 fn nothing_acknowledged_is_ever_lost() {
     let seeds: u64 = std::env::var("PINTLE_STORE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
@@ -192,8 +193,8 @@ fn nothing_acknowledged_is_ever_lost() {
     assert!(compactions > seeds / 2, "only {compactions} of {seeds} stores were ever compacted");
 }
 
-/// Killed at every single operation of a fixed run, then started again, then the power goes: names
-/// and data that the first process left unsynced must not take later writes with them.
+/// The process is killed at every single operation of a fixed run, then started again, then the power fails: names
+/// and data that the first process left unsynced must not affect later writes.
 #[tokio::test]
 async fn killed_at_any_operation_then_power_loss() {
     let options = || small_options(Arc::new(ManualClock::new(1)));
@@ -226,7 +227,7 @@ async fn killed_at_any_operation_then_power_loss() {
     }
 }
 
-/// The same promise with threads: concurrent writers, background compaction, spare segments.
+/// The same guarantees with threads: concurrent writers, background compaction, spare segments.
 #[tokio::test]
 async fn nothing_acknowledged_is_lost_with_threads() {
     for seed in 0..100 {

@@ -1,4 +1,5 @@
-//! Files damaged at rest: refused with the place, unless it can only be an unfinished last write.
+//! Files that were damaged while the store was closed: opening refuses them and names the place, unless the damage
+//! can only be an unfinished last write.
 
 use super::small_options;
 use crate::repair::recover_on;

@@ -1,4 +1,4 @@
-//! The conformance suite for both forms of the engine, and what is particular to them.
+//! The conformance suite for both forms of the engine, and tests that only apply to one of them.
 
 use super::{Folder, small_options};
 use crate::conformance::{self, Harness, Recorder};
@@ -13,7 +13,7 @@ enum Form {
     Simulated,
 }
 
-/// A store and what it stands on.
+/// A store, its folder if it has one, and its simulated disk.
 type Live = (Arc<Embedded>, Option<Folder>, Arc<SimDisk>);
 
 struct EmbeddedHarness {
@@ -126,7 +126,7 @@ async fn history_is_compacted_by_age() {
         let key = format!("/{}", round % 3);
         written
             .push((store.write(Write::put(key, Expect::Any, vec![7; 100])).await.unwrap(), clock.now_ms()));
-        // What is younger than the retention must be there.
+        // Changes younger than the retention must be there.
         let young = written.iter().find(|(_, time)| *time > clock.now_ms() - 10_000).unwrap().0;
         assert!(store.compacted() < young, "round {round}");
     }

@@ -117,7 +117,7 @@ async fn a_write_that_failed_is_cleared_before_the_next() {
 
 #[tokio::test]
 async fn a_sync_without_space_is_made_good_by_writing_again() {
-    // That of the frame, that of its repair, those of two snapshots which were to make space.
+    // The failed syncs are that of the frame, that of its repair, and those of two snapshots that were to make space.
     for (failures, is_taken) in [(1, true), (2, true), (3, true), (4, false), (6, false)] {
         let disk = Arc::new(SimDisk::default());
         let store = open(&disk);

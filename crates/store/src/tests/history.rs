@@ -1,4 +1,4 @@
-//! The past of single keys: what is retained, for how long, and what readers get of it.
+//! The history of single keys: which versions are retained, for how long, and what readers get.
 
 use super::{Folder, small_options};
 use crate::sim::SimDisk;

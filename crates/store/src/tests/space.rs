@@ -1,4 +1,4 @@
-//! Disks that are too small for the history: it is given up before a write is refused.
+//! Disks that are too small for the history: it is removed before a write is refused.
 
 use super::small_options;
 use crate::sim::{Random, SimDisk};
@@ -48,7 +48,7 @@ async fn history_is_given_up_before_a_write_is_refused() {
         for number in 0..writes {
             store.write(put(number)).await.unwrap_or_else(|error| panic!("write {number}: {error}"));
         }
-        // Without threads nothing changes meanwhile.
+        // Without threads nothing changes between the two calls.
         assert!(!inline || store.sizes().await == [Some(used(&disk))]);
         store.close().await;
         drop(store);
@@ -58,7 +58,7 @@ async fn history_is_given_up_before_a_write_is_refused() {
     }
 }
 
-/// Others may take the rest of the disk before the store notices.
+/// Other processes may fill the disk before the store notices.
 #[tokio::test]
 async fn a_disk_that_others_fill_takes_the_space_of_the_history() {
     let disk = Arc::new(SimDisk::default());
@@ -101,7 +101,7 @@ async fn a_disk_that_live_data_fills_refuses_writes_until_there_is_space() {
     assert_eq!(Embedded::open_on(disk, options()).unwrap().snapshot_state().len(), written as usize);
 }
 
-/// Killed at every single operation while history is given up, with and without a power loss.
+/// The process is killed at every single operation while history is removed, with and without a power loss.
 #[tokio::test]
 async fn killed_at_any_operation_while_history_is_given_up() {
     let mut compactions = 0;
