@@ -1,7 +1,7 @@
-//! Read barriers: one linearizable read of etcd's revision for everyone who waits.
+//! Read barriers: one linearizable read of etcd's revision for all concurrent callers.
 //!
-//! The barrier has no task of its own: the first caller makes the read, so that a single caller wakes up no other task. Callers
-//! that arrive while a read is in flight wait for the next one, which one of them makes for all.
+//! The barrier has no task of its own: the first caller makes the read, so that a single caller wakes no other task.
+//! Callers that arrive while a read is in flight wait for the next one, which one of them makes for all.
 
 use crate::channel::{Channel, Method};
 use crate::grpc::CallError;
@@ -75,7 +75,7 @@ impl Barrier {
     }
 }
 
-/// The duty to read for all waiting callers. If its holder gives up, another caller gets it.
+/// The task of reading for all waiting callers. If its holder is cancelled, another caller gets it.
 struct Lead {
     state: Arc<Mutex<State>>,
     /// The callers that the read in flight is for.
@@ -91,7 +91,7 @@ impl Lead {
 
     fn finish(&mut self, answer: &Answer) {
         for waiter in self.served.drain(..) {
-            // A caller that gave up has dropped its receiver.
+            // A cancelled caller has dropped its receiver.
             let _ = waiter.send(Turn::Answer(answer.clone()));
         }
     }
@@ -109,7 +109,7 @@ impl Drop for Lead {
             next
         };
         if let Some(next) = next {
-            // If that caller gives up just now, the duty comes back, is dropped, and goes to another.
+            // If that caller is cancelled just now, the task is returned, dropped, and passed to another caller.
             let _ = next.send(Turn::Lead(Lead { state: self.state.clone(), served: Vec::new() }));
         }
     }

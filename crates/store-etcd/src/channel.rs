@@ -1,7 +1,7 @@
-//! The connection to etcd: one at a time, to any of the endpoints, made anew whenever it breaks.
+//! The connection to etcd: one at a time, to any of the endpoints, reopened whenever it breaks.
 //!
-//! Calls repeat reads, never writes. If a member is of no use any more, reads and the watch go to the next one, but writes in
-//! flight keep the old connection until they are answered: cutting it would leave their outcomes unknown.
+//! Reads are repeated, writes never. If a member becomes unusable, reads and the watch move to the next one, but
+//! writes in flight keep the old connection until they are answered: closing it would leave their outcomes unknown.
 
 use crate::grpc::{self, CallError, code};
 use crate::http2::{self, Connection, Driver, Handler};
@@ -22,15 +22,15 @@ use tokio_rustls::TlsConnector;
 
 /// How long connecting to one endpoint may take.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How often the connection is asked for a sign of life, which must come within the same time. By default etcd ends
-/// connections that ask more often than every five seconds.
+/// The interval of keep-alive pings, which must be answered within the same time. By default etcd ends connections
+/// that ping more often than every five seconds.
 const PING_EVERY: Duration = Duration::from_millis(5_100);
-/// Between attempts to connect: the first pause, doubled up to the last.
+/// The first pause between attempts to connect; it doubles up to the last one.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long writes may keep a connection that was replaced. etcd itself gives up after seven seconds.
 const RETIRED_MAX: Duration = Duration::from_secs(10);
-/// What a member answers to reads that began under the previous leader. The next read succeeds there.
+/// The error of a member for reads that began under the previous leader. The next read succeeds there.
 const LEADER_CHANGED: &str = "etcdserver: leader changed";
 
 /// Calls of etcd's services.
@@ -45,7 +45,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// In the order of their numbers.
+    /// All methods, in the order of their numbers.
     const ALL: [Method; 6] =
         [Method::Range, Method::Txn, Method::Compact, Method::LeaseGrant, Method::Status, Method::Watch];
 
@@ -88,10 +88,10 @@ impl Live {
     }
 }
 
-/// A handle on whatever connection there is.
+/// A handle on the current connection.
 pub(crate) struct Channel {
     live: watch::Receiver<Option<Live>>,
-    /// Asks for another endpoint.
+    /// Requests another endpoint.
     rotate: Arc<Notify>,
 }
 
@@ -110,10 +110,10 @@ impl Channel {
         (Arc::new(Channel { live, rotate }), keeper.run())
     }
 
-    /// Makes one call as soon as there is a connection. Sends it once.
+    /// Makes one call once there is a connection. The request is sent once.
     pub(crate) async fn call(&self, method: Method, message: &Bytes) -> Result<Bytes, CallError> {
         if message.len() > grpc::REQUEST_BYTES_MAX {
-            // What kube-apiserver answers when its own client refuses.
+            // kube-apiserver returns this error when its own client refuses a request.
             let text = "rpc error: code = ResourceExhausted desc = trying to send message larger than max";
             let message = format!("{text} ({} vs. {})", message.len(), grpc::REQUEST_BYTES_MAX);
             return Err(CallError::Status { code: code::RESOURCE_EXHAUSTED, message });
@@ -128,7 +128,7 @@ impl Channel {
         live.connection.unary(&live.headers(method)?.led, message, method.is_repeatable()).await
     }
 
-    /// Makes a call that changes nothing, again and again until etcd answers.
+    /// Makes a read-only call, and repeats it until etcd answers.
     pub(crate) async fn read(&self, method: Method, message: &Bytes) -> Result<Bytes, CallError> {
         let mut pause = PAUSE_MIN;
         loop {
@@ -149,13 +149,14 @@ impl Channel {
         }
     }
 
-    /// Opens a watch of a member that has a leader, and passes what it brings to `handler` until that breaks or the watch ends.
+    /// Opens a watch on a member that has a leader, and passes its messages to `handler` until the handler breaks or
+    /// the watch ends.
     pub(crate) async fn watch(&self, message: &Bytes, handler: Handler) -> Result<(), CallError> {
         let live = self.live().await?;
         live.connection.stream(&live.headers(Method::Watch)?.led, message, handler).await
     }
 
-    /// Says that the member behind the connection is of no use: the next one gets a try.
+    /// Marks the member of the current connection as unusable: the next member is tried.
     pub(crate) fn rotate(&self) {
         self.rotate.notify_one();
     }
@@ -179,9 +180,7 @@ fn headers(endpoint: &Endpoint) -> Arc<[Headers]> {
     all.map(|method| Headers { any: encode(method, false), led: encode(method, true) }).collect()
 }
 
-/// Owns the connection.
-///
-/// The drivers of connections run in its task, whose waker they share.
+/// Owns the connection. The drivers of connections run in its task and share its waker.
 struct Keeper {
     endpoints: Vec<Endpoint>,
     tls: Option<Tls>,
@@ -216,7 +215,7 @@ impl Keeper {
                     self.publish.send_replace(None);
                     if let Some(running) = replaced {
                         connection.retire_for_another();
-                        // The receiver takes it at once and lives as long as this.
+                        // The receiver accepts it at once and exists as long as this task.
                         let _ = retire.send(running).await;
                     }
                     // A member that does not accept the certificate ends the connection only after the handshake.
@@ -269,8 +268,8 @@ impl Keeper {
         }
     }
 
-    /// Drives the connection until it breaks, shows no sign of life, or another endpoint is asked for. In the last case it
-    /// returns the driver, which still works.
+    /// Drives the connection until it breaks, stops answering pings, or another endpoint is requested. In the last
+    /// case it returns the driver, which still works.
     async fn serve(&self, connection: &Connection, driver: Driver) -> Option<Running> {
         let silent = async {
             let mut before = None;
@@ -300,7 +299,7 @@ impl Keeper {
 /// A driver at work.
 type Running = Pin<Box<dyn Future<Output = String> + Send>>;
 
-/// Drives the connection that was replaced last until its writes are answered.
+/// Drives the most recently replaced connection until its writes are answered.
 async fn drive_retired(mut retired: mpsc::Receiver<Running>) {
     let mut next = retired.recv().await;
     while let Some(running) = next {
@@ -315,7 +314,7 @@ async fn drive_retired(mut retired: mpsc::Receiver<Running>) {
 async fn dial_directly(endpoint: &Endpoint) -> Result<TcpStream, String> {
     let socket = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
     let socket = socket.map_err(|error| error.to_string())?;
-    // Small requests must not wait for one another.
+    // Small requests must be sent without delay.
     socket.set_nodelay(true).map_err(|error| error.to_string())?;
     Ok(socket)
 }

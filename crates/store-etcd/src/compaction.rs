@@ -7,7 +7,7 @@ use crate::message::{self, Condition, Operation, TxnRequest, TxnResponse};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Outside of any prefix. Its version is the clock that all servers share.
+/// The key is outside of any prefix. Its version is the clock that all servers share.
 pub(crate) const KEY: &[u8] = b"compact_rev_key";
 
 /// Compacts every `interval`.

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 /// etcd takes this many operations in one transaction, by default.
 const TRANSACTION_WRITES_MAX: usize = 128;
-/// Between attempts to write while there is no leader.
+/// The pause between attempts to write while there is no leader.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often the server logs at the start that it waits for etcd.
 const START_NOTICE_EVERY: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Connects, waiting until etcd is there, and loads everything under the prefix.
+    /// Connects, waits until etcd is reachable, and loads everything under the prefix.
     pub async fn connect(options: Options) -> Result<Etcd, OptionsError> {
         if options.endpoints.is_empty() {
             return Err(OptionsError::NoEndpoint);
@@ -58,8 +58,8 @@ impl Etcd {
         Ok(Etcd { channel, follower, barrier, leases, options, closed, tasks: Mutex::new(tasks) })
     }
 
-    /// Writes to a key of its own until etcd's revision is at least `wanted`, so that objects that were written
-    /// elsewhere can go on with higher revisions here. `report` is told how far it is.
+    /// Writes to a separate key until etcd's revision is at least `wanted`, so that objects from another store can
+    /// continue with higher revisions here. `report` receives the progress.
     pub async fn raise_revision(
         &self,
         wanted: Revision,
@@ -104,7 +104,7 @@ impl Etcd {
             Err(error) => return self.without_answer(error, &puts).await,
         };
         if answer.header.revision < applied {
-            // As with a barrier: etcd was restored to an earlier state.
+            // As with a barrier, etcd was restored to an earlier state.
             self.follower.load_anew(loads).await;
         }
         // Return a conflict once the sink has the conflicting value, so that a retry sees it too.
@@ -123,7 +123,7 @@ impl Etcd {
                 (Expect::Revision(revision), _) => txn.compare(key, &Condition::ModRevision(revision.0)),
                 (Expect::Any, Op::Put(_)) => {}
                 (Expect::Any, Op::Delete) => txn.compare(key, &Condition::Exists),
-                // There cannot be a key to delete that must not be there.
+                // A key that must be absent cannot be deleted.
                 (Expect::Absent, Op::Delete) => txn.compare(key, &Condition::ModRevision(u64::MAX >> 1)),
             }
         }
@@ -162,8 +162,8 @@ impl Etcd {
         }
     }
 
-    /// What came of a transaction that got no answer, or one that leaves the outcome open. kube-apiserver returns the error at
-    /// once; here the watch may still show that the write was committed.
+    /// Determines the outcome of a transaction that got no answer, or an answer that leaves it open. kube-apiserver
+    /// returns the error at once; here the watch may still show that the write was committed.
     async fn without_answer(
         &self,
         error: CallError,
@@ -251,7 +251,7 @@ fn check_limits(writes: &[Write]) -> Result<(), WriteError> {
     }
 }
 
-/// The first write whose precondition does not hold, and what is there instead.
+/// The first write whose precondition does not hold, and the current entry of its key.
 fn conflict(writes: &[Write], answer: &TxnResponse<'_>) -> WriteError {
     let found = answer.ranges.iter().map(|range| range.kvs.first().map(entry)).chain(std::iter::repeat(None));
     let mut all = writes.iter().zip(found);
@@ -304,7 +304,8 @@ impl Store for Etcd {
             let applied = self.follower.progress.applied();
             let revision = self.barrier.revision().await.map_err(|error| fault(&error))?;
             if revision < applied {
-                // A linearizable read never shows the past: this is not the etcd it was. What the sink has is void.
+                // A linearizable read never returns the past, so this is not the same etcd any more. The state of the
+                // sink is invalid.
                 self.follower.load_anew(loads).await;
             }
             self.follower.progress.reach(revision).await;

@@ -1,4 +1,4 @@
-//! Follows etcd: loads the state, watches all keys, hands every change to the sink once and in order.
+//! Follows etcd: loads the state, watches all keys, and passes every change to the sink once and in order.
 
 use crate::channel::{Channel, Method};
 use crate::compaction;
@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// Keys in one page of a load.
+/// The number of keys in one page of a load.
 const PAGE_KEYS: i64 = 1000;
 /// The error of a member that has lost its leader.
 pub(crate) const NO_LEADER: &str = "etcdserver: no leader";
-/// Between two attempts to open a watch.
+/// The pause between attempts to open a watch.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Follows the changes in etcd: the connection, the progress of the watch, and the state that it has delivered so far.
@@ -32,7 +32,7 @@ pub(crate) struct Follower {
     pub(crate) progress: Progress,
     compacted: AtomicU64,
     current: Mutex<Current>,
-    /// The state does not fit to what etcd says: everything is loaded anew.
+    /// Notified when the state contradicts an answer of etcd: everything must be loaded again.
     mistrust: Notify,
     /// How often everything was loaded.
     loads: watch::Sender<u64>,
@@ -50,7 +50,7 @@ struct Current {
     last: Option<LastChange>,
 }
 
-/// A change that only the history that was followed has.
+/// A change that only the followed history contains.
 #[derive(Clone)]
 struct LastChange {
     key: Bytes,
@@ -86,10 +86,10 @@ impl Follower {
         self.loads.subscribe()
     }
 
-    /// Has everything loaded anew and waits for it. `loads` is from before etcd contradicted itself.
+    /// Requests a complete reload and waits for it. `loads` is from before etcd contradicted itself.
     pub(crate) async fn load_anew(&self, mut loads: watch::Receiver<u64>) {
         self.mistrust.notify_one();
-        // The sender goes only with the store itself.
+        // The sender only ends with the store itself.
         let _ = loads.changed().await;
     }
 
@@ -158,7 +158,7 @@ impl Follower {
         Snapshot::from_entries(loaded.revision(), entries)
     }
 
-    /// The entries whose key begins with `stored_prefix` at a revision; 0 is now.
+    /// The entries whose key begins with `stored_prefix` at a revision; 0 means the current one.
     pub(crate) async fn read_all(
         &self,
         stored_prefix: Vec<u8>,
@@ -177,7 +177,7 @@ impl Follower {
                 RangeRequest { key: &from, range_end: &end, limit: PAGE_KEYS, revision: header.revision };
             let answer = self.channel.read(Method::Range, &request.encode()).await?;
             let page = decode_range(&answer)?;
-            // All pages show the moment of the first.
+            // All pages are at the revision of the first.
             if header.revision == 0 {
                 header.revision = page.header.revision;
             }
@@ -261,7 +261,7 @@ impl Follower {
         ControlFlow::Continue(())
     }
 
-    /// kube-apiserver ends its watches while etcd has no leader, but not while etcd is away.
+    /// kube-apiserver ends its watches while etcd has no leader, but not while etcd is unreachable.
     fn note_leader(&self, error: &CallError) {
         if matches!(error, CallError::Status { message, .. } if message == NO_LEADER) {
             self.set_interrupted(true);
@@ -292,7 +292,7 @@ impl Follower {
         }
         let Some(last) = last else { return Ok(true) };
         match self.has_change(&last).await {
-            // The watch will say whether what it needs is compacted too.
+            // The watch reports whether the events that it needs are compacted, too.
             Err(CallError::Status { code: code::OUT_OF_RANGE, .. }) => Ok(true),
             known => known,
         }
@@ -328,7 +328,7 @@ impl Follower {
         let mut compacted = None;
         for event in response.events {
             let kv = event.kv;
-            // After a break etcd may send again what was seen.
+            // After a reconnect, etcd may send events that were already applied.
             if kv.modified <= applied {
                 continue;
             }
@@ -391,7 +391,7 @@ impl Follower {
 }
 
 enum Outcome {
-    /// The watch broke; it goes on where it was.
+    /// The watch broke; it continues at the same revision.
     TryAgain,
     /// The thread is lost.
     LoadAnew(&'static str),

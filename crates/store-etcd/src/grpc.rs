@@ -1,15 +1,15 @@
-//! gRPC's messages and status. Knows neither connections nor what messages mean.
+//! Messages and status of gRPC. This module knows neither connections nor the meaning of messages.
 
 use bytes::{Buf, BytesMut};
 use std::ops::ControlFlow;
 
 /// The largest request that is sent, as in etcd's own client.
 pub(crate) const REQUEST_BYTES_MAX: usize = 2 << 20;
-/// The largest message that is taken. etcd does not limit the answers to ranges; pages do.
+/// The largest message that is accepted. etcd does not limit the size of range responses; our page size does.
 const RESPONSE_BYTES_MAX: usize = 1 << 30;
-/// The memory that is reserved for a message of which only the beginning is there.
+/// The memory that is reserved for a message of which only the beginning has arrived.
 const RESERVED_BYTES_MAX: usize = 4 << 20;
-/// In front of each message: whether it is compressed, and its length.
+/// The length of the prefix of each message: a compression flag and the length.
 pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// The gRPC codes that are distinguished here.
@@ -21,7 +21,7 @@ pub(crate) mod code {
     pub(crate) const UNAVAILABLE: u32 = 14;
 }
 
-/// Why a call has no response.
+/// The reason why a call has no response.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// The request did not leave this process.
@@ -52,8 +52,8 @@ pub(crate) fn prefix(length: usize) -> [u8; PREFIX_BYTES] {
     [0, a, b, c, d]
 }
 
-/// Passes the messages that `payload` completes to `take`, until that breaks, and retains the beginning of the next one in
-/// `partial`.
+/// Passes the messages that `payload` completes to `take`, until it breaks, and stores the beginning of the next one
+/// in `partial`.
 pub(crate) fn take_messages<B>(
     partial: &mut BytesMut,
     mut payload: &[u8],
@@ -85,7 +85,7 @@ pub(crate) fn take_messages<B>(
             let whole = PREFIX_BYTES.saturating_add(length);
             partial.reserve(whole.saturating_sub(partial.len()).min(RESERVED_BYTES_MAX));
         }
-        // The memory of a large message must not stay.
+        // Free the memory of a large message.
         None if partial.is_empty() => *partial = BytesMut::new(),
         None => {}
     }

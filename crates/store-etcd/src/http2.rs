@@ -1,7 +1,7 @@
-//! An HTTP/2 client for gRPC on one connection: what etcd needs and no more.
+//! An HTTP/2 client for gRPC on one connection, limited to the features that etcd needs.
 //!
-//! Waking another task costs more than the calls themselves, so a caller writes its own request, one task reads, and the
-//! messages of a watch are handled by that task.
+//! Waking another task costs more than the calls themselves, so a caller writes its own request, one task reads, and
+//! that task handles the messages of a watch.
 
 mod connection;
 mod driver;
@@ -21,17 +21,17 @@ use std::sync::Arc;
 use std::task::Waker;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// How much of one answer, and of all, etcd may send before we enlarge the windows. What is received is handled at once, so
-/// nothing accumulates but incomplete messages.
+/// The number of bytes that etcd may send for one response, and for all, before we enlarge the windows. Received
+/// bytes are processed at once, so only incomplete messages accumulate.
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
-/// The memory for what is read or written at once.
+/// The size of the buffers for reading and writing.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Receives the messages of a stream, until it breaks. It must not block.
+/// Receives the messages of a stream until it returns `Break`. It must not block.
 pub(crate) type Handler = Box<dyn FnMut(&[u8]) -> ControlFlow<()> + Send>;
 
-/// Begins a connection. `waker` is that of the task that will run the driver.
+/// Opens a connection. `waker` is the waker of the task that will run the driver.
 pub(crate) fn begin(
     reader: Box<dyn AsyncRead + Send + Unpin>,
     writer: Box<dyn AsyncWrite + Send + Unpin>,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A lease lives this part longer than asked for (or for [`Options::lease_reuse`], if that is less).
+/// A lease lasts longer than requested by this percentage (or by [`Options::lease_reuse`], if that is less).
 const REUSE_PERCENT: u64 = 5;
 
 struct Lease {

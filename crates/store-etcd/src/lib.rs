@@ -1,9 +1,9 @@
-//! The [`pintle_store::Store`] on etcd v3: keys and bytes as they lie there, revisions as etcd counts them.
+//! The [`pintle_store::Store`] on etcd v3: the same keys and bytes, with etcd's revisions.
 //!
 //! One connection carries all calls and one watch of all keys. A write is a transaction on mod revisions and is
-//! acknowledged once the watch has brought it, so that the sink is never behind an acknowledged write. A barrier is
-//! one linearizable read for everyone who waits, and then a wait for the watch to get there. Values are opaque: what
-//! they mean is decided above.
+//! acknowledged once the watch has delivered it, so that the sink is never behind an acknowledged write. A barrier is
+//! one linearizable read for all concurrent callers, and then a wait until the watch reaches its revision. Values are
+//! opaque to this crate.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

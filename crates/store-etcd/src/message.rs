@@ -151,11 +151,11 @@ pub(crate) fn database_size(message: &[u8]) -> Result<u64, Malformed> {
 
 /// The precondition of a transaction on a key.
 pub(crate) enum Condition {
-    /// The revision of the last write; 0 if the key does not exist.
+    /// The revision of the last write to the key; 0 if it does not exist.
     ModRevision(u64),
     /// The key exists.
     Exists,
-    /// How often the key was written.
+    /// The number of writes to the key since its creation.
     Version(i64),
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn watch_everything(start_revision: u64) -> Bytes {
 #[derive(Debug, Default)]
 pub(crate) struct WatchResponse<'m> {
     pub(crate) canceled: bool,
-    /// Not 0 if the watch was cancelled because its revision was compacted.
+    /// The compacted revision, if the watch was cancelled because of it; otherwise 0.
     pub(crate) compact_revision: u64,
     pub(crate) cancel_reason: String,
     pub(crate) events: Vec<WatchEvent<'m>>,

@@ -1,4 +1,4 @@
-//! What the engine must know to begin: endpoints, TLS, the prefix, intervals.
+//! The options of the engine: endpoints, TLS, the prefix, intervals.
 
 use crate::tls::Tls;
 use pintle_store::BoxFuture;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Where an etcd member listens for clients.
+/// The client address of an etcd member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     pub(crate) host: String,
@@ -15,10 +15,10 @@ pub struct Endpoint {
     pub(crate) tls: bool,
 }
 
-/// Why the options are of no use.
+/// The reason why the options are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// An endpoint is no URL with a host and a port.
+    /// An endpoint is not a URL with a host and a port.
     #[error("etcd endpoint {0:?} must be http://host:port or https://host:port")]
     Endpoint(String),
     /// No endpoint was given.
@@ -27,7 +27,7 @@ pub enum OptionsError {
     /// A certificate or key cannot be read.
     #[error("cannot read {0}: {1}")]
     File(PathBuf, String),
-    /// Certificates and key do not fit.
+    /// The TLS files cannot be used.
     #[error("TLS to etcd: {0}")]
     Tls(String),
 }
@@ -76,12 +76,12 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// Opens a connection to host and port.
 pub type Dial = Arc<dyn Fn(String, u16) -> BoxFuture<'static, Result<Box<dyn Stream>, String>> + Send + Sync>;
 
-/// How the engine behaves.
+/// The options of the engine.
 #[derive(Clone)]
 pub struct Options {
     /// The members of the cluster.
     pub endpoints: Vec<Endpoint>,
-    /// For endpoints that speak TLS.
+    /// The TLS configuration, for endpoints that use TLS.
     pub tls: Option<Tls>,
     /// How connections are opened; `None` dials the endpoints themselves.
     pub dial: Option<Dial>,
@@ -91,16 +91,16 @@ pub struct Options {
     pub own_prefix: &'static str,
     /// How often history is compacted; zero if this server does not compact.
     pub compaction_interval: Duration,
-    /// How much longer than asked for a lease may live, so that several writes can share it.
+    /// The maximum extra lifetime of a lease, so that several writes can share it.
     pub lease_reuse: Duration,
     /// The maximum number of writes that share a lease.
     pub lease_writes_max: u32,
-    /// The lives of keys with these prefixes, where a write names none.
+    /// The time to live of keys with these prefixes, if a write specifies none.
     pub expiring: Vec<(&'static str, Duration)>,
     /// How long a write may take before its outcome counts as unknown.
     pub write_timeout: Duration,
-    /// Of which keys the values stay in memory for [`pintle_store::Store::snapshot_state`]. Objects are in the
-    /// cache already.
+    /// Selects the keys whose values stay in memory for [`pintle_store::Store::snapshot_state`]. Objects are already
+    /// in the cache.
     pub retains_value: fn(&str) -> bool,
 }
 
@@ -124,7 +124,7 @@ impl Options {
 }
 
 impl Options {
-    /// How long a key may live.
+    /// The time to live of a key.
     pub(crate) fn ttl(&self, key: &str) -> Option<Duration> {
         self.expiring.iter().find(|(prefix, _)| key.starts_with(prefix)).map(|(_, ttl)| *ttl)
     }

@@ -6,28 +6,28 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One put that was sent or is about to be.
+/// One put that was sent or is about to be sent.
 pub(crate) struct PendingPut {
     pub(crate) value: Bytes,
     pub(crate) note: Note,
-    /// Events up to this revision are of earlier writes, though their bytes may be the same.
+    /// Events up to this revision belong to earlier writes, even if their bytes are the same.
     after: u64,
-    /// The revision at which the watch brought it; 0 before that.
+    /// The revision at which the watch delivered it; 0 until then.
     revision: AtomicU64,
 }
 
 impl PendingPut {
-    /// The revision at which the watch brought exactly these bytes under the key.
+    /// The revision at which the watch delivered exactly these bytes under the key.
     pub(crate) fn seen_at(&self) -> Option<u64> {
         Some(self.revision.load(Ordering::Acquire)).filter(|revision| *revision > 0)
     }
 }
 
-/// All puts under way, by key.
+/// All puts in flight, by key.
 #[derive(Default)]
 pub(crate) struct Pending(Mutex<HashMap<Key, Vec<Arc<PendingPut>>>>);
 
-/// A put that counts as under way as long as this lives.
+/// A put that counts as in flight until this is dropped.
 pub(crate) struct Registered<'a> {
     all: &'a Pending,
     key: Key,

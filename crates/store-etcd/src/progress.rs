@@ -19,8 +19,8 @@ struct Waiters {
     next: u64,
 }
 
-/// The place of one caller among the waiters, which it leaves if it gives up: while the watch brings nothing, requests that
-/// time out must not pile up.
+/// The entry of one caller among the waiters. It is removed if the caller is cancelled: while the watch delivers
+/// nothing, requests that time out must not accumulate.
 struct Waiting<'a> {
     progress: &'a Progress,
     place: (u64, u64),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Written repeatedly, and removed at the end. Outside of any prefix.
+/// The key is written repeatedly, and removed at the end. It is outside of any prefix.
 const KEY: &[u8] = b"pintle_migrate";
 /// The number of concurrent writes.
 const IN_FLIGHT: usize = 64;

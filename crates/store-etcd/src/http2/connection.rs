@@ -1,7 +1,7 @@
 //! The state of a connection, which callers and the [`super::Driver`] share.
 //!
-//! A caller writes its request itself: no other task is woken for it. Callers that find another one writing leave their frames
-//! to it. What the socket does not take is written by the driver.
+//! A caller writes its request itself: no other task is woken for it. If another caller is writing, a caller leaves
+//! its frames to that one. The driver writes the bytes that the socket does not accept at once.
 
 use super::Handler;
 use super::frame::{self, kind};
@@ -17,20 +17,20 @@ use tokio::sync::{Notify, oneshot};
 
 /// The error code of RST_STREAM for a call whose caller is gone.
 pub(super) const CANCEL: u32 = 8;
-/// With more calls than these, the watch among them, requests are written together.
+/// If there are more calls than this, including the watch, requests are written together.
 const CALLS_WRITTEN_ALONE: usize = 2;
-/// Why a connection takes no more calls that works otherwise.
+/// The error for new calls on a connection that etcd is about to close.
 const RETIRED: &str = "etcd ends the connection";
 
 /// A connection to a member.
 pub(crate) struct Connection {
     state: Mutex<State>,
     writer: Mutex<Writer>,
-    /// Of the task that drives the connection.
+    /// The waker of the task that drives the connection.
     waker: Waker,
-    /// A call ended, and there once were as many as etcd allows.
+    /// Notified when a call has ended and the limit of etcd was reached before.
     freed: Notify,
-    /// How often something was received.
+    /// The number of reads that received something.
     pub(super) received: AtomicU64,
 }
 
@@ -43,7 +43,7 @@ struct Writer {
 }
 
 impl Connection {
-    /// A connection on `io` that begins with the preface. `waker` is that of the driver's task.
+    /// A connection on `io` that begins with the preface. `waker` is the waker of the driver's task.
     pub(super) fn new(io: Box<dyn AsyncWrite + Send + Unpin>, waker: Waker) -> Connection {
         Connection {
             state: Mutex::new(State::new()),
@@ -67,8 +67,8 @@ impl Connection {
         receiver.await.unwrap_or_else(|_| Err(CallError::Lost("the connection to etcd ended".into())))
     }
 
-    /// Sends a request, leaves it open and passes all messages of the response to `handler`, until that breaks or etcd ends
-    /// the response. Once this future is dropped, `handler` is not called any more.
+    /// Sends a request, leaves it open and passes all messages of the response to `handler`, until it breaks or etcd
+    /// ends the response. Once this future is dropped, `handler` is not called any more.
     pub(crate) async fn stream(
         &self,
         headers: &[u8],
@@ -82,7 +82,7 @@ impl Connection {
         receiver.await.unwrap_or_else(|_| Err(CallError::Lost("the connection to etcd ended".into())))
     }
 
-    /// Sends a PING, whose answer counts as a sign of life, and what waits for the next request.
+    /// Sends a PING, whose answer shows that the connection works, and frames that wait for the next request.
     pub(crate) fn ping(&self) {
         {
             let mut state = self.lock();
@@ -168,7 +168,7 @@ impl Connection {
         self.freed.notify_waiters();
     }
 
-    /// Lets the calls up to `last` end and takes no more. The driver ends after the last of them.
+    /// Lets the calls up to `last` end and accepts no more. The driver ends after the last of them.
     pub(super) fn retire(&self, last: u32) {
         let is_refused = |id: u32, _: &Call| id > last;
         self.end_some(is_refused, || CallError::NotSent(RETIRED.into()));
@@ -179,7 +179,7 @@ impl Connection {
         );
     }
 
-    /// Lets the calls end that cannot be made again elsewhere, and takes no more.
+    /// Lets the calls end that cannot be repeated elsewhere, and accepts no more.
     pub(crate) fn retire_for_another(&self) {
         let is_repeatable = |_: u32, call: &Call| match call.reply {
             Reply::Unary { is_repeatable, .. } => is_repeatable,
@@ -188,7 +188,7 @@ impl Connection {
         self.end_some(is_repeatable, || CallError::Lost("another member is used".into()));
     }
 
-    /// Takes no more calls and ends those that `select` returns true for.
+    /// Accepts no more calls and ends those for which `select` returns true.
     fn end_some(&self, select: impl Fn(u32, &Call) -> bool, error: impl Fn() -> CallError) {
         let ended: Vec<Call> = {
             let mut state = self.lock();
@@ -247,7 +247,7 @@ impl Writer {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        // The memory is used again; a large request must not keep it forever.
+        // The buffer is reused; a large request must not keep its memory for ever.
         if self.buffer.capacity() > super::BUFFER_BYTES {
             self.buffer = BytesMut::new();
         }
@@ -260,7 +260,7 @@ impl Writer {
     }
 }
 
-/// Tells etcd that the caller of a request is gone.
+/// Cancels a request at etcd if its caller is dropped.
 struct Cancel<'a> {
     connection: &'a Connection,
     stream: u32,
@@ -277,7 +277,7 @@ impl Drop for Cancel<'_> {
     }
 }
 
-/// Takes the handler away, after it returned if it runs just now.
+/// Removes the handler; if it is running, after it has returned.
 struct Silence(Arc<Mutex<Option<Handler>>>);
 
 impl Drop for Silence {

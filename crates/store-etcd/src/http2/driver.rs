@@ -17,9 +17,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The largest header block that is taken.
 const HEADERS_BYTES_MAX: usize = 64 << 10;
-/// The most that is waiting to be written, if etcd does not read: answers to its PINGs and SETTINGS too.
+/// The maximum number of bytes that wait to be written if etcd does not read, including answers to its PINGs and
+/// SETTINGS.
 const OUTGOING_BYTES_MAX: usize = 64 << 20;
-/// Messages of streams that are handled before other tasks get their turn.
+/// The number of stream messages that are handled before other tasks get their turn.
 const MESSAGES_PER_TURN: u32 = 16;
 /// The PING that gRPC's Go server sends with the first data after the last such PING was answered, to measure the bandwidth.
 const BANDWIDTH_PING: [u8; 8] = [2, 4, 16, 16, 9, 14, 7, 7];
@@ -53,7 +54,8 @@ impl Driver {
         }
     }
 
-    /// Reads and writes until the connection breaks or etcd ended it and all calls are answered. Returns why it ended.
+    /// Reads and writes until the connection breaks, or until etcd has ended it and all calls are answered. Returns
+    /// the reason.
     pub(crate) async fn run(mut self) -> String {
         let why = self.drive().await;
         self.connection.close(&why);
@@ -79,7 +81,7 @@ impl Driver {
                 return why;
             }
             if self.messages >= MESSAGES_PER_TURN {
-                // A long backlog must not keep a thread from others.
+                // A long backlog must not block other tasks of the thread.
                 self.messages = 0;
                 tokio::task::yield_now().await;
             }
@@ -102,7 +104,7 @@ impl Driver {
             read.as_mut().poll(context).map_err(|error| error.to_string())
         });
         match outcome.await? {
-            // The word for it that clients of kube-apiserver see.
+            // Clients of kube-apiserver see this text.
             0 => Err("EOF".into()),
             _ => {
                 connection.received.fetch_add(1, Ordering::Relaxed);
@@ -119,7 +121,7 @@ impl Driver {
             self.handle(frame, payload)?;
         }
         match rest.len() {
-            // The next read uses the same memory, which is in the processor's cache.
+            // Reuse the memory for the next read, because it is in the processor's cache.
             0 => buffer.clear(),
             unhandled => buffer.advance(buffer.len().saturating_sub(unhandled)),
         }
@@ -183,7 +185,7 @@ impl Driver {
                     false => Err("a window of etcd is too large"),
                 }
             }
-            // PRIORITY, and what may be defined later.
+            // PRIORITY, and frame types that may be defined later, are ignored.
             _ => Ok(()),
         }
     }
@@ -242,7 +244,8 @@ impl Driver {
         let status = grpc::check_status(head.grpc_status, &head.grpc_message);
         if let Some(call) = self.connection.remove(&mut state, stream) {
             if !call.is_sent() {
-                // etcd answered without reading the whole request, and must not wait for the rest.
+                // etcd answered without reading the whole request; reset the stream, so that it does not wait for the
+                // rest.
                 frame::number(&mut state.outgoing, kind::RST_STREAM, stream, CANCEL);
             }
             drop(state);
@@ -273,7 +276,7 @@ impl Driver {
             }
             Reply::Stream { handler, .. } => {
                 let (handler, mut partial) = (handler.clone(), std::mem::take(&mut call.partial));
-                // Handlers take long, and callers must be able to send meanwhile.
+                // Handlers may take long, and callers must be able to send in the meantime.
                 drop(state);
                 let handled = self.handle_messages(&handler, &mut partial, payload);
                 if !partial.is_empty()
@@ -306,7 +309,7 @@ impl Driver {
         payload: &[u8],
     ) -> Result<ControlFlow<()>, CallError> {
         let mut handler = handler.lock().unwrap_or_else(PoisonError::into_inner);
-        // A caller that gave up has taken its handler away.
+        // A cancelled caller has removed its handler.
         let Some(handle) = handler.as_mut() else { return Ok(ControlFlow::Continue(())) };
         grpc::take_messages(partial, payload, |message| {
             self.messages = self.messages.saturating_add(1);
@@ -314,7 +317,7 @@ impl Driver {
         })
     }
 
-    /// The handler of a stream wants no more.
+    /// Ends a stream whose handler needs no more messages.
     fn end_stream(&self, stream: u32) {
         let mut state = self.connection.lock();
         let Some(call) = self.connection.remove(&mut state, stream) else { return };
@@ -330,7 +333,7 @@ impl Driver {
         }
     }
 
-    /// etcd answers what it has begun and nothing else.
+    /// Handles GOAWAY: etcd answers the calls that it has begun and no others.
     fn go_away(&self, mut payload: &[u8]) -> Result<(), &'static str> {
         let last = payload.try_get_u32().map_err(|_| "a short frame from etcd")? & (u32::MAX >> 1);
         self.connection.retire(last);
@@ -361,7 +364,7 @@ fn take_answer(answer: &mut Option<Bytes>, partial: &mut BytesMut, payload: &[u8
 }
 
 fn finish(call: Call, status: Result<(), CallError>) {
-    // A caller that gave up has dropped its receiver.
+    // A cancelled caller has dropped its receiver.
     match call.reply {
         Reply::Unary { sender, message, .. } => {
             let answer = message.ok_or_else(|| CallError::Lost("no answer".into()));
@@ -371,7 +374,7 @@ fn finish(call: Call, status: Result<(), CallError>) {
     }
 }
 
-/// Frames may arrive for calls that were cancelled, but not for calls that never were.
+/// Frames may arrive for calls that were cancelled, but not for calls that never existed.
 fn check_known(state: &State, stream: u32) -> Result<(), &'static str> {
     match stream % 2 == 1 && stream < state.next_stream {
         true => Ok(()),

@@ -6,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The size of the header of a frame.
 pub(super) const HEADER_BYTES: usize = 9;
-/// The largest payload that either side may send until the other allows more. We never do.
+/// The largest payload that either side may send until the other allows more, which we never do.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 
 /// The types of frames.
@@ -22,7 +22,7 @@ pub(super) mod kind {
     pub(crate) const CONTINUATION: u8 = 9;
 }
 
-/// The flags of frames. `ACK` is of SETTINGS and PING, the others are of DATA and HEADERS.
+/// The flags of frames. `ACK` is used by SETTINGS and PING, the other ones by DATA and HEADERS.
 pub(super) mod flag {
     pub(crate) const ACK: u8 = 0x1;
     pub(crate) const END_STREAM: u8 = 0x1;

@@ -1,4 +1,5 @@
-//! Header blocks (HPACK, RFC 7541): those of requests are encoded once per connection, of responses only the status is read.
+//! Header blocks (HPACK, RFC 7541): request headers are encoded once per connection; in responses only the status is
+//! read.
 //!
 //! Our SETTINGS allow etcd a dynamic table of size 0, so header blocks do not depend on earlier ones.
 
@@ -12,7 +13,7 @@ const STATIC_ENTRIES: u64 = 61;
 const STATUS_INDEX: u64 = 8;
 const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
 
-/// A header block cannot be decoded: the connection is of no use.
+/// A header block cannot be decoded, so the connection cannot be used any more.
 #[derive(Debug, thiserror::Error)]
 #[error("malformed headers from etcd")]
 pub(super) struct BadHeaders;
@@ -22,7 +23,7 @@ pub(super) struct BadHeaders;
 pub(super) struct Head {
     pub(super) status: Option<u16>,
     pub(super) grpc_status: Option<u32>,
-    /// As it was sent, escaped.
+    /// The message as it was sent, escaped.
     pub(super) grpc_message: String,
 }
 
@@ -39,7 +40,7 @@ pub(super) fn encode(is_tls: bool, authority: &str, path: &str, requires_leader:
     string(&mut out, "application/grpc");
     literal(&mut out, "te", "trailers");
     if requires_leader {
-        // A member that lost its leader ends the stream instead of staying silent.
+        // With this header, a member that lost its leader ends the stream instead of staying silent.
         literal(&mut out, "hasleader", "true");
     }
     out.into()
@@ -83,7 +84,7 @@ pub(super) fn decode(block: &[u8]) -> Result<Head, BadHeaders> {
                 continue;
             }
             0x40.. => 6,
-            // A change of the table's size, which can only be that to the 0 that we allow.
+            // The block changes the size of the table. The only allowed size is 0.
             0x20.. => match reader.number(5)? {
                 0 => continue,
                 _ => return Err(BadHeaders),

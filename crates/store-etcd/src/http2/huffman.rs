@@ -34,7 +34,7 @@ struct Codes {
 }
 
 struct Table {
-    /// By length.
+    /// The codes by length.
     codes: [Codes; BITS_MAX + 1],
     symbols: Vec<u16>,
 }

@@ -26,13 +26,13 @@ pub(super) struct State {
     calls_max: usize,
     /// Whether a caller ever had to wait for another call to end.
     pub(super) was_full: bool,
-    /// Why there are no new calls.
+    /// The reason why new calls are refused, if they are.
     pub(super) closed: Option<String>,
 }
 
 /// A call without a complete response.
 pub(super) struct Call {
-    /// The rest of the request.
+    /// The part of the request that is not sent yet.
     unsent: Bytes,
     ends_request: bool,
     send_window: i64,
@@ -51,7 +51,7 @@ impl Call {
     }
 }
 
-/// Who receives the response.
+/// The receiver of the response.
 pub(super) enum Reply {
     Unary {
         sender: oneshot::Sender<Result<Bytes, CallError>>,
@@ -67,7 +67,7 @@ pub(super) enum Reply {
 
 impl Reply {
     pub(super) fn fail(self, error: CallError) {
-        // A caller that gave up has dropped its receiver.
+        // A cancelled caller has dropped its receiver.
         match self {
             Reply::Unary { sender, .. } => drop(sender.send(Err(error))),
             Reply::Stream { sender, .. } => drop(sender.send(Err(error))),
@@ -75,7 +75,7 @@ impl Reply {
     }
 }
 
-/// Why a call was not begun.
+/// The reason why a call was not begun.
 pub(super) enum Refusal {
     /// There are as many calls as etcd allows.
     Full(Reply),
@@ -85,7 +85,7 @@ pub(super) enum Refusal {
 }
 
 impl State {
-    /// Begins with the preface and our settings.
+    /// Creates the state of a new connection, with the preface and our settings to send.
     pub(super) fn new() -> State {
         let mut outgoing = BytesMut::new();
         outgoing.extend_from_slice(frame::PREFACE);
@@ -144,7 +144,7 @@ impl State {
         };
         let allowed = self.send_window.min(call.send_window).min(frame::PAYLOAD_BYTES_MAX as i64);
         if self.blocked.is_empty() && length as i64 <= allowed {
-            // Almost all requests: one frame.
+            // Almost all requests fit into one frame.
             let flags = if ends_request { flag::END_STREAM } else { 0 };
             frame::head(&mut self.outgoing, kind::DATA, flags, stream, length);
             self.outgoing.extend_from_slice(&grpc::prefix(message.len()));
@@ -158,7 +158,7 @@ impl State {
             self.blocked.push_back(stream);
             self.unblock();
         }
-        // After the request: etcd sends no further PING while it waits for the answer to one.
+        // Send it after the request: etcd sends no further PING while it waits for the answer to one.
         self.release_pong();
         Ok(stream)
     }
@@ -194,13 +194,13 @@ impl State {
         }
     }
 
-    /// Enlarges a window of requests. Returns whether the window is still one.
+    /// Enlarges a window of requests. Returns false if the window would overflow.
     pub(super) fn enlarge(&mut self, stream: u32, by: u32) -> bool {
         let window = match stream {
             0 => &mut self.send_window,
             _ => match self.calls.get_mut(&stream) {
                 Some(call) => &mut call.send_window,
-                // Of a call that ended meanwhile.
+                // The call has already ended.
                 None => return true,
             },
         };
@@ -210,7 +210,7 @@ impl State {
         is_valid
     }
 
-    /// Obeys one of etcd's settings. Returns whether it is valid.
+    /// Applies one of etcd's settings. Returns whether it is valid.
     pub(super) fn obey(&mut self, name: u16, value: u32) -> bool {
         match name {
             setting::MAX_CONCURRENT_STREAMS => self.calls_max = usize::try_from(value).unwrap_or(usize::MAX),
@@ -223,7 +223,7 @@ impl State {
                 self.unblock();
                 return value <= STREAM_MAX;
             }
-            // Frames stay as small as every peer takes them.
+            // Frames are never larger than the size that every peer accepts.
             setting::MAX_FRAME_SIZE => return value >= frame::PAYLOAD_BYTES_MAX as u32,
             _ => {}
         }

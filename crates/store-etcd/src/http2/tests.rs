@@ -1,4 +1,4 @@
-//! The client against the server of another implementation, and against bytes that no server should send.
+//! Tests of the client against the server of another implementation, and against invalid bytes.
 
 use super::frame::{self, Frame, flag, kind};
 use super::{Connection, begin, request_headers};
@@ -363,7 +363,7 @@ async fn a_call_that_is_answered_early_is_reset() {
     assert_eq!(raw.until(kind::RST_STREAM).await.0.stream, 1);
 }
 
-/// Neither panics nor calls that never end: whatever etcd sends, a call ends with the connection.
+/// Whatever etcd sends, nothing panics and every call ends with the connection.
 #[tokio::test]
 async fn random_frames_are_survived() {
     // xorshift: the same frames in each run.

@@ -21,7 +21,7 @@ impl Harness for OnEtcd {
     }
 
     fn reopen(&self, _: Arc<dyn Store>) -> BoxFuture<'_, Option<Arc<dyn Store>>> {
-        // A cache on etcd begins without history, as that of kube-apiserver does; `faults.rs` has what holds instead.
+        // A cache on etcd begins without history, as in kube-apiserver; `faults.rs` tests what holds instead.
         Box::pin(async { None })
     }
 

@@ -1,4 +1,4 @@
-//! Three members whose leader is killed: what becomes of a read and a write that begin at once.
+//! The leader of three members is killed: tests the outcome of a read and a write that begin at once.
 
 use pintle_store::{Expect, Revision, Store, Write, WriteError};
 use pintle_store_etcd::{Endpoint, Etcd, Options};
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// How long etcd may take on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Kills the leader of three members, and returns what came of a write that began just after, and how long it took. The store
-/// is connected to the leader, or to another member.
+/// Kills the leader of three members, and returns the outcome and the duration of a write that began just after. The
+/// store is connected to the leader, or to another member.
 async fn write_without_leader(to_leader: bool) -> Option<(Result<Revision, WriteError>, Duration)> {
     let mut cluster = pintle_testkit::Etcd::start(3, &[])?;
     let leader = cluster.leader().await.unwrap();

@@ -19,7 +19,7 @@ async fn ok(store: &Etcd, write: Write) -> Revision {
     store.write(write).await.unwrap()
 }
 
-/// Notes what the store tells.
+/// Records the calls of the store.
 struct Notes {
     changes: Mutex<Vec<(String, Revision)>>,
     resets: watch::Sender<Vec<Revision>>,
@@ -205,7 +205,7 @@ async fn late_answers_delay_and_lose_nothing() {
     assert_eq!(unknown, Err(WriteError::TimedOut));
 
     proxy.set(Mode::Late(Duration::ZERO));
-    // The write was carried out, and a barrier that begins now sees it.
+    // The write was executed, and a barrier that begins now sees it.
     tokio::time::timeout(LONG, store.barrier()).await.unwrap().unwrap();
     assert!(store.snapshot_state().get("/a").is_some());
     let again = store.write(put("/a", Expect::Absent, "1")).await;

@@ -4,7 +4,7 @@ use pintle_store_etcd::{Endpoint, Etcd, Options};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Dropping it kills the process and removes its folder.
+/// An etcd process. Dropping it kills the process and removes its folder.
 pub(crate) struct Member {
     child: Child,
     folder: PathBuf,

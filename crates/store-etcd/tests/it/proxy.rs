@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Mode {
-    /// Answers come after this time.
+    /// Answers are delayed by this time.
     Late(Duration),
-    /// Connections end, and new ones end at once.
+    /// Existing connections are closed, and new ones are closed at once.
     Cut,
 }
 
