@@ -13,7 +13,7 @@ use pintle_value::{Path, Value, base64, json, yaml};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a configuration is rejected.
+/// The reason why a configuration is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The file is invalid.
@@ -32,7 +32,7 @@ const KMS_V1_OFF: &str = "KMSv1 is deprecated and will only receive security upd
 /// The default time-out of a KMS plugin.
 const TIMEOUT_DEFAULT: &str = "3s";
 
-/// The keys that a provider of KMS v1 remembers by default.
+/// The default number of keys that a KMS v1 provider caches.
 const CACHE_SIZE_DEFAULT: usize = 1000;
 
 /// Creates the client of a KMS plugin from its version, endpoint and time-out.

@@ -203,8 +203,8 @@ impl Keyed {
     }
 }
 
-/// What a value that was encrypted with a key begins with, after the prefix of its provider. In kube-apiserver each key is
-/// a provider within its provider, and counted like one.
+/// The prefix of a value that was encrypted with this key, after the prefix of its provider. In kube-apiserver each
+/// key is a provider within its provider, and counted as one.
 fn key_prefix(name: &str) -> String {
     format!("{name}:")
 }

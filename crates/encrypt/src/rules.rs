@@ -1,4 +1,4 @@
-//! Which providers apply to which resource; the interface for the rest of the server.
+//! Which providers apply to which resource, and the interface of this crate for the server.
 
 use crate::kms::{Kms, KmsV1};
 use crate::measure::{self, FROM_STORAGE, TO_STORAGE};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A validated configuration.
 #[derive(Default)]
 pub struct Configuration {
-    /// By group and resource; `*` means all.
+    /// The lists of providers by group and resource; `*` means all.
     rules: HashMap<(String, String), Vec<Arc<Vec<Provider>>>>,
     /// The KMS providers, in the order of the file.
     pub(crate) kms: Vec<Plugin>,

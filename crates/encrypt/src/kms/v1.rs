@@ -47,11 +47,11 @@ struct DataKey {
     cbc: Cbc,
 }
 
-/// Decrypted keys by their encrypted form, at most `size`.
+/// Decrypted keys by their encrypted form; at most `size` of them.
 struct Keys {
     size: usize,
     known: HashMap<Vec<u8>, Arc<DataKey>>,
-    /// The encrypted keys in the order in which they came.
+    /// The encrypted keys in the order of their insertion.
     order: VecDeque<Vec<u8>>,
 }
 
@@ -85,7 +85,7 @@ impl KmsV1 {
         self.recoveries.load(Ordering::Acquire)
     }
 
-    /// Lets the plugin encrypt and decrypt something, unless that was done a moment ago. Blocks.
+    /// Lets the plugin encrypt and decrypt a test value, unless it was checked a moment ago. Blocks.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut last = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(probe) = &*last {
