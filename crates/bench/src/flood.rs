@@ -1,6 +1,6 @@
-//! A flood and the probes beside it. The flood is a closed loop of many connections that retries rejected requests at once.
-//! Both have threads of their own: those of the flood run at the lowest priority, so that the driver's own queues add
-//! little to what the probes measure.
+//! A flood and the probes beside it. The flood is a closed loop of many connections that retries rejected requests at
+//! once. Both have threads of their own; the threads of the flood run at the lowest priority, so that the driver's
+//! own queues add little to what the probes measure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,10 +13,11 @@ use tokio::task::JoinSet;
 use crate::error::BenchError;
 use crate::row::Latencies;
 
-/// Connections that are opened at the same time.
+/// The number of connections that are opened at the same time.
 const OPENING_MAX: usize = 16;
 const NICE_OF_FLOOD: i32 = 19;
-/// How long a flood runs before it is measured, at least and at most: until as many answers came as there are connections.
+/// The minimum and maximum time that a flood runs before it is measured: until as many answers arrived as there are
+/// connections.
 const WARM_UP_MIN: Duration = Duration::from_secs(1);
 const WARM_UP_MAX: Duration = Duration::from_secs(60);
 /// How long the answers of a flood that has ended may take.
@@ -29,7 +30,7 @@ pub(crate) struct Probe {
     pub(crate) pause: Duration,
 }
 
-/// What a flood asks for: the request from its number, which is unique in the flood.
+/// The requests of a flood: returns the request for a number, which is unique in the flood.
 pub(crate) type Make = Arc<dyn Fn(u64) -> Request + Send + Sync>;
 
 /// A flood that runs until it is ended.
@@ -47,7 +48,7 @@ struct Counts {
     broken: AtomicU64,
 }
 
-/// Answers of a flood so far.
+/// The answers of a flood so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Answers {
     pub(crate) admitted: u64,
@@ -99,7 +100,7 @@ impl Flood {
         }
     }
 
-    /// Ends it once its requests are answered.
+    /// Ends the flood once its requests are answered.
     pub(crate) fn end(self) -> Result<(), BenchError> {
         self.counts.over.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| BenchError::Client)?

@@ -1,4 +1,4 @@
-//! A closed loop of clients: each has one connection and sends its next request when the answer is in.
+//! A closed loop of clients: each has one connection and sends its next request when it has received the answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub(crate) enum Until {
     Elapsed(Duration),
 }
 
-/// A load: how many clients ask what for how long.
+/// A load: the number of clients, their requests, and the end.
 pub(crate) struct Load<'a> {
     pub(crate) name: &'a str,
     pub(crate) client: &'a Client,

@@ -19,12 +19,12 @@ pub(crate) struct CpuTime {
 }
 
 impl Processes {
-    /// These processes.
+    /// Measures these processes.
     pub(crate) fn of(pids: Vec<u32>) -> Processes {
         Processes(Arc::new(Mutex::new(pids)))
     }
 
-    /// This process.
+    /// Measures this process.
     pub(crate) fn own() -> Processes {
         Processes::of(vec![std::process::id()])
     }
@@ -44,7 +44,7 @@ impl Processes {
         self.pids().is_empty()
     }
 
-    /// Resident memory of all, in bytes.
+    /// The resident memory of all processes in bytes.
     pub(crate) fn rss_bytes(&self) -> u64 {
         self.pids().into_iter().filter_map(rss_of).sum()
     }

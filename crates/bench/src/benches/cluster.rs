@@ -1,7 +1,8 @@
-//! The load of a whole cluster: kubelets with leases, statuses and watches, controllers that follow everything, and a scheduler.
+//! The load of a whole cluster: kubelets with leases, statuses and watches, controllers that follow all resources,
+//! and a scheduler.
 //!
-//! Every kubelet has its own connection. Requests are sent when they are due, even if the server does not keep up, and
-//! their latency counts from that moment, so that a backlog is visible.
+//! Every kubelet has its own connection. Requests are sent when they are due, even if the server cannot handle them
+//! in time, and their latency counts from that moment, so that a backlog is visible.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,7 +55,7 @@ struct Cluster {
     client: Client,
     namespace: String,
     measured: Mutex<[Latencies; KINDS.len()]>,
-    /// Received parts of watches.
+    /// The number of received parts of watches.
     watched: AtomicU64,
     failures: AtomicU64,
     duration: Duration,
@@ -84,7 +85,7 @@ pub(super) async fn run(context: &Context) -> Result<Vec<Row>, BenchError> {
     let started = Instant::now();
     let mut running = JoinSet::new();
     for (index, kubelet) in kubelets.iter().enumerate() {
-        // Spread over the period, as kubelets that were started one after the other are.
+        // The requests are spread over the period, as if the kubelets had been started one after the other.
         let share = index as f64 / nodes as f64;
         running.spawn(kubelet.clone().live(cluster.clone(), started, share));
     }

@@ -17,7 +17,7 @@ const DEFINITIONS: usize = 2_000;
 const PER_GROUP: usize = 20;
 /// The number of definitions at the start and at the end that are compared.
 const COMPARED: usize = 50;
-/// Fields of an ordinary definition.
+/// The number of fields of an ordinary definition.
 const FIELDS: usize = 60;
 /// How long to wait before memory is measured.
 const SETTLE: Duration = Duration::from_secs(2);

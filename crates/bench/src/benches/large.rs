@@ -1,4 +1,4 @@
-//! Server-side apply of a large object: 5,000 list items of which each has an owner, 700 KB in all.
+//! Server-side apply of a large object: 5,000 list items, each with an owner, 700 KB in total.
 
 use pintle_testkit::Request;
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use crate::error::BenchError;
 use crate::load::Until;
 use crate::row::Row;
 
-/// Items of the object's list.
+/// The number of items in the object's list.
 const ITEMS: u64 = 5_000;
-/// Bytes of an item's value, which make the object 700 KB.
+/// The number of bytes of an item's value, which make the object 700 KB.
 const VALUE_BYTES: usize = 104;
-/// Operations per row; each is tens of milliseconds.
+/// The number of operations per row; each takes tens of milliseconds.
 const OPERATIONS: u64 = 20;
 
 const GROUP: &str = "bench.example";
@@ -32,7 +32,7 @@ enum Verb {
     Update,
 }
 
-/// In the order of execution, each on the result of the one before.
+/// The operations in the order of execution, each on the result of the previous one.
 const CASES: &[Case] = &[
     Case { name: "create", manager: |_| "a", verb: Verb::Create, items: |_| items(0, |_| 0) },
     Case { name: "same", manager: |_| "a", verb: Verb::Apply, items: |_| items(0, |_| 0) },
@@ -58,7 +58,7 @@ const CASES: &[Case] = &[
     Case { name: "update-all", manager: |_| "c", verb: Verb::Update, items: |n| items(0, |_| n + 300) },
 ];
 
-/// All items but the first `gone`, each with a value of its own number and of `revision`.
+/// All items but the first `gone`; the value of each depends on its number and on `revision`.
 fn items(gone: u64, revision: impl Fn(u64) -> u64) -> Vec<Value> {
     let item = |at| {
         let value = format!("{at}-{}-", revision(at));

@@ -25,14 +25,14 @@ use crate::process::Processes;
 use crate::row::Row;
 use crate::start::{Started, start_once};
 
-/// Clients that fill a namespace.
+/// The number of clients that fill a namespace.
 const FILLING_CLIENTS: usize = 32;
-/// Objects of the lists.
+/// The number of objects in the lists.
 pub(crate) const LISTED_OBJECTS: u64 = 10_000;
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, BenchError>> + Send + 'a>>;
 
-/// A bench: its name on the command line, what it measures, and the measuring.
+/// A bench: its name on the command line, a description, and the function that measures.
 pub(crate) struct Bench {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
@@ -112,7 +112,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
 ];
 
-/// What benches share: the server, its processes, and namespaces of their own.
+/// The state that benches share: the server, its processes, and their namespaces.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) server: Processes,
@@ -135,7 +135,7 @@ impl Context {
         Context { client, server, arguments, started, prefix, listed: OnceCell::new() }
     }
 
-    /// Starts the server anew with all that it keeps, and says how long that took; `None` if somebody else started it.
+    /// Restarts the server with all its data and returns how long that took; `None` if this program did not start it.
     pub(crate) async fn restart(&self) -> Result<Option<Duration>, BenchError> {
         let mut started = self.started.lock().await;
         let (Some(command), Some(mut old)) = (&self.arguments.start, started.take()) else { return Ok(None) };
@@ -186,7 +186,7 @@ impl Context {
         Ok(())
     }
 
-    /// The namespace with the objects to list, made when first asked for.
+    /// The namespace with the objects to list, created on first use.
     pub(crate) async fn listed_namespace(&self) -> Result<&str, BenchError> {
         let make = || async {
             let namespace = self.namespace("list").await?;
@@ -196,7 +196,7 @@ impl Context {
         Ok(self.listed.get_or_try_init(make).await?)
     }
 
-    /// Removes what the benches shared.
+    /// Removes the objects that the benches shared.
     pub(crate) async fn clean_up(&self) -> Result<(), BenchError> {
         match self.listed.get() {
             Some(namespace) => self.remove_namespace(namespace).await,

@@ -1,4 +1,5 @@
-//! Overload: what a quiet tenant, the health checks and exempt traffic notice of a tenant that floods.
+//! Overload: the latency of a quiet tenant, of health checks and of exempt traffic while another tenant floods the
+//! server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,8 @@ use crate::row::Row;
 const CONNECTIONS: usize = 2000;
 /// Connections that keep the server busy without overloading it: the throughput with them is the peak.
 const CONNECTIONS_AT_PEAK: usize = 32;
-/// The pause between two requests of a probe. A quiet tenant would ask once a second; more often for statistics.
+/// The pause between two requests of a probe. A quiet tenant would send one per second; more are needed for
+/// statistics.
 const PAUSE: Duration = Duration::from_millis(15);
 const PROBES: [&str; 4] = ["tenant", "livez", "readyz", "exempt"];
 
@@ -44,7 +46,8 @@ pub(super) async fn mixed(context: &Context) -> Result<Vec<Row>, BenchError> {
     overload(context, "mixed").await
 }
 
-/// The flood's throughput at the peak and with 2,000 connections, and what the probes see, beside an idle server.
+/// The flood's throughput at the peak and with 2,000 connections, and the latencies of the probes, compared with an
+/// idle server.
 async fn overload(context: &Context, name: &str) -> Result<Vec<Row>, BenchError> {
     let tenants = Tenants::make(context, name).await?;
     let mut rows = Vec::new();
@@ -103,7 +106,7 @@ impl Tenants {
         Ok(Tenants { admin: context.client.clone(), quiet, quiet_path, flooding, flood })
     }
 
-    /// Runs the probes and adds a row for each; returns their p99. `idle` are those of an idle server.
+    /// Runs the probes and adds a row for each; returns their p99. `idle` are the p99 of an idle server.
     async fn measure(
         &self,
         context: &Context,
@@ -137,8 +140,8 @@ impl Tenants {
     }
 }
 
-/// Makes a service account with all rights in its namespace, and in another one, and a ConfigMap `one`. Returns a client
-/// of it and the path of its ConfigMaps.
+/// Creates a service account with all rights in its namespace, and in another one, and a ConfigMap `one`. Returns a
+/// client of it and the path of its ConfigMaps.
 async fn tenant(
     context: &Context,
     name: &str,

@@ -21,7 +21,7 @@ const LOG_CHUNKS: usize = 32 * 1024;
 /// Idle streams, and how many of them are opened at the same time.
 const STREAMS: usize = 1000;
 const OPENING_MAX: usize = 16;
-/// How long memory may take to settle once the streams are open.
+/// How long to wait before memory is measured once the streams are open.
 const SETTLE: Duration = Duration::from_secs(2);
 /// How long an APIService may take to become available.
 const AVAILABLE_ATTEMPTS: usize = 300;

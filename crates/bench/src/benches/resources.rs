@@ -11,7 +11,7 @@ use crate::row::Row;
 /// How long to wait before memory is measured.
 const SETTLE: Duration = Duration::from_secs(2);
 const MIB: f64 = 1048576.0;
-/// Connections with an idle watch in HTTP/1.1, and those of HTTP/2 with several.
+/// The number of HTTP/1.1 connections with one idle watch each, and of HTTP/2 connections with several.
 const WATCHING_CONNECTIONS: usize = 1000;
 const WATCHING_CONNECTIONS_HTTP2: usize = 200;
 const WATCHES_PER_CONNECTION: usize = 10;
@@ -69,7 +69,7 @@ pub(super) async fn idle_watches(context: &Context) -> Result<Vec<Row>, BenchErr
     let name = "10 idle watches, HTTP/2";
     let mut rows = vec![memory_per_connection(context, name, WATCHING_CONNECTIONS_HTTP2, before).await];
 
-    // The others stay open, so that these do not get their memory.
+    // The earlier connections stay open, so that their memory is not reused.
     let before = context.server.rss_bytes();
     let mut streams = Vec::with_capacity(WATCHING_CONNECTIONS);
     for _ in 0..WATCHING_CONNECTIONS {

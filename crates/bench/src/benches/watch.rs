@@ -16,11 +16,12 @@ use crate::row::{Latencies, Row};
 const WATCHERS: usize = 1000;
 /// Reports of watchers that wait for the counting side.
 const PENDING_REPORTS_MAX: usize = 4096;
-/// Clients that update at the same time in the busy one.
+/// The number of clients that update at the same time in the busy bench.
 const WRITERS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One operation is one event delivered; latency is from the request to the last watcher's event.
+/// Measures events: one operation is one delivered event, and the latency is the time from the request until the last
+/// watcher has the event.
 pub(super) async fn fan_out(context: &Context) -> Result<Vec<Row>, BenchError> {
     let mut crowd = Crowd::gather(context, "watch", 1).await?;
     let mut latencies = Latencies::default();
@@ -35,17 +36,17 @@ pub(super) async fn fan_out(context: &Context) -> Result<Vec<Row>, BenchError> {
     Ok(vec![crowd.row(context, "watch", events, latencies).await?])
 }
 
-/// The same while a client updates as fast as it can and does not wait for the watchers.
+/// Measures the same while a client updates as fast as it can and does not wait for the watchers.
 pub(super) async fn one(context: &Context) -> Result<Vec<Row>, BenchError> {
     unawaited(context, "watch-one", 1).await
 }
 
-/// The same with several such clients.
+/// Measures the same with several such clients.
 pub(super) async fn busy(context: &Context) -> Result<Vec<Row>, BenchError> {
     unawaited(context, "watch-busy", WRITERS).await
 }
 
-/// Latency is that of the updates.
+/// The latency is that of the updates.
 async fn unawaited(context: &Context, name: &str, writers: usize) -> Result<Vec<Row>, BenchError> {
     let mut crowd = Crowd::gather(context, name, writers).await?;
     let path = crowd.path.clone();

@@ -9,15 +9,15 @@ use crate::load::Until;
 use crate::row::Row;
 
 const CLIENTS: [usize; 2] = [1, 32];
-/// Clients that make the objects to change.
+/// The number of clients that create the objects.
 const FILLING_CLIENTS: usize = 32;
-/// Objects that updates take turns on; many more than clients, so that conflicts are rare.
+/// The number of objects that are updated in turn; many more than clients, so that conflicts are rare.
 const UPDATED_OBJECTS: u64 = 1024;
 
-/// What is written.
+/// The kind of object that a bench writes.
 #[derive(Clone, Copy)]
 pub(super) struct Subject {
-    /// Follows the name of the bench.
+    /// The suffix of the bench's name.
     pub(super) suffix: &'static str,
     pub(super) collection: fn(namespace: &str) -> String,
     /// The object with this name; another number makes another object.
@@ -147,7 +147,7 @@ async fn change(context: &Context, verb: &str, subject: Subject, make: Make) -> 
     for clients in CLIENTS {
         let path = path.clone();
         let load = context.load(&bench, clients, context.elapsed());
-        // Each load starts numbers above those of the one before, or its first writes would change nothing.
+        // Each load uses higher numbers than the previous one; otherwise its first writes would change nothing.
         let base = UPDATED_OBJECTS * (clients as u64 + 1) * 1_000_000;
         let op = move |n| make(&subject, &format!("{path}/{}", name(n)), &name(n), base + n);
         rows.push(load.run(op).await?);
@@ -156,7 +156,7 @@ async fn change(context: &Context, verb: &str, subject: Subject, make: Make) -> 
     Ok(rows)
 }
 
-/// The object that an operation of this number is about.
+/// The name of the object that the operation with this number writes.
 fn name(n: u64) -> String {
     format!("o-{:06}", n % UPDATED_OBJECTS)
 }
