@@ -131,7 +131,7 @@ impl Backend {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, answers) = (acceptor.clone(), answers.clone());
                 connections.spawn(async move {
-                    // Without it the answer is slower, not wrong.
+                    // Without it the answer is only slower.
                     _ = stream.set_nodelay(true);
                     if let Ok(stream) = acceptor.accept(stream).await {
                         // A client that disconnects does not fail the test.
@@ -188,7 +188,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, answers: &Answers) -
         }
         head.push_str("\r\n");
         match reply.chunks {
-            // In one piece: a second one would wait for the acknowledgement of the first.
+            // Write it in one piece: a second write would wait for the acknowledgement of the first.
             None => stream.write_all(&[head.as_bytes(), &reply.body].concat()).await?,
             Some(times) => {
                 stream.write_all(head.as_bytes()).await?;
@@ -227,7 +227,7 @@ async fn read_request(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Res
     Ok(Some(received))
 }
 
-/// Output and end of a command.
+/// The output and the end of a command.
 enum Said {
     Output(&'static str, Vec<u8>),
     End(&'static str),

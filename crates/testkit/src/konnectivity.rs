@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, JoinSet};
 /// The number of every connection: each has a call of its own.
 const CONNECTION: u8 = 7;
 
-/// Ports on 127.0.0.1 by the address that is asked for.
+/// The ports on 127.0.0.1 by requested address.
 type Routes = BTreeMap<String, u16>;
 
 /// A server, until it is dropped.
@@ -51,7 +51,7 @@ async fn serve(stream: UnixStream, routes: Arc<Routes>) {
     let mut calls = JoinSet::new();
     while let Some(Ok((request, respond))) = connection.accept().await {
         let routes = routes.clone();
-        // A client that goes away in the middle is no failure of the test.
+        // A client that disconnects during a call does not fail the test.
         calls.spawn(async move { _ = call(request, respond, &routes).await });
     }
 }

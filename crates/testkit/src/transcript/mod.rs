@@ -95,17 +95,17 @@ pub async fn record(client: &Client, files: &[PathBuf]) -> io::Result<()> {
 }
 
 impl Report {
-    /// Steps that are equal.
+    /// The number of steps that are equal.
     pub fn passed(&self) -> usize {
         self.files.iter().map(|file| file.passed).sum()
     }
 
-    /// Steps that are not.
+    /// The number of steps that differ.
     pub fn failed(&self) -> usize {
         self.files.iter().map(|file| file.failures.len()).sum()
     }
 
-    /// Steps that differ at most in messages.
+    /// The number of steps that differ at most in messages.
     pub fn alike(&self) -> usize {
         self.files.iter().map(FileReport::alike).sum()
     }

@@ -62,14 +62,14 @@ pub struct Failure {
 pub struct FileReport {
     /// The transcript.
     pub path: PathBuf,
-    /// Steps that are equal.
+    /// The number of steps that are equal.
     pub passed: usize,
-    /// Steps that are not.
+    /// The steps that differ.
     pub failures: Vec<Failure>,
 }
 
 impl FileReport {
-    /// Steps that differ at most in messages.
+    /// The number of steps that differ at most in messages.
     pub fn alike(&self) -> usize {
         self.passed + self.failures.iter().filter(|failure| failure.wording_only).count()
     }

@@ -20,7 +20,7 @@ pub(super) struct Stream {
     end_seen: bool,
 }
 
-/// What happened next on a stream.
+/// The next event of a stream, or its absence.
 pub(super) enum Next {
     /// An event.
     Event(Value),

@@ -293,7 +293,7 @@ mod tests {
                 socket.flush().await.unwrap();
                 tokio::task::yield_now().await;
             }
-            // Kept open unless the answer needs the end: dropped with the future.
+            // Drop the connection only if the answer needs its end.
             if !raw.starts_with(b"HTTP/1.0") {
                 std::future::pending::<()>().await;
             }
