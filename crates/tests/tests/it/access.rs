@@ -214,7 +214,7 @@ async fn what_is_authorized_is_what_is_executed() {
     while let Some(answer) = requests.join_next().await {
         seen += usize::from(answer.unwrap());
     }
-    // Alice does see what she may see; otherwise the test would prove nothing.
+    // Alice must see the objects that she may read; otherwise the test would prove nothing.
     assert!(seen > 50, "only {seen} answers showed anything");
 }
 

@@ -407,7 +407,7 @@ async fn a_webhook_that_is_gone_breaks_only_what_needs_it() {
     }
 }
 
-/// What a webhook of the next test answers instead of the converted object.
+/// Returns the answer of the webhook in the next test, instead of the converted object.
 fn hostile(attack: &str, answer: &mut Value) {
     let response = &mut answer["response"];
     let object = &mut response["convertedObjects"][0];

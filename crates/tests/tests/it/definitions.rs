@@ -1,4 +1,5 @@
-//! Definitions of real projects and objects of them. scripts/test downloads them; the repository has none of them.
+//! CustomResourceDefinitions of real projects, and objects of them. scripts/test downloads them; they are not part of
+//! the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +35,7 @@ async fn definitions_of_a_real_project_work_with_their_objects() {
     assert!(said.ends_with(" checked, 0 refused, 0 skipped\n"), "{said}");
     let (_server, kubectl) = start(&[]).await;
     for line in [
-        // Too large for the annotation of client-side apply.
+        // These files are too large for the annotation of client-side apply.
         format!("create -f {}", definitions.display()),
         "wait --for=condition=established crd --all --timeout=10s".to_owned(),
         format!("apply -f {}", objects.display()),

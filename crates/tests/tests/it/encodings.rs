@@ -79,7 +79,7 @@ async fn long_lists_are_compressed_in_every_encoding() {
     }
 }
 
-/// What kube-apiserver answered to the same requests, apart from the order of keys in CBOR.
+/// The recorded answers of kube-apiserver to the same requests, apart from the order of keys in CBOR.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whole_floats_of_custom_resources_stay_floats_until_they_are_printed() {
     let server = Server::start_ephemeral().await.unwrap();

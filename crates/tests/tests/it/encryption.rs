@@ -125,7 +125,7 @@ async fn history_and_backups_hold_no_plain_text() {
     }
     create(&admin, SECRETS, &secret("b")).await;
     assert_eq!(admin.delete(&format!("{SECRETS}/b")).await.unwrap().0, 200);
-    // What is old is still there, for those who may read it.
+    // Old values are still there, for users who may read them.
     server.restart().await.unwrap();
     let admin = server.admin().unwrap();
     let (code, past) = admin.get(&format!("{SECRETS}/a?history=true")).await.unwrap();

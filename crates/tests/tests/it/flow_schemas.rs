@@ -5,7 +5,7 @@ use serde_json::json;
 
 const SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
 
-/// The uid of the schema that takes a request of the user.
+/// The uid of the flow schema that a request of the user matches.
 async fn schema_of(client: &Client) -> String {
     let answer = client.send(&Request::new("GET", "/version")).await.unwrap();
     answer.head.get("x-kubernetes-pf-flowschema-uid").unwrap_or_default().to_owned()

@@ -31,7 +31,7 @@ async fn fill(client: &Client, path: &str) {
     }
 }
 
-/// Starts lists and reads the first part of each; by then the server has encoded as far ahead as it will.
+/// Starts lists and reads the first part of each. After that the server does not encode further ahead.
 async fn begin(client: &Client, path: &str, accept: &str) -> Vec<Streaming> {
     let mut begun = Vec::new();
     for _ in 0..READERS {
@@ -55,7 +55,7 @@ async fn lists_that_are_not_read_take_little() {
         "application/json;as=Table;v=v1;g=meta.k8s.io",
         "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
     ] {
-        // The first list creates what is cached beside the objects.
+        // The first list creates the encodings that are cached beside the objects.
         client.send(&Request::new("GET", path).header("Accept", accept)).await.unwrap();
         let before = rss_bytes(server.pid().unwrap());
         let begun = begin(&client, path, accept).await;

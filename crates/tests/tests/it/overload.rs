@@ -1,6 +1,8 @@
-//! A server with few seats, and clients that come and go at random: no request may hang, and nothing may stay counted.
+//! A server with few seats, and clients that connect and disconnect at random: no request may hang, and no request
+//! may stay counted after its end.
 //!
-//! The seed changes every day and is printed. `SOAK_SEED` repeats the choices of a run, `SOAK_SECONDS` makes it longer.
+//! The seed changes every day and is printed. `SOAK_SEED` repeats the choices of a run, `SOAK_SECONDS` makes it
+//! longer.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,7 +15,8 @@ const SECONDS: u64 = 8;
 const CLIENTS: u64 = 64;
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 const STREAMS: usize = 24;
-/// Longer than a request waits in the queues of priority and fairness. A request without an answer by then hangs.
+/// This is longer than a request waits in the queues of priority and fairness. A request without an answer after this
+/// time hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -46,8 +49,8 @@ impl Random {
     }
 }
 
-/// Fails the test if the server does not answer. What an answer says, and whether the server closed the connection
-/// instead, does not matter here.
+/// Fails the test if the server does not answer. The content of the answer does not matter here, nor whether the
+/// server closed the connection instead.
 async fn answered<T>(what: &str, waits: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, waits).await.unwrap_or_else(|_| panic!("{what}: no answer"))
 }
@@ -115,7 +118,7 @@ async fn come_and_go(clients: [Client; 3], seed: u64, until: Instant) -> u64 {
     let mut random = Random(seed);
     let mut rounds = 0;
     while Instant::now() < until {
-        // Most are of one user, whose flow has more to do than its part.
+        // Most requests are of one user, whose flow has more requests than its share of the server.
         let [alice, admin, stranger] = &clients;
         let client = [alice, alice, alice, alice, admin, stranger][random.below(6)];
         match random.below(8) {
@@ -193,7 +196,7 @@ async fn no_request_hangs_while_clients_come_and_go_and_nothing_stays_counted() 
     }
     assert_eq!(left, 0.0, "requests stay counted after they ended");
     assert!(!server.log_tail().contains("panicked"), "{}", server.log_tail());
-    // A turn that was lost would delay the next requests, too.
+    // A lost turn would delay the next requests, too.
     for _ in 0..50 {
         let one = server.alice().unwrap();
         assert_eq!(answered("after all", one.get(&format!("{MAPS}/one"))).await.unwrap().0, 200);

@@ -106,7 +106,7 @@ async fn an_extension_server_answers_for_its_group() {
     let backend = extension(&client).await;
     let echo = "/apis/ext.example.com/v1/echo";
 
-    // Clients cannot claim another identity, neither with our headers nor with those of the flags.
+    // Clients cannot claim another identity, neither with the default headers nor with those that flags configure.
     let claims = Request::new("GET", echo)
         .header("X-Remote-User", "root")
         .header("X-Remote-Group", "system:masters")
@@ -162,7 +162,7 @@ pub(crate) async fn kubelet(client: &Client) -> Backend {
     kubelet
 }
 
-/// Runs a command over a WebSocket and returns what came over each channel.
+/// Runs a command over a WebSocket and returns the bytes of each channel.
 pub(crate) async fn run(client: &Client, command: &[&str], input: &[u8]) -> Vec<Vec<u8>> {
     let words: Vec<String> = command.iter().map(|word| format!("command={}", encoded(word))).collect();
     let path = format!(
@@ -266,7 +266,8 @@ async fn what_must_not_be_reached_is_not() {
         (500, &json!("Get \"https://169.254.169.254/\": redirects forbidden"))
     );
 
-    // CVE-2020-8555, CVE-2022-3294: neither this machine nor its link are behind nodes and pods, by address or by name.
+    // CVE-2020-8555, CVE-2022-3294: requests to nodes and pods must not reach this machine or its link, by address or
+    // by name.
     let (code, answer) = client.get("/api/v1/nodes/n1/proxy/metrics").await.expect("an answer");
     assert_eq!((code, &answer["message"]), (400, &json!("address not allowed")));
     let named = json!({"status": {"addresses": [{"type": "InternalIP", "address": "localhost"}]}});
@@ -309,7 +310,7 @@ async fn a_check_of_an_earlier_spec_does_not_count() {
     let query = format!("watch=1&resourceVersion={version}&fieldSelector=metadata.name%3Dv1.ext.example.com");
     let mut watch = client.open(&Request::new("GET", &format!("{path}?{query}"))).await.expect("a watch");
 
-    // This one accepts connections and never says a word.
+    // This server accepts connections and never answers.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
     let silent_port = silent.local_addr().expect("an address").port();
     let point_at = async |port: u16| {

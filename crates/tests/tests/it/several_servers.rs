@@ -187,7 +187,7 @@ async fn the_service_has_the_addresses_of_those_that_live() {
 
     two.terminate().await.unwrap();
     expect_addresses(&client, &["192.0.2.1", "192.0.2.3"]).await;
-    // Its lease lives for 15 more seconds.
+    // Its lease is valid for 15 more seconds.
     one.kill().unwrap();
     expect_addresses(&client, &["192.0.2.3"]).await;
 }
@@ -203,11 +203,11 @@ async fn lists_go_on_while_etcd_hangs_and_on_another_server() {
     }
     let (_, page) = first.get(&format!("{maps}?limit=1")).await.unwrap();
     let next = format!("{maps}?limit=1&continue={}", page["metadata"]["continue"].as_str().unwrap());
-    // The other server has not been asked for anything current, so it may be behind this revision.
+    // The other server has not served a consistent read since, so it may be behind this revision.
     let (status, elsewhere) = second.get(&next).await.unwrap();
     assert_eq!(status, 200, "{elsewhere}");
     etcd.pause(0).unwrap();
-    // kube-apiserver answers from its snapshots, too, without a call of etcd.
+    // kube-apiserver also answers from its snapshots, without a call to etcd.
     let (status, here) = first.get(&format!("{next}&timeout=5s")).await.unwrap();
     etcd.resume(0).unwrap();
     assert_eq!((status, &here["items"]), (200, &elsewhere["items"]), "{here}");
@@ -229,7 +229,7 @@ async fn a_write_whose_outcome_is_unknown_is_not_repeated() {
     match status {
         // The new leader took it.
         200 => assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed()),
-        // As kube-apiserver answers.
+        // kube-apiserver answers the same.
         500 => {
             let message = answer["message"].as_str().unwrap();
             let known = ["etcdserver: request timed out", "rpc error: code = Unavailable desc = "];

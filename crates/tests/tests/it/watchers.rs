@@ -22,9 +22,9 @@ const NAMESPACE: &str = "watched";
 const ROUND_MS: std::ops::Range<u64> = 200..900;
 /// How long watchers may take to see the last event.
 const CATCH_UP: Duration = Duration::from_secs(20);
-/// How long the server retains history ...
+/// How long the server retains history.
 const COMPACTION: &str = "--etcd-compaction-interval=300ms";
-/// ... and how long watchers may pause: longer, so that some come too late.
+/// How long watchers may pause: longer than the retention, so that some come too late.
 const REST_MS_MAX: u64 = 900;
 /// The padding of each third object: enough to make the log compact too.
 const PADDING_BYTES: usize = 60_000;

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use pintle_testkit::Server;
 
-/// The size of the disk. Writers of a fight fill it with history in less than three minutes; it must be given up in time.
+/// The size of the disk. The writers of a fight fill it with history in less than three minutes, so the store must
+/// remove history in time.
 const DISK_MIB: u64 = 256;
 const FILL_CHUNK_BYTES: usize = 64 << 10;
 
@@ -45,7 +46,7 @@ impl Arena {
         while file.write_all(&chunk).is_ok() {}
     }
 
-    /// Removes what [`Arena::fill`] wrote.
+    /// Removes the file that [`Arena::fill`] wrote.
     pub(super) fn free(&self) {
         if let Some(path) = self.filler() {
             fs::remove_file(path).unwrap();
@@ -59,7 +60,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // The server must be gone before its disk is; what fails here has nowhere to go.
+        // The server must have ended before its disk is unmounted. Errors cannot be reported here.
         let _ = self.server.kill();
         if let Some(folder) = &self.disk {
             let _ = Command::new("umount").arg(folder).status();

@@ -1,4 +1,5 @@
-//! Attacks with requests that cost more than they weigh, by a user who may write in one namespace and define resources.
+//! Attacks with small requests that are expensive to process, by a user who may write in one namespace and define
+//! resources.
 
 use std::time::Duration;
 
@@ -84,7 +85,8 @@ fn json_bombs() -> Vec<Request> {
 }
 
 fn cbor_bombs() -> Vec<Request> {
-    // Arrays of an indefinite length, a text that claims 4 GB, and one map of 2^32 entries.
+    // Arrays of indefinite length, a text whose length field says 4 GB, and a map whose length field says 2^32
+    // entries.
     let deep = [vec![0xd9, 0xd9, 0xf7], vec![0x9f; 1_000_000]].concat();
     let long = [0xd9, 0xd9, 0xf7, 0x7a, 0xff, 0xff, 0xff, 0xff, b'x'].to_vec();
     let wide = [0xd9, 0xd9, 0xf7, 0xba, 0xff, 0xff, 0xff, 0xff].to_vec();
@@ -171,7 +173,7 @@ async fn unread(attacker: Attacker, query: &str) {
     }
 }
 
-/// Definitions with expensive patterns, defaults and rules come and go.
+/// Creates and deletes definitions with expensive patterns, defaults and rules.
 async fn definitions(attacker: Attacker) {
     let path = format!("{DEFINITIONS}/bombs.fight.example.com");
     let resources = "/apis/fight.example.com/v1/namespaces/fight/bombs?dryRun=All";
@@ -206,7 +208,7 @@ fn definition(spec: &Value) -> Value {
     })
 }
 
-/// As many lists at once as the client can send.
+/// Sends as many concurrent lists as the client can.
 async fn flood_of_lists(attacker: Attacker) {
     let mut senders = JoinSet::new();
     for _ in 0..50 {
@@ -216,7 +218,7 @@ async fn flood_of_lists(attacker: Attacker) {
     while senders.join_next().await.is_some() {}
 }
 
-/// Upgrades to streams of pods that do not exist, and to protocols that nobody speaks.
+/// Requests upgrades to streams of pods that do not exist, and to unknown protocols.
 async fn upgrades(attacker: Attacker) {
     loop {
         for path in [

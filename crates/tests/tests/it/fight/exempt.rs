@@ -1,4 +1,4 @@
-//! An exempt client: a member of `system:masters`, whose requests no flood may keep from being answered.
+//! An exempt client: a member of `system:masters`, whose requests must be answered during every flood.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Exempt {
     unready: Arc<AtomicBool>,
 }
 
-/// What the client saw.
+/// The results of the client.
 #[derive(Default)]
 pub(super) struct Answered {
     pub(super) answers: usize,
@@ -35,7 +35,7 @@ impl Exempt {
         let url = server.url();
         let client = server.admin().unwrap();
         let asking = ask_until(client, url, stop.clone(), unready.clone());
-        // A thread of its own: the attackers' tasks must not delay this client.
+        // The client has a thread of its own: the attackers' tasks must not delay it.
         let thread = std::thread::spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(asking)
@@ -48,7 +48,7 @@ impl Exempt {
         self.unready.store(expected, Ordering::SeqCst);
     }
 
-    /// Stops, and fails if a request was not answered as it must be.
+    /// Stops the client; fails if one of its requests was not answered in time.
     pub(super) async fn stop(self) -> Answered {
         self.stop.store(true, Ordering::SeqCst);
         let joined = tokio::task::spawn_blocking(|| self.thread.join()).await.unwrap();
@@ -56,7 +56,7 @@ impl Exempt {
     }
 }
 
-/// Asks on a connection that stays open and on new ones by turns.
+/// Sends requests on a connection that stays open and on new ones in turn.
 async fn ask_until(kept: Client, url: String, stop: Arc<AtomicBool>, unready: Arc<AtomicBool>) -> Answered {
     let mut answered = Answered::default();
     while !stop.load(Ordering::SeqCst) {

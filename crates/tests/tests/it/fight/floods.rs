@@ -11,9 +11,10 @@ use tokio::time::timeout;
 use super::frames::{self, opening, push_frame};
 use super::{Attack, Attacker, MAPS, sleep_ms};
 
-/// Connections that one attack holds. There are several attacks at a time and the test itself has descriptors to lose.
+/// The number of connections that one attack holds. Several attacks run at a time, and the test process has a limited
+/// number of descriptors.
 const CONNECTIONS: usize = 150;
-/// How long the server may leave bytes unread before the attack begins anew.
+/// How long the server may leave bytes unread before the attack starts again.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) fn attacks() -> Vec<(&'static str, Attack)> {
@@ -101,7 +102,7 @@ async fn garbage_for_tls(mut attacker: Attacker) {
         };
         let mut garbage = attacker.random.bytes(2000);
         if attacker.random.below(2) == 0 {
-            // It begins as a handshake that goes on for 16 KiB.
+            // The first bytes are those of a handshake record of 16 KiB.
             garbage.splice(0..5, [22, 3, 1, 0x40, 0]);
         }
         _ = timeout(PATIENCE, stream.write_all(&garbage)).await;
@@ -147,7 +148,7 @@ async fn wrong_tokens(mut attacker: Attacker) {
     }
 }
 
-/// Paths and methods that nobody has used before, and a scrape: labels of metrics must not grow.
+/// Sends paths and methods that were never used before, and scrapes the metrics: their labels must not grow.
 async fn random_paths(mut attacker: Attacker) {
     loop {
         let number = attacker.random.next();
@@ -163,7 +164,7 @@ async fn random_paths(mut attacker: Attacker) {
     }
 }
 
-/// Sends what `make` returns on connections of HTTP/2, a new one whenever the server closes it.
+/// Sends the bytes that `make` returns on HTTP/2 connections, on a new one whenever the server closes it.
 async fn flood_frames(attacker: Attacker, make: fn(u32) -> Vec<u8>) {
     let target = attacker.user.target().clone().with_http2();
     loop {
@@ -179,7 +180,7 @@ async fn flood_connection(connection: &mut Connection, make: fn(u32) -> Vec<u8>)
     for part in 0..200 {
         match timeout(PATIENCE, connection.send(&make(part))).await {
             Ok(sent) => sent?,
-            // The server no longer reads: it has limits.
+            // The server has stopped reading, because a limit is reached.
             Err(_) => return Ok(()),
         }
     }
@@ -228,7 +229,7 @@ fn pings(_: u32) -> Vec<u8> {
 
 fn settings(_: u32) -> Vec<u8> {
     let mut out = Vec::new();
-    // The size of the header table, up and down.
+    // Change the size of the header table up and down.
     for size in 0..1000_u32 {
         let payload = [&[0, 1][..], &(size * 4).to_be_bytes()].concat();
         push_frame(&mut out, frames::SETTINGS, 0, 0, &payload);
@@ -257,7 +258,7 @@ fn window_updates(part: u32) -> Vec<u8> {
     out
 }
 
-/// Requests whose answers nobody reads, on streams whose windows stay shut.
+/// Sends requests whose answers are never read, on streams whose windows stay closed.
 fn unread_answers(part: u32) -> Vec<u8> {
     let mut out = Vec::new();
     if part == 0 {

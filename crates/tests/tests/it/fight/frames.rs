@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 as bytes, for what no client library sends.
+//! HTTP/2 frames as bytes, because no client library sends invalid ones.
 
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

@@ -1,10 +1,12 @@
-//! A randomised fight: strangers and users attack the server in every way at once, its disk fills and it is killed. All
-//! the while exempt requests are answered, memory stays bounded, and no acknowledged write is lost.
+//! A randomised fight: unauthenticated clients and users attack the server in many ways at once, its disk is filled
+//! and it is killed. Throughout, exempt requests must be answered, memory must stay bounded, and no acknowledged
+//! write may be lost.
 //!
-//! The fight has rounds. In each, a few attacks are chosen at random and run together with writers and an exempt client;
-//! the round may fill the disk, and ends with a SIGKILL under full load. Then the server starts again, and what it has is
-//! compared with what it acknowledged. `PINTLE_FIGHT_SECONDS` makes the fight longer, `PINTLE_FIGHT_SEED` repeats its
-//! choices, `PINTLE_FIGHT_ATTACKS` limits them to those whose names contain one of the given words.
+//! The fight has rounds. In each, a few attacks are chosen at random and run together with writers and an exempt
+//! client; the round may fill the disk, and ends with a SIGKILL under full load. Then the server starts again, and
+//! its objects are compared with the acknowledged writes. `PINTLE_FIGHT_SECONDS` makes the fight longer,
+//! `PINTLE_FIGHT_SEED` repeats its choices, `PINTLE_FIGHT_ATTACKS` limits them to those whose names contain one of
+//! the given words.
 
 mod arena;
 mod bombs;
@@ -31,23 +33,23 @@ const FIGHT_SECONDS: u64 = 30;
 const ROUND_MS: std::ops::Range<u64> = 4_000..9_000;
 /// How many attacks run at the same time.
 const ATTACKS_PER_ROUND: usize = 5;
-/// What the server may use. It is idle at 50 MB; a single request may take 120 MB by its limits, and as many heavy ones run
-/// at once as there are processors.
+/// The memory limit of the server. It takes 50 MB when idle; a single request may take 120 MB by its limits, and as
+/// many heavy requests run at once as there are processors.
 const RSS_BYTES_MAX: u64 = 800 << 20;
 /// How long a full disk stays full.
 const FULL_DISK_MS: std::ops::Range<u64> = 500..2_500;
 /// How soon after a full disk has space again writes succeed.
 const HEALING: Duration = Duration::from_secs(20);
 
-/// Large writes that use up what the log has in reserve.
+/// Large writes, which use up the space that the log has in reserve.
 const LARGE_BYTES: usize = 900_000;
 const LARGE_WRITES_MAX: usize = 100;
 
 const NAMESPACE: &str = "fight";
 const MAPS: &str = "/api/v1/namespaces/fight/configmaps";
 
-/// What an attack gets: a user with rights in its namespace, and its own random numbers. A stranger is this client
-/// without its token.
+/// The parameters of an attack: a user with rights in its namespace, and a random generator. An unauthenticated
+/// attacker is this client without its token.
 struct Attacker {
     user: Client,
     random: Random,
@@ -61,7 +63,8 @@ impl Attacker {
 
 type Attack = fn(Attacker) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Every attack by its name. It runs until it is aborted, and ignores errors: being refused is what should happen.
+/// Every attack by its name. It runs until it is aborted, and ignores errors, because the server is expected to
+/// refuse it.
 fn attacks() -> Vec<(&'static str, Attack)> {
     let mut all = floods::attacks();
     all.extend(bombs::attacks());
@@ -127,7 +130,7 @@ async fn exempt_clients_are_answered_and_nothing_acknowledged_is_lost() {
     assert!(ledger.acknowledged() > 0, "no write was acknowledged");
 }
 
-/// Creates the namespace and the rights of the user who attacks and writes in it. They may be there from earlier rounds.
+/// Creates the namespace and the rights of the user who attacks and writes in it. They may exist from earlier rounds.
 async fn prepare(server: &Server) {
     let admin = server.admin().unwrap();
     let rbac = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
@@ -151,7 +154,7 @@ async fn prepare(server: &Server) {
     }
 }
 
-/// Writes until a write fails for want of space: the log has space in reserve. Returns whether one failed.
+/// Writes until a write fails because the disk is full: the log has space in reserve. Returns whether one failed.
 async fn exhaust_log(server: &Server) -> bool {
     let admin = server.admin().unwrap();
     let path = "/api/v1/namespaces/default/configmaps/large";
@@ -162,7 +165,7 @@ async fn exhaust_log(server: &Server) -> bool {
         let (code, answer) = admin.put(path, &object).await.unwrap();
         match code {
             200 => {}
-            // The store reports that it has no space, or did not get to the write within its time.
+            // The store has no space, or did not process the write in time.
             500.. => return true,
             _ => panic!("{code} {answer}"),
         }

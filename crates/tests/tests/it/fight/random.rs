@@ -19,7 +19,7 @@ impl Random {
         self.seed
     }
 
-    /// Another generator that goes its own way.
+    /// Another generator with an independent sequence.
     pub(super) fn fork(&mut self) -> Random {
         Random::new(Some(self.next()))
     }
@@ -44,7 +44,7 @@ impl Random {
         (0..length).map(|_| (self.next() >> 24) as u8).collect()
     }
 
-    /// At most `count` different items.
+    /// Returns at most `count` different items.
     pub(super) fn choose<T: Clone>(&mut self, items: &[T], count: usize) -> Vec<T> {
         let mut left = items.to_vec();
         let mut chosen = Vec::new();

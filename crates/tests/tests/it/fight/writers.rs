@@ -1,4 +1,4 @@
-//! Writers that record what the server acknowledged.
+//! Writers that record which writes the server acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +17,16 @@ const OBJECTS_PER_WRITER: u64 = 25;
 /// The state of an object: the number of the write that it came from, or absent.
 type State = Option<u64>;
 
-/// What may be stored for one object.
+/// The possible states of one object.
 #[derive(Debug, Default)]
 struct Record {
     /// The state that was acknowledged last.
     acknowledged: State,
-    /// States of writes whose outcome is unknown. Each of them may have been made, even after later ones.
+    /// States of writes whose outcome is unknown. Each of them may have been executed, even after later ones.
     possible: Vec<State>,
 }
 
-/// What the server acknowledged, by the names of objects. Only one writer writes an object.
+/// The acknowledged states by object name. Each object has one writer.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Contents>>);
 
@@ -39,7 +39,7 @@ struct Contents {
     next_write: u64,
 }
 
-/// Writers at work.
+/// The running writers.
 pub(super) struct Writing {
     tasks: JoinSet<()>,
     stop: Arc<AtomicBool>,
@@ -104,13 +104,13 @@ impl Ledger {
                 record.acknowledged = state;
                 contents.acknowledged += 1;
             }
-            // The object is not as the ledger has it because of a write whose outcome was unknown.
+            // The object differs from the ledger because of a write whose outcome was unknown.
             Some((404 | 409, text)) => {
                 assert!(!record.possible.is_empty(), "{name}: {text}, acknowledged: {record:?}");
                 contents.refused += 1;
             }
             Some((429, _)) => contents.refused += 1,
-            // A failed store says that it does not know, or that it has no space.
+            // A failed store answers that the outcome is unknown, or that it has no space.
             Some((500.., _)) | None => {
                 record.possible.push(state);
                 contents.unknown += 1;
@@ -119,7 +119,7 @@ impl Ledger {
         }
     }
 
-    /// Compares what the server has with what it acknowledged, and goes on from there.
+    /// Compares the server's objects with the acknowledged ones, and continues from their state.
     pub(super) async fn check(&self, client: &Client, round: u32) {
         let answer = client.send(&Request::new("GET", &format!("{MAPS}?labelSelector=fight"))).await.unwrap();
         let list = answer.json().unwrap();

@@ -1,7 +1,7 @@
-//! Compares what clients saw with the history in etcd. Pure functions.
+//! Compares the observations of clients with the history in etcd. The functions are pure.
 //!
 //! Clients know a revision from the moment of the first answer or event that contains it. A write or read that begins
-//! later must be of the same revision or a newer one; one that ended before a write began must be of an older one.
+//! later must have the same revision or a newer one; one that ended before a write began must have an older one.
 
 use super::record::{Action, GetOp, History, ListOp, Moment, Outcome, Seen, Session, WatchItem, WriteOp};
 use pintle_testkit::etcd::KeyChange;
@@ -17,7 +17,7 @@ pub(crate) struct Truth {
 struct Change {
     revision: u64,
     key: String,
-    /// The token that was written; `None`: a deletion.
+    /// The token that was written; `None` for a deletion.
     token: Option<String>,
 }
 
@@ -117,7 +117,7 @@ impl Known {
     }
 }
 
-/// What the clients saw and cannot have happened, one line each.
+/// The observations of clients that contradict the history, one line each.
 pub(crate) fn violations(truth: &Truth, history: &History) -> Vec<String> {
     let known = Known::new(history);
     let mut out = Vec::new();

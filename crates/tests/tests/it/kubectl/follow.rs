@@ -44,7 +44,7 @@ async fn waiting() {
             "patch configmap m --type=merge -p {\"data\":{\"a\":\"2\"}}",
             "configmap/m condition met\n",
         ),
-        // Prints nothing if the object is gone before it starts.
+        // kubectl prints nothing if the object is gone before it starts.
         ("wait --for=delete configmap/m --timeout=20s", "delete configmap m", ""),
     ] {
         let child = kubectl.command(wait).stdout(Stdio::piped()).spawn().unwrap();

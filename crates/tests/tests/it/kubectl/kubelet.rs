@@ -135,7 +135,7 @@ fn forwarding_a_port() {
     });
     let mut child = kubectl.command("port-forward pod/web :80").stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
-    // kubectl prints a line for each connection, and ends if nobody can read it.
+    // kubectl prints a line for each connection, and exits if its output is closed.
     let mut printed = BufReader::new(child.stdout.take().unwrap());
     printed.read_line(&mut line).unwrap();
     let address = line.split(' ').nth(2).unwrap_or_default().to_owned();
