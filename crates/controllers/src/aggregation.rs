@@ -129,7 +129,7 @@ pub struct Aggregation {
 }
 
 impl Aggregation {
-    /// Reads the existing APIServices. [`Aggregation::run`] does the rest.
+    /// Reads the existing APIServices. [`Aggregation::run`] keeps them up to date.
     pub fn new(engine: Arc<Engine>, settings: AggregationSettings) -> Arc<Self> {
         let aggregation = Aggregation {
             engine,
@@ -215,7 +215,7 @@ impl Aggregation {
         }
     }
 
-    /// Handles one event: what it changes, and which extension servers to check.
+    /// Handles one event: applies its change and selects the extension servers to check.
     fn note(&self, work: &mut Work, resource: &str, object: &pintle_cache::Object, is_gone: bool) {
         match resource {
             PREFIX => {
@@ -353,7 +353,7 @@ impl Aggregation {
         let Some(remote) = &known.remote else { return };
         let document = match (&outcome.document, &remote.document) {
             (Some(document), _) => document.clone(),
-            // Keep the last known documents and mark them stale.
+            // Keep the last known documents and mark them as stale.
             (None, Some(old)) => RemoteVersion { is_stale: true, ..RemoteVersion::clone(old) },
             (None, None) => RemoteVersion { is_stale: true, ..RemoteVersion::default() },
         };

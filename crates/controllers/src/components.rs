@@ -23,7 +23,7 @@ const STORE: &str = "etcd-0";
 /// Probes the health of components.
 pub struct Components {
     engine: Arc<Engine>,
-    /// The TLS options, or why there are none.
+    /// The TLS options, or the error with which they could not be created.
     tls: Result<TlsOptions, String>,
 }
 

@@ -54,7 +54,7 @@ struct Served {
 }
 
 impl Definitions {
-    /// Serves the existing definitions. `run` does the rest.
+    /// Serves the existing definitions. `run` keeps them up to date.
     pub(crate) fn load(engine: &Arc<Engine>) -> Option<Definitions> {
         let resource = engine.storage().cache().resource(PREFIX)?;
         let watcher = follow(&resource)?;
@@ -83,7 +83,7 @@ impl Definitions {
         Some(definitions)
     }
 
-    /// Skips a definition that needs nothing: at start, nearly all of thousands are in that state.
+    /// Skips a definition that needs no change: at start, nearly all of thousands are in that state.
     fn skip_if_current(&mut self, name: &Str, definition: &Value) {
         let ends = definition.at(&["metadata", "deletionTimestamp"]).is_some();
         let group = definition.str_at(&["spec", "group"]);

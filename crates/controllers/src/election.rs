@@ -17,15 +17,15 @@ const GROUP: &str = "coordination.k8s.io";
 const LEASES: &str = "/registry/leases/";
 const CANDIDATES: &str = "/registry/leasecandidates/";
 const MANAGER: &str = "kube-apiserver";
-/// The only strategy of the server itself; others are those of other controllers.
+/// The only strategy that the server itself implements; other controllers implement others.
 const OLDEST: &str = "OldestEmulationVersion";
 /// How often a Lease with candidates is examined, so that its expiry is noticed.
 const REQUEUE: Duration = Duration::from_secs(5);
-/// How long candidates may take to answer a ping, and how long their answer counts.
+/// How long candidates may take to answer a ping, and how long their answer is valid.
 const ELECTION_SECONDS: i64 = 5;
 /// The duration of a Lease after an election; its holder then renews it.
 const LEASE_SECONDS: i64 = 5;
-/// How long a candidate that does not renew is a candidate. After half of this time an election makes it renew.
+/// How long a candidate that does not renew remains a candidate. After half of this time an election makes it renew.
 const CANDIDATE_SECONDS: i64 = 30 * 60;
 const COLLECT_EVERY: Duration = Duration::from_secs(30 * 60);
 
@@ -305,7 +305,7 @@ impl Outcome {
         lease
     }
 
-    /// Changes an existing Lease. A holder that is alive is only asked to hand over.
+    /// Changes an existing Lease. A live holder is only requested to hand over.
     fn apply(&self, lease: &mut Value, now: Timestamp) {
         let expired = has_lease_expired(lease, now);
         if lease.str_at(&["spec", "strategy"]) != self.strategy.as_str() {

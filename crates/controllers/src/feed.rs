@@ -1,5 +1,5 @@
-//! The change feed of a controller. Each wake-up of a task costs about as much as a whole read request, so a controller
-//! that concerns itself with every change is not woken by every change.
+//! The change feed of a controller. Each wake-up of a task costs about as much as a whole read request, so a
+//! controller that needs all changes is not woken by every one of them.
 
 use pintle_cache::{Item, Watcher};
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Feed {
         Feed { watcher, was_woken: false }
     }
 
-    /// The next item; `None` after [`Item::Closed`]. Nothing is lost when the future is dropped.
+    /// The next item; `None` after [`Item::Closed`]. No item is lost if the future is dropped.
     pub(crate) async fn next(&mut self) -> Option<Item> {
         if let Some(item) = self.try_next() {
             return Some(item);

@@ -158,7 +158,7 @@ pub(crate) async fn delete(engine: &Engine, target: &Target) -> Result<(), Statu
     }
 }
 
-/// Waits; returns whether the cache was shut down meanwhile.
+/// Waits; returns whether the cache was shut down in the meantime.
 async fn wait(engine: &Engine, time: Duration) -> bool {
     engine.storage().cache().closed_within(time).await
 }

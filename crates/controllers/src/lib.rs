@@ -46,9 +46,9 @@ pub const NAMES: [&str; 7] = [
 pub const NOT_BESIDE_OTHERS: [&str; 4] =
     ["resourcequota", "root-ca-cert-publisher", "serviceaccount", policy_status::NAME];
 
-/// Serves the existing definitions and starts the controllers that every server runs: the one for definitions, and
-/// those of the server itself that `enabled` accepts. Events live for `event_life`; zero means for ever. The
-/// controllers end when the cache shuts down or with the runtime.
+/// Serves the existing definitions and starts the controllers that every server runs: the controller of definitions,
+/// and the server's own controllers that `enabled` accepts. Events are deleted after `event_life`; zero means never.
+/// The controllers end when the cache shuts down or with the runtime.
 pub fn start(
     engine: &Arc<Engine>,
     event_life: Duration,

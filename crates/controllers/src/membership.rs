@@ -19,7 +19,7 @@ const NAME: &str = "kubernetes";
 const MANAGER: &str = "kube-apiserver";
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// kube-apiserver's times: how long a lease lives, and how often it is renewed.
+/// kube-apiserver's times: the duration of a lease, and how often it is renewed.
 const TTL: Duration = Duration::from_secs(15);
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// How often addresses are compared. This is cheap, and clients in the cluster should not wait.

@@ -19,7 +19,7 @@ const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to veri
 pub(crate) struct PerNamespace {
     /// The store prefix of its resource.
     store_prefix: &'static str,
-    /// That, and where namespaces are.
+    /// The resources to watch: namespaces and the objects themselves.
     watched: &'static [&'static str],
     resource: &'static str,
     name: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct PerNamespace {
 }
 
 impl PerNamespace {
-    /// The service account that pods have unless they name another.
+    /// The service account of pods that name no other.
     pub(crate) fn service_account() -> Self {
         let (resource, name) = ("serviceaccounts", "default");
         let object = object("ServiceAccount", name);

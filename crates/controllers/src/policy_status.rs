@@ -80,7 +80,7 @@ fn status(generation: i64, warnings: &[Warning]) -> Value {
     status
 }
 
-/// The kinds that this server serves. kube-controller-manager finds those of extension servers as well.
+/// The kinds that this server serves. kube-controller-manager also finds the kinds of extension servers.
 struct Served(Arc<Engine>);
 
 impl Types for Served {

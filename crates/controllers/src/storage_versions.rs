@@ -1,6 +1,6 @@
-//! Reports in which versions this server stores and serves the built-in resources (feature gate `StorageVersionAPI`): one
-//! StorageVersion for each resource, to whose status every server adds an entry. Entries of servers that are gone are removed by
-//! kube-controller-manager.
+//! Reports in which versions this server stores and serves the built-in resources (feature gate `StorageVersionAPI`):
+//! one StorageVersion for each resource, to whose status every server adds an entry. kube-controller-manager removes
+//! the entries of servers that are gone.
 
 use pintle_engine::{Engine, Target, decodable_versions, encoding_version};
 use pintle_kinds::Kind;
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 const API_VERSION: &str = "internal.apiserver.k8s.io/v1alpha1";
 const MANAGER: &str = "kube-apiserver";
-/// How often the objects are corrected, should something else have changed them.
+/// How often the objects are corrected, in case something else has changed them.
 const CORRECT_EVERY: Duration = Duration::from_secs(600);
 const SERVERS: [&str; 2] = ["status", "storageVersions"];
 const COMMON: [&str; 2] = ["status", "commonEncodingVersion"];
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 const EQUAL: &str = "AllEncodingVersionsEqual";
 
-/// Updates all objects, again and again until the cache shuts down. `server` is the identity of this server.
+/// Updates all objects periodically until the cache shuts down. `server` is the identity of this server.
 pub async fn run(engine: Arc<Engine>, server: String) {
     loop {
         if engine.storage().cache().closed_within(CORRECT_EVERY).await {

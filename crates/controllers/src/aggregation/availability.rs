@@ -50,7 +50,7 @@ pub(super) async fn check(aggregation: &Aggregation, name: &str) -> Outcome {
             (condition, again)
         }
     };
-    // The spec may have changed during the check, which then says nothing about it. The change has caused another check.
+    // The spec may have changed during the check, which is then outdated. The change has caused another check.
     let now = aggregation.services().by_name.get(name).cloned();
     let is_current = |now: &Remote| now.service == remote.service && now.trust == remote.trust;
     if !now.and_then(|now| now.remote.as_ref().map(is_current)).unwrap_or(false) {

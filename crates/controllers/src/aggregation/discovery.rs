@@ -126,7 +126,7 @@ pub(super) async fn fetch(aggregation: &Aggregation, service: &ApiService, remot
     }
     version.openapi_v3 = match get(aggregation, remote, "/openapi/v3", JSON).await {
         Some(found) if found.is_success() => served_v3(&found.body, service).unwrap_or_default(),
-        // Only a server that has no such path is taken for one without OpenAPI v3.
+        // Only a server that does not have this path is taken for one without OpenAPI v3.
         Some(found) if found.status == StatusCode::NOT_FOUND => {
             v2.and_then(|v2| converted_v3(&v2.body)).unwrap_or_default()
         }
@@ -154,8 +154,8 @@ async fn resources(
     remote: &Remote,
 ) -> Option<RemoteVersion> {
     if let Some(found) = get(aggregation, remote, "/apis", AGGREGATED).await {
-        // Only a server without aggregated discovery is asked for the legacy document. One that is unavailable, or whose
-        // document cannot be parsed, has no current discovery.
+        // The legacy document is only requested from a server without aggregated discovery. A server that is
+        // unavailable, or whose document cannot be parsed, has no current discovery.
         if found.status == StatusCode::SERVICE_UNAVAILABLE {
             return None;
         }
@@ -177,8 +177,8 @@ fn parse(document: &[u8]) -> Option<Value> {
     Some(json::parse(document).ok()?.value)
 }
 
-/// Extracts a version's paths from an OpenAPI v2 document, with the definitions that they use. Definitions that no path of the
-/// document uses are kept, as in kube-apiserver.
+/// Extracts a version's paths from an OpenAPI v2 document, with the definitions that they use. Definitions that no
+/// path of the document uses are included, as in kube-apiserver.
 fn spec(document: &[u8], group: &str, version: &str) -> Option<RemoteSpec> {
     let mut hasher = std::hash::DefaultHasher::new();
     document.hash(&mut hasher);

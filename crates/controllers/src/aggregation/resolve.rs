@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Default)]
 pub(super) struct LastResolution(Mutex<Option<Arc<Resolution>>>);
 
-/// Where a service is.
+/// The addresses of a service.
 struct Resolution {
-    /// The last changes of services and of EndpointSlices that it knows.
+    /// The revisions of the last changes of services and of EndpointSlices when it was resolved.
     changed_at: [Option<u64>; 2],
     /// Hosts and ports, of which each request takes one; never empty.
     hosts: Vec<(String, u16)>,
@@ -23,7 +23,7 @@ impl LastResolution {
     /// Resolves a service port to host and port. The error is kube-apiserver's.
     pub(super) fn resolve(&self, engine: &Engine, reference: &ServiceReference) -> Result<Address, String> {
         let storage = engine.storage();
-        // Read this before the objects: what changes meanwhile is read again.
+        // Read this before the objects, so that a later change makes the next call read them again.
         let changed_at = [SERVICES, ENDPOINT_SLICES]
             .map(|prefix| storage.cache().resource(prefix).and_then(|resource| resource.changed_at()));
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// The accepted names of all definitions.
 #[derive(Default)]
 pub(super) struct Claims {
-    /// By group and name of the definition.
+    /// The claims by group and name of the definition.
     groups: HashMap<Str, BTreeMap<Str, Claim>>,
 }
 
