@@ -7,9 +7,9 @@ use std::path::PathBuf;
 pub(crate) struct Syntax {
     /// The text of `--help`.
     pub(crate) usage: &'static str,
-    /// Flags with a value, without dashes.
+    /// Names of the flags with a value, without dashes.
     pub(crate) values: &'static [&'static str],
-    /// Flags without a value.
+    /// Names of the flags without a value.
     pub(crate) switches: &'static [&'static str],
     /// The number of operands.
     pub(crate) operands: usize,

@@ -18,7 +18,7 @@ use pintle_engine::{Engine, TokenObjects};
 use pintle_webhook::ReviewClient;
 use std::sync::Arc;
 
-/// Builds the authenticator. `keys` are those of service account tokens, `authority` is the server's own CA.
+/// Builds the authenticator. `keys` are the keys of service account tokens, `authority` is the server's own CA.
 pub(crate) fn build(
     config: &Config,
     authority: &Authority,

@@ -160,7 +160,7 @@ impl Authorization {
     }
 }
 
-/// Allows `system:masters` everything; then asks the configured authorizers in order.
+/// Allows `system:masters` everything; then calls the configured authorizers in order.
 fn build(
     config: &AuthorizationConfig,
     lasting: &LastingAuthorizers,

@@ -11,7 +11,7 @@ const GATED_ROLES: &str = include_str!("../data/gated_roles.txt");
 const CONTROLLER: &str = "system:controller:";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The service `kubernetes`, by which clients in the cluster find the server.
+/// The service `kubernetes`, with which clients in the cluster find the server.
 pub(crate) struct KubernetesService {
     /// Its cluster IP.
     pub(crate) address: IpAddr,
@@ -74,7 +74,8 @@ fn rule<'a>(words: &mut impl Iterator<Item = &'a str>) -> Value {
     rule
 }
 
-/// Drops what the words name from a cluster role: a URL, a rule, or without words the whole role with its binding.
+/// Removes a part of a cluster role: the URL or rule that the words name, or without words the whole role with its
+/// binding.
 fn drop_rule<'a>(objects: &mut Vec<Value>, role: &str, words: &mut impl Iterator<Item = &'a str>) {
     let is_role = |o: &Value| o.str_at(&["metadata", "name"]) == role && o.get("rules").is_some();
     let mut words = words.peekable();
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(named("ClusterRole", migrator).items_at(&["rules"]).len(), 4);
         let subject = &named("ClusterRoleBinding", migrator).items_at(&["subjects"])[0].clone();
         assert_eq!(subject.str_at(&["name"]), "storage-version-migrator-controller");
-        // Each line that drops something drops something.
+        // Each line that removes something has an effect.
         for line in GATED_ROLES.lines().filter_map(|line| line.strip_prefix('!')) {
             let mut rest = all.clone();
             let mut words = line.split(' ').skip(1);

@@ -162,7 +162,7 @@ pub(crate) fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Opt
     (near.0 <= name.len().max(6) / 3).then_some(near.1)
 }
 
-/// Letters to insert, remove or replace to get from one word to the other.
+/// The number of letters to insert, remove or replace to get from one word to the other.
 fn edit_distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

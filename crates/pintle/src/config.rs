@@ -31,7 +31,7 @@ use service_network::{service_network, service_ranges};
 /// The configuration of the server.
 pub(crate) struct Config {
     pub(crate) bind: SocketAddr,
-    /// `None`: all data is in memory, and files for users are in a temporary folder.
+    /// The data folder. `None` means that all data is in memory, and files for users are in a temporary folder.
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) ephemeral: bool,
     /// Whether `--data-dir` was given.
@@ -124,7 +124,7 @@ pub(crate) struct Config {
     pub(crate) retention: Duration,
     /// How long old versions of objects are retained on disk.
     pub(crate) history: HistoryRetention,
-    /// The etcd to store in; `None`: the embedded store.
+    /// The etcd to store in; `None` means the embedded store.
     pub(crate) etcd: Option<EtcdSettings>,
     /// The version that clients see.
     pub(crate) git_version: String,
@@ -211,14 +211,14 @@ impl Config {
         let port = u16::try_from(flags.int("secure-port")).unwrap_or(0);
         let program = Program::current();
         let stands_in = stands_in_for_kube_apiserver(flags, program);
-        // A cluster must reach its API server, but a standalone Pintle listens only on loopback.
+        // A cluster must be able to reach its API server, but a standalone Pintle listens only on loopback.
         let ip = match flags.ip("bind-address") {
             Some(ip) if flags.given("bind-address") || !stands_in => ip,
             _ if stands_in => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
         let data_dir_given = flags.given("data-dir");
-        // A kube-apiserver has no data folder: its data is in etcd.
+        // A kube-apiserver has no data folder, because its data is in etcd.
         let ephemeral = match program {
             Program::KubeApiserver if !flags.given("ephemeral") => !data_dir_given,
             _ => flags.bool("ephemeral"),
@@ -240,7 +240,7 @@ impl Config {
             data_dir_given,
             program,
             watch_history_bytes: usize::try_from(flags.int("watch-history-bytes")).unwrap_or(0),
-            // In place of a kube-apiserver, only what kube-apiserver serves is served.
+            // In place of a kube-apiserver, Pintle serves only the versions that kube-apiserver serves.
             console: flags.bool("console") && (flags.given("console") || !stands_in),
             allows_privileged: allows_privileged(flags, program),
             cert_dir: path(flags, "cert-dir"),
@@ -369,9 +369,9 @@ fn stands_in_for_kube_apiserver(flags: &Flags, program: Program) -> bool {
     program == Program::KubeApiserver || OF_KUBE_APISERVER.iter().any(|name| flags.given(name))
 }
 
-/// kube-apiserver refuses privileged containers by default. Alone, Pintle allows them, because nobody but its user runs
-/// pods on it. A server that signs tokens with keys of the cluster (without such a flag kube-apiserver does not start) has
-/// kube-apiserver's default.
+/// kube-apiserver refuses privileged containers by default. A standalone Pintle allows them, because only its user
+/// runs pods on it. A server that signs tokens with keys of the cluster (without such a flag kube-apiserver does not
+/// start) has kube-apiserver's default.
 fn allows_privileged(flags: &Flags, program: Program) -> bool {
     let signs = ["service-account-signing-endpoint", "service-account-signing-key-file"];
     let is_alone = program != Program::KubeApiserver && !signs.iter().any(|name| flags.given(name));

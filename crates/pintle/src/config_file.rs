@@ -15,7 +15,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) struct ConfigFile {
     path: PathBuf,
     poll_interval: Duration,
-    /// The content that is in effect, or that can never be.
+    /// The content that is in effect, or that was found invalid.
     handled: Vec<u8>,
     /// Content that could not be applied, and when it was tried.
     failed: Option<(Vec<u8>, Instant)>,
@@ -26,9 +26,9 @@ pub(crate) struct ConfigFile {
 /// The outcome of a reload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Handled {
-    /// It is in effect, or can never be: it is not tried again.
+    /// The content is in effect or invalid; it is not tried again.
     Finally,
-    /// It may succeed later, for example when a provider can be reached again.
+    /// The content may be applicable later, for example when a provider can be reached again.
     NotYet,
 }
 
@@ -52,7 +52,7 @@ impl ConfigFile {
         }
     }
 
-    /// Records what became of content that `changed` returned.
+    /// Records the outcome of applying content that `changed` returned.
     pub(crate) fn record(&mut self, content: Vec<u8>, handled: Handled) {
         match handled {
             Handled::Finally => (self.handled, self.failed) = (content, None),
@@ -60,7 +60,7 @@ impl ConfigFile {
         }
     }
 
-    /// Returns what was read if the caller must act on it.
+    /// Returns the result of a read if the caller must act on it.
     fn news(&mut self, read: Result<Vec<u8>, String>, now: Instant) -> Option<Result<Vec<u8>, String>> {
         let content = match read {
             Ok(content) => content,

@@ -17,11 +17,11 @@ pub(crate) struct DataDir {
 /// The lifetime of the folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
-    /// Permanent.
+    /// The folder is permanent.
     Lasting,
-    /// It is removed when the process ends.
+    /// The folder is removed when the process ends.
     Temporary,
-    /// There is no folder: nothing is read or written.
+    /// There is no folder: no file is read or written.
     None,
 }
 
@@ -48,7 +48,7 @@ impl DataDir {
         }
     }
 
-    /// Opens a folder that a server may be using, for reading.
+    /// Opens a folder for reading that a running server may be using.
     pub(crate) fn beside(path: &Path) -> Result<Self, DataDirError> {
         let path = path.canonicalize().map_err(|e| DataDirError::Io(path.to_path_buf(), e))?;
         Ok(DataDir { path, _lock: None, life: Life::Lasting })

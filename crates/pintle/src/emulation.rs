@@ -1,5 +1,5 @@
-//! `--emulated-version` and `--min-compatibility-version`: the server reports, serves and enables what an earlier version
-//! of Kubernetes did.
+//! `--emulated-version` and `--min-compatibility-version`: the server reports, serves and enables the same as an
+//! earlier version of Kubernetes.
 
 use crate::flags::{FlagError, Flags};
 
@@ -53,7 +53,7 @@ pub(crate) struct Emulation {
     pub(crate) min_compatibility_minor: u64,
     /// Whether newer versions of a resource are served if an older one is.
     pub(crate) forward_compatible: bool,
-    /// Whether `--runtime-config` may enable what the emulated version did not have.
+    /// Whether `--runtime-config` may enable versions that the emulated version did not have.
     pub(crate) runtime_config_forward_compatible: bool,
 }
 

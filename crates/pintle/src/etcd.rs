@@ -34,7 +34,7 @@ pub(crate) struct EtcdSettings {
     ready_timeout: Duration,
 }
 
-/// Connections to etcd as `--egress-selector-config-file` says.
+/// Opens connections to etcd as `--egress-selector-config-file` specifies.
 fn dial_through(dialer: Dialer) -> Dial {
     Arc::new(move |host, port| {
         let dialer = dialer.clone();
@@ -200,7 +200,7 @@ struct Probe {
 }
 
 struct Verdict {
-    /// When the probe of that result began, and when the last one began.
+    /// The start of the probe that gave that result, and the start of the last probe.
     of: Option<Instant>,
     began: Option<Instant>,
     outcome: Result<(), String>,

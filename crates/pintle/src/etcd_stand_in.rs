@@ -53,12 +53,12 @@ const CONNECTIONS_MAX: usize = 256;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The smallest buffer that hyper allows.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// The time-out and the size limit of the answer to the question whether a server is a stand-in.
+/// The time-out and the size limit of the request that determines whether a server is a stand-in.
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: usize = 1 << 10;
 /// The interval of attempts to reach an etcd that does not listen yet.
 const TRY_EVERY: Duration = Duration::from_millis(50);
-/// How often the log says that the server waits for etcd.
+/// How often the server logs that it waits for etcd.
 const NOTICE_EVERY: Duration = Duration::from_secs(5);
 
 /// Why the stand-in cannot run, in one line.
@@ -103,7 +103,7 @@ fn serve_until_signal(args: &[String]) -> Result<(), StandInError> {
         for place in places {
             let listening = TcpListener::bind(&place).await;
             let listener = listening.map_err(|error| StandInError::Listen(place.clone(), error))?;
-            // Ends with the runtime.
+            // The task ends with the runtime.
             tokio::spawn(accept(listener, places_free.clone()));
         }
         tokio::select! {
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// The result of `ask` for a server that answers everything with `text`.
+    /// The result of `ask` for a server that answers every request with `text`.
     async fn asked(text: &'static str) -> Option<bool> {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -58,7 +58,7 @@ struct Followed {
     folder: PathBuf,
     /// The hash of the manifests in effect.
     in_force: String,
-    /// The hash of the files, or why they could not be read, at the last check.
+    /// The hash of the files at the last check, or the error with which they could not be read.
     seen: Result<String, String>,
 }
 

@@ -366,7 +366,7 @@ fn registration(engine: &Engine, group: &str, version: &str) -> Option<pintle_en
     engine.storage().target(AGGREGATOR, "v1", "apiservices", "", &name)
 }
 
-/// Deletes the APIServices of versions that the server had and does not serve any more, unless their label was removed.
+/// Deletes the APIServices of versions that the server no longer serves, unless their label was removed.
 async fn unregister_versions(engine: &Engine) -> Result<(), Status> {
     let served = served_versions(engine);
     for (own, _) in pintle_kinds::builtin_versions() {

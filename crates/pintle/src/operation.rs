@@ -38,8 +38,8 @@ pub(crate) struct NamedFiles {
     pub(crate) names: Vec<String>,
 }
 
-/// The suites that Go knows. Those of TLS 1.2 with forward secrecy and authenticated encryption are supported here;
-/// others are accepted but never offered.
+/// The suites that Go supports. Those of TLS 1.2 with forward secrecy and authenticated encryption are supported
+/// here; others are accepted but never offered.
 const SUITES: [&str; 27] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -72,7 +72,7 @@ const SUITES: [&str; 27] = [
 
 const WATCH_LINGER: Duration = Duration::from_secs(15);
 
-/// The key exchanges that Go knows, by number: P-256, P-384, P-521, X25519, and those with ML-KEM.
+/// The key exchanges that Go supports, by number: P-256, P-384, P-521, X25519, and those with ML-KEM.
 const CURVES: [u16; 7] = [23, 24, 25, 29, 4587, 4588, 4589];
 
 impl Operation {

@@ -2,7 +2,7 @@
 
 use pintle_value::{Value, json};
 
-/// How a result is printed.
+/// The format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Text,

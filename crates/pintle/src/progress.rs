@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long nothing is printed.
+/// The time without output at the start.
 const SILENT: Duration = Duration::from_secs(1);
 /// The interval of updates.
 const STEP: Duration = Duration::from_millis(200);

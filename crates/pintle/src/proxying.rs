@@ -38,7 +38,7 @@ impl Proxying {
             read(key)?;
         }
         let kubelet = path(flags, "kubelet-client-certificate").zip(path(flags, "kubelet-client-key"));
-        // kube-apiserver reads these files when it makes the resources of the core group.
+        // kube-apiserver reads these files when it creates the resources of the core group.
         let refused = |why: &str| FlagError::new(&format!("problem initializing API group \"\": {why}"));
         if let Some((certificate, key)) = &kubelet {
             for file in [certificate, key] {

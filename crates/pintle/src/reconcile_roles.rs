@@ -1,6 +1,6 @@
-//! Default roles and bindings are reconciled at start, as in kube-apiserver: what they lack is added, for example the
-//! rules of a feature gate that was off before; what administrators added stays. An object whose annotation
-//! `autoupdate` is `false` is left alone.
+//! Default roles and bindings are reconciled at start, as in kube-apiserver: missing parts are added, for example the
+//! rules of a feature gate that was off before; additions of administrators stay. An object whose annotation
+//! `autoupdate` is `false` is not changed.
 
 use pintle_admission::escalation::uncovered;
 use pintle_auth::authz::rbac::Rule;
@@ -17,7 +17,7 @@ fn has_opted_out(live: &Value) -> bool {
     live.str_at(&["metadata", "annotations", AUTO_UPDATE]) == "false"
 }
 
-/// Adds to a role or binding what `expected` has and it lacks.
+/// Adds the parts of `expected` that a role or binding lacks.
 pub(crate) fn reconcile(expected: &Value, live: &mut Value) {
     if has_opted_out(live) {
         return;

@@ -70,7 +70,7 @@ impl Reload {
         }
     }
 
-    /// When each file was written, and its size.
+    /// The modification time and the size of each file.
     fn fingerprints(&self) -> Vec<Option<(SystemTime, u64)>> {
         let config = &self.config;
         let mut files: Vec<&PathBuf> = Vec::new();

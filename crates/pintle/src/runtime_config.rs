@@ -31,7 +31,7 @@ const STAGES: [(&str, Stage); 4] = [
     ("api/alpha", Stage::Alpha),
 ];
 
-/// Versions that kube-apiserver knows and never serves. The flag takes them without effect, as there.
+/// Versions that kube-apiserver knows but never serves. The flag accepts them without effect, as in kube-apiserver.
 const NOT_SERVED: [(&str, &str); 22] = [
     ("admission.k8s.io", "v1"),
     ("admission.k8s.io", "v1beta1"),
@@ -157,7 +157,7 @@ impl RuntimeConfig {
         named.or_else(versioned).or_else(staged).copied()
     }
 
-    /// Whether the emulated version has a version of a resource, or what came later is served in spite of that.
+    /// Returns whether the emulated version has a version of a resource, or later versions are served nevertheless.
     fn exists(&self, group: &str, version: &str, resource: &str) -> bool {
         let minor = emulation::introduced(group, version, resource);
         if minor.is_none_or(|minor| minor <= self.emulation.minor) {
@@ -172,8 +172,8 @@ impl RuntimeConfig {
             || self.follows_older(group, version, resource)
     }
 
-    /// With `--emulation-forward-compatible`: whether an older version of a resource is served, which brings the newer
-    /// ones with it. Alpha versions bring nothing with them, and nothing brings them.
+    /// With `--emulation-forward-compatible`: returns whether an older version of a resource is served, which enables
+    /// the newer ones. Alpha versions neither enable others nor are enabled by them.
     fn follows_older(&self, group: &str, version: &str, resource: &str) -> bool {
         let rank = |version: &str| (!Stage::Beta.has(version), version.to_string());
         let is_stable = |version: &str| !Stage::Alpha.has(version);
@@ -187,7 +187,7 @@ impl RuntimeConfig {
             })
     }
 
-    /// Refuses to enable by name what the emulated version does not have.
+    /// Refuses to enable a version by name that the emulated version does not have.
     fn check_introduced(&self) -> Result<(), String> {
         const HINT: &str = "Consider setting --runtime-config-emulation-forward-compatible=true";
         let current = self.emulation.minor;

@@ -89,7 +89,7 @@ impl ServeError {
     }
 }
 
-/// The text of an error of TLS, in Go's words for what an administrator may cause.
+/// The text of a TLS error; for errors that an administrator may cause, Go's text.
 fn tls_error(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InconsistentKeys(_) => "tls: private key does not match public key".to_string(),
@@ -145,7 +145,8 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)?;
-    // On a thread of the runtime, because objects that are read at start may be as deep as those of requests.
+    // This runs on a thread of the runtime, because objects that are read at start may be as deep as those of
+    // requests.
     runtime.block_on(async {
         tokio::spawn(serve(config, operation, audit, began)).await.map_err(ServeError::Ended)?
     })
@@ -159,7 +160,7 @@ async fn serve(
 ) -> Result<(), ServeError> {
     let auditor = audit.open().map_err(ServeError::Runtime)?;
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
-    // First of all: report an occupied port before anything is done to the data.
+    // Listen first, to report an occupied port before the data is changed.
     let listener = listen(config.bind, config.shares_port).map_err(|e| ServeError::Listen(config.bind, e))?;
     // With port 0, the system has chosen one.
     config.bind = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
@@ -211,10 +212,10 @@ async fn serve(
 
     let health = Arc::new(Health::default());
     add_checks(&health, &config, &engine, &stores, &encryption);
-    // Ends with the runtime.
+    // The task ends with the runtime.
     tokio::spawn(crate::encryption::follow_readability(encryption, engine.clone()));
     engine.writer().load_access_objects();
-    // Ends with the runtime.
+    // The task ends with the runtime.
     let server_id = upkeep::own_identity(&engine, None).name;
     tokio::spawn(config.authentication.clone().follow(authenticator.clone(), server_id.clone()));
     tokio::spawn(config.authorization.clone().follow(lasting, authorizers, server_id));
@@ -294,7 +295,8 @@ async fn serve(
     };
     let server = Server::new(listener, server_config, context);
     if let Some(socket) = operation.debug_socket.clone() {
-        // Ends with the runtime. As in kube-apiserver, a socket that cannot be served does not stop the server.
+        // The task ends with the runtime. As in kube-apiserver, a socket that cannot be served does not stop the
+        // server.
         tokio::spawn(async move {
             if let Err(why) = debug_socket::serve(&socket, Arc::new(Profiles)).await {
                 tracing::error!("{why}");
@@ -340,7 +342,7 @@ async fn serve(
             signals.next().await;
             std::process::exit(130);
         });
-        // Other servers take over from here while requests are still answered.
+        // Other servers take over from now on while requests are still answered.
         tokio::join!(upkeep.end(), tokio::time::sleep(config.shutdown_delay));
         if operation.ends_watches_first {
             engine.storage().cache().shutdown();

@@ -57,7 +57,7 @@ fn is_abstract_name(name: &str) -> bool {
     name.split('.').all(is_word)
 }
 
-/// Loads or creates the keys, or gets those of the signer, for which it waits up to a minute.
+/// Loads or creates the keys, or fetches those of the signer, which may take up to a minute.
 pub(crate) async fn start(config: &Config, key_folder: KeyFolder<'_>) -> Result<TokenSigning, ServeError> {
     if config.account_signing_endpoint.is_empty() {
         return Ok(TokenSigning {
@@ -74,7 +74,7 @@ pub(crate) async fn start(config: &Config, key_folder: KeyFolder<'_>) -> Result<
     let signer = signer.map_err(|error| setting_up(filling, error))?;
     let allowed = signer.token_seconds_max().await.map_err(|error| setting_up("", error))?;
     let seconds_max = longest_life(config.token_seconds_max, allowed)?;
-    // Ends with the runtime.
+    // The task ends with the runtime.
     tokio::spawn(signer.clone().follow());
     Ok(TokenSigning {
         keys: TokenKeys::External(signer),
@@ -114,7 +114,7 @@ fn go_duration(seconds: i64) -> String {
 fn local_keys(config: &Config, key_folder: KeyFolder<'_>) -> Result<TokenKeys, ServeError> {
     let is_configured = config.account_signing_key_file.is_some() || !config.account_key_files.is_empty();
     if key_folder.0.is_none() && !is_configured {
-        // Generating an RSA key takes a tenth of a second, several times the rest of the start.
+        // Generating an RSA key takes a tenth of a second, several times as long as the rest of the start.
         return Ok(TokenKeys::generated(pki::generate_account_key));
     }
     let signer = match &config.account_signing_key_file {

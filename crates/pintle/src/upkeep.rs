@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the service `kubernetes` and the system namespaces are checked. kube-apiserver does so every 10 s and every
-/// minute; checking costs nothing here, and clients in the cluster should not wait.
+/// How often the service `kubernetes` and the system namespaces are checked. kube-apiserver does so every 10 s and
+/// every minute; the check is cheap here, and clients in the cluster should not wait.
 const SYSTEM_OBJECTS_EVERY: Duration = Duration::from_secs(1);
 
 /// How often an idle store drops history that is past retention.
@@ -101,7 +101,7 @@ fn run_controllers(
     if engine.storage().store().is_shared() {
         return vec![Candidate::start(engine.clone(), Terms::CONTROLLERS, identity.holder.clone(), start)];
     }
-    // They end when the cache shuts down.
+    // The controllers end when the cache shuts down.
     start();
     Vec::new()
 }

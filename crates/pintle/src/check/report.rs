@@ -10,13 +10,13 @@ use std::fmt::Write;
 
 /// The result for an object.
 pub(super) enum Outcome {
-    /// It would be stored in this form.
+    /// The object would be stored in this form.
     Accepted(Option<Value>),
-    /// It would be rejected.
+    /// The object would be rejected.
     Refused(Box<Status>),
-    /// It was not checked.
+    /// The object was not checked.
     Skipped(&'static str),
-    /// It is not an object, or its text cannot be read.
+    /// The document is not an object, or cannot be parsed.
     Unreadable(String),
 }
 
@@ -121,7 +121,7 @@ impl Finding {
             match (field, line) {
                 (Some(field), _) => out.push(of(part, field, self.place.of(field))),
                 (None, Some(line)) => out.push(of(part, "", self.place.of_line(line))),
-                // A comma inside a name: it is one message.
+                // The comma is part of a name, so this is one message.
                 (None, None) => return vec![of(message, "", self.place.of(""))],
             }
         }

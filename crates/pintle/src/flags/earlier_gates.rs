@@ -1,4 +1,4 @@
-//! What the feature gates were in earlier versions, which `--emulated-version` can select.
+//! The feature gates of earlier versions, which `--emulated-version` can select.
 
 use super::gates::Stage::{self, Alpha, Beta, Deprecated, Ga, PreAlpha};
 

@@ -1,5 +1,5 @@
-//! The feature gates of version 1.36: name, stage, default, and whether it is locked. `earlier_gates` says what they were in
-//! earlier versions.
+//! The feature gates of version 1.36: name, stage, default, and whether it is locked. `earlier_gates` has their state
+//! in earlier versions.
 
 /// The stage of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ pub(crate) const OWN_FLAGS: [&str; 6] =
     ["console", "controllers", "data-dir", "ephemeral", "history-retention", "watch-history-bytes"];
 /// A flag with a deprecated name.
 const BACKOFF: &str = "audit-webhook-initial-backoff";
-/// Arguments that are not flags: there must be none.
+/// The name of the arguments that are not flags; there must be none.
 const OPERANDS: &str = "operands";
 const OLD_BACKOFF: &str = "audit-webhook-batch-initial-backoff";
 

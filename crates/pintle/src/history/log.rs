@@ -7,7 +7,7 @@ use pintle_value::Value;
 /// The versions that were fetched.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// Oldest first.
+    /// The versions, oldest first.
     pub(super) versions: Vec<Version>,
     /// The resourceVersion after which every change is retained.
     pub(super) since: u64,

@@ -48,7 +48,7 @@ pub(crate) enum HistoryError {
     Write(std::io::Error),
 }
 
-/// The command line.
+/// The parsed command line.
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     kind: String,

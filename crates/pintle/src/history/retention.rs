@@ -5,7 +5,7 @@ use pintle_meta::quantity::Quantity;
 use pintle_store::HistoryRetention;
 use std::time::Duration;
 
-/// The default of the part that the flag does not give.
+/// The defaults for the parts that the flag omits.
 const DEFAULT: HistoryRetention = HistoryRetention { time: Duration::from_secs(24 * 3600), bytes: 256 << 20 };
 
 /// Parses a duration, a number of bytes, or both; `0` disables retention.

@@ -60,7 +60,7 @@ impl Expected {
     }
 }
 
-/// Asks the server for the result of applying this document.
+/// Determines the result of applying this document by a dry run on the server.
 pub(super) async fn expect(
     connection: &Client,
     document: &Document,

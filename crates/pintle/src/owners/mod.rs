@@ -102,7 +102,7 @@ fn write(text: &str) -> Result<(), OwnersError> {
     std::io::stdout().write_all(text.as_bytes()).map_err(OwnersError::Write)
 }
 
-/// Asks the server for the expected conflicts of each document of the files.
+/// Determines the expected conflicts of each document of the files by dry runs on the server.
 fn expect_conflicts(options: &Options) -> Result<(), OwnersError> {
     let documents = documents::read(&options.files).map_err(OwnersError::Documents)?;
     let config = config::load(options.kubeconfig.as_deref())?;
