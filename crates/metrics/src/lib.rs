@@ -136,7 +136,7 @@ impl Family {
         }
     }
 
-    /// Removes all series. Those that a caller retains start again at zero, because it goes on counting with them.
+    /// Removes all series. Series that a caller retains start again at zero.
     pub fn reset(&self) {
         self.series.write().unwrap_or_else(PoisonError::into_inner).retain(|_, series| {
             series.zero();
@@ -288,7 +288,7 @@ pub fn server_id_hash() -> &'static str {
     SERVER_ID_HASH.get().map_or("", String::as_str)
 }
 
-/// Forgets the results of health checks.
+/// Removes the results of health checks.
 pub fn reset_slis() {
     families::SLIS.iter().for_each(|family| family.reset());
 }

@@ -30,7 +30,7 @@ const ALLOCATION: &[&str] = &["cidr", "scope"];
 const POD_SECURITY: &[&str] = &["request_operation", "resource", "subresource"];
 
 families! {
-    /// All of them.
+    /// All families of this table.
     CALLS:
     UNAVAILABLE_SERVICES = "aggregator_unavailable_apiservice", Gauge, &["name"], "Whether an APIService is unavailable: 1 is unavailable.";
     SERVICE_FAILURES = "aggregator_unavailable_apiservice_total", Counter, &["name", "reason"], "How often an APIService became unavailable.";

@@ -48,7 +48,7 @@ const EVENTS: &[&str] = &["group", "resource", "version"];
 const STEP: &[&str] = &["operation", "rejected", "type"];
 
 families! {
-    /// All of them.
+    /// All families of this table.
     SERVER:
     DISCOVERY_AGGREGATIONS = "aggregator_discovery_aggregation_count_total", Counter, &[], "How often the discovery document of all groups was put together.";
     DISCOVERY_WITHOUT_PEERS = "aggregator_discovery_nopeer_requests_total", Counter, &[], "Requests for discovery without that of other servers.";
