@@ -27,7 +27,7 @@ pub async fn with_trace<T>(trace: Option<Arc<Trace>>, work: impl Future<Output =
     }
 }
 
-/// Begins a child of the current span. It ends when it is dropped; spans that begin meanwhile are its children.
+/// Begins a child of the current span. It ends when it is dropped; spans that begin before that are its children.
 #[must_use = "the span ends when it is dropped"]
 pub fn span(name: &'static str) -> Option<Span> {
     TRACE.try_with(|trace| Trace::enter(trace, name)).ok()

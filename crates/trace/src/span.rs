@@ -62,7 +62,8 @@ impl Span {
 }
 
 impl Trace {
-    /// Begins a trace. `parent` is the client's span, if the client may say so; `name` is that of the first span.
+    /// Begins a trace. `parent` is the client's span, if the client may continue its trace; `name` is the name of the
+    /// first span.
     pub fn begin(
         exporter: Option<&Arc<Exporter>>,
         parent: Option<Parent>,
