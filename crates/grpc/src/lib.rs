@@ -71,9 +71,9 @@ impl RpcError {
 /// Whether a call waits until the plugin listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitForReady {
-    /// Fail with `Unavailable`.
+    /// The call fails with `Unavailable`.
     No,
-    /// Retry until the timeout.
+    /// The call is retried until the time-out.
     Yes,
 }
 
