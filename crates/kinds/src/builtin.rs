@@ -12,7 +12,7 @@ pub(crate) const TYPES: &str = include_str!("../data/types.txt");
 const RESOURCES: &str = include_str!("../data/resources.txt");
 const RULES: &str = include_str!("../data/rules.txt");
 
-/// All that is built in.
+/// The built-in groups, kinds and Go types.
 pub struct Builtin {
     /// The kinds, in the order of discovery.
     pub kinds: Vec<Kind>,

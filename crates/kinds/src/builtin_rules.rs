@@ -9,7 +9,7 @@ use std::collections::HashMap;
 pub(crate) struct Row {
     /// The rules of updates and deletions.
     pub(crate) rules: Rules,
-    /// What writes do to the parts of an object.
+    /// How writes change the parts of an object.
     pub(crate) strategy: Strategy,
     /// The path of its objects in the store, or "" for its plural.
     pub(crate) prefix: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct Row {
     pub(crate) namespace: bool,
     /// The error for other labels.
     pub(crate) unsupported: &'static str,
-    /// For each deprecated version, its name and the end of the warning.
+    /// The name of each deprecated version with the end of its warning.
     pub(crate) deprecated: Vec<&'static str>,
     /// The feature gate without which it is not served, or "".
     pub(crate) gate: &'static str,

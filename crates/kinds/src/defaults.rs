@@ -368,7 +368,7 @@ fn item_type(type_: &'static str) -> Option<&'static str> {
     type_.strip_prefix("[]").or_else(|| Some(type_.strip_prefix("map[")?.split_once(']')?.1))
 }
 
-/// JSON, or else a text.
+/// Parses a value of the table: JSON, or text if it is not JSON.
 fn parse_value(text: &str) -> Value {
     json::parse(text.as_bytes()).map_or_else(|_| Value::from(text), |parsed| parsed.value)
 }

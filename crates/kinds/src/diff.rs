@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-/// Lines around a change.
+/// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 /// In longer texts, frequent lines are not used for matching.
 const POPULAR_LINES_MIN: usize = 200;

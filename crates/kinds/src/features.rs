@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{LazyLock, OnceLock};
 
 const TABLE: &str = include_str!("../data/features.txt");
-/// The lists that `*containers` stands for.
+/// The lists that `*containers` abbreviates.
 const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 static ENABLED: OnceLock<HashSet<&'static str>> = OnceLock::new();
@@ -26,7 +26,8 @@ static DROPPED: LazyLock<HashMap<Type<'static>, Vec<Feature>>> = LazyLock::new(|
     dropped
 });
 
-/// Sets the gates, by what `enabled` says of each. Only the first call has an effect, and only before a gate was asked for.
+/// Sets the gates for which `enabled` returns true. Only the first call has an effect, and only before a gate is
+/// first read.
 pub fn configure(enabled: impl Fn(&str) -> bool) {
     _ = ENABLED.set(gates().map(|(gate, ..)| gate).filter(|gate| enabled(gate)).collect());
 }

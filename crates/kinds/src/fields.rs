@@ -9,7 +9,7 @@ pub(crate) fn int(object: &Value, key: &str) -> i64 {
     object.get(key).and_then(Value::as_int).unwrap_or(0)
 }
 
-/// A number, if there is one.
+/// The integer in the field `key`, if the field is set.
 pub(crate) fn opt_int(object: &Value, key: &str) -> Option<i64> {
     object.get(key).and_then(Value::as_int)
 }
@@ -19,7 +19,7 @@ pub(crate) fn flag(object: &Value, key: &str) -> bool {
     object.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// A switch, if there is one.
+/// The boolean in the field `key`, if the field is set.
 pub(crate) fn opt_flag(object: &Value, key: &str) -> Option<bool> {
     object.get(key).and_then(Value::as_bool)
 }
@@ -29,7 +29,7 @@ pub(crate) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     opt_text(object, key).unwrap_or("")
 }
 
-/// A text, if there is one.
+/// The text in the field `key`, if the field is set.
 pub(crate) fn opt_text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get(key).and_then(Value::as_str)
 }
@@ -49,7 +49,7 @@ pub(crate) fn entries(object: Option<&Value>) -> impl Iterator<Item = (&str, &Va
     object.and_then(Value::as_object).into_iter().flat_map(Map::iter).map(|(k, v)| (k.as_str(), v))
 }
 
-/// A member that is present and not `null`.
+/// The field `key`, if it is present and not `null`.
 pub(crate) fn member<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
     object.get(key).filter(|v| !v.is_null())
 }

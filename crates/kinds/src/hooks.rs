@@ -1,7 +1,7 @@
 //! `Hooks`: the behaviour of a kind that no schema can express. All methods have a default, which does nothing.
 //!
-//! Objects are trees in the version that is kept in the store, written as Go would marshal them. Hooks are
-//! pure: clock, randomness and other objects come to them as arguments or not at all.
+//! Objects are trees in the storage version, in the form in which Go would marshal them. Hooks are pure: the clock,
+//! the random source and other objects are arguments, if a hook needs them.
 
 use crate::KindVersion;
 use pintle_meta::FieldErrors;
@@ -72,11 +72,12 @@ pub trait Hooks: Sync + Send {
     /// Records the requester in a new object, after `prepare_create`.
     fn set_requester(&self, _object: &mut Value, _requester: &Requester<'_>) {}
 
-    /// Sets server-managed times in the status, after `prepare_*`. `old` is `None` for a new object, `now` the current
-    /// time.
+    /// Sets server-managed times in the status, after `prepare_*`. `old` is `None` for a new object, and `now` is the
+    /// current time.
     fn stamp(&self, _scope: Scope<'_>, _object: &mut Value, _old: Option<&Value>, _now: &str) {}
 
-    /// Sets what an empty object of the kind has, beyond the fields that Go always writes: bookmarks are such objects.
+    /// Sets the fields of an empty object of the kind, beyond those that Go always writes: bookmarks contain such
+    /// objects.
     fn complete_empty(&self, _object: &mut Value) {}
 
     /// Brings equivalent forms into a canonical one, after validation (Go's `Canonicalize`).

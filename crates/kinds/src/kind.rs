@@ -39,7 +39,7 @@ pub struct Kind {
     pub store_prefix: Str,
     /// The rules of its updates and deletions.
     pub rules: Rules,
-    /// What writes do to the parts of an object, before the hooks.
+    /// How writes change the parts of an object, before the hooks.
     pub strategy: Strategy,
     /// The behaviour that no schema can express.
     pub hooks: &'static dyn Hooks,
@@ -126,7 +126,7 @@ impl Kind {
         }
     }
 
-    /// The version that is kept in the store.
+    /// The version in which objects are stored.
     #[expect(clippy::indexing_slicing, reason = "every kind has a storage version")]
     pub fn storage_version(&self) -> &KindVersion {
         &self.versions[self.storage]
@@ -151,7 +151,7 @@ pub struct KindVersion {
     pub selectable: Vec<SelectableField>,
     /// Whether field selectors support `metadata.namespace`.
     pub namespace_selectable: bool,
-    /// The error for other labels: `{}` stands for the label, `{q}` for the quoted label.
+    /// The error for other labels: `{}` is replaced by the label, `{q}` by the quoted label.
     pub unsupported_label: Str,
     /// Columns of its Tables; empty means Name and Created At.
     pub columns: Vec<Column>,
@@ -276,10 +276,10 @@ pub struct Column {
     pub path: Str,
 }
 
-/// What writes do to the parts of an object.
+/// How writes change the parts of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Strategy {
-    /// The status of a new object, if it is not the client's; `null` stands for none.
+    /// The status of a new object, if it is not taken from the client; `null` means that it has none.
     pub status: Option<Value>,
     /// The parts of the old object that writes keep.
     pub keep: Keep,

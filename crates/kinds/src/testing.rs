@@ -1,4 +1,4 @@
-//! What the tests of the kinds' rules share: JSON in, the list of complaints out.
+//! Shared parts of the tests of the kinds' rules: they take JSON and return the list of errors.
 
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;

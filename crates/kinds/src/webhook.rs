@@ -110,7 +110,7 @@ fn validate_path(url_path: &str, path: &Path<'_>, errors: &mut FieldErrors) {
 mod tests {
     use super::*;
 
-    /// Answers recorded from kube-apiserver.
+    /// The expected results were recorded from kube-apiserver.
     #[test]
     fn urls_are_read_as_go_reads_them() {
         for (url, answer) in [

@@ -1,4 +1,4 @@
-//! Trees become what Go would hold, and errors are those of Go's decoder.
+//! Decoded trees are equal to what Go would decode, and errors have the texts of Go's decoder.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test")]
 
 use pintle_kinds::{Types, builtin};

@@ -15,7 +15,8 @@ struct Around<'a> {
     in_metadata: bool,
 }
 
-/// All that is wrong with the defaults of a schema. `metadata` is the type of metadata, which defaults inside of it are read as.
+/// All errors of the defaults of a schema. `metadata` is the type of metadata, as which defaults inside of it are
+/// decoded.
 pub(super) fn validate(
     schema: Props<'_>,
     require_pruned: bool,

@@ -222,7 +222,7 @@ impl<'a> Context<'a> {
         rules::shape(self.schema.0, is_root)
     }
 
-    /// Looks at the rules here.
+    /// Checks the rules of this schema.
     pub(super) fn check(&self, path: &Path<'_>) {
         let rules = self.schema.list(RULES);
         if rules.is_empty() {

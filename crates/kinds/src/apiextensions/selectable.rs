@@ -5,10 +5,10 @@ use pintle_meta::FieldErrors;
 use pintle_schema::rules::field_path;
 use pintle_value::{Path, Str, Value};
 
-/// How many a version may have.
+/// The maximum number of selectable fields of a version.
 pub(super) const FIELDS_MAX: usize = 8;
 
-/// Reports fields without a path: all that can be said if the schema cannot be read.
+/// Reports fields without a path. No other check is possible if the schema cannot be parsed.
 pub(super) fn validate_presence(fields: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     for (at, field) in fields.iter().enumerate() {
         if field.str_at(&["jsonPath"]).is_empty() {

@@ -1,7 +1,8 @@
-//! All that can be wrong with a definition's spec.
+//! Validates the spec of a definition.
 //!
-//! kube-apiserver looks at definitions in an internal form: what all versions have alike (schema, subresources,
-//! columns, selectable fields) belongs to the spec as a whole there, and errors about it are found under the spec.
+//! kube-apiserver validates definitions in an internal form: parts that are equal in all versions (schema,
+//! subresources, columns, selectable fields) belong to the spec as a whole there, and errors about them are reported
+//! under the spec.
 
 use super::props::Props;
 use super::rules::{Context, Tally};
@@ -12,7 +13,7 @@ use pintle_schema::Schema;
 use pintle_value::{Path, Str, Value};
 use std::cell::RefCell;
 
-/// How strict the validation is: what was accepted before stays accepted.
+/// How strict the validation is: values that the old object already has stay accepted.
 pub(super) struct Options {
     pub(super) require_schema: bool,
     pub(super) require_structural: bool,

@@ -10,7 +10,7 @@ use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
 const STATUS: Path<'static> = Path::of("status");
-/// A job and what it was before.
+/// A job before and after an update.
 struct Change<'a> {
     job: &'a Value,
     status: &'a Value,

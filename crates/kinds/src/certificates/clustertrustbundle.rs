@@ -1,4 +1,4 @@
-//! ClusterTrustBundle: the trust anchors of a signer, or of nobody in particular.
+//! ClusterTrustBundle: trust anchors, of one signer or independent of signers.
 
 use super::certificatesigningrequest::validate_signer_name;
 use super::pem;

@@ -19,7 +19,7 @@ const UNKNOWN: &str = "unknown public key type; supported types are Ed25519, ECD
 
 /// Whether a public key is allowed.
 enum Allowed {
-    /// It is, and the algorithm of its proofs.
+    /// The key is allowed; the algorithm verifies its proofs.
     Yes(&'static dyn VerificationAlgorithm),
     /// An elliptic curve that is not allowed.
     NotCurve(&'static str),

@@ -1,5 +1,5 @@
-//! The signature of a certificate request, which proves the possession of the key. Whatever cannot be verified is refused, in Go's
-//! words.
+//! The signature of a certificate request, which proves the possession of the key. A signature that cannot be
+//! verified is refused with Go's message.
 
 use super::key::Key;
 use aws_lc_rs::signature::{
@@ -33,7 +33,7 @@ enum Hash {
     Sha256,
     Sha384,
     Sha512,
-    /// Part of the algorithm.
+    /// The hash is part of the algorithm.
     Own,
 }
 
@@ -51,7 +51,7 @@ const ALGORITHMS: [(&str, Family, Hash); 11] = [
     ("1.2.840.10045.4.3.4", Family::Ecdsa, Hash::Sha512),
     ("1.3.101.112", Family::Ed25519, Hash::Own),
 ];
-/// The hashes of RSA-PSS; Go wants the salt to be as long as the hash.
+/// The hashes of RSA-PSS; Go requires the salt to be as long as the hash.
 const PSS_HASHES: [(&str, u32, Hash); 3] = [
     ("2.16.840.1.101.3.4.2.1", 32, Hash::Sha256),
     ("2.16.840.1.101.3.4.2.2", 48, Hash::Sha384),
@@ -66,7 +66,7 @@ fn fits(key: &Key, family: Family) -> bool {
     }
 }
 
-/// Why a request is not signed with its own key; `None` if it is.
+/// The reason why a request is not signed with its own key; `None` if it is.
 pub(super) fn signature_error(request: &X509CertificationRequest<'_>) -> Option<String> {
     let info = &request.certification_request_info;
     let key = match Key::of(&info.subject_pki) {
@@ -122,7 +122,8 @@ fn pss_hash(parameters: &RsaSsaPssParams<'_>) -> Option<Hash> {
     is_plain.then_some(hash)
 }
 
-/// The algorithm of the library. It has neither P-224, nor SHA-1 with P-384, nor SHA-384 or PSS with RSA of fewer than 2048 bits.
+/// The algorithm of the library. It supports neither P-224, nor SHA-1 with P-384, nor SHA-384 or PSS with RSA of
+/// fewer than 2048 bits.
 fn verification(key: &Key, family: Family, hash: Hash) -> Option<&'static dyn VerificationAlgorithm> {
     Some(match (key, family, hash) {
         (Key::P256, _, Hash::Sha1) => &ECDSA_P256_SHA1_ASN1,

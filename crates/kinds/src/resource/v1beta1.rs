@@ -1,4 +1,5 @@
-//! `resource.k8s.io/v1beta1`: what a request asks for stands in the request itself, and a device wraps what it has.
+//! Conversion between `resource.k8s.io/v1beta1` and v1. In v1beta1 a request itself has the fields that v1 has under
+//! `exactly`, and a device has its fields under `basic`.
 //!
 //! Writes work in v1, which v1beta2 equals.
 

@@ -1,4 +1,4 @@
-//! Workload: the pod groups that a workload is made of, which do not change.
+//! Workload: the pod groups of a workload, which are immutable.
 
 use super::podgroup::{validate_policy, validate_resources, validate_unique};
 use crate::{Hooks, Scope, check, facts, features};
@@ -42,7 +42,7 @@ impl Hooks for Workload {
     }
 }
 
-/// Templates have no key that lasts, so the old one is the one at the same place.
+/// Templates have no stable key, so the template at the same index is the old one.
 fn drop_disabled(object: &mut Value, old: Option<&Value>) {
     let path = ["spec", "podGroupTemplates"];
     let Some(templates) = object.at_mut(&path).and_then(Value::as_array_mut) else { return };

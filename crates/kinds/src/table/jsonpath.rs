@@ -66,7 +66,7 @@ pub(super) struct Slice {
     pub(super) step: Option<i64>,
 }
 
-/// The values found. An error carries the values at that point: `[?(@.a[0])]` only asks whether there were any.
+/// The values found. An error carries the values found before it: `[?(@.a[0])]` only checks whether there were any.
 type Found<'a> = Result<Vec<&'a Value>, Vec<&'a Value>>;
 
 impl JsonPath {
@@ -344,7 +344,7 @@ mod tests {
         let (budget, path) = (Budget::for_row(), JsonPath::parse(&"..a".repeat(10)).unwrap());
         assert_eq!(path.first(&object, &budget), None);
         assert_eq!(budget.0.get(), 0);
-        // The columns of a row share what there is.
+        // The columns of a row share one budget.
         assert_eq!(JsonPath::parse(".a").unwrap().first(&object, &budget), None);
         assert!(JsonPath::parse("..a..a").unwrap().first(&object, &Budget::for_row()).is_some());
     }

@@ -7,7 +7,7 @@ use pintle_value::Value;
 /// A cell of a row that can be cached.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LastingCell {
-    /// Always the same.
+    /// A value that does not change.
     Fixed(Value),
     /// The object's age.
     Age,
@@ -80,7 +80,7 @@ mod tests {
         };
         check("ConfigMap", &at(""), Some("a|Int(0)|AGE"));
         check("Secret", &at(r#","type":"t""#), Some("a|t|Int(0)|AGE"));
-        // What shows other times cannot be kept: a job that runs, an event.
+        // Cells with other times cannot be cached: those of a running job, or of an event.
         let job = |status: &str| at(&format!(r#","spec":{{"completions":1}},"status":{{{status}}}"#));
         check("batch/Job", &job(r#""startTime":"2026-01-01T00:00:01Z""#), None);
         for last in ["2026-01-01T00:00:01Z", "2025-12-31T23:59:59Z", "2030-01-01T00:00:00Z"] {

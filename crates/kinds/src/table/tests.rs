@@ -4,7 +4,7 @@ use crate::builtin;
 fn printed(kind: &str, object: &str) -> String {
     let printer = Printer::builtin(kind);
     let now = Timestamp::parse("2026-01-02T00:00:00Z").unwrap();
-    // What is picked must give the same cells as the whole object.
+    // The picked fields must give the same cells as the whole object.
     let whole = json::parse(object.as_bytes()).unwrap().value;
     let mut compact = Vec::new();
     json::print(&whole, &mut compact);

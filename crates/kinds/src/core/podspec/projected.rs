@@ -65,7 +65,7 @@ struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// Claims a path; a second claim is an error that names `who`.
+    /// Claims a path; a second claim is an error that names `who`, the source of the path.
     fn claim(&mut self, path: &'a str, who: &str, errors: &mut FieldErrors) {
         if !self.paths.insert(path) {
             errors.invalid(self.volume, who, "conflicting duplicate paths");

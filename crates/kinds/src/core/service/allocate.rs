@@ -39,11 +39,11 @@ pub struct Pool<'a> {
     pub ip_taken: &'a dyn Fn(IpAddr) -> bool,
     /// Returns whether a service has the node port.
     pub port_taken: &'a dyn Fn(i64) -> bool,
-    /// Chance.
+    /// The random source.
     pub random: &'a mut dyn FnMut() -> u64,
 }
 
-/// Why a service gets nothing.
+/// The reason why the allocation for a service failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// A requested value is not available.
