@@ -23,15 +23,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An expression goes through these, each a module with one entry:
+//! An expression passes through these stages, each a module with one entry point:
 //!
 //! | | |
 //! | --- | --- |
 //! | [`env`] | what expressions may use: variables, functions, macros, types, switches |
-//! | [`parser`] | text to [`ast`], macros expanded; mistakes as cel-go words and draws them ([`issue`]) |
+//! | [`parser`] | text to [`ast`], macros expanded; errors with cel-go's messages and source excerpts ([`issue`]) |
 //! | `checker`, `validate` | a type and a meaning for every node; rules about literals |
-//! | [`cost`] | the least and the most that it can cost, from the sizes that a [`shape::Shape`] allows |
-//! | `plan`, [`program`] | a tree of steps: slots for variables, overloads chosen, constants worked out |
+//! | [`cost`] | the minimum and maximum cost, from the sizes that a [`shape::Shape`] allows |
+//! | `plan`, [`program`] | a tree of steps: slots for variables, resolved overloads, evaluated constants |
 //! | `eval` | the steps, over [`value::Value`]s that borrow the tree they come from |
 //! | [`library`] | functions as data: cel-go's standard library and extensions, Kubernetes' own |
 //!

@@ -162,7 +162,7 @@ pub(crate) enum By {
     Field(Arc<str>, Str, Arc<Shape>),
     /// A constant field name or key.
     Key(Value<'static>),
-    /// An escaped name that stands for no key.
+    /// An escaped name that unescapes to no key.
     Nothing(Value<'static>),
     /// Another attribute.
     Attribute(Box<Attribute>),

@@ -82,7 +82,7 @@ pub enum EvalError {
     /// The running cost exceeded its limit.
     #[error("operation cancelled: actual cost limit exceeded")]
     CostLimit,
-    /// What makes kube-apiserver panic; it ends the evaluation, even within `||`.
+    /// An error that makes kube-apiserver panic. It ends the evaluation, even within `||`.
     #[error("internal error: {0}")]
     Panic(&'static str),
 }

@@ -34,7 +34,7 @@ pub fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word) || is_reserved(word)
 }
 
-/// The name that an escaped one stands for: `a__dot__b` for `a.b`. `None` if it has an escape that is not known.
+/// The unescaped form of a name: `a.b` for `a__dot__b`. `None` if it has an unknown escape.
 pub fn unescape(name: &str) -> Option<String> {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;

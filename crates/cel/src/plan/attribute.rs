@@ -105,8 +105,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The key that an escaped name stands for. Loop variables and literals have the names themselves, as in kube-apiserver;
-    /// so do the maps within a variable if a name cannot be unescaped, but not the variable.
+    /// The key of an escaped name. Loop variables and literals use the names as they are, as in kube-apiserver; so do
+    /// the maps within a variable if a name cannot be unescaped, but not the variable itself.
     fn unescaped(&self, of: &Attribute, by: By) -> By {
         let is_plain = matches!(of.root, Root::Local(_) | Root::Node(Node::Constant(_) | Node::Map(_)));
         let is_variable = matches!(of.root, Root::Input(_)) && of.qualifiers.is_empty();

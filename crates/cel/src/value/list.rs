@@ -15,19 +15,19 @@ pub enum List<'a> {
     Joined(Arc<Joined<'a>>),
     /// Part of a tree; elements are read according to the list's shape.
     Tree(&'a [pintle_value::Value], &'a Shape),
-    /// A set that is part of a tree, with what it knows of its elements.
+    /// A set that is part of a tree, with the identities of its elements.
     Set(&'a [pintle_value::Value], &'a Shape, Known),
     /// Computed from a set or a keyed list of a tree, and still of that kind; the shape is the list's.
     Merged(Arc<[Value<'a>]>, &'a Shape, Known),
 }
 
-/// The identities of a set's elements, and of all that was ever added to this value: kube-apiserver looks both up in one
-/// map, which lives as long as the value. A second `self + ['c']` therefore adds nothing.
+/// The identities of a set's elements, and of all elements that were ever added to this value: kube-apiserver looks
+/// both up in one map, which exists as long as the value. A second `self + ['c']` therefore adds nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Known(Arc<Mutex<Option<HashSet<String>>>>);
 
 impl Known {
-    /// Looks into the identities, which `elements` returns at first.
+    /// Passes the identities to `look`; `elements` computes them on first use.
     pub(super) fn with<T>(
         &self,
         elements: impl FnOnce() -> Result<HashSet<String>, EvalError>,
@@ -152,7 +152,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The elements of a set and those of the other list that it does not know.
+    /// The elements of a set, and those elements of the other list that are not in the set.
     fn union(&self, other: &List<'a>) -> Result<Vec<Value<'a>>, EvalError> {
         let mut elements: Vec<Value<'a>> = self.iter().collect::<Result<_, _>>()?;
         let others: Vec<Value<'a>> = other.iter().collect::<Result<_, _>>()?;
