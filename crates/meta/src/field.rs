@@ -95,7 +95,7 @@ impl FieldErrors {
         self.0.is_empty()
     }
 
-    /// Adds an error whose message is `words: value: detail`; `shown` is the value as it appears in the message. Errors
+    /// Adds an error whose message is `words: value: detail`; `shown` is the text of the value in the message. Errors
     /// beyond [`ERRORS_MAX`] are dropped.
     pub fn push(&mut self, kind: ErrorKind, path: &Path<'_>, shown: Option<&str>, detail: &str) {
         if self.0.len() >= ERRORS_MAX {

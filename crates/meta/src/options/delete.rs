@@ -11,11 +11,11 @@ const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotentia
 /// How the dependents of a deleted object are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted before the object.
+    /// Dependents are deleted before the object.
     Foreground,
-    /// They are deleted after the object.
+    /// Dependents are deleted after the object.
     Background,
-    /// They remain.
+    /// Dependents remain.
     Orphan,
 }
 
