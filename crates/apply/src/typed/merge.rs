@@ -82,7 +82,7 @@ struct Known<'v> {
     live: Option<&'v Value>,
     /// Whether the configuration has it.
     wanted: bool,
-    /// Whether it is in the result.
+    /// Whether the item is already in the result.
     done: bool,
 }
 

@@ -11,9 +11,9 @@ use std::fmt;
 /// Whether items of sets and keyed lists may repeat. Live objects may contain repetitions that no apply may introduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
-    /// Yes.
+    /// Repeated items are allowed.
     Allowed,
-    /// No.
+    /// Repeated items are refused.
     Refused,
 }
 
