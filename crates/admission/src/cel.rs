@@ -106,7 +106,7 @@ pub(crate) struct Activation<'a> {
 #[derive(Clone)]
 enum Lazy<'a> {
     Unknown,
-    /// It is being evaluated; a variable that needs itself finds this.
+    /// The variable is being evaluated; a variable that refers to itself finds this.
     Evaluating,
     Known(Result<CelValue<'a>, EvalError>),
 }

@@ -244,7 +244,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// Converts a number of `unit`s; 0 stands for the default and -1 for none.
+    /// Converts a number of `unit`s; 0 means the default and -1 none.
     fn read(&self, number: i64, unit: Duration) -> Result<Duration, String> {
         match number {
             -1 => return Ok(Duration::ZERO),

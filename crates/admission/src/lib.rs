@@ -122,7 +122,7 @@ pub trait ClusterState: Send + Sync {
     /// Returns one object.
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
 
-    /// The `status.phase` of a namespace; `None` if it does not exist. Most writes ask for it.
+    /// The `status.phase` of a namespace; `None` if it does not exist. Most writes need it.
     fn namespace_phase(&self, name: &str) -> Option<Str> {
         self.object("", "namespaces", "", name).map(|namespace| namespace.str_at(&["status", "phase"]).into())
     }
@@ -175,7 +175,8 @@ pub trait Plugin: Send + Sync {
         Ok(())
     }
 
-    /// Asks an external service whether to reject an object, after `validate`; `None` if the plugin has no such service.
+    /// Calls an external service that may reject an object, after `validate`; `None` if the plugin has no such
+    /// service.
     fn review<'a>(
         &'a self,
         _request: &'a Attributes<'a>,

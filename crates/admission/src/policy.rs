@@ -102,7 +102,7 @@ pub struct Policy<E> {
     bindings: Vec<Binding>,
 }
 
-/// Where a policy applies.
+/// The requests to which a policy applies.
 pub struct Binding {
     /// Its name.
     pub name: Str,
@@ -114,9 +114,9 @@ pub struct Binding {
 
 /// How a policy applies to a request.
 pub enum Found<'p, E> {
-    /// It cannot be determined.
+    /// Whether it applies cannot be determined.
     Broken(Broken<'p, E>),
-    /// It is evaluated, once for each parameter.
+    /// The policy is evaluated, once for each parameter.
     Applicable(Application<'p, E>),
 }
 

@@ -127,7 +127,7 @@ impl<'a> Matched<'a> {
         let mut total = used.clone();
         resources::add(&mut total, &delta);
         let over = |resource: &&String| matches!((total.get(*resource), hard.get(*resource)), (Some(t), Some(h)) if t > h);
-        // As in kube-apiserver, what a status reports counts even beyond the limit.
+        // As in kube-apiserver, the usage that a status reports is charged even beyond the limit.
         let is_checked = request.subresource != "status";
         let exceeded: BTreeSet<&String> = delta.keys().filter(|_| is_checked).filter(over).collect();
         if !exceeded.is_empty() {

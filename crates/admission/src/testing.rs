@@ -1,4 +1,4 @@
-//! A cluster made of JSON, for the tests of plugins.
+//! A cluster of JSON objects, for the tests of plugins.
 
 use crate::{Attributes, ClusterState, Mutation, Operation, Options, Plugin, Validation};
 use pintle_auth::UserInfo;

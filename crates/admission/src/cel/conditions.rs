@@ -32,13 +32,13 @@ impl Conditions {
         self.0.is_empty()
     }
 
-    /// Returns whether all conditions are true. A false one decides, whatever the others are; otherwise a failing one
-    /// is an error if `fails` (failurePolicy `Fail`) is set, and no match if not.
+    /// Returns whether all conditions are true. A false one decides, regardless of the others; otherwise a failing
+    /// one is an error if `fails` (failurePolicy `Fail`) is set, and no match if not.
     pub fn matches(&self, inputs: &Inputs<'_>, fails: bool) -> Result<bool, String> {
         self.matches_within(inputs, None, fails)
     }
 
-    /// Evaluates the conditions of a policy, and counts what comes of that as kube-apiserver does: conditions that are all
+    /// Evaluates the conditions of a policy, and counts the result as kube-apiserver does: conditions that are all
     /// met are not timed.
     pub(crate) fn matches_of_policy(
         &self,

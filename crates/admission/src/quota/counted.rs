@@ -1,4 +1,4 @@
-//! The kinds of objects that quotas count, what a write of them may change, and the scopes they are in.
+//! The kinds of objects that quotas count, the operations that change their usage, and their scopes.
 
 use super::devices;
 use super::usage::{
@@ -11,7 +11,7 @@ use pintle_meta::quantity::Format;
 use pintle_value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What quotas count for a kind of object.
+/// The resources that quotas count for a kind of object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
     Pods,

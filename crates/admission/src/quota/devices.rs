@@ -1,4 +1,4 @@
-//! What quotas count of ResourceClaims: devices by their class, and extended resources that stand for a class.
+//! The quota usage of ResourceClaims: devices by their class, and extended resources that represent a class.
 
 use super::usage;
 use crate::ClusterState;

@@ -29,7 +29,7 @@ pub(super) fn is_terminating(pod: &Value) -> bool {
     pod.at(&["spec", "activeDeadlineSeconds"]).and_then(Value::as_int).is_some_and(|seconds| seconds >= 0)
 }
 
-/// Returns whether a pod is of the class BestEffort: as its status says, which a client may set, or else by its resources.
+/// Returns whether a pod is of the class BestEffort: by its status, which a client may set, or else by its resources.
 pub(crate) fn is_best_effort(pod: &Value) -> bool {
     let class = match pod.str_at(&["status", "qosClass"]) {
         "" => pod.get("spec").map_or("BestEffort", pintle_kinds::qos_class),
@@ -58,7 +58,7 @@ pub(super) fn has_cross_namespace_affinity(pod: &Value) -> bool {
     })
 }
 
-/// The prefix of extended resources that stand for a device class.
+/// The prefix of extended resources that represent a device class.
 const IMPLICIT_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// Returns whether quotas of pods may count `requests.NAME`.
@@ -139,8 +139,8 @@ impl<'a> Resizes<'a> {
         }
     }
 
-    /// The resources that count for a container. While it is resized, that is the most of what its spec and its status name,
-    /// or what its status names if the resize is infeasible.
+    /// The resources that count for a container. While it is resized, these are the maximum of the amounts in its
+    /// spec and in its status, or those in its status if the resize is infeasible.
     fn effective(&self, container: &Value, side: &str) -> ResourceList {
         let specified = resources::of(container, side);
         let status = self.statuses.get(container.str_at(&["name"]));
