@@ -1,9 +1,9 @@
-//! Makes `==` on trees the comparison that Go's `apiequality.Semantic.DeepEqual` is: an empty list or map equals an
-//! absent one.
+//! Adapts trees so that `==` is the comparison of Go's `apiequality.Semantic.DeepEqual`: an empty list or map equals
+//! an absent one.
 //!
-//! Stored objects have no empty lists and maps, but an object that a client sent has them until it is stored. A tree alone
-//! does not say whether `{}` is an empty map or a struct, which is not the same as none, so this takes the schema once
-//! instead of every comparison.
+//! Stored objects have no empty lists and maps, but an object from a client has them until it is stored. A tree alone
+//! does not show whether `{}` is an empty map or a struct, which is not the same as an absent one. So this function
+//! uses the schema once, instead of every comparison.
 
 use super::decode::TYPED_DEPTH_MAX;
 use crate::model::{Arena, ListKind, NodeId, Schema, Shape};
@@ -63,8 +63,9 @@ fn align(arena: &Arena, id: NodeId, object: &Value, old: &mut Value, depth: usiz
     }
 }
 
-/// Where the old item is that each item is compared with; `None` if all are at their own position. Only items with keys can
-/// move, and they are found through an index: a list can have tens of thousands of them in another order.
+/// The index of the old item that each item is compared with; `None` if all are at their own index. Only items with
+/// keys can move. They are found through an index, because a list can have tens of thousands of them in another
+/// order.
 fn moved_items(kind: &ListKind, object: &[Value], old: &[Value]) -> Option<Vec<Option<usize>>> {
     let ListKind::Map(keys) = kind else { return None };
     let is_same = |(new, old): (&Value, &Value)| keys.iter().all(|key| old.get(key) == new.get(key));
@@ -129,7 +130,7 @@ mod tests {
             .collect();
         let reversed: Vec<Value> = items.iter().rev().cloned().collect();
         let kind = ListKind::Map(["name"].map(Into::into).to_vec().into());
-        // By comparing each with each this would take minutes.
+        // Comparing each item with each other one would take minutes.
         let moved = moved_items(&kind, &reversed, &items).unwrap();
         assert_eq!((moved.first(), moved.last()), (Some(&Some(99_999)), Some(&Some(0))));
     }
