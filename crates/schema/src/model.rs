@@ -1,7 +1,7 @@
 //! The compiled schema: a graph of nodes in one arena, so that recursive types need no pointers.
 
 use crate::rules::Scope;
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, compare_text};
 use std::sync::{Arc, LazyLock};
 
 /// A node of an arena.
@@ -496,7 +496,7 @@ impl Struct {
 
     /// The field of this JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        let at = self.fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok()?;
+        let at = self.fields.binary_search_by(|f| compare_text(&f.name, name)).ok()?;
         self.fields.get(at)
     }
 

@@ -23,7 +23,7 @@ pub mod yaml;
 #[cfg(test)]
 mod tests;
 
-pub use map::Map;
+pub use map::{Map, compare_text, is_same_text};
 pub use parsed::{DUPLICATES_MAX, ParseError, Parsed};
 pub use path::Path;
 pub use raw::RawJson;

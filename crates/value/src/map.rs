@@ -5,6 +5,7 @@
 //! type writes its fields.
 
 use crate::{Str, Value};
+use std::cmp::Ordering;
 
 /// The largest map that is searched from its start.
 const LINEAR_SEARCH_MAX: usize = 12;
@@ -54,14 +55,14 @@ impl Map {
     }
 
     fn find(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(k, _)| k.as_str().cmp(key))
+        self.0.binary_search_by(|(k, _)| compare_text(k, key))
     }
 
     /// The position of `key`. Most objects have few members, and most keys differ in length: then a search from the start
     /// compares fewer bytes than a binary search.
     fn position(&self, key: &str) -> Option<usize> {
         if self.0.len() <= LINEAR_SEARCH_MAX {
-            return self.0.iter().position(|(k, _)| k.as_str() == key);
+            return self.0.iter().position(|(k, _)| is_same_text(k, key));
         }
         self.find(key).ok()
     }
@@ -105,13 +106,11 @@ impl Map {
 
     /// The value of `key`, which is set to `null` if it is missing.
     pub fn entry(&mut self, key: &str) -> &mut Value {
-        let at = match self.find(key) {
-            Ok(at) => at,
-            Err(at) => {
-                self.0.insert(at, (Str::from(key), Value::Null));
-                at
-            }
-        };
+        let at = self.position(key).unwrap_or_else(|| {
+            let (Ok(at) | Err(at)) = self.find(key);
+            self.0.insert(at, (Str::from(key), Value::Null));
+            at
+        });
         #[expect(clippy::indexing_slicing, reason = "the position was found or made just above")]
         &mut self.0[at].1
     }
@@ -148,6 +147,40 @@ impl Map {
     }
 }
 
+/// Compares short texts in one or two words, which takes less than calling `memcmp`.
+#[inline]
+pub fn is_same_text(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    if a.len() > 16 {
+        return a == b;
+    }
+    // The two words overlap where the text is shorter than both together.
+    if let (Some(a_first), Some(a_last), Some(b_first), Some(b_last)) =
+        (a.first_chunk::<8>(), a.last_chunk::<8>(), b.first_chunk::<8>(), b.last_chunk::<8>())
+    {
+        return (a_first, a_last) == (b_first, b_last);
+    }
+    if let (Some(a_first), Some(a_last), Some(b_first), Some(b_last)) =
+        (a.first_chunk::<4>(), a.last_chunk::<4>(), b.first_chunk::<4>(), b.last_chunk::<4>())
+    {
+        return (a_first, a_last) == (b_first, b_last);
+    }
+    a.iter().eq(b)
+}
+
+/// The bytewise order of two texts. Most differ in their first byte, and then `memcmp` need not be called.
+#[inline]
+pub fn compare_text(a: &str, b: &str) -> Ordering {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    match a.first().cmp(&b.first()) {
+        Ordering::Equal => a.cmp(b),
+        order => order,
+    }
+}
+
 /// Whether the keys are unique and in order.
 fn ascending(entries: &[(Str, Value)]) -> bool {
     entries.windows(2).all(|pair| matches!(pair, [a, b] if a.0 < b.0))
@@ -181,6 +214,21 @@ mod tests {
             [("a", Some(2)), ("b", Some(4))]
         );
         assert_eq!(repeated, ["b"]);
+    }
+
+    #[test]
+    fn texts_of_all_lengths_are_compared_whole() {
+        let text = "abcdefghijklmnopqrstuvwxyz";
+        for length in 0..text.len() {
+            let same = &text[..length];
+            assert!(is_same_text(same, &same.to_string()), "{same}");
+            assert!(!is_same_text(same, &text[..=length]), "{same}");
+            for at in 0..length {
+                let mut other = same.to_string();
+                other.replace_range(at..=at, "_");
+                assert!(!is_same_text(same, &other), "{other}");
+            }
+        }
     }
 
     #[test]

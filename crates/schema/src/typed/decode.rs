@@ -4,7 +4,7 @@ use super::errors::{Errors, Place, STRICT_ERRORS_MAX, Step, Strict, TypeError};
 use super::scalar;
 use super::zero::{zero, zero_field};
 use crate::model::{Arena, Choice, Field, NodeId, Omit, Other, Schema, Shape, Struct};
-use pintle_value::{Map, Str, Value};
+use pintle_value::{Map, Str, Value, compare_text, is_same_text};
 
 /// The deepest typed tree. Only JSON schemas can nest arbitrarily, and real ones are far from this limit.
 pub const TYPED_DEPTH_MAX: usize = 400;
@@ -137,10 +137,10 @@ impl<'s> Decoder<'s, '_> {
         let mut at = 0;
         let mut missing = s.always.len();
         map.retain(|key, value| {
-            while s.fields.get(at).is_some_and(|f| f.name.as_str() < key) {
+            while s.fields.get(at).is_some_and(|f| compare_text(&f.name, key).is_lt()) {
                 at = at.saturating_add(1);
             }
-            let Some(field) = s.fields.get(at).filter(|f| f.name == key) else {
+            let Some(field) = s.fields.get(at).filter(|f| is_same_text(&f.name, key)) else {
                 self.unknown(key, place);
                 return false;
             };

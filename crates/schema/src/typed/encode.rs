@@ -1,7 +1,7 @@
 //! Writes a tree as Go's `json.Marshal` does: struct fields in their order, maps by key.
 
 use crate::model::{Arena, Field, NodeId, Omit, Schema, Shape, Struct};
-use pintle_value::{Map, Value, json};
+use pintle_value::{Map, Value, compare_text, is_same_text, json};
 
 const RESOURCE_VERSION: &str = "resourceVersion";
 
@@ -92,6 +92,7 @@ impl Encoder<'_> {
             (Shape::Any, Value::Object(_) | Value::Array(_)) => self.any(id, value),
             // The store has the original bytes of the request; clients receive them without white space.
             (Shape::Any, Value::Raw(raw)) if self.stored => self.out.extend_from_slice(raw.text().as_bytes()),
+            (_, Value::String(text)) => json::write_string(text, self.out),
             (_, value) => json::print(value, self.out),
         }
     }
@@ -209,10 +210,10 @@ impl<'v> Present<'v> {
         let mut fields = s.fields.iter();
         let mut field = fields.next();
         for (key, value) in map.iter() {
-            while field.is_some_and(|f| f.name < *key) {
+            while field.is_some_and(|f| compare_text(&f.name, key).is_lt()) {
                 field = fields.next();
             }
-            let known = field.filter(|f| f.name == *key);
+            let known = field.filter(|f| is_same_text(&f.name, key));
             if let Some(to) = known.and_then(|f| present.by_rank.get_mut(usize::from(f.rank))) {
                 *to = Some(value);
             }

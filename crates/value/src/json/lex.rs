@@ -30,6 +30,12 @@ const fn string_stops(word: u64) -> u64 {
         | (word.wrapping_sub(in_every_byte(0x20)) & !word & HIGHS)
 }
 
+/// Whether a byte of the chunk ends a run of plain string bytes.
+#[inline]
+fn has_string_stop(chunk: &[u8; 32]) -> bool {
+    chunk.iter().fold(false, |found, &byte| found | (byte == b'"') | (byte == b'\\') | (byte < 0x20))
+}
+
 /// A word of eight equal bytes.
 const fn in_every_byte(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
@@ -117,6 +123,12 @@ impl<'a> Lexer<'a> {
     /// Moves to the next quote, backslash or control byte, or to the end.
     #[inline]
     fn skip_plain(&mut self) {
+        // Long texts, in steps that the compiler turns into a few vector instructions.
+        while let Some(chunk) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<32>())
+            && !has_string_stop(chunk)
+        {
+            self.advance(32);
+        }
         while let Some(chunk) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
             let stops = string_stops(u64::from_le_bytes(*chunk));
             if stops != 0 {
