@@ -119,7 +119,7 @@ fn kind_of(object: &Value) -> GroupVersionKind {
     }
 }
 
-/// An object and the `apiVersion` it is in.
+/// An object and the `apiVersion` it is in. Its managed fields, if it has them, are neither compared nor converted.
 #[derive(Clone)]
 struct Versioned<'v> {
     value: Cow<'v, Value>,
@@ -158,7 +158,10 @@ impl Context<'_> {
         let Some(schema) = self.versions.schema(to) else {
             return self.versions.unknown_version(to).map_or(Ok(None), Err);
         };
-        let value = self.versions.convert(&object.value, to)?;
+        let value = match object.value.at(&["metadata", "managedFields"]) {
+            Some(_) => self.versions.convert(&without_managed_fields(&object.value), to)?,
+            None => self.versions.convert(&object.value, to)?,
+        };
         typed::validate(&value, Type::of(&schema), Duplicates::Refused)
             .map_err(|errors| errors.to_string())?;
         Ok(Some(Versioned::owned(value, to)))
@@ -172,7 +175,8 @@ impl Context<'_> {
     }
 }
 
-fn without_managed_fields(object: &Value) -> Value {
+/// A copy of an object without its managed fields.
+pub(crate) fn without_managed_fields(object: &Value) -> Value {
     let Value::Object(map) = object else { return object.clone() };
     let members = map.iter().map(|(key, member)| match (key.as_str(), member) {
         ("metadata", Value::Object(metadata)) => {

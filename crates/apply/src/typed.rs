@@ -14,13 +14,13 @@ mod remove;
 mod validate;
 
 pub use atomics::atomics;
-pub use compare::{Comparison, compare};
+pub use compare::{Comparison, compare, compare_unmanaged};
 pub use fields::{field_set, with_named_fields};
 pub use merge::merge;
 pub use narrow::narrow;
 pub use reconcile::reconcile;
 pub use remove::remove;
-pub use validate::{Duplicates, Foreign, ValidationErrors, refuse_foreign, validate};
+pub use validate::{Duplicates, Foreign, ValidationErrors, refuse_foreign, validate, validate_unmanaged};
 
 use pintle_schema::{Arena, Field, ListKind, MapKind, Node, NodeId, Omit, Schema, Shape, Struct};
 use pintle_value::{Str, Value};

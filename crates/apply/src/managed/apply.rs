@@ -75,7 +75,7 @@ pub fn apply(
     if owner.manager == last_applied::MANAGER {
         last_applied::refresh(&mut object, config);
     }
-    entries::put(&mut object, &managed, Some(&entries::Stored { managed: &before, entries: stored }));
+    entries::put(&mut object, &managed, Some(&entries::Stored { sets: before.sets(), entries: stored }));
     Ok(Applied { object, changed })
 }
 
@@ -128,8 +128,9 @@ impl Step<'_> {
         let old = Versioned::borrowed(self.live, &version);
         let mut owners = owners::reconciled(cx, &old, owners)?;
         let (merged, set) = self.merged(&version)?;
-        let last =
-            owners.insert(id.clone(), Owned { set: set.into(), version: version.clone(), applied: true });
+        let entry = owners.get(&id).and_then(|owned| owned.entry);
+        let owned = Owned { set: set.into(), version: version.clone(), applied: true, entry };
+        let last = owners.insert(id.clone(), owned);
         let new = prune::prune(cx, Versioned::owned(merged, &version), &owners, &id, last.as_ref())?;
         owners::take_over(cx, &old, &new, &mut owners, &id, force)?;
 

@@ -7,11 +7,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// As long as most identities are, or longer.
+const KEY_BYTES: usize = 128;
+
 /// Identifies a manager: its name, operation and subresource. Updaters are also distinguished by version.
 #[derive(Clone, Debug)]
 pub(super) struct ManagerId {
     /// The identity as JSON, by which kube-apiserver sorts managers.
-    key: Vec<u8>,
+    key: Arc<[u8]>,
     pub(super) manager: Str,
     pub(super) applies: bool,
     /// Version of an updater; "" for appliers.
@@ -23,7 +26,8 @@ impl ManagerId {
     pub(super) fn new(manager: &str, applies: bool, api_version: &str, subresource: &str) -> Self {
         let api_version = if applies { "" } else { api_version };
         let operation = if applies { "Apply" } else { "Update" };
-        let mut key = Vec::from(*b"{");
+        let mut key = Vec::with_capacity(KEY_BYTES);
+        key.push(b'{');
         for (name, value) in [
             ("\"manager\":", manager),
             ("\"operation\":", operation),
@@ -40,22 +44,11 @@ impl ManagerId {
         }
         key.push(b'}');
         ManagerId {
-            key,
+            key: key.into(),
             manager: manager.into(),
             applies,
             api_version: api_version.into(),
             subresource: subresource.into(),
-        }
-    }
-
-    /// The id of the write that is being recorded, before it is merged with the manager's earlier entry.
-    pub(super) fn current() -> Self {
-        ManagerId {
-            key: b"current-operation".to_vec(),
-            manager: Str::default(),
-            applies: false,
-            api_version: Str::default(),
-            subresource: Str::default(),
         }
     }
 }
@@ -87,6 +80,8 @@ pub(super) struct Owned {
     pub(super) set: Arc<Set>,
     pub(super) version: Str,
     pub(super) applied: bool,
+    /// The position of the entry from which it was decoded.
+    pub(super) entry: Option<usize>,
 }
 
 /// All managers.
@@ -115,6 +110,11 @@ impl Managed {
         Ok(managed)
     }
 
+    /// The set of each decoded entry; of entries with the same identity only that of the last.
+    pub(super) fn sets(&self) -> Vec<(usize, Arc<Set>)> {
+        self.owners.values().filter_map(|owned| Some((owned.entry?, owned.set.clone()))).collect()
+    }
+
     /// The entries in kube-apiserver's order: appliers before updaters, then by time, name, version, subresource.
     pub(super) fn encode(&self) -> Vec<Value> {
         self.encode_after(None)
@@ -132,7 +132,7 @@ impl Managed {
                 version: &owned.version,
                 subresource: &id.subresource,
                 set: &owned.set,
-                written: before.and_then(|before| before.written(id, &owned.set)),
+                written: before.and_then(|before| before.written(owned)),
             })
             .collect();
         entries.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -157,21 +157,20 @@ impl Entry<'_> {
     }
 
     fn to_value(&self) -> Value {
-        let mut out = Map::with_capacity(7);
-        for (key, text) in [
-            ("manager", self.manager),
-            ("operation", self.operation),
-            ("apiVersion", self.version),
-            ("time", self.time),
-            ("fieldsType", "FieldsV1"),
-            ("subresource", self.subresource),
-        ] {
-            if !text.is_empty() {
-                out.insert(key, text.into());
-            }
-        }
-        out.insert("fieldsV1", self.written.cloned().unwrap_or_else(|| self.set.to_value()));
-        Value::Object(out)
+        let text = |key: &'static str, text: &str| {
+            (!text.is_empty()).then(|| (Str::const_new(key), Value::from(text)))
+        };
+        let fields = self.written.cloned().unwrap_or_else(|| self.set.to_value());
+        let mut out = Vec::with_capacity(7);
+        // In the order of their keys.
+        out.extend(text("apiVersion", self.version));
+        out.extend(text("fieldsType", "FieldsV1"));
+        out.push((Str::const_new("fieldsV1"), fields));
+        out.extend(text("manager", self.manager));
+        out.extend(text("operation", self.operation));
+        out.extend(text("subresource", self.subresource));
+        out.extend(text("time", self.time));
+        Value::Object(Map::from_entries(out).0)
     }
 }
 
@@ -194,7 +193,7 @@ fn decode_entry(entry: &Value, at: usize) -> Result<(ManagerId, Owned), String> 
         format!("error decoding versioned set from managed fields entry {at}: error decoding set: {error}")
     })?;
     let id = ManagerId::new(entry.str_at(&["manager"]), applied, version, entry.str_at(&["subresource"]));
-    Ok((id, Owned { set: Arc::new(set), version: version.into(), applied }))
+    Ok((id, Owned { set: Arc::new(set), version: version.into(), applied, entry: Some(at) }))
 }
 
 /// The entries of an object; empty if they are not a list.
@@ -204,21 +203,18 @@ pub(super) fn entries_of(object: &Value) -> &[Value] {
 
 /// Managed fields in stored form, as this crate wrote them: large unchanged sets need not be encoded again.
 pub(super) struct Stored<'a> {
-    pub(super) managed: &'a Managed,
+    /// The sets as they were decoded, each with the position of its entry.
+    pub(super) sets: Vec<(usize, Arc<Set>)>,
     pub(super) entries: &'a [Value],
 }
 
 impl Stored<'_> {
-    fn written(&self, id: &ManagerId, set: &Arc<Set>) -> Option<&Value> {
-        let same = |owned: &&Owned| Arc::ptr_eq(&owned.set, set) || owned.set == *set;
-        let owned = self.managed.owners.get(id).filter(same)?;
-        let is_it = |entry: &&Value| {
-            entry.str_at(&["manager"]) == id.manager
-                && entry.str_at(&["subresource"]) == id.subresource
-                && entry.str_at(&["apiVersion"]) == owned.version
-                && (entry.str_at(&["operation"]) == "Apply") == owned.applied
-        };
-        self.entries.iter().rev().find(is_it)?.get("fieldsV1")
+    /// The fields of the entry from which `owned` was decoded, if its set is unchanged.
+    fn written(&self, owned: &Owned) -> Option<&Value> {
+        let at = owned.entry?;
+        let (_, set) = self.sets.iter().find(|(entry, _)| *entry == at)?;
+        let is_same = Arc::ptr_eq(set, &owned.set) || *set == owned.set;
+        self.entries.get(at).filter(|_| is_same)?.get("fieldsV1")
     }
 }
 

@@ -1,10 +1,11 @@
 //! The core of update and apply: how a change affects the owners of the changed fields.
 
 use super::conflict;
-use super::entries::{ManagerId, Owners};
+use super::entries::{ManagerId, Owned, Owners};
 use super::{ApplyError, Context, Versioned};
 use crate::fieldset::Set;
 use crate::typed::{self, Comparison};
+use pintle_schema::Schema;
 use pintle_value::Str;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,13 @@ pub(super) fn reconciled(
     live: &Versioned<'_>,
     owners: Owners,
 ) -> Result<Owners, ApplyError> {
+    // Nearly always all managers wrote in the version of the request.
+    if owners.values().all(|owned| owned.version == live.version) {
+        return Ok(match cx.versions.schema(&live.version) {
+            Some(schema) => adapted(owners, &schema),
+            None => Owners::new(),
+        });
+    }
     let mut is_served: BTreeMap<Str, bool> = BTreeMap::from([(live.version.clone(), true)]);
     let mut out = Owners::new();
     for (id, mut owned) in owners {
@@ -27,22 +35,33 @@ pub(super) fn reconciled(
             continue;
         }
         let Some(schema) = cx.versions.schema(&owned.version) else { continue };
-        if let Some(set) = typed::reconcile(&owned.set, typed::Type::of(&schema)) {
-            owned.set = Arc::new(set);
-        }
+        adapt(&mut owned, &schema);
         out.insert(id, owned);
     }
     Ok(out)
 }
 
-/// A change as seen in one version: how the objects differ, and which fields have new values.
-struct Change {
-    comparison: Comparison,
-    set: Set,
+fn adapted(mut owners: Owners, schema: &Schema) -> Owners {
+    owners.values_mut().for_each(|owned| adapt(owned, schema));
+    owners
+}
+
+fn adapt(owned: &mut Owned, schema: &Schema) {
+    if let Some(set) = typed::reconcile(&owned.set, typed::Type::of(schema)) {
+        owned.set = Arc::new(set);
+    }
+}
+
+/// A change as seen in one version.
+pub(super) struct Change {
+    /// The fields that are gone.
+    pub(super) removed: Set,
+    /// The fields that are new or have new values.
+    pub(super) set: Set,
 }
 
 /// Removes changed and removed fields from all managers but `writer`. Without `force`, removing changed ones is a
-/// conflict. Returns how the objects differ in the version of the request.
+/// conflict. Returns the change in the version of the request.
 pub(super) fn take_over(
     cx: &Context<'_>,
     old: &Versioned<'_>,
@@ -50,28 +69,31 @@ pub(super) fn take_over(
     owners: &mut Owners,
     writer: &ManagerId,
     force: bool,
-) -> Result<Comparison, ApplyError> {
-    let mut changes: BTreeMap<Str, Option<Change>> = BTreeMap::new();
-    changes.insert(new.version.clone(), Some(change(cx, old, new)?));
+) -> Result<Change, ApplyError> {
+    let change = change(cx, old, new)?;
+    let mut others: BTreeMap<Str, Option<Change>> = BTreeMap::new();
     for owned in owners.values() {
-        if !changes.contains_key(&owned.version) {
-            changes.insert(owned.version.clone(), change_in(cx, old, new, &owned.version)?);
+        if owned.version != new.version && !others.contains_key(&owned.version) {
+            others.insert(owned.version.clone(), change_in(cx, old, new, &owned.version)?);
         }
     }
-    let change_of = |version: &str| changes.get(version).and_then(Option::as_ref);
+    let change_of = |version: &Str| match *version == new.version {
+        true => Some(&change),
+        false => others.get(version).and_then(Option::as_ref),
+    };
     owners.retain(|id, owned| id == writer || change_of(&owned.version).is_some());
 
     let mut conflicts = Vec::new();
     for (id, owned) in owners.iter_mut().filter(|(id, _)| *id != writer) {
         let Some(change) = change_of(&owned.version) else { continue };
-        if change.comparison.is_same() {
+        if change.removed.is_empty() && change.set.is_empty() {
             continue;
         }
         let taken = owned.set.intersection(&change.set);
         if !force {
             conflicts.extend(conflict::with(id, &taken));
         }
-        let gone = taken.union(owned.set.intersection(&change.comparison.removed));
+        let gone = taken.union(owned.set.intersection(&change.removed));
         if !gone.is_empty() {
             owned.set = Arc::new(Arc::unwrap_or_clone(std::mem::take(&mut owned.set)).difference(&gone));
         }
@@ -80,14 +102,14 @@ pub(super) fn take_over(
         return Err(ApplyError::Conflicts(conflicts));
     }
     owners.retain(|_, owned| !owned.set.is_empty());
-    Ok(changes.remove(&new.version).flatten().map(|change| change.comparison).unwrap_or_default())
+    Ok(change)
 }
 
 fn change(cx: &Context<'_>, old: &Versioned<'_>, new: &Versioned<'_>) -> Result<Change, ApplyError> {
-    let comparison = cx.typed(&new.version, |ty| typed::compare(&old.value, &new.value, ty))?;
+    let comparison = cx.typed(&new.version, |ty| typed::compare_unmanaged(&old.value, &new.value, ty))?;
     let comparison = comparison.filtered(cx.versions.filter(&new.version));
-    let set = comparison.modified.clone().union(comparison.added.clone());
-    Ok(Change { comparison, set })
+    let Comparison { removed, modified, added } = comparison;
+    Ok(Change { removed, set: modified.union(added) })
 }
 
 /// The change in another version; `None` if there is no such version.

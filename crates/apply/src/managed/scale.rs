@@ -34,9 +34,9 @@ pub fn scale_to_subresource(parent: &[Value], paths: &[ReplicasPath]) -> Result<
             scale.times.extend(managed.times.get(&id).map(|time| (id.clone(), time.clone())));
             let mut set = Set::new();
             set.insert(&replicas());
-            scale
-                .owners
-                .insert(id, Owned { set: set.into(), version: SCALE_VERSION.into(), applied: owned.applied });
+            let version = SCALE_VERSION.into();
+            let owned = Owned { set: set.into(), version, applied: owned.applied, entry: None };
+            scale.owners.insert(id, owned);
         }
     }
     Ok(scale.encode())
@@ -76,7 +76,8 @@ pub fn scale_to_parent(
         if let Some(path) = path.filter(|_| owned.set.has(&replicas())) {
             let mut set = Set::new();
             set.insert(path);
-            keep(id, Owned { set: set.into(), version: api_version.into(), applied: owned.applied });
+            let version = api_version.into();
+            keep(id, Owned { set: set.into(), version, applied: owned.applied, entry: None });
         }
     }
     Ok(after.encode())

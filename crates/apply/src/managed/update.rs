@@ -1,10 +1,11 @@
 //! Every write other than apply: the writer owns the fields that it changes.
 
 use super::entries::{self, Managed, ManagerId, Owned};
-use super::{ApplyError, Context, Owner, Versioned, described, owners, without_managed_fields, zero_object};
+use super::{ApplyError, Context, Owner, Versioned, described, owners, zero_object};
 use crate::fieldset::Set;
 use crate::typed::{self, Duplicates, Type};
 use pintle_value::{Str, Value};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -32,11 +33,12 @@ pub fn update(
         return Ok(());
     }
     let before = match live {
-        Some(live) => without_managed_fields(live),
-        None => zero_object(&cx.schema()?, cx.kind),
+        Some(live) => Cow::Borrowed(live),
+        None => Cow::Owned(zero_object(&cx.schema()?, cx.kind)),
     };
-    let after = record(cx, &before, new, managed.clone(), owner)?;
-    let stored = entries::Stored { managed: &managed, entries: stored };
+    let sets = managed.sets();
+    let after = record(cx, &before, new, managed, owner)?;
+    let stored = entries::Stored { sets, entries: stored };
     entries::put(new, &after, is_stored.then_some(&stored));
     Ok(())
 }
@@ -61,7 +63,7 @@ fn live_or_new(live: Option<&Value>, new: &Value, is_subresource: bool) -> (Mana
     }
 }
 
-/// Records a change from `live` to `new`, both without managed fields.
+/// Records a change from `live` to `new`. Managed fields in them are ignored.
 pub(super) fn record(
     cx: &Context<'_>,
     live: &Value,
@@ -72,33 +74,49 @@ pub(super) fn record(
     let version = cx.api_version();
     let schema = cx.schema()?;
     for (object, which) in [(new, "new"), (live, "live")] {
-        typed::validate(object, Type::of(&schema), Duplicates::Allowed).map_err(|errors| {
+        typed::validate_unmanaged(object, Type::of(&schema), Duplicates::Allowed).map_err(|errors| {
             let object = described(object);
             ApplyError::Failed(format!("failed to convert {which} object ({object}) to smd typed: {errors}"))
         })?;
     }
-    let current = ManagerId::current();
+    let manager = if owner.manager.is_empty() { "unknown" } else { owner.manager };
+    let id = ManagerId::new(manager, false, &version, owner.subresource);
     let Managed { owners, mut times } = managed;
     let [old, new] = [live, new].map(|value| Versioned::borrowed(value, &version));
     let mut owners = owners::reconciled(cx, &old, owners)?;
-    let change = owners::take_over(cx, &old, &new, &mut owners, &current, true)?;
-
-    let mut set = change.modified.union(change.added);
-    if let Some(filter) = cx.versions.filter(&version) {
-        set = filter.apply(set);
-    }
-    let set = set.difference(never_owned());
-    if !set.is_empty() {
-        let manager = if owner.manager.is_empty() { "unknown" } else { owner.manager };
-        let id = ManagerId::new(manager, false, &version, owner.subresource);
-        let before = owners.remove(&id).map(|owned| owned.set).unwrap_or_default();
-        let set =
-            if set.is_within(&before) { before } else { set.union(Arc::unwrap_or_clone(before)).into() };
-        let owned = Owned { set, version, applied: false };
-        owners.insert(id.clone(), owned);
-        times.insert(id, owner.now.into());
+    let before = owners.remove(&id);
+    let change = owners::take_over(cx, &old, &new, &mut owners, &id, true)?;
+    let owned = own_fields(before, change, &version);
+    if let Some((owned, is_new)) = owned {
+        if is_new {
+            times.insert(id.clone(), owner.now.into());
+        }
+        owners.insert(id, owned);
     }
     Ok(cap_updaters(Managed { owners, times }))
+}
+
+/// The fields that the writer owns after a change: those that it owned and that did not change, and those that it
+/// changed. Also returns whether it changed some; `None` if it owns nothing.
+fn own_fields(before: Option<Owned>, change: owners::Change, version: &Str) -> Option<(Owned, bool)> {
+    let owners::Change { removed, set } = change;
+    let taken = match &before {
+        Some(before) => before.set.intersection(&set),
+        None => Set::new(),
+    };
+    let set = set.difference(never_owned());
+    let is_new = !set.is_empty();
+    let Some(mut before) = before else {
+        let owned = Owned { set: set.into(), version: version.clone(), applied: false, entry: None };
+        return is_new.then_some((owned, is_new));
+    };
+    let removed = before.set.intersection(&removed);
+    // The common case: the writer changes fields that it owns already.
+    if !removed.is_empty() || !taken.is_within(&set) || !set.is_within(&before.set) {
+        let rest = Arc::unwrap_or_clone(before.set).difference(&taken).difference(&removed);
+        before.set = set.union(rest).into();
+    }
+    (!before.set.is_empty()).then_some((before, is_new))
 }
 
 /// Fields that identify the object or that only the server writes.

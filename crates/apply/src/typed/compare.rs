@@ -2,7 +2,10 @@
 
 use super::{Atom, Fields, List, Type, filled_map, forms_differ, items, list_items, zip};
 use crate::fieldset::{self, Entry, Filter, PathElement, Set};
+use crate::managed::without_managed_fields;
 use pintle_value::Value;
+
+const MANAGED_FIELDS: &str = "managedFields";
 
 /// The fields in which two values differ; each is in one of the three sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +52,36 @@ pub fn compare(old: &Value, new: &Value, ty: Type<'_>) -> Comparison {
         return Comparison::default();
     }
     walk(Some(old), Some(new), ty).below
+}
+
+/// Compares two objects as if neither had `metadata.managedFields`.
+pub fn compare_unmanaged(old: &Value, new: &Value, ty: Type<'_>) -> Comparison {
+    let granular = |ty: Type<'_>| matches!(ty.atom(None), Atom::Map(fields) if !fields.atomic);
+    let has_metadata = |object: &Value| {
+        let metadata = object.get("metadata").and_then(Value::as_object);
+        metadata.is_some_and(|metadata| metadata.keys().any(|key| key != MANAGED_FIELDS))
+    };
+    match ty.atom(None) {
+        Atom::Map(fields)
+            if !fields.atomic
+                && fields.field("metadata").is_some_and(granular)
+                && has_metadata(old)
+                && has_metadata(new) =>
+        {
+            members(&fields, Some(old), Some(new), |key, old, new, ty| match (key, ty.atom(None)) {
+                ("metadata", Atom::Map(fields)) => {
+                    let below = members(&fields, old, new, |key, old, new, ty| match key {
+                        MANAGED_FIELDS => Difference::default(),
+                        _ => walk(old, new, ty),
+                    });
+                    Difference { below, ..Difference::default() }
+                }
+                _ => walk(old, new, ty),
+            })
+        }
+        // Metadata without another member is compared as a whole.
+        _ => compare(&without_managed_fields(old), &without_managed_fields(new), ty),
+    }
 }
 
 /// The changes of a value itself and below it. Repeated items can be both removed and added.
@@ -108,14 +141,17 @@ impl Collector {
 }
 
 fn walk(old: Option<&Value>, new: Option<&Value>, ty: Type<'_>) -> Difference {
-    let (old_atom, new_atom) = (ty.atom(old), ty.atom(new));
-    match (old, new) {
-        (Some(_), None) => by_atom(&old_atom, old, new),
-        (Some(_), Some(_)) if forms_differ(&old_atom, &new_atom) => {
-            by_atom(&old_atom, old, new).union(by_atom(&new_atom, old, new))
+    let new_atom = match (old, new) {
+        (Some(_), None) => return by_atom(&ty.atom(old), old, new),
+        _ => ty.atom(new),
+    };
+    if old.is_some() {
+        let old_atom = ty.atom(old);
+        if forms_differ(&old_atom, &new_atom) {
+            return by_atom(&old_atom, old, new).union(by_atom(&new_atom, old, new));
         }
-        _ => by_atom(&new_atom, old, new),
     }
+    by_atom(&new_atom, old, new)
 }
 
 fn by_atom(atom: &Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> Difference {
@@ -149,6 +185,16 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
 }
 
 fn maps(fields: &Fields<'_>, old: Option<&Value>, new: Option<&Value>) -> Comparison {
+    members(fields, old, new, |_, old, new, ty| walk(old, new, ty))
+}
+
+/// Compares the members of two objects, each with `compare`.
+fn members<'s>(
+    fields: &Fields<'s>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    compare: impl Fn(&str, Option<&Value>, Option<&Value>, Type<'s>) -> Difference,
+) -> Comparison {
     let mut found = Collector::default();
     for (key, old, new) in zip(old, new) {
         // Most members are equal, and finding that out is cheaper than comparing by type.
@@ -156,7 +202,7 @@ fn maps(fields: &Fields<'_>, old: Option<&Value>, new: Option<&Value>) -> Compar
             continue;
         }
         if let Some(ty) = fields.field(key) {
-            found.push(&PathElement::Field(key.clone()), walk(old, new, ty));
+            found.push(&PathElement::Field(key.clone()), compare(key, old, new, ty));
         }
     }
     found.finish()

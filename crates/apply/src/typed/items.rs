@@ -15,6 +15,20 @@ pub(super) fn element(list: &List<'_>, item: &Value) -> Result<PathElement, Stri
     }
 }
 
+/// Returns whether `element` would return an element, without making it.
+pub(super) fn has_element(list: &List<'_>, item: &Value) -> bool {
+    match (list.kind, item) {
+        (ListKind::Map(keys), Value::Object(map)) => {
+            let is_found = |key: &Str| map.contains_key(key) || list.item.key_default(key).is_some();
+            keys.is_empty() || keys.iter().any(is_found)
+        }
+        (ListKind::Set, item) => {
+            !matches!(item, Value::Object(_) | Value::Raw(_) | Value::Array(_) | Value::Null)
+        }
+        (ListKind::Map(_) | ListKind::Atomic, _) => false,
+    }
+}
+
 fn keyed(item_type: Type<'_>, keys: &[Str], item: &Value) -> Result<PathElement, String> {
     let map = match item {
         Value::Object(map) => map,

@@ -3,6 +3,7 @@
 use super::{Atom, Fields, List, Scalar, Type, items};
 use crate::DEPTH_MAX;
 use crate::fieldset::PathElement;
+use crate::managed::without_managed_fields;
 use crate::patch::go_text::{go_syntax, go_text};
 use pintle_schema::ListKind;
 use pintle_value::Value;
@@ -70,9 +71,64 @@ pub fn refuse_foreign(foreign: &Foreign, path: &[PathElement], ty: Type<'_>) -> 
 
 /// Checks a value against its type.
 pub fn validate(value: &Value, ty: Type<'_>, duplicates: Duplicates) -> Result<(), ValidationErrors> {
+    // Nearly all values are valid, and finding that out needs no paths.
+    if fits(value, ty, duplicates, 0) {
+        return Ok(());
+    }
     let mut walk = Walk { duplicates, path: Vec::new(), errors: ValidationErrors::default() };
     walk.value(value, ty);
     if walk.errors.0.is_empty() { Ok(()) } else { Err(walk.errors) }
+}
+
+/// Checks an object against its type as if it had no `metadata.managedFields`.
+pub fn validate_unmanaged(
+    object: &Value,
+    ty: Type<'_>,
+    duplicates: Duplicates,
+) -> Result<(), ValidationErrors> {
+    let (Value::Object(map), Atom::Map(fields)) = (object, ty.atom(Some(object))) else {
+        return validate(object, ty, duplicates);
+    };
+    let is_valid = map.iter().all(|(key, member)| {
+        let Some(ty) = fields.field(key) else { return false };
+        match (key.as_str(), member, ty.atom(Some(member))) {
+            ("metadata", Value::Object(metadata), Atom::Map(fields)) => {
+                metadata.iter().all(|(key, member)| {
+                    key == "managedFields"
+                        || fields.field(key).is_some_and(|ty| fits(member, ty, duplicates, 2))
+                })
+            }
+            _ => fits(member, ty, duplicates, 1),
+        }
+    });
+    if is_valid { Ok(()) } else { validate(&without_managed_fields(object), ty, duplicates) }
+}
+
+/// Returns whether a value has the form of its type. `depth` is the number of its ancestors.
+fn fits(value: &Value, ty: Type<'_>, duplicates: Duplicates, depth: usize) -> bool {
+    if depth > DEPTH_MAX {
+        return false;
+    }
+    let below = depth.saturating_add(1);
+    match (ty.atom(Some(value)), value) {
+        (Atom::Scalar(scalar), value) => scalar_fits(scalar, value),
+        (Atom::List(_) | Atom::Map(_), Value::Null) => true,
+        (Atom::List(list), Value::Array(items)) => {
+            let are_found = list.is_atomic() || has_elements(&list, items, duplicates);
+            are_found && items.iter().all(|item| fits(item, list.item, duplicates, below))
+        }
+        (Atom::Map(fields), Value::Object(map)) => map
+            .iter()
+            .all(|(key, member)| fields.field(key).is_some_and(|ty| fits(member, ty, duplicates, below))),
+        (Atom::List(_) | Atom::Map(_), _) => false,
+    }
+}
+
+/// Returns whether all items of a set or keyed list have a path element, and whether these differ where they must.
+fn has_elements(list: &List<'_>, items: &[Value], duplicates: Duplicates) -> bool {
+    let may_repeat = duplicates == Duplicates::Allowed || items.len() < 2;
+    items.iter().all(|item| items::has_element(list, item))
+        && (may_repeat || items::sorted(list, items).is_sorted_by(|a, b| a.0 < b.0))
 }
 
 struct Walk {
@@ -152,15 +208,18 @@ impl Walk {
     }
 }
 
-fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
-    let fits = match (scalar, value) {
+fn scalar_fits(scalar: Scalar, value: &Value) -> bool {
+    match (scalar, value) {
         (_, Value::Null) => true,
         (Scalar::Numeric, value) => matches!(value, Value::Int(_) | Value::Float(_)),
         (Scalar::String, value) => matches!(value, Value::String(_)),
         (Scalar::Boolean, value) => matches!(value, Value::Bool(_)),
         (Scalar::Any, value) => !matches!(value, Value::Array(_) | Value::Object(_)),
-    };
-    if fits {
+    }
+}
+
+fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
+    if scalar_fits(scalar, value) {
         return None;
     }
     Some(match scalar {
