@@ -1,7 +1,7 @@
 //! The certificate plugins: who may approve and sign certificate requests, and what they must not request.
 
 use crate::escalation::only_for_gc;
-use crate::{Attributes, Operation, Plugin, Validation};
+use crate::{Attributes, Operation, Plugin, Resources, Validation};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::RequestSubject;
@@ -48,6 +48,10 @@ impl Plugin for CertificateApproval {
         "CertificateApproval"
     }
 
+    fn resources(&self) -> Resources {
+        &[("certificates.k8s.io", "certificatesigningrequests")]
+    }
+
     fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let Some(old) = request.old.filter(|_| is_ours(request, Operation::Update, "approval")) else {
             return Ok(());
@@ -62,6 +66,10 @@ pub(crate) struct CertificateSigning(pub(crate) Arc<dyn Authorizer>);
 impl Plugin for CertificateSigning {
     fn name(&self) -> &'static str {
         "CertificateSigning"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("certificates.k8s.io", "certificatesigningrequests")]
     }
 
     fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
@@ -80,6 +88,10 @@ pub(crate) struct ClusterTrustBundleAttest(pub(crate) Arc<dyn Authorizer>);
 impl Plugin for ClusterTrustBundleAttest {
     fn name(&self) -> &'static str {
         "ClusterTrustBundleAttest"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("certificates.k8s.io", "clustertrustbundles")]
     }
 
     fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
@@ -102,6 +114,10 @@ pub(crate) struct CertificateSubjectRestriction;
 impl Plugin for CertificateSubjectRestriction {
     fn name(&self) -> &'static str {
         "CertificateSubjectRestriction"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("certificates.k8s.io", "certificatesigningrequests")]
     }
 
     fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {

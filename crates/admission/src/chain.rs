@@ -7,7 +7,7 @@ use crate::webhook_config::WebhookConfig;
 use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, PluginError, Validation, escalation};
 use pintle_auth::Authorizer;
 use pintle_meta::Status;
-use pintle_value::Value;
+use pintle_value::{Value, is_same_text};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -259,6 +259,10 @@ impl Chain {
         measuring: &mut Measuring<'_>,
     ) -> Result<(), Status> {
         for (place, plugin) in self.plugins.iter().enumerate() {
+            if !concerns(&**plugin, request) {
+                measuring.observe_uncalled(place);
+                continue;
+            }
             let outcome = plugin.mutate(Mutation { request, object, cluster });
             measuring.observe_plugin(place, &**plugin, outcome.is_err());
             outcome?;
@@ -286,6 +290,10 @@ impl Chain {
         measuring: &mut Measuring<'_>,
     ) -> Result<(), Status> {
         for (place, plugin) in self.plugins.iter().enumerate() {
+            if !concerns(&**plugin, request) {
+                measuring.observe_uncalled(place);
+                continue;
+            }
             let mut outcome = plugin.validate(Validation { request, object, cluster, warnings });
             if let Some(review) = plugin.review(request, object).filter(|_| outcome.is_ok()) {
                 outcome = review.await;
@@ -295,6 +303,15 @@ impl Chain {
         }
         Ok(())
     }
+}
+
+/// Returns whether a plugin looks at the resource of a request.
+fn concerns(plugin: &dyn Plugin, request: &Attributes<'_>) -> bool {
+    let resources = plugin.resources();
+    resources.is_empty()
+        || resources.iter().any(|(group, plural)| {
+            is_same_text(&request.kind.plural, plural) && is_same_text(&request.kind.group, group)
+        })
 }
 
 /// The names of the enabled plugins, in their order.

@@ -1,6 +1,6 @@
 //! DefaultStorageClass and DefaultIngressClass: set the default class on claims and ingresses without one.
 
-use crate::{Attributes, Mutation, Operation, Plugin};
+use crate::{Attributes, Mutation, Operation, Plugin, Resources};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -15,6 +15,10 @@ pub(crate) struct DefaultStorageClass;
 impl Plugin for DefaultStorageClass {
     fn name(&self) -> &'static str {
         "DefaultStorageClass"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "persistentvolumeclaims")]
     }
 
     fn mutate(&self, Mutation { request, object: claim, cluster }: Mutation<'_>) -> Result<(), Status> {
@@ -37,6 +41,10 @@ pub(crate) struct DefaultIngressClass;
 impl Plugin for DefaultIngressClass {
     fn name(&self) -> &'static str {
         "DefaultIngressClass"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("networking.k8s.io", "ingresses")]
     }
 
     fn mutate(&self, Mutation { request, object: ingress, cluster }: Mutation<'_>) -> Result<(), Status> {

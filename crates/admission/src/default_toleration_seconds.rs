@@ -1,6 +1,6 @@
 //! DefaultTolerationSeconds: lets pods tolerate nodes that are not ready or unreachable for some time.
 
-use crate::{Mutation, Plugin};
+use crate::{Mutation, Plugin, Resources};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -12,6 +12,10 @@ pub(crate) struct DefaultTolerationSeconds {
 impl Plugin for DefaultTolerationSeconds {
     fn name(&self) -> &'static str {
         "DefaultTolerationSeconds"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "pods")]
     }
 
     fn mutate(&self, Mutation { request, object: pod, .. }: Mutation<'_>) -> Result<(), Status> {

@@ -165,6 +165,11 @@ pub trait Plugin: Send + Sync {
     /// The name of the plugin in flags.
     fn name(&self) -> &'static str;
 
+    /// The resources that the plugin looks at. For all others it is not called.
+    fn resources(&self) -> Resources {
+        ALL_RESOURCES
+    }
+
     /// Changes or rejects an object before validation. Not called for deletions.
     fn mutate(&self, _mutation: Mutation<'_>) -> Result<(), Status> {
         Ok(())
@@ -185,6 +190,12 @@ pub trait Plugin: Send + Sync {
         None
     }
 }
+
+/// The groups and plurals of resources; an empty list stands for all.
+pub type Resources = &'static [(&'static str, &'static str)];
+
+/// All resources.
+const ALL_RESOURCES: Resources = &[];
 
 /// A pending call of an external service.
 pub type Reviewing<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;

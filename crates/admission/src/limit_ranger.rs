@@ -2,7 +2,7 @@
 //! claims.
 
 use crate::resources::{self, ResourceList};
-use crate::{Attributes, Mutation, Operation, Plugin, Validation};
+use crate::{Attributes, Mutation, Operation, Plugin, Resources, Validation};
 use pintle_meta::{Quantity, Status};
 use pintle_value::Value;
 
@@ -15,6 +15,10 @@ pub(crate) struct LimitRanger;
 impl Plugin for LimitRanger {
     fn name(&self) -> &'static str {
         "LimitRanger"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "pods"), ("", "persistentvolumeclaims")]
     }
 
     fn mutate(&self, Mutation { request, object, cluster }: Mutation<'_>) -> Result<(), Status> {

@@ -1,6 +1,6 @@
 //! NodeDeclaredFeatureValidator: a pod update may only need features that its node declares.
 
-use crate::{Operation, Plugin, Validation};
+use crate::{Operation, Plugin, Resources, Validation};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
 use pintle_value::Value;
@@ -13,6 +13,10 @@ pub(crate) struct NodeDeclaredFeatureValidator;
 impl Plugin for NodeDeclaredFeatureValidator {
     fn name(&self) -> &'static str {
         "NodeDeclaredFeatureValidator"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "pods")]
     }
 
     fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {

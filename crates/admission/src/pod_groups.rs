@@ -1,7 +1,7 @@
 //! The plugins of pod groups: PodGroupProtection, PodGroupWorkloadExists and JobValidation.
 
 use crate::storage::add_finalizer;
-use crate::{Attributes, Mutation, Operation, Plugin, Validation};
+use crate::{Attributes, Mutation, Operation, Plugin, Resources, Validation};
 use pintle_kinds::features;
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
@@ -25,6 +25,10 @@ impl Plugin for PodGroupProtection {
         "PodGroupProtection"
     }
 
+    fn resources(&self) -> Resources {
+        &[(GROUP, "podgroups")]
+    }
+
     fn mutate(&self, Mutation { request, object, .. }: Mutation<'_>) -> Result<(), Status> {
         if creates_group(request) {
             add_finalizer(object, FINALIZER);
@@ -39,6 +43,10 @@ pub(crate) struct PodGroupWorkloadExists;
 impl Plugin for PodGroupWorkloadExists {
     fn name(&self) -> &'static str {
         "PodGroupWorkloadExists"
+    }
+
+    fn resources(&self) -> Resources {
+        &[(GROUP, "podgroups")]
     }
 
     fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
@@ -72,6 +80,10 @@ pub(crate) struct JobValidation;
 impl Plugin for JobValidation {
     fn name(&self) -> &'static str {
         "JobValidation"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("batch", "jobs")]
     }
 
     fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {

@@ -1,6 +1,6 @@
 //! PodResizeValidator: a resized pod must fit on its node.
 
-use crate::{Operation, Plugin, Validation, resources};
+use crate::{Operation, Plugin, Resources, Validation, resources};
 use pintle_meta::field::quoted;
 use pintle_meta::quantity::Format;
 use pintle_meta::{Cause, Quantity, Status};
@@ -11,6 +11,10 @@ pub(crate) struct PodResizeValidator;
 impl Plugin for PodResizeValidator {
     fn name(&self) -> &'static str {
         "PodResizeValidator"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "pods")]
     }
 
     fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {

@@ -6,7 +6,7 @@ mod policy;
 mod settings;
 
 use crate::config::PluginConfig;
-use crate::{Attributes, ClusterState, Operation, Plugin, PluginError, Validation};
+use crate::{Attributes, ClusterState, Operation, Plugin, PluginError, Resources, Validation};
 use counts::Mode;
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, Status};
@@ -34,6 +34,21 @@ impl PodSecurity {
 impl Plugin for PodSecurity {
     fn name(&self) -> &'static str {
         "PodSecurity"
+    }
+
+    fn resources(&self) -> Resources {
+        &[
+            ("", "namespaces"),
+            ("", "pods"),
+            ("", "replicationcontrollers"),
+            ("apps", "replicasets"),
+            ("apps", "deployments"),
+            ("apps", "statefulsets"),
+            ("apps", "daemonsets"),
+            ("batch", "jobs"),
+            ("", "podtemplates"),
+            ("batch", "cronjobs"),
+        ]
     }
 
     fn validate(

@@ -1,6 +1,6 @@
 //! PodTopologyLabels: copies zone and region labels from a node to its pods.
 
-use crate::{Mutation, Operation, Plugin};
+use crate::{Mutation, Operation, Plugin, Resources};
 use pintle_meta::Status;
 
 const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -10,6 +10,10 @@ pub(crate) struct PodTopologyLabels;
 impl Plugin for PodTopologyLabels {
     fn name(&self) -> &'static str {
         "PodTopologyLabels"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "pods")]
     }
 
     fn mutate(&self, Mutation { request, object, cluster }: Mutation<'_>) -> Result<(), Status> {

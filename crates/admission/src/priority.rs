@@ -1,6 +1,6 @@
 //! Priority: resolves the priority class of pods to a number, and allows only one default class.
 
-use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Resources, Validation};
 use pintle_kinds::features;
 use pintle_meta::Status;
 use pintle_value::Value;
@@ -10,6 +10,10 @@ pub(crate) struct Priority;
 impl Plugin for Priority {
     fn name(&self) -> &'static str {
         "Priority"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "pods"), ("scheduling.k8s.io", "podgroups"), ("scheduling.k8s.io", "priorityclasses")]
     }
 
     fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {

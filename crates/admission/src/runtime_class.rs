@@ -1,7 +1,7 @@
 //! RuntimeClass: sets the overhead and scheduling constraints of a pod's runtime class.
 
 use crate::tolerations::{Toleration, merge};
-use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Resources, Validation};
 use pintle_meta::field::quoted;
 use pintle_meta::{Quantity, Status, names};
 use pintle_value::Value;
@@ -16,6 +16,10 @@ pub(crate) struct RuntimeClass;
 impl Plugin for RuntimeClass {
     fn name(&self) -> &'static str {
         "RuntimeClass"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "pods")]
     }
 
     fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {

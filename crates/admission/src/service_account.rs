@@ -1,6 +1,6 @@
 //! ServiceAccount: requires an existing service account for every pod and mounts its token.
 
-use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Resources, Validation};
 use pintle_meta::{GroupResource, Status, names};
 use pintle_value::{Value, json};
 
@@ -14,6 +14,10 @@ pub(crate) struct ServiceAccount;
 impl Plugin for ServiceAccount {
     fn name(&self) -> &'static str {
         "ServiceAccount"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "pods")]
     }
 
     fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {

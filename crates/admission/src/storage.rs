@@ -1,6 +1,6 @@
 //! StorageObjectInUseProtection and PersistentVolumeClaimResize.
 
-use crate::{Mutation, Operation, Plugin, Validation};
+use crate::{Mutation, Operation, Plugin, Resources, Validation};
 use pintle_meta::{Quantity, Status};
 use pintle_value::Value;
 
@@ -12,6 +12,14 @@ pub(crate) struct StorageObjectInUseProtection;
 impl Plugin for StorageObjectInUseProtection {
     fn name(&self) -> &'static str {
         "StorageObjectInUseProtection"
+    }
+
+    fn resources(&self) -> Resources {
+        &[
+            ("", "persistentvolumes"),
+            ("", "persistentvolumeclaims"),
+            ("storage.k8s.io", "volumeattributesclasses"),
+        ]
     }
 
     fn mutate(&self, Mutation { request, object, .. }: Mutation<'_>) -> Result<(), Status> {
@@ -44,6 +52,10 @@ pub(crate) struct PersistentVolumeClaimResize;
 impl Plugin for PersistentVolumeClaimResize {
     fn name(&self) -> &'static str {
         "PersistentVolumeClaimResize"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "persistentvolumeclaims")]
     }
 
     fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {

@@ -1,6 +1,6 @@
 //! TaintNodesByCondition: adds the not-ready taint to new nodes.
 
-use crate::{Mutation, Operation, Plugin};
+use crate::{Mutation, Operation, Plugin, Resources};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -11,6 +11,10 @@ pub(crate) struct TaintNodesByCondition;
 impl Plugin for TaintNodesByCondition {
     fn name(&self) -> &'static str {
         "TaintNodesByCondition"
+    }
+
+    fn resources(&self) -> Resources {
+        &[("", "nodes")]
     }
 
     fn mutate(&self, Mutation { request, object: node, .. }: Mutation<'_>) -> Result<(), Status> {

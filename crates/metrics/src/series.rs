@@ -62,6 +62,14 @@ impl Series {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts an observation of zero, which is in the first bucket.
+    pub fn count_zero(&self) {
+        if let Some(bucket) = self.buckets.first() {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Adds observations that were counted elsewhere, with the same buckets.
     pub fn merge(&self, buckets: &[u64], count: u64, sum: f64) {
         for (bucket, more) in self.buckets.iter().zip(buckets) {
