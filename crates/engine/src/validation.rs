@@ -141,7 +141,10 @@ pub(crate) fn update(
     let path = Path::of("metadata");
     let mut errors = FieldErrors::new();
     objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
-    objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+    match errors.is_empty() {
+        true => objectmeta::validate_unchanged(meta, old_meta, &path, &mut errors),
+        false => objectmeta::validate_update(meta, old_meta, &path, &mut errors),
+    }
     let own = errors.0.len();
     errors.0.append(&mut refused.0);
     let of_object = match target.scope() {
@@ -149,7 +152,10 @@ pub(crate) fn update(
         Scope::Sub(_) => MetadataOnUpdate::AsChange,
     };
     if of_object != MetadataOnUpdate::AsNew && kind.hooks.validates_changed_metadata(target.scope()) {
-        objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+        // Without errors above there are none here.
+        if own > 0 {
+            objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+        }
         validate_standard_finalizers(kind, meta, &mut errors);
     }
     if of_object != MetadataOnUpdate::AsChange {

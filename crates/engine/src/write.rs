@@ -31,6 +31,8 @@ const CONFLICTS_BEFORE_LOCK: usize = 8;
 /// How many generated names are tried before a create fails because they are taken.
 const GENERATED_NAMES_MAX: usize = 8;
 
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+
 const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
 
 /// Serializes writes that have repeated conflicts, such as many concurrent creates under one quota.
@@ -213,7 +215,8 @@ impl Writer {
             candidate.set_at(&["metadata", "labels"], labels);
         }
         let mut extra_writes = self.allocate(request, old, &mut candidate)?;
-        self.validate(request, old, &mut candidate, empties, warnings).await?;
+        let is_as_recorded = !asked && target.subresource != "scale";
+        self.validate(request, old, &mut candidate, empties, is_as_recorded, warnings).await?;
         canonicalize(request, old, &mut candidate, empties);
         if old.is_none() {
             self.authorize_creation(request).await?;
@@ -342,13 +345,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Validates metadata, schema and the rules of the kind. Reports all errors together.
+    /// Validates metadata, schema and the rules of the kind. Reports all errors together. `is_as_recorded` is whether
+    /// managedFields are as `ownership` wrote them.
     async fn validate(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
         candidate: &mut Value,
         empties: Remaining,
+        is_as_recorded: bool,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let target = &request.target;
@@ -358,7 +363,15 @@ impl Writer {
             Remaining::Hidden => Empties::Preserve,
             _ => Empties::PreserveSerialized,
         };
+        // The server wrote managedFields in this form; only policies and webhooks may have changed them since.
+        let managed_fields = match is_as_recorded {
+            true => candidate.remove_at(&MANAGED_FIELDS),
+            false => None,
+        };
         typed::normalize_with(schema, candidate, empties);
+        if let Some(managed_fields) = managed_fields {
+            candidate.set_at(&MANAGED_FIELDS, managed_fields);
+        }
         match old {
             None => {
                 let reserves_names = self.admission.plugins.allows_manifests();

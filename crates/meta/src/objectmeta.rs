@@ -71,6 +71,16 @@ fn validate_common(meta: &Value, namespaced: bool, path: &Path<'_>, errors: &mut
 
 /// Checks that an update does not change immutable metadata, and validates what it changes.
 pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_unchanged(new, old, path, errors);
+    validate_labels(map_at(new, "labels"), &path.field("labels"), errors);
+    validate_annotations(map_at(new, "annotations"), &path.field("annotations"), errors);
+    validate_owner_references(new.items_at(&["ownerReferences"]), &path.field("ownerReferences"), errors);
+    validate_managed_fields(new.items_at(&["managedFields"]), &path.field("managedFields"), errors);
+}
+
+/// The part of `validate_update` that `validate_create` does not contain: that immutable metadata does not change. Where
+/// that found no errors, this finds all.
+pub fn validate_unchanged(new: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if old.get("deletionTimestamp").is_some_and(|t| !t.is_null()) {
         let (new, old) = (texts_at(new, "finalizers"), texts_at(old, "finalizers"));
         validate_no_new_finalizers(&new, &old, &path.field("finalizers"), errors);
@@ -94,10 +104,6 @@ pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut F
     for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         validate_immutable(new.get(field), old.get(field), &path.field(field), errors);
     }
-    validate_labels(map_at(new, "labels"), &path.field("labels"), errors);
-    validate_annotations(map_at(new, "annotations"), &path.field("annotations"), errors);
-    validate_owner_references(new.items_at(&["ownerReferences"]), &path.field("ownerReferences"), errors);
-    validate_managed_fields(new.items_at(&["managedFields"]), &path.field("managedFields"), errors);
 }
 
 /// Checks that a field is unchanged; missing and `null` are the same.
