@@ -12,7 +12,7 @@ use crate::stores::{FurtherStore, MAIN, StoreSink};
 use crate::watch::Watcher;
 use pintle_store::{Change, Entry, Loaded, Revision, Sink, Store};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -23,6 +23,8 @@ pub struct Cache {
     pub(crate) shared: Arc<Shared>,
     further: Vec<FurtherStore>,
     resources: RwLock<HashMap<Arc<str>, Arc<Resource>>>,
+    /// How often `resources` has changed.
+    registrations: AtomicU64,
     /// The entries of unregistered resources, for each store. The lock is held while changes are applied and while
     /// resources are registered or unregistered.
     orphans: Mutex<Vec<Orphans>>,
@@ -46,6 +48,7 @@ impl Cache {
             shared,
             further,
             resources: RwLock::default(),
+            registrations: AtomicU64::new(0),
         })
     }
 
@@ -133,6 +136,12 @@ impl Cache {
     /// The resource registered under exactly this prefix.
     pub fn resource(&self, prefix: &str) -> Option<Arc<Resource>> {
         self.resources.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()
+    }
+
+    /// A number that changes when a resource is registered or unregistered: as long as it is the same, so is what
+    /// [`Cache::resource`] returns.
+    pub fn registrations(&self) -> u64 {
+        self.registrations.load(Ordering::Acquire)
     }
 
     /// All registered resources, ordered by prefix.
@@ -257,12 +266,14 @@ impl Cache {
         let resource = Arc::new(Resource::new(shared, registration, orphaned));
         let mut table = self.resources.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(prefix, resource.clone());
+        self.registrations.fetch_add(1, Ordering::Release);
         resource
     }
 
     fn remove(&self, prefix: &str, orphans: &mut [Orphans]) -> bool {
         let mut table = self.resources.write().unwrap_or_else(PoisonError::into_inner);
         let Some(resource) = table.remove(prefix) else { return false };
+        self.registrations.fetch_add(1, Ordering::Release);
         drop(table);
         self.give_back(&resource, orphans);
         resource.retire();

@@ -133,6 +133,7 @@ impl Engine {
             types: options.types,
             metadata_schema: options.metadata_schema,
             custom_metadata: Default::default(),
+            admission_resources: Default::default(),
             routes_to_endpoints: options.routes_to_endpoints,
         });
         let reader = Arc::new(Reader {

@@ -3,14 +3,16 @@
 use crate::environment::{Clock, Random};
 use crate::registry::{Kinds, Registry};
 use crate::{Codec, Target, decode, measures, object, object_key};
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use pintle_admission::ClusterState;
-use pintle_cache::{Cache, Object};
+use pintle_admission::policy::GROUP;
+use pintle_cache::{Cache, Object, Resource};
 use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Timestamp};
 use pintle_schema::{Arena, NodeId, Schema};
 use pintle_store::{Expect, Op, Store, StoreFault, Write, WriteError};
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, is_same_text};
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 
@@ -29,6 +31,7 @@ pub struct Storage {
     pub(crate) metadata_schema: Schema,
     /// The form of that schema for custom resources, built when the first of them needs it.
     pub(crate) custom_metadata: OnceLock<(Arc<Arena>, NodeId)>,
+    pub(crate) admission_resources: AdmissionResources,
     /// Whether webhooks and extension servers are reached at the endpoints of their services.
     pub(crate) routes_to_endpoints: bool,
 }
@@ -156,12 +159,42 @@ impl Storage {
     }
 }
 
+/// The resources that configure admission, in the group of [`pintle_admission::policy::GROUP`]. Every write asks when they
+/// changed.
+const ADMISSION_RESOURCES: [&str; 6] = [
+    "mutatingadmissionpolicies",
+    "validatingadmissionpolicies",
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicybindings",
+];
+
+/// The cached resources that configure admission, found once.
+#[derive(Default)]
+pub(crate) struct AdmissionResources([ArcSwapOption<FoundResource>; ADMISSION_RESOURCES.len()]);
+
+struct FoundResource {
+    /// [`Cache::registrations`] when it was looked up.
+    registrations: u64,
+    resource: Arc<Resource>,
+}
+
 impl Storage {
-    /// The revision of the last change of a resource's objects; `None` if it has no objects.
-    pub(crate) fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
+    /// The revision of the last change of a resource that configures admission; `None` if it has no objects.
+    pub(crate) fn admission_changed_at(&self, plural: &str) -> Option<u64> {
+        let place = ADMISSION_RESOURCES.iter().position(|known| is_same_text(known, plural))?;
+        let slot = self.admission_resources.0.get(place)?;
+        let registrations = self.cache.registrations();
+        if let Some(found) = slot.load().as_ref().filter(|found| found.registrations == registrations) {
+            return found.resource.changed_at();
+        }
         let kinds = self.registry.load();
-        let kind = kinds.by_plural(group, plural)?;
-        self.cache.resource(&kind.store_prefix)?.changed_at()
+        let kind = kinds.by_plural(GROUP, plural);
+        let resource = kind.and_then(|kind| self.cache.resource(&kind.store_prefix))?;
+        let changed_at = resource.changed_at();
+        slot.store(Some(Arc::new(FoundResource { registrations, resource })));
+        changed_at
     }
 }
 

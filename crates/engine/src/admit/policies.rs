@@ -110,8 +110,9 @@ impl Admission {
         only_manifests: bool,
     ) -> Option<Arc<Policies<E>>> {
         let [policies, bindings] = E::RESOURCES;
-        let changed_at =
-            || Some([self.storage.changed_at(GROUP, policies)?, self.storage.changed_at(GROUP, bindings)?]);
+        let changed_at = || {
+            Some([self.storage.admission_changed_at(policies)?, self.storage.admission_changed_at(bindings)?])
+        };
         let changed_at = changed_at().filter(|_| !only_manifests);
         let manifests = manifests.current();
         let generation = manifests.as_ref().map_or(0, |manifests| manifests.generation);

@@ -101,7 +101,7 @@ impl Admission {
         only_manifests: bool,
     ) -> Option<Arc<Vec<Webhook>>> {
         let manifests = sources.manifests.current();
-        let changed_at = self.storage.changed_at(GROUP, plural).filter(|_| !only_manifests);
+        let changed_at = self.storage.admission_changed_at(plural).filter(|_| !only_manifests);
         let Some(manifests) = manifests else {
             let read = |_: Option<&Vec<Webhook>>| webhooks(self.storage.objects(GROUP, plural, ""));
             return Some(sources.all.at([changed_at?, 0], read));
