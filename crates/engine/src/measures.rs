@@ -1,7 +1,11 @@
 //! Metrics of the store and the cache, under kube-apiserver's names.
 
 use crate::Target;
-use pintle_metrics::families;
+use pintle_kinds::Kind;
+use pintle_metrics::{Handle, families};
+use pintle_value::Str;
+use std::cell::RefCell;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Measures one request to the store until it is dropped.
@@ -20,10 +24,48 @@ impl<'a> StoreRequest<'a> {
 
 impl Drop for StoreRequest<'_> {
     fn drop(&mut self) {
-        let kind = &self.target.kind;
-        let labels = [kind.group.as_str(), self.operation, kind.plural.as_str()];
-        families::ETCD_DURATION.observe(&labels, self.began.elapsed().as_secs_f64());
-        families::ETCD_REQUESTS.inc(&labels);
+        let seconds = self.began.elapsed().as_secs_f64();
+        LAST_STORE_SERIES.with_borrow_mut(|last| {
+            let kind = &self.target.kind;
+            let series = match last {
+                Some(series) if series.is_of(self.operation, kind) => series,
+                _ => last.insert(StoreSeries::new(self.operation, kind)),
+            };
+            series.duration.observe(families::ETCD_DURATION.buckets(), seconds);
+            series.requests.add(1);
+        });
+    }
+}
+
+/// The series of requests to the store of one operation and resource.
+struct StoreSeries {
+    operation: &'static str,
+    group: Str,
+    plural: Str,
+    duration: Handle,
+    requests: Handle,
+}
+
+thread_local! {
+    /// The series that this thread used last: most requests are like the one before, and looking a series up takes longer
+    /// than counting.
+    static LAST_STORE_SERIES: RefCell<Option<StoreSeries>> = const { RefCell::new(None) };
+}
+
+impl StoreSeries {
+    fn new(operation: &'static str, kind: &Kind) -> Self {
+        let labels = [kind.group.as_str(), operation, kind.plural.as_str()];
+        StoreSeries {
+            operation,
+            group: kind.group.as_str().into(),
+            plural: kind.plural.as_str().into(),
+            duration: families::ETCD_DURATION.with(&labels),
+            requests: families::ETCD_REQUESTS.with(&labels),
+        }
+    }
+
+    fn is_of(&self, operation: &str, kind: &Kind) -> bool {
+        self.operation == operation && self.plural == kind.plural && self.group == kind.group
     }
 }
 
@@ -51,6 +93,10 @@ pub(crate) fn self_request(target: &Target, verb: &str) {
 
 /// Records that an update was compared with the stored object.
 pub(crate) fn compared(is_same: bool, took: Duration) {
+    static SERIES: [OnceLock<Handle>; 2] = [const { OnceLock::new() }; 2];
     let path = if is_same { "equal_objects" } else { "unequal_objects_fast" };
-    families::OBJECT_COMPARISON.observe(&[path], took.as_secs_f64());
+    let [of_different, of_same] = &SERIES;
+    let series = if is_same { of_same } else { of_different };
+    let series = series.get_or_init(|| families::OBJECT_COMPARISON.with(&[path]));
+    series.observe(families::OBJECT_COMPARISON.buckets(), took.as_secs_f64());
 }

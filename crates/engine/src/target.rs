@@ -113,11 +113,19 @@ impl Target {
 
     /// The object's key in the store.
     pub fn store_key(&self) -> Arc<str> {
-        Arc::from(format!("{}{}", self.kind.store_prefix, self.object_key()))
+        let namespace = if self.kind.namespaced { [&self.namespace, "/"] } else { ["", ""] };
+        Arc::from([&self.kind.store_prefix, namespace[0], namespace[1], &self.name].concat())
     }
 }
 
 /// An object's key within its resource: `namespace/name`, or `name` for cluster-scoped kinds.
 pub fn object_key(namespaced: bool, namespace: &str, name: &str) -> Str {
-    if namespaced { Str::from(format!("{namespace}/{name}")) } else { name.into() }
+    let mut key = Str::default();
+    if namespaced {
+        key.reserve(namespace.len().saturating_add(name.len()).saturating_add(1));
+        key.push_str(namespace);
+        key.push('/');
+    }
+    key.push_str(name);
+    key
 }

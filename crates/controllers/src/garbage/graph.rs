@@ -1,9 +1,10 @@
 //! The graph of owner references, and which of its nodes must be processed.
 
+use memchr::memmem::Finder;
 use pintle_cache::Object;
 use pintle_value::{Str, Value};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,11 +44,11 @@ pub(super) struct Graph {
 impl Graph {
     /// Records the current state of an object.
     pub(super) fn put(&mut self, resource: &Arc<str>, object: &Object) {
-        let uid = Str::from(object.uid());
-        if uid.is_empty() {
+        if object.uid().is_empty() {
             return;
         }
-        let Some(node) = read(resource, object) else { return self.forget(&uid) };
+        let Some(node) = read(resource, object) else { return self.forget(object.uid()) };
+        let uid = Str::from(object.uid());
         let old = self.nodes.get(&uid).map(|n| n.owners.clone()).unwrap_or_default();
         for owner in old.iter().filter(|o| !node.owners.contains(o)) {
             self.unlink(&owner.uid, &uid);
@@ -74,6 +75,9 @@ impl Graph {
 
     /// Removes the node of an object that has no owners any more or was deleted.
     fn forget(&mut self, uid: &str) {
+        if self.nodes.is_empty() {
+            return;
+        }
         let Some(node) = self.nodes.remove(uid) else { return };
         for owner in &node.owners {
             self.unlink(&owner.uid, uid);
@@ -129,9 +133,10 @@ impl Graph {
 /// Reads the owners of an object; `None` if it has no owners and is not being deleted. Most objects are like that and are
 /// not parsed.
 fn read(resource: &Arc<str>, object: &Object) -> Option<Node> {
+    static KEYS: LazyLock<[Finder<'static>; 2]> =
+        LazyLock::new(|| ["\"ownerReferences\"", "\"deletionTimestamp\""].map(|key| Finder::new(key)));
     let json = object.json();
-    let mentions = |word: &[u8]| memchr::memmem::find(json, word).is_some();
-    if !mentions(b"\"ownerReferences\"") && !mentions(b"\"deletionTimestamp\"") {
+    if KEYS.iter().all(|key| key.find(json).is_none()) {
         return None;
     }
     let tree = pintle_value::json::parse(json).ok()?.value;
