@@ -6,7 +6,6 @@ use crate::head_budget::HeadBudget;
 use crate::head_stream::HeadStream;
 use crate::idle_timer::IdleTimer;
 use crate::limits::{Admitted, Stage};
-use crate::passthrough::ClientAddress;
 use crate::peer::Peer;
 use crate::request_line::{Beside, HeadTarget};
 use crate::server::{answer, bad_request};
@@ -159,13 +158,11 @@ fn connection(
     unread_limit: Arc<UnreadLimit>,
 ) -> Running {
     let Shared { tls: _, builders, context, head_budget, stop, alive } = shared;
-    let address = peer.address;
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = HeadStream::new(stream, is_http2, &head_budget);
     let beside_heads = stream.beside_heads();
     let of_requests = Arc::clone(&peer);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ClientAddress(address));
         of_requests.received_request();
         let (context, peer) = (Arc::clone(&context), Arc::clone(&of_requests));
         let unread_limit = Arc::clone(&unread_limit);
