@@ -109,7 +109,12 @@ pub struct ApiServices {
 impl ApiServices {
     /// The APIService of a version of a group.
     pub fn get(&self, group: &str, version: &str) -> Option<&Arc<ApiService>> {
-        self.by_name.get(format!("{version}.{group}").as_str())
+        // Every request asks this, so its text is not formatted and, being short, not allocated.
+        let mut name = Str::with_capacity(version.len().saturating_add(group.len()).saturating_add(1));
+        name.push_str(version);
+        name.push('.');
+        name.push_str(group);
+        self.by_name.get(name.as_str())
     }
 
     /// All of them by name.

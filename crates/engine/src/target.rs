@@ -120,12 +120,12 @@ impl Target {
 
 /// An object's key within its resource: `namespace/name`, or `name` for cluster-scoped kinds.
 pub fn object_key(namespaced: bool, namespace: &str, name: &str) -> Str {
-    let mut key = Str::default();
-    if namespaced {
-        key.reserve(namespace.len().saturating_add(name.len()).saturating_add(1));
-        key.push_str(namespace);
-        key.push('/');
+    if !namespaced {
+        return name.into();
     }
+    let mut key = Str::with_capacity(namespace.len().saturating_add(name.len()).saturating_add(1));
+    key.push_str(namespace);
+    key.push('/');
     key.push_str(name);
     key
 }

@@ -144,7 +144,7 @@ impl<D> Controller<D> {
             mutating: kind == ReadWrite::Write,
         };
         let entry = match arrived {
-            Arrived::Execute(ticket) => Entry::Execute(Seat::new(place(ticket))),
+            Arrived::Execute(ticket) => Entry::Execute(Seat::new(place(ticket), now)),
             Arrived::Wait(ticket) => Entry::Wait(Waiting::new(place(ticket), Arc::clone(&flow))),
             Arrived::Reject { retry_after } => Entry::Reject { retry_after },
         };
@@ -153,10 +153,11 @@ impl<D> Controller<D> {
 
     pub(crate) fn finish(&self, level: &Level<D>, ticket: Ticket, mutating: bool) {
         let mut state = level.state();
-        let lingers = state.finish(self.now(), ticket).is_some();
+        let now = self.now();
+        let lingers = state.finish(now, ticket).is_some();
         let is_over = state.quiescing && state.is_idle();
         drop(state);
-        self.count_executing(mutating, -1);
+        self.count_executing(mutating, -1, now);
         if lingers || is_over {
             (self.signal)();
         }
@@ -173,16 +174,15 @@ impl<D> Controller<D> {
         Some(retry_after)
     }
 
-    pub(crate) fn count_executing(&self, mutating: bool, by: i32) {
-        self.count(usize::from(mutating), by);
+    pub(crate) fn count_executing(&self, mutating: bool, by: i32, now: Duration) {
+        self.count(usize::from(mutating), by, now);
     }
 
     pub(crate) fn count_waiting(&self, mutating: bool, by: i32) {
-        self.count(if mutating { 3 } else { 2 }, by);
+        self.count(if mutating { 3 } else { 2 }, by, self.now());
     }
 
-    fn count(&self, gauge: usize, by: i32) {
-        let now = self.now();
+    fn count(&self, gauge: usize, by: i32, now: Duration) {
         let mut gauges = self.read_write.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gauge) = gauges.get_mut(gauge) {
             gauge.count = gauge.count.saturating_add_signed(by);

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// A seat that a request holds while it executes.
 pub struct Seat<D> {
@@ -21,8 +22,9 @@ impl<D> Drop for Seat<D> {
 }
 
 impl<D> Seat<D> {
-    pub(crate) fn new(place: Place<D>) -> Self {
-        place.controller.count_executing(place.mutating, 1);
+    /// `now` is the time of the controller's clock.
+    pub(crate) fn new(place: Place<D>, now: Duration) -> Self {
+        place.controller.count_executing(place.mutating, 1, now);
         Seat { place }
     }
 }
@@ -54,7 +56,10 @@ impl<D> Waiting<D> {
         place.controller.count_waiting(place.mutating, -1);
         match place.controller.cancel(&place.level, place.ticket) {
             Some(retry_after) => Err(retry_after),
-            None => Ok(Seat::new(place)),
+            None => {
+                let now = place.controller.now();
+                Ok(Seat::new(place, now))
+            }
         }
     }
 }
@@ -68,7 +73,8 @@ impl<D> Future for Waiting<D> {
         match this.place.take_if(|place| is_dispatched(place)) {
             Some(place) => {
                 place.controller.count_waiting(place.mutating, -1);
-                Poll::Ready(Seat::new(place))
+                let now = place.controller.now();
+                Poll::Ready(Seat::new(place, now))
             }
             None => Poll::Pending,
         }
@@ -83,7 +89,8 @@ impl<D> Drop for Waiting<D> {
             place.controller.count_waiting(place.mutating, -1);
             if place.controller.cancel(&place.level, place.ticket).is_none() {
                 // The request has just been dispatched, but its caller is gone.
-                drop(Seat::new(place));
+                let now = place.controller.now();
+                drop(Seat::new(place, now));
             }
         }
     }

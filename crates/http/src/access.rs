@@ -2,6 +2,7 @@
 
 use crate::api::ApiResponse;
 use crate::context::Context;
+use crate::filter_metrics::{Filter, Steps};
 use crate::negotiate::Encoding;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
@@ -14,20 +15,24 @@ use pintle_meta::Status;
 use pintle_meta::selector::{FieldSelector, LabelSelector};
 use std::time::{Instant, SystemTime};
 
-/// Authenticates a request for `path` by its headers, the certificate of its connection or a session of the console.
+/// Authenticates a request for `path` by its headers, the certificate of its connection or a session of the console. Also returns
+/// when that was done.
 pub(crate) async fn authenticate(
     context: &Context,
     peer: &Peer,
     headers: &HeaderMap,
     path: &str,
-) -> Result<Authenticated, Unauthorized> {
-    let given = headers.get("authorization").map(headers::text);
+) -> (Result<Authenticated, Unauthorized>, Instant) {
+    let given = headers.get(http::header::AUTHORIZATION).map(headers::text);
     let authorization = given.or_else(|| websocket::authorization(headers).map(Into::into));
     let session = context.console.as_ref().and_then(|console| console.session(authorization.as_deref()));
     let credentials = match &session {
         Some(Some(stored)) => stored.get(path),
         // The session has ended. Do not try the certificate or another authenticator with its token.
-        Some(None) => return Err(Unauthorized("the session of the console is over".to_string())),
+        Some(None) => {
+            let over = Unauthorized("the session of the console is over".to_string());
+            return (Err(over), Instant::now());
+        }
         None => Credentials {
             peer: Some(&peer.certificates),
             authorization: authorization.as_deref(),
@@ -37,13 +42,15 @@ pub(crate) async fn authenticate(
     };
     let began = Instant::now();
     let known = context.authenticator.authenticate(credentials, SystemTime::now()).await;
+    let now = Instant::now();
     if authorization.is_some() {
-        filter_metrics::token_authenticated(known.is_ok(), began.elapsed());
+        filter_metrics::token_authenticated(known.is_ok(), now.saturating_duration_since(began));
     }
-    known.inspect_err(|why| {
+    if let Err(why) = &known {
         // The reason never contains the credential.
         tracing::warn!(client = %peer.address, "refused credentials: {why}");
-    })
+    }
+    (known, now)
 }
 
 /// A connection counts as unauthenticated until a request on it is authenticated. HTTP/2 is expensive and prone to
@@ -102,6 +109,9 @@ pub(crate) async fn effective_user(
     info: &RequestInfo,
     audit: Option<&mut pintle_audit::Record>,
 ) -> Result<UserInfo, Refusal> {
+    if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        return Ok(user);
+    }
     let given = headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
     let given = given.map(|(name, value)| (name.as_str(), headers::text(value)));
     let Some(wanted) = impersonate::wanted(given)? else { return Ok(user) };
@@ -114,17 +124,18 @@ pub(crate) async fn effective_user(
     Ok(user)
 }
 
-/// Authorizes a request. Returns its user.
+/// Authorizes a request; `steps` are at the beginning of that. Returns its user.
 pub(crate) async fn authorize(
     context: &Context,
     user: UserInfo,
     info: &RequestInfo,
     audit: Option<&mut pintle_audit::Record>,
+    steps: &mut Steps,
 ) -> Result<UserInfo, Refusal> {
     let attributes = attributes_of(info, user);
-    let began = Instant::now();
     let decision = context.authorizer.authorize(&attributes).await;
-    filter_metrics::authorized(&decision, began.elapsed());
+    let now = Instant::now();
+    filter_metrics::authorized(&decision, now.saturating_duration_since(steps.began()));
     if let Some(audit) = audit {
         let (allowed, reason) = match &decision {
             Decision::Allow(reason) => (true, reason.as_str()),
@@ -134,7 +145,11 @@ pub(crate) async fn authorize(
         auditing::authorized(&audit.notes, allowed, reason);
     }
     match decision {
-        Decision::Allow(_) => Ok(attributes.user),
+        Decision::Allow(_) => {
+            // As in kube-apiserver, a filter that stops a request is not measured.
+            steps.end(Filter::Authorization, now);
+            Ok(attributes.user)
+        }
         Decision::Deny(reason) | Decision::NoOpinion(reason) => {
             Err(Refusal::Forbidden(authz::forbidden(&attributes, &reason)))
         }
@@ -145,20 +160,26 @@ pub(crate) async fn authorize(
 fn attributes_of(info: &RequestInfo, user: UserInfo) -> Attributes {
     Attributes {
         user,
-        verb: info.verb.clone(),
+        verb: info.verb.as_str().into(),
         resource_request: info.resource_request,
         path: info.path.clone(),
-        group: info.group.clone(),
-        version: info.version.clone(),
-        resource: info.resource.clone(),
-        subresource: info.subresource.clone(),
-        namespace: info.namespace.clone(),
-        name: info.name.clone(),
+        group: info.group.as_str().into(),
+        version: info.version.as_str().into(),
+        resource: info.resource.as_str().into(),
+        subresource: info.subresource.as_str().into(),
+        namespace: info.namespace.as_str().into(),
+        name: info.name.as_str().into(),
         // A selector that cannot be parsed is dropped from the attributes: the request is then authorized as if it
         // selected everything.
-        field_selector: FieldSelector::parse(&info.field_selector).unwrap_or_default(),
-        label_selector: LabelSelector::parse(&info.label_selector)
-            .map(|selector| selector.requirements().to_vec())
-            .unwrap_or_default(),
+        field_selector: match info.field_selector.is_empty() {
+            true => FieldSelector::default(),
+            false => FieldSelector::parse(&info.field_selector).unwrap_or_default(),
+        },
+        label_selector: match info.label_selector.is_empty() {
+            true => Vec::new(),
+            false => LabelSelector::parse(&info.label_selector)
+                .map(|selector| selector.requirements().to_vec())
+                .unwrap_or_default(),
+        },
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::api::ApiResponse;
 use crate::metrics::{self, Labels};
+use crate::request_id::AUDIT_ID;
 use crate::requestinfo::RequestInfo;
 use crate::{passthrough, respond};
 use http::header::HeaderValue;
@@ -13,6 +14,7 @@ use pintle_metrics::families;
 use pintle_proxy::header::{IdentityHeaders, RemoteUser, is_upgrade};
 use pintle_proxy::rewrite::Links;
 use pintle_proxy::{CertificateFlaw, Forward, RequestBody, Upgrade, encode_query};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,7 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A request that an extension server will answer.
 pub(crate) struct Aggregated<'a> {
     pub(crate) parts: &'a Parts,
+    pub(crate) client: IpAddr,
     pub(crate) info: &'a RequestInfo,
     pub(crate) query: &'a [(String, String)],
     pub(crate) user: &'a UserInfo,
@@ -77,7 +80,7 @@ impl Aggregated<'_> {
             return respond::text(503, &format!("error trying to reach service: {error}"));
         }
         if let Ok(id) = HeaderValue::from_str(self.id) {
-            headers.insert("audit-id", id);
+            headers.insert(AUDIT_ID, id);
         }
         let (authority, host) = (to.authority(), to.host.clone());
         let links = Links {
@@ -95,7 +98,7 @@ impl Aggregated<'_> {
             path: self.info.path.clone(),
             query: encode_query(self.query.iter().map(|(key, value)| (key.as_str(), value.as_str()))),
             host: authority,
-            client: passthrough::client(self.parts),
+            client: Some(self.client),
             links: Some(links),
             rejects_redirects: !aggregation.forwards_redirects(),
         };

@@ -7,11 +7,10 @@ use crate::requestinfo::RequestInfo;
 use crate::route::Target;
 use crate::{Body, respond};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use pintle_auth::UserInfo;
 use pintle_engine::{Location, NodeSettings};
 use pintle_meta::Status;
-use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -72,12 +71,12 @@ pub struct ApiRequest {
     pub info: Arc<RequestInfo>,
     /// Kind, version, subresource and verb.
     pub target: Target,
-    /// Method.
-    pub method: Method,
     /// Query parameters in order, percent-decoded.
     pub query: Vec<(String, String)>,
-    /// Headers.
-    pub headers: HeaderMap,
+    /// `User-Agent` and `Content-Type`, the headers that objects depend on.
+    pub user_agent: HeaderValue,
+    /// See `user_agent`.
+    pub content_type: HeaderValue,
     /// Body, read to its end.
     pub body: Bytes,
     /// The authenticated user.
@@ -86,19 +85,12 @@ pub struct ApiRequest {
     pub accept: Negotiated,
     /// The representation of errors; see [`ApiRequest::fail`].
     pub errors: Option<Encoding>,
-    /// Its id, as in the `Audit-Id` header.
-    pub id: String,
 }
 
 impl ApiRequest {
     /// The first value of a parameter; "" if it is absent.
     pub fn param(&self, key: &str) -> &str {
         crate::query::first(&self.query, key).unwrap_or("")
-    }
-
-    /// The first value of a header as text; "" if it is absent.
-    pub fn header(&self, name: &str) -> Cow<'_, str> {
-        crate::headers::first(&self.headers, name)
     }
 
     /// Encodes an error in the representation that the client accepts.

@@ -1,6 +1,6 @@
 //! The filter chain: every step that a request passes through, in order.
 
-use crate::access;
+use crate::access::{self, Refusal};
 use crate::api::ApiResponse;
 use crate::body::ClientBody;
 use crate::completion::Completion;
@@ -13,11 +13,13 @@ use crate::lifecycle::{Lifecycle, Ordinary};
 use crate::metrics::{Labels, LongRunning};
 use crate::negotiate::Media;
 use crate::peer::Peer;
-use crate::request_id::request_id;
+use crate::request_id::{AUDIT_ID, request_id};
 use crate::spans::{self, RequestLog};
 use crate::{Body, auditing, compress, console, cors, filter_metrics, headers, query, respond, target};
-use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, STRICT_TRANSPORT_SECURITY, USER_AGENT,
+};
+use http::{HeaderValue, Request, Response};
 use pintle_auth::{Authenticated, UserInfo};
 use pintle_meta::Status;
 use pintle_meta::duration::GoDuration;
@@ -34,11 +36,11 @@ pub(crate) async fn handle<B: ClientBody>(
     let began = Instant::now();
     let id = request_id(request.headers());
     let (parts, body) = request.into_parts();
-    let mut record = Record::new(&parts.method, &context.lifecycle);
+    let mut record = Record::new(&context.lifecycle);
     // OpenAPI v3 documents are not compressed, because their entity tags are those of the plain text.
     let gzip = context.compression
         && !target::path(&parts).starts_with("/openapi/v3")
-        && compress::asked_for(&headers::first(&parts.headers, "accept-encoding"));
+        && compress::asked_for(&headers::first(&parts.headers, ACCEPT_ENCODING));
 
     let origin = context.cors.as_ref().and_then(|cors| cors.allowed_origin(&parts.headers));
     maybe_send_goaway(context, peer, &parts);
@@ -55,7 +57,7 @@ pub(crate) async fn handle<B: ClientBody>(
             if let Some(console) = &context.console
                 && console::is_public(&call.info.path) =>
         {
-            console.serve_public(context, peer, &parts, &call.info.path, body).await
+            Box::pin(console.serve_public(context, peer, &parts, &call.info.path, body)).await
         }
         Ok(mut call) => match filter(&mut call, &mut record).await {
             Ok(user) => call.dispatch(user, body, &mut record).await,
@@ -69,17 +71,19 @@ pub(crate) async fn handle<B: ClientBody>(
     if let Some(origin) = origin {
         cors::allow(response.headers_mut(), origin);
     }
-    set(response.headers_mut(), "audit-id", &id);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(AUDIT_ID, value);
+    }
     record.held.set_headers(response.headers_mut());
     if let Some(directives) = &context.strict_transport {
-        response.headers_mut().insert("strict-transport-security", directives.clone());
+        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, directives.clone());
     }
     let code = response.status().as_u16();
     let log = pintle_log::is_enabled(3).then(|| {
         Box::new(RequestLog {
-            verb: record.verb.clone(),
+            verb: record.verb.map_or_else(|| parts.method.to_string(), str::to_string),
             uri: target::path_and_query(&parts).to_string(),
-            user_agent: headers::first(&parts.headers, "user-agent").into_owned(),
+            user_agent: headers::first(&parts.headers, USER_AGENT).into_owned(),
             id: id.clone(),
             client: peer.address.to_string(),
             classified: record.held.classified(),
@@ -124,8 +128,8 @@ pub(crate) struct Record {
     /// Makes shutdown wait for the request, unless it is long-running.
     pub(crate) ordinary: Option<Ordinary>,
     pub(crate) long_running: bool,
-    /// The verb as kube-apiserver logs it.
-    pub(crate) verb: String,
+    /// The verb as kube-apiserver logs it; without a route, it is the method.
+    pub(crate) verb: Option<&'static str>,
     pub(crate) trace: Option<Arc<Trace>>,
     pub(crate) audit: Option<Box<pintle_audit::Record>>,
     pub(crate) held: Held,
@@ -135,14 +139,14 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    fn new(method: &http::Method, lifecycle: &Arc<Lifecycle>) -> Self {
+    fn new(lifecycle: &Arc<Lifecycle>) -> Self {
         Record {
             labels: None,
             warnings: Vec::new(),
             open: None,
             ordinary: Some(lifecycle.begin()),
             long_running: false,
-            verb: method.to_string(),
+            verb: None,
             trace: None,
             audit: None,
             held: Held::default(),
@@ -154,7 +158,7 @@ impl Record {
 
 /// Returns whether an HTTP/1 client expects something other than `100 Continue`.
 fn expects_the_unknown(parts: &http::request::Parts) -> bool {
-    let expected = headers::first(&parts.headers, "expect");
+    let expected = headers::first(&parts.headers, EXPECT);
     parts.version < http::Version::HTTP_2
         && !expected.is_empty()
         && !expected.eq_ignore_ascii_case("100-continue")
@@ -163,14 +167,17 @@ fn expects_the_unknown(parts: &http::request::Parts) -> bool {
 /// Passes a request through the filters. Returns its effective user; the error is the answer of the filter that stops it.
 async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<UserInfo, ApiResponse> {
     let Call { context, peer, parts, id, began, .. } = *call;
-    let errors = call.accept.for_errors(Media::WITHOUT_CBOR);
     match request_timeout(call) {
         Ok(timeout) => call.timeout = timeout,
-        Err(status) => return Err(refuse_early(call, respond::status(&status, errors)).await),
+        Err(status) => {
+            let answer = respond::status(&status, call.accept.for_errors(Media::WITHOUT_CBOR));
+            return Err(Box::pin(refuse_early(call, answer)).await);
+        }
     }
     let call = &*call;
+    let refuse = |refusal: Refusal| refusal.response(parts, call.accept.for_errors(Media::WITHOUT_CBOR));
     let info = &call.info;
-    let Authenticated { user, remarks } = authenticate(call).await?;
+    let (Authenticated { user, remarks }, mut steps) = authenticate(call).await?;
     record.warnings.extend(remarks.warning.map(str::to_string));
     record.long_running = info.long_running();
     if record.long_running {
@@ -179,48 +186,47 @@ async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<UserInfo, Ap
 
     let trace = spans::begin(context, parts, info, &user, id, began);
     record.trace = Some(Arc::clone(&trace));
-    trace.open("audit");
-    let mut steps = Steps::begin();
+    trace.open("audit", steps.began());
     record.audit = auditing::received(context, peer, parts, info, &user, &remarks, id).await?;
-    steps.end(Filter::Audit);
+    let now = steps.end(Filter::Audit, Instant::now());
 
-    trace.open(context.impersonation.filter_name());
+    trace.open(context.impersonation.filter_name(), now);
     let audit = record.audit.as_deref_mut();
     let user = access::effective_user(context, user, &parts.headers, info, audit).await;
-    let user = user.map_err(|refusal| refusal.response(parts, errors))?;
-    steps.end(if context.impersonation.is_constrained() {
-        Filter::ConstrainedImpersonation
-    } else {
-        Filter::Impersonation
-    });
+    let user = user.map_err(refuse)?;
+    let impersonation = match context.impersonation.is_constrained() {
+        true => Filter::ConstrainedImpersonation,
+        false => Filter::Impersonation,
+    };
+    let now = steps.end(impersonation, Instant::now());
 
-    trace.open("priorityandfairness");
+    trace.open("priorityandfairness", now);
     let asking = Asking { info, query: &call.query, user: &user, began, timeout: call.timeout };
     if let Err(answer) = context.flow.admit(&*context.api, &peer.turns, &asking, &mut record.held).await {
         record.rejected = true;
-        record.labels = Some(call.labels_as(&headers::first(&parts.headers, "content-type")));
+        record.labels = Some(call.labels_as(&headers::first(&parts.headers, CONTENT_TYPE)));
         return Err(answer);
     }
-    steps.end(Filter::Flow);
+    let now = steps.end(Filter::Flow, Instant::now());
 
-    trace.open("authorization");
-    let user = access::authorize(context, user, info, record.audit.as_deref_mut()).await;
-    let user = user.map_err(|refusal| refusal.response(parts, errors))?;
-    steps.end(Filter::Authorization);
-    Ok(user)
+    trace.open("authorization", now);
+    let user = access::authorize(context, user, info, record.audit.as_deref_mut(), &mut steps).await;
+    user.map_err(refuse)
 }
 
-/// Authenticates a request; the error is the answer.
-async fn authenticate(call: &Call<'_>) -> Result<Authenticated, ApiResponse> {
+/// Authenticates a request; the error is the answer. Also returns the steps that follow.
+async fn authenticate(call: &Call<'_>) -> Result<(Authenticated, Steps), ApiResponse> {
     let Call { context, peer, parts, .. } = *call;
-    let known = access::authenticate(context, peer, &parts.headers, &call.info.path).await;
-    filter_metrics::authenticated(peer, known.as_ref().map(|known| &known.user), call.began.elapsed());
+    let (known, now) = access::authenticate(context, peer, &parts.headers, &call.info.path).await;
+    let took = now.saturating_duration_since(call.began);
+    filter_metrics::authenticated(peer, known.as_ref().map(|known| &known.user), took);
     access::note_identity(context, peer, parts, known.as_ref().ok().map(|known| &known.user));
     match known {
-        Ok(known) => Ok(known),
+        Ok(known) => Ok((known, Steps::begin(now))),
         Err(_) => {
             let errors = call.accept.for_errors(Media::WITHOUT_CBOR);
-            let answer = refuse_early(call, respond::status(&respond::unauthorized(), errors)).await;
+            let answer = respond::status(&respond::unauthorized(), errors);
+            let answer = Box::pin(refuse_early(call, answer)).await;
             context.turns.of_refusal(context.turns.key_of_address(peer.address.ip())).next().await;
             Err(answer)
         }
@@ -256,11 +262,5 @@ fn maybe_send_goaway(context: &Context, peer: &Peer, parts: &http::request::Part
         && f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX) < context.goaway_chance
     {
         peer.close_after_answers();
-    }
-}
-
-fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
     }
 }

@@ -4,8 +4,8 @@ use crate::context::Context;
 use crate::drain::RequestBody;
 use crate::head_budget::HeadBudget;
 use crate::head_stream::HeadStream;
+use crate::idle_timer::IdleTimer;
 use crate::limits::{Admitted, Stage};
-use crate::passthrough::ClientAddress;
 use crate::peer::Peer;
 use crate::request_line::{Beside, HeadTarget};
 use crate::server::{answer, bad_request};
@@ -22,6 +22,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -72,7 +73,7 @@ pub(crate) struct Builders {
 impl Builders {
     pub(crate) fn new(streams_max: u32) -> Builders {
         let mut http1 = http1::Builder::new();
-        http1.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+        http1.header_read_timeout(IDLE_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
@@ -157,13 +158,11 @@ fn connection(
     unread_limit: Arc<UnreadLimit>,
 ) -> Running {
     let Shared { tls: _, builders, context, head_budget, stop, alive } = shared;
-    let address = peer.address;
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = HeadStream::new(stream, is_http2, &head_budget);
     let beside_heads = stream.beside_heads();
     let of_requests = Arc::clone(&peer);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ClientAddress(address));
         of_requests.received_request();
         let (context, peer) = (Arc::clone(&context), Arc::clone(&of_requests));
         let unread_limit = Arc::clone(&unread_limit);
@@ -195,7 +194,9 @@ fn connection(
         let connection = Box::pin(builders.http2.serve_connection(stream, service));
         Box::pin(drive(connection, http2::Connection::graceful_shutdown, peer, stop, alive))
     } else {
-        let connection = Box::pin(builders.http1.serve_connection(stream, service).with_upgrades());
+        let mut builder = builders.http1.clone();
+        builder.timer(IdleTimer::default());
+        let connection = Box::pin(builder.serve_connection(stream, service).with_upgrades());
         Box::pin(drive(connection, http1::UpgradeableConnection::graceful_shutdown, peer, stop, alive))
     }
 }
@@ -209,7 +210,11 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     _alive: mpsc::Sender<Infallible>,
 ) {
     let mut first_request = std::pin::pin!(tokio::time::sleep(FIRST_REQUEST_TIMEOUT));
-    let (mut awaits_first, mut ending) = (true, false);
+    let mut no_request_came = std::future::poll_fn(|cx| match peer.has_sent_requests() {
+        true => Poll::Pending,
+        false => first_request.as_mut().poll(cx),
+    });
+    let mut ending = false;
     loop {
         tokio::select! {
             biased;
@@ -227,11 +232,8 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
                 ending = true;
                 shut_down(connection.as_mut());
             }
-            () = first_request.as_mut(), if awaits_first => {
-                awaits_first = false;
-                if !peer.has_sent_requests() {
-                    return tracing::debug!(client = %peer.address, "no request came");
-                }
+            () = &mut no_request_came => {
+                return tracing::debug!(client = %peer.address, "no request came");
             }
         }
     }

@@ -20,7 +20,8 @@ use crate::{
     target, websocket,
 };
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::HeaderValue;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::{UserInfo, authz};
 use pintle_controllers::aggregation::Remote;
@@ -61,7 +62,7 @@ impl<'a> Call<'a> {
         let path = query::unescape(target::path(parts), false)
             .ok_or_else(|| respond::text(400, "400 Bad Request"))?;
         let query = query::parse(target::query(parts));
-        let info = RequestInfo::parse(parts.method.as_str(), &path, &query).map_err(|_| {
+        let info = RequestInfo::parse(parts.method.as_str(), path, &query).map_err(|_| {
             let uri = target::path_and_query(parts);
             let why = format!("unable to determine kind and namespace from url, {uri}");
             let text = format!("Internal Server Error: {uri:?}: failed to create RequestInfo: {why}");
@@ -69,7 +70,7 @@ impl<'a> Call<'a> {
         })?;
         let pretty = query::first(&query, "pretty");
         let value = |name| headers::first(&parts.headers, name);
-        let accept = Accept::parse(&value("accept"), pretty, &value("user-agent"));
+        let accept = Accept::parse(&value(ACCEPT), pretty, &value(USER_AGENT));
         let timeout = context.request_timeout;
         Ok(Call { context, peer, parts, id, began, timeout, info: Arc::new(info), query, accept })
     }
@@ -92,7 +93,8 @@ impl<'a> Call<'a> {
         route::route(state, &self.info, &request)
     }
 
-    /// Answers the request of an authorized user.
+    /// Answers the request of an authorized user. What ordinary requests for resources do not need is boxed: the future of a request
+    /// has room for the largest branch, and is copied when it is made.
     pub(crate) async fn dispatch<B: ClientBody>(
         self,
         user: UserInfo,
@@ -102,19 +104,19 @@ impl<'a> Call<'a> {
         if let Some(service) = aggregate::find(&self.context.aggregation, &self.info.path)
             && let Some(remote) = &service.remote
         {
-            return self.forward(remote, &user, body, record).await;
+            return Box::pin(self.forward(remote, &user, body, record)).await;
         }
         let state = self.context.api.discovery();
         if !self.info.resource_request {
-            return self.serve_page(&state, &user, body, record).await;
+            return Box::pin(self.serve_page(&state, &user, body, record)).await;
         }
         // A path such as `//api/v1` counts as a resource for authorization, but nothing is served there.
-        if !self.info.path.strip_prefix('/').is_some_and(|path| path.starts_with(&self.info.prefix)) {
+        if !self.info.path.strip_prefix('/').is_some_and(|path| path.starts_with(self.info.prefix.as_str())) {
             return respond::page_not_found();
         }
-        match self.route(&state, &headers::first(&self.parts.headers, "content-type")) {
+        match self.route(&state, &headers::first(&self.parts.headers, CONTENT_TYPE)) {
             Ok(routed) => self.serve_resource(routed, user, body, record).await,
-            Err(refusal) => self.refuse_route(refusal, body, record).await,
+            Err(refusal) => Box::pin(self.refuse_route(refusal, body, record)).await,
         }
     }
 
@@ -132,7 +134,8 @@ impl<'a> Call<'a> {
         let deadline = self.began.checked_add(self.timeout).filter(|_| !info.long_running());
         let notes = record.audit.as_ref().map(|audit| Arc::clone(&audit.notes));
         let notes = notes.as_deref();
-        let request = Aggregated { parts, info, query, user, id, identity, notes, deadline };
+        let client = self.peer.address.ip();
+        let request = Aggregated { parts, client, info, query, user, id, identity, notes, deadline };
         let work = request.serve(&context.aggregation, remote, passthrough::body(body));
         let answer = match deadline {
             None => Ok(work.await),
@@ -239,8 +242,9 @@ impl<'a> Call<'a> {
         let is_log = self.info.subresource == "log" && routed.target.action == Action::Get;
         if routed.target.action == Action::Connect || is_log {
             let (info, query, target) = (&*self.info, &self.query, &routed.target);
-            let request = Streamed { parts, info, target, query, user: &user, errors: routed.errors };
-            return request.serve(context, passthrough::body(body)).await;
+            let (client, errors) = (self.peer.address.ip(), routed.errors);
+            let request = Streamed { parts, client, info, target, query, user: &user, errors };
+            return Box::pin(request.serve(context, passthrough::body(body))).await;
         }
         if self.info.long_running() {
             let watches = matches!(routed.target.action, Action::Watch | Action::WatchOne);
@@ -292,7 +296,7 @@ impl<'a> Call<'a> {
             filter_metrics::deprecated(&labels, warning);
         }
         filter_metrics::field_validation(&self.query);
-        record.verb = labels.verb.to_string();
+        record.verb = Some(labels.verb);
         if self.info.long_running() {
             record.open = Some(LongRunning::begin(&labels.by_request(&self.info)));
         }
@@ -308,24 +312,24 @@ impl<'a> Call<'a> {
         limit: Option<Duration>,
         record: &Record,
     ) -> ApiResponse {
-        let Call { context, parts, id, began, timeout, info, query, .. } = self;
+        let Call { context, parts, began, timeout, info, query, .. } = self;
         let body = match read_body(parts.method.as_str(), body).await {
             Ok(body) => body,
             Err(status) => return respond::status(&status, routed.errors),
         };
         let is_large = body.len() >= LARGE_BODY_BYTES;
         filter_metrics::body_read(&info, body.len());
+        let value = |name| parts.headers.get(name).cloned().unwrap_or(const { HeaderValue::from_static("") });
         let request = ApiRequest {
             info,
             target: routed.target,
-            method: parts.method.clone(),
             query,
-            headers: parts.headers.clone(),
+            user_agent: value(USER_AGENT),
+            content_type: value(CONTENT_TYPE),
             body,
             user,
             accept: routed.accept,
             errors: routed.errors,
-            id: id.to_string(),
         };
         let deadline = limit.and_then(|limit| {
             let ends = [began.checked_add(timeout), Instant::now().checked_add(limit)];

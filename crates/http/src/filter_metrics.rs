@@ -73,19 +73,25 @@ static AUTHORIZATION_SECONDS: Series<4> =
     Series::new(&families::AUTHORIZATION_DURATION, AUTHORIZATION_RESULTS);
 static USERS: Series<4> = Series::new(&families::AUTHENTICATED_USERS, USER_GROUPS);
 
-/// Measures steps that follow each other.
+/// Measures steps that follow each other. The caller reads the clock, because what one moment ends and begins is more than a step.
 pub(crate) struct Steps(Instant);
 
 impl Steps {
     /// Starts the first step.
-    pub(crate) fn begin() -> Self {
-        Steps(Instant::now())
+    pub(crate) fn begin(now: Instant) -> Self {
+        Steps(now)
     }
 
-    /// Ends a step and starts the next one.
-    pub(crate) fn end(&mut self, filter: Filter) {
-        let began = std::mem::replace(&mut self.0, Instant::now());
-        FILTER_SECONDS.observe(filter as usize, self.0.saturating_duration_since(began));
+    /// When the step began.
+    pub(crate) fn began(&self) -> Instant {
+        self.0
+    }
+
+    /// Ends a step and starts the next one. Returns when that was.
+    pub(crate) fn end(&mut self, filter: Filter, now: Instant) -> Instant {
+        let began = std::mem::replace(&mut self.0, now);
+        FILTER_SECONDS.observe(filter as usize, now.saturating_duration_since(began));
+        now
     }
 }
 

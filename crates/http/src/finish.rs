@@ -2,6 +2,7 @@
 
 use crate::api::ApiResponse;
 use crate::{Body, compress};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 /// The longest text of one warning, and of all warnings of an answer together, in characters.
@@ -13,8 +14,8 @@ pub(crate) fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool)
     let ApiResponse { code, mut headers, warnings: more, mut body } = answer;
     warnings.extend(more);
     add_warnings(&mut headers, &warnings);
-    headers.entry("cache-control").or_insert(HeaderValue::from_static("no-cache, private"));
-    let is_api = headers.get("content-type").is_some_and(|t| t.as_bytes().starts_with(b"application/"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    let is_api = headers.get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/"));
     let body = if gzip && is_api && compress::worth_it(&mut body) {
         headers.insert("content-encoding", HeaderValue::from_static("gzip"));
         headers.append("vary", HeaderValue::from_static("Accept-Encoding"));

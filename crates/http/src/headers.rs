@@ -1,17 +1,23 @@
 //! Header values as text. No value is dropped because of its bytes: a header that affects authorization must never be
 //! ignored because it could not be decoded.
 
+use http::header::AsHeaderName;
 use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
 
 /// Returns a value as text. Bytes that are not UTF-8 become U+FFFD, as in kube-apiserver's JSON; authorization uses the
 /// same text.
 pub(crate) fn text(value: &HeaderValue) -> Cow<'_, str> {
-    String::from_utf8_lossy(value.as_bytes())
+    // Nearly all values are valid, and checking that is cheaper than looking for what has to be replaced.
+    match str::from_utf8(value.as_bytes()) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(value.as_bytes()),
+    }
 }
 
-/// The first value of a header, as Go's `Header.Get` returns it; "" if it is absent.
-pub(crate) fn first<'a>(headers: &'a HeaderMap, name: &str) -> Cow<'a, str> {
+/// The first value of a header, as Go's `Header.Get` returns it; "" if it is absent. What every request passes names the header by
+/// a constant: text would be parsed and normalized first.
+pub(crate) fn first(headers: &HeaderMap, name: impl AsHeaderName) -> Cow<'_, str> {
     headers.get(name).map(text).unwrap_or_default()
 }
 

@@ -30,6 +30,7 @@ mod head_stream;
 mod headers;
 pub mod health;
 mod http_date;
+mod idle_timer;
 mod lifecycle;
 mod limits;
 mod logs;

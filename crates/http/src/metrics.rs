@@ -5,7 +5,9 @@ use crate::requestinfo::RequestInfo;
 use crate::route::{Action, Target};
 use bytes::Bytes;
 use pintle_metrics::{Handle, OTHER, Text, families};
+use pintle_value::Str;
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -15,18 +17,27 @@ const SERIES_MAX: usize = pintle_metrics::SERIES_MAX;
 const RESOURCE_BYTES_MAX: usize = 63;
 
 /// The labels of a request in metrics.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Labels {
     pub(crate) component: &'static str,
     pub(crate) verb: &'static str,
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) resource: String,
-    pub(crate) subresource: String,
+    pub(crate) group: Str,
+    pub(crate) version: Str,
+    pub(crate) resource: Str,
+    pub(crate) subresource: Str,
     pub(crate) scope: &'static str,
     pub(crate) dry_run: &'static str,
     /// Whether the response sizes are observed, as they are for routes that get and list.
     pub(crate) is_sized: bool,
+}
+
+impl Hash for Labels {
+    /// Only a few label sets have the same group, resource and verb, and the others would take longer to hash than to compare.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.group.as_bytes());
+        state.write(self.resource.as_bytes());
+        state.write(self.verb.as_bytes());
+    }
 }
 
 impl Labels {
@@ -35,10 +46,10 @@ impl Labels {
         Labels {
             component: "apiserver",
             verb: clean_method(method.as_str()),
-            group: String::new(),
-            version: String::new(),
-            resource: String::new(),
-            subresource: String::new(),
+            group: Str::default(),
+            version: Str::default(),
+            resource: Str::default(),
+            subresource: Str::default(),
             scope: "",
             dry_run: "",
             is_sized: true,
@@ -73,14 +84,14 @@ impl Labels {
         };
         let parameter = |name: &str| {
             let given = content_type.split(';').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
-            given.filter(|_| !resource.is_empty()).unwrap_or("").to_string()
+            Str::from(given.filter(|_| !resource.is_empty()).unwrap_or(""))
         };
         Some(Labels {
             component,
             group: parameter("g"),
             version: parameter("v"),
-            resource: resource.to_string(),
-            subresource: subresource.to_string(),
+            resource: resource.into(),
+            subresource: subresource.into(),
             ..Self::of_method(method)
         })
     }
@@ -100,10 +111,10 @@ impl Labels {
         Labels {
             component: "apiserver",
             verb,
-            group: kind.group.to_string(),
-            version: target.version().name.to_string(),
-            resource: kind.plural.to_string(),
-            subresource: target.subresource().map(|s| s.name.to_string()).unwrap_or_default(),
+            group: kind.group.clone(),
+            version: target.version().name.clone(),
+            resource: kind.plural.clone(),
+            subresource: target.subresource().map(|s| s.name.clone()).unwrap_or_default(),
             scope,
             dry_run: dry_run_of(query),
             is_sized: verb != "CONNECT"
@@ -191,8 +202,8 @@ fn clean_method(method: &str) -> &'static str {
 }
 
 /// A part of a path as a label, or `OTHER` if it is too long to be the name of a resource.
-fn resource_label(part: &str) -> String {
-    if part.len() <= RESOURCE_BYTES_MAX { part.to_string() } else { OTHER.to_string() }
+fn resource_label(part: &str) -> Str {
+    if part.len() <= RESOURCE_BYTES_MAX { part.into() } else { OTHER.into() }
 }
 
 /// Subresources whose requests count as connections, whatever their method.

@@ -1,6 +1,7 @@
 //! Content negotiation: the media type of answers, and the accepted media types of bodies.
 
 use pintle_meta::Status;
+use pintle_value::Str;
 
 /// A media type that can be negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,10 +123,10 @@ pub struct Accept {
 /// One clause of an `Accept` header.
 #[derive(Clone, Debug, Default)]
 struct Clause {
-    type_: String,
-    subtype: String,
+    type_: Str,
+    subtype: Str,
     q: f32,
-    params: Vec<(String, String)>,
+    params: Vec<(Str, Str)>,
 }
 
 /// Group, version and kind of a requested transformation.
@@ -248,15 +249,15 @@ impl Accept {
         self.clauses.iter().map(|clause| (clause.type_.as_str(), clause.subtype.as_str())).collect()
     }
 
-    /// Returns whether the header contains one of the media types in `produced`, compared literally, with no wildcard
+    /// Returns whether the header contains a media type that `is_produced`, compared literally, with no wildcard
     /// but `*/*`, as kube-apiserver's router does.
-    pub(crate) fn names_any_of(&self, produced: &[&str]) -> bool {
+    pub(crate) fn names_any_of(&self, is_produced: impl Fn(&str) -> bool) -> bool {
         if self.header.is_empty() {
             return true;
         }
         self.header.split(',').any(|clause| {
             let name = clause.split(';').next().unwrap_or("").trim_matches(' ');
-            name == "*/*" || produced.contains(&name)
+            name == "*/*" || is_produced(name)
         })
     }
 }
@@ -276,9 +277,9 @@ impl Clause {
         let mut pretty = false;
         for (key, value) in &self.params {
             match key.as_str() {
-                "as" => convert.get_or_insert_default().kind.clone_from(value),
-                "g" => convert.get_or_insert_default().group.clone_from(value),
-                "v" => convert.get_or_insert_default().version.clone_from(value),
+                "as" => convert.get_or_insert_default().kind = value.to_string(),
+                "g" => convert.get_or_insert_default().group = value.to_string(),
+                "v" => convert.get_or_insert_default().version = value.to_string(),
                 "stream" if !(value.is_empty() || value == "watch" && streams) => return None,
                 "sv" if !(value.is_empty() || server_version && value == "v1") => return None,
                 "pretty" => pretty |= value == "1",
@@ -320,13 +321,13 @@ fn in_order(clauses: &mut [Clause]) {
 }
 
 fn clause(text: &str) -> Option<Clause> {
-    let blank = |text: &str| text.trim_matches(' ').to_string();
+    let blank = |text: &str| Str::from(text.trim_matches(' '));
     let mut parts = text.split(';');
     let name = parts.next()?;
     let (type_, subtype) = name.split_once('/').unwrap_or((name, ""));
     let type_ = blank(type_);
     let subtype = match subtype.split_once('/').unwrap_or((subtype, "")) {
-        ("", "") if type_ == "*" => "*".to_string(),
+        ("", "") if type_ == "*" => "*".into(),
         ("", "") => return None,
         (subtype, "") => blank(subtype),
         _ => return None,

@@ -80,7 +80,7 @@ fn version_document(context: &Context, request: &NonResourceRequest<'_>) -> ApiR
         respond::route_not_found()
     } else if request.method != "GET" {
         respond::method_not_allowed()
-    } else if !request.accept.names_any_of(&[Media::Json.name()]) {
+    } else if !request.accept.names_any_of(|name| name == Media::Json.name()) {
         respond::route_not_acceptable(&[Media::Json.name()])
     } else {
         return respond::raw_json(200, version::document(&context.git_version, context.git_commit));

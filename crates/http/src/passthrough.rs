@@ -12,7 +12,6 @@ use hyper_util::rt::TokioIo;
 use pintle_proxy::header::IdentityHeaders;
 use pintle_proxy::{ProxyBody, RequestBody, tunnel};
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -20,15 +19,6 @@ use tokio::time::Sleep;
 
 /// The number of bytes that a backend may send before other tasks get their turn.
 const TURN_BYTES: usize = 1024 * 1024;
-
-/// The client's address, which the listener adds to every request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClientAddress(pub(crate) SocketAddr);
-
-/// The address of a request's client.
-pub(crate) fn client(parts: &Parts) -> Option<IpAddr> {
-    parts.extensions.get::<ClientAddress>().map(|address| address.0.ip())
-}
 
 /// The host that a request names.
 pub(crate) fn host(parts: &Parts) -> String {

@@ -1,12 +1,15 @@
 //! The id of a request: `Audit-ID` of its headers and its answer.
 
 use crate::headers;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use std::cell::RefCell;
+
+/// The header of requests and answers that has it.
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The client's own request id, or a new one.
 pub(crate) fn request_id(headers: &HeaderMap) -> String {
-    match &*headers::first(headers, "audit-id") {
+    match &*headers::first(headers, AUDIT_ID) {
         "" => random_uuid(),
         given => given.to_string(),
     }

@@ -169,12 +169,20 @@ fn connect_target(target: &[u8]) -> Option<&[u8]> {
 
 /// Returns whether a byte is accepted everywhere in a URL, so that no check has to consider it.
 fn is_plain(byte: u8) -> bool {
-    is_accepted(byte) && byte != b'%'
+    const PLAIN: [bool; 256] = {
+        let (mut table, mut byte) = ([false; 256], 0_u8);
+        while byte < 128 {
+            table[byte as usize] = is_accepted(byte) && byte != b'%';
+            byte += 1;
+        }
+        table
+    };
+    PLAIN.get(usize::from(byte)).is_some_and(|plain| *plain)
 }
 
 /// Returns whether `http::Uri` accepts a byte in every part of a URL and gives it the same meaning as Go. It would
 /// cut the URL at `#`.
-fn is_accepted(byte: u8) -> bool {
+const fn is_accepted(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'`')
 }
 
@@ -213,10 +221,10 @@ fn scheme_end(target: &[u8]) -> Option<usize> {
 fn target_range(head: &[u8]) -> Option<std::ops::Range<usize>> {
     let line = head.get(..memchr(b'\n', head).unwrap_or(head.len()))?;
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let mut blanks = line.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
-    let (first, second) = (blanks.next()?, blanks.next()?);
-    let protocol = line.get(second.checked_add(1)?..)?;
+    let first = memchr(b' ', line)?;
     let start = first.checked_add(1)?;
+    let second = start.checked_add(memchr(b' ', line.get(start..)?)?)?;
+    let protocol = line.get(second.checked_add(1)?..)?;
     let is_url = match line.get(start..second)? {
         b"*" => true,
         target => target.starts_with(b"/") || line.starts_with(b"CONNECT ") || scheme_end(target).is_some(),
@@ -238,6 +246,10 @@ fn headers(head: &[u8]) -> (Next, usize) {
             next = Next::Unknown;
         }
         count = count.saturating_add(1);
+        // Of most lines the first letter is enough.
+        if !matches!(line.first(), Some(b'T' | b't' | b'U' | b'u' | b'C' | b'c')) {
+            continue;
+        }
         let Some((name, value)) = memchr(b':', line).and_then(|colon| line.split_at_checked(colon)) else {
             continue;
         };

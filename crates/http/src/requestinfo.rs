@@ -3,6 +3,7 @@
 
 use crate::query;
 use pintle_meta::options::{ListOptions, Query};
+use pintle_value::Str;
 
 /// The verb, resource and object of a request, from its method and path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,32 +13,35 @@ pub struct RequestInfo {
     /// The percent-decoded path.
     pub path: String,
     /// The API verb (`get`, `list`, …), or the method in lower case for other paths.
-    pub verb: String,
+    pub verb: Str,
     /// `api` or `apis`, for resources.
-    pub prefix: String,
+    pub prefix: Str,
     /// Group.
-    pub group: String,
+    pub group: Str,
     /// Version.
-    pub version: String,
+    pub version: Str,
     /// Namespace, or "".
-    pub namespace: String,
+    pub namespace: Str,
     /// Resource.
-    pub resource: String,
+    pub resource: Str,
     /// Subresource, or "".
-    pub subresource: String,
+    pub subresource: Str,
     /// The name, from the path or from a field selector for one name.
-    pub name: String,
+    pub name: Str,
     /// Resource, name, subresource and the rest of the path.
-    pub parts: Vec<String>,
+    pub parts: Vec<Str>,
     /// The field selector, for verbs that have one.
-    pub field_selector: String,
+    pub field_selector: Str,
     /// The label selector, for verbs that have one.
-    pub label_selector: String,
+    pub label_selector: Str,
     /// Whether the resource follows `namespaces/NAME/` in the path.
     pub in_namespace: bool,
     /// Whether the path has the legacy `/watch/` before the resource.
     pub watch_prefix: bool,
 }
+
+/// The most parts of a path of a namespaced object and its subresource: room for them is made at once.
+const USUAL_SEGMENTS: usize = 8;
 
 /// The path consists of a special verb only.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +49,16 @@ pub struct Undetermined;
 
 impl RequestInfo {
     /// Parses method, percent-decoded path and query.
-    pub fn parse(method: &str, path: &str, query: &[(String, String)]) -> Result<Self, Undetermined> {
-        let mut info =
-            RequestInfo { path: path.to_string(), verb: method.to_lowercase(), ..RequestInfo::default() };
+    pub fn parse(method: &str, path: String, query: &[(String, String)]) -> Result<Self, Undetermined> {
+        let info = Self::read(method, &path, query)?;
+        Ok(RequestInfo { path, ..info })
+    }
+
+    /// Reads everything but the path itself.
+    fn read(method: &str, path: &str, query: &[(String, String)]) -> Result<Self, Undetermined> {
+        let mut info = RequestInfo { verb: method.to_ascii_lowercase().into(), ..RequestInfo::default() };
         let trimmed = path.trim_matches('/');
-        let mut parts: &[&str] = &trimmed.split('/').collect::<Vec<_>>();
+        let mut parts: &[&str] = &segments(trimmed);
         if trimmed.is_empty() || parts.len() < 3 {
             return Ok(info);
         }
@@ -60,21 +69,21 @@ impl RequestInfo {
                 if parts.len() < 3 {
                     return Ok(info);
                 }
-                info.group = take(&mut parts).to_string();
+                info.group = take(&mut parts).into();
             }
             _ => return Ok(info),
         }
         info.resource_request = true;
-        info.version = take(&mut parts).to_string();
+        info.version = take(&mut parts).into();
         let first = parts.first().copied().unwrap_or("");
         if matches!(first, "proxy" | "watch") {
             if parts.len() < 2 {
                 return Err(Undetermined);
             }
-            info.verb = take(&mut parts).to_string();
+            info.verb = take(&mut parts).into();
             info.watch_prefix = true;
         } else {
-            info.verb = verb_of(method).to_string();
+            info.verb = verb_of(method).into();
         }
         info.read_resource(parts);
         info.derive_verb(query);
@@ -96,7 +105,7 @@ impl RequestInfo {
 
     fn read_resource(&mut self, mut parts: &[&str]) {
         if let ["namespaces", namespace, rest @ ..] = parts {
-            self.namespace = (*namespace).to_string();
+            self.namespace = (*namespace).into();
             if let [next, ..] = rest
                 && !matches!(*next, "status" | "finalize")
             {
@@ -104,8 +113,8 @@ impl RequestInfo {
                 self.in_namespace = true;
             }
         }
-        self.parts = parts.iter().map(ToString::to_string).collect();
-        let part = |index: usize| parts.get(index).copied().unwrap_or("").to_string();
+        self.parts = parts.iter().map(|part| Str::from(*part)).collect();
+        let part = |index: usize| Str::from(parts.get(index).copied().unwrap_or(""));
         self.resource = part(0);
         self.name = part(1);
         if self.verb != "proxy" {
@@ -123,18 +132,30 @@ impl RequestInfo {
                 && let Some(name) = options.field_selector.required_value("metadata.name")
                 && is_path_segment(name)
             {
-                self.name = name.to_string();
+                self.name = name.into();
             }
         }
         if self.name.is_empty() && self.verb == "delete" {
             self.verb = "deletecollection".into();
         }
         if !self.watch_prefix && matches!(self.verb.as_str(), "list" | "watch" | "deletecollection") {
-            let text = |key| query::first(query, key).unwrap_or("").to_string();
+            let text = |key| Str::from(query::first(query, key).unwrap_or(""));
             self.field_selector = text("fieldSelector");
             self.label_selector = text("labelSelector");
         }
     }
+}
+
+/// The parts of a path between its slashes.
+fn segments(path: &str) -> Vec<&str> {
+    let mut segments = Vec::with_capacity(USUAL_SEGMENTS);
+    let mut start = 0;
+    let ends = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at);
+    for end in ends.chain([path.len()]) {
+        segments.push(path.get(start..end).unwrap_or(""));
+        start = end.saturating_add(1);
+    }
+    segments
 }
 
 fn take<'a>(parts: &mut &[&'a str]) -> &'a str {
@@ -174,7 +195,7 @@ mod tests {
 
     fn read(method: &str, uri: &str) -> String {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        match RequestInfo::parse(method, path, &query::parse(query)) {
+        match RequestInfo::parse(method, path.to_string(), &query::parse(query)) {
             Err(Undetermined) => "undetermined".into(),
             Ok(i) if !i.resource_request => format!("{} {}", i.verb, i.path),
             Ok(i) => format!(

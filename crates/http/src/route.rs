@@ -147,7 +147,7 @@ fn find(
     }
     // `/pods//status` was authorized as a list, possibly with a name from a field selector, so it must not be routed to
     // anything else.
-    if subresource.is_some() && info.parts.get(1).is_none_or(String::is_empty) {
+    if subresource.is_some() && info.parts.get(1).is_none_or(|name| name.is_empty()) {
         return Err(refused(Status::bad_request("name must be provided")));
     }
     let patch = matches!(action, Action::Patch(_)).then(|| checked_body(action, group, request, media));
@@ -310,19 +310,20 @@ fn check_by_letter(
     {
         return Err(respond::route_unsupported_media_type());
     }
-    let mut produced = negotiate::names(media);
-    if is_log {
-        produced.insert(0, "text/plain");
-    }
-    match action {
+    let streams = match action {
         Action::Connect => return Ok(()),
-        Action::List | Action::Watch | Action::WatchOne => produced.extend(negotiate::stream_names(media)),
-        _ => {}
-    }
-    if request.accept.names_any_of(&produced) {
+        Action::List | Action::Watch | Action::WatchOne => media,
+        _ => &[],
+    };
+    let text = is_log.then_some("text/plain");
+    let produced = || {
+        let names = text.into_iter().chain(media.iter().map(|media| media.name()));
+        names.chain(streams.iter().filter_map(|media| media.stream_name()))
+    };
+    if request.accept.names_any_of(|name| produced().any(|known| known == name)) {
         Ok(())
     } else {
-        Err(respond::route_not_acceptable(&produced))
+        Err(respond::route_not_acceptable(&produced().collect::<Vec<_>>()))
     }
 }
 
@@ -334,7 +335,11 @@ fn negotiated(
     media: &'static [Media],
 ) -> Result<Negotiated, Status> {
     let protobuf = resource.kind_version().protobuf;
-    let standard: Vec<Media> = media.iter().copied().filter(|m| protobuf || *m != Media::Protobuf).collect();
+    let standard = match protobuf {
+        true => media,
+        false if request.cbor => &[Media::Json, Media::Yaml, Media::Cbor],
+        false => &[Media::Json, Media::Yaml],
+    };
     // Types that can only be created (reviews, bindings) and most subresources have no Table form; neither has the status
     // of an APIService, which is served by the aggregator.
     let table = match subresource.and_then(|index| resource.kind_version().subresources.get(index)) {
@@ -344,9 +349,9 @@ fn negotiated(
         None => resource.kind.verbs.get,
     };
     // The answers of other servers are negotiated with them.
-    match request.accept.for_resource(media, &standard, table) {
+    match request.accept.for_resource(media, standard, table) {
         Err(_) if *action == Action::Connect => {
-            Accept::parse("", None, "").for_resource(media, &standard, table)
+            Accept::parse("", None, "").for_resource(media, standard, table)
         }
         other => other,
     }

@@ -16,6 +16,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -180,14 +181,20 @@ fn answer_by_protocol<B>(request: &Request<B>) -> Option<Response<Body>> {
         return Some(refuse(http::StatusCode::NOT_IMPLEMENTED, "Unsupported transfer encoding".into()));
     }
     let mut hosts = request.headers().get_all(http::header::HOST).iter();
-    let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(byte);
     let why = match (hosts.next(), hosts.next()) {
         (None, _) => "missing required Host header",
         (Some(_), Some(_)) => "too many Host headers",
-        (Some(host), None) if !host.as_bytes().iter().all(is_host) => "malformed Host header",
+        (Some(host), None) if !host.as_bytes().iter().all(|byte| is_host(*byte)) => "malformed Host header",
         (Some(_), None) => return None,
     };
     Some(refuse(http::StatusCode::BAD_REQUEST, format!("400 Bad Request: {why}")))
+}
+
+/// The bytes that Go's server accepts in a Host.
+fn is_host(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9')
+        || matches!(byte, b'!' | b'$' | b'%' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b'-' | b'.')
+        || matches!(byte, b':' | b';' | b'=' | b'[' | b']' | b'_' | b'~')
 }
 
 /// The answer of Go's server to a head that it cannot read.
@@ -210,8 +217,12 @@ fn refuse(code: http::StatusCode, text: String) -> Response<Body> {
 async fn guarded(context: &Context, peer: &Peer, request: Request<RequestBody>) -> Response<Body> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let is_long = request.extensions().get::<LongTarget>().is_some();
-    let handling = AssertUnwindSafe(chain::handle(context, peer, request));
-    let handling = CatchUnwind(Box::pin(handling.0));
+    // Boxed here, so that the future of which it is a part is small: that one is copied when it is made.
+    let mut handling = Box::pin(chain::handle(context, peer, request));
+    let handling = std::future::poll_fn(|cx| {
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx)));
+        polled.map_or(Poll::Ready(Err(())), |polled| polled.map(Ok))
+    });
     // A long URL takes a while to read, and anyone can send one.
     let handled = if is_long { context.offload.run(handling).await } else { handling.await };
     match handled {
@@ -229,22 +240,4 @@ fn failed(text: &str) -> Response<Body> {
     *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
     *response.headers_mut() = answer.headers;
     response
-}
-
-/// Turns a panic of a future into an error.
-struct CatchUnwind<F>(std::pin::Pin<Box<F>>);
-
-impl<F: Future> Future for CatchUnwind<F> {
-    type Output = Result<F::Output, ()>;
-
-    fn poll(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        let inner = self.0.as_mut();
-        match std::panic::catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(_) => std::task::Poll::Ready(Err(())),
-        }
-    }
 }

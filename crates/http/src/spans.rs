@@ -123,7 +123,7 @@ fn duration_text(time: Duration) -> String {
 
 /// Ends a trace and logs the request with its steps if it was slow.
 pub(crate) fn finish(trace: &Arc<Trace>, is_ordinary: bool, took: Duration, uri: &str) {
-    trace.finish();
+    trace.finish(took);
     if is_ordinary && took >= SLOW {
         let parts = trace.slow_parts(SLOW_PART);
         tracing::info!(v = 0, "Trace: url:{uri} (total time: {}ms): {parts}", took.as_millis());

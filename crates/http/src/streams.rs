@@ -23,6 +23,7 @@ use pintle_proxy::{
     Address, Dialer, Forward, ForwardError, Identity, ProxyBody, RequestBody, TlsOptions, Transport, Trust,
     Upgrade, empty_body, encode_query, escape_path, join_keeping_slash,
 };
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -164,6 +165,7 @@ impl Streams {
 /// A request that is forwarded to a node, a pod or a service.
 pub(crate) struct Streamed<'a> {
     pub(crate) parts: &'a Parts,
+    pub(crate) client: IpAddr,
     pub(crate) info: &'a RequestInfo,
     pub(crate) target: &'a Target,
     pub(crate) query: &'a [(String, String)],
@@ -299,7 +301,7 @@ impl Streamed<'_> {
             path,
             query,
             host,
-            client: passthrough::client(self.parts),
+            client: Some(self.client),
             links,
             rejects_redirects: false,
         }

@@ -27,7 +27,7 @@ const CLOSE: [u8; 4] = [0x88, 2, 0x03, 0xe8];
 /// Returns whether a request asks for an upgrade to WebSocket: any of its `Connection` headers contains `upgrade`. This
 /// decides whether a token among the subprotocols is looked at, so it must not differ from kube-apiserver.
 pub(crate) fn asked_for(headers: &HeaderMap) -> bool {
-    headers::first(headers, "upgrade").eq_ignore_ascii_case("websocket") && is_upgrade(headers)
+    headers::first(headers, http::header::UPGRADE).eq_ignore_ascii_case("websocket") && is_upgrade(headers)
 }
 
 /// The `Authorization` value from a token among the subprotocols. An undecodable token counts as a wrong one; so do

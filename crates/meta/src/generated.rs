@@ -44,20 +44,29 @@ pub fn name(base: &str, random: &mut dyn FnMut() -> u64) -> Str {
     out
 }
 
+/// The length of a UID.
+const UID_BYTES: usize = 36;
+
 /// A UID (UUID version 4) of 16 random bytes.
 pub fn uid(mut random: [u8; 16]) -> Str {
     random[6] = random[6] & 0x0f | 0x40;
     random[8] = random[8] & 0x3f | 0x80;
-    let mut out = String::with_capacity(36);
+    let digit =
+        |half: u8| if half < 10 { b'0'.saturating_add(half) } else { (b'a' - 10).saturating_add(half) };
+    let mut text = [b'-'; UID_BYTES];
+    // Each byte has two digits; a dash follows the bytes 3, 5, 7 and 9.
+    let mut places = text.iter_mut();
     for (i, byte) in random.iter().enumerate() {
         if matches!(i, 4 | 6 | 8 | 10) {
-            out.push('-');
+            places.next();
         }
         for half in [byte >> 4, byte & 15] {
-            out.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
+            if let Some(place) = places.next() {
+                *place = digit(half);
+            }
         }
     }
-    out.into()
+    Str::from(str::from_utf8(&text).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::span::Trace;
 use pintle_protobuf::Writer;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The kinds of spans: one that serves a request of a client, and one within the server.
 const KIND_SERVER: i64 = 2;
@@ -24,8 +24,8 @@ pub(crate) fn request(resource: &[(&'static str, String)], traces: &[Arc<Trace>]
 }
 
 fn write_trace(trace: &Trace, out: &mut Writer) {
-    let time = |at: Duration| {
-        let at = trace.started.checked_add(at).unwrap_or(SystemTime::UNIX_EPOCH);
+    let time = |at: Instant| {
+        let at = trace.started.checked_add(trace.since_start(at)).unwrap_or(SystemTime::UNIX_EPOCH);
         u64::try_from(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()).unwrap_or(0)
     };
     trace.read(|spans| {

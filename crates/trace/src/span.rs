@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The maximum number of spans of one request; further ones are not recorded.
 const SPANS_MAX: usize = 256;
+/// The number of spans of a read: room for them is made at once.
+const USUAL_SPANS: usize = 8;
 
 /// The spans of one request.
 pub struct Trace {
@@ -19,32 +21,34 @@ pub struct Trace {
     inner: Mutex<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
     spans: Vec<Record>,
-    /// The open spans, each a child of the one before.
-    open: Vec<usize>,
+    /// The innermost open span. The others are its parent, the parent of that one, and so on.
+    open: Option<usize>,
 }
 
-/// One span. Times are relative to the start of the trace.
+/// One span.
 pub(crate) struct Record {
     pub(crate) name: Cow<'static, str>,
     pub(crate) id: [u8; 8],
     pub(crate) parent: Option<usize>,
-    pub(crate) from: Duration,
-    pub(crate) until: Option<Duration>,
+    pub(crate) from: Instant,
+    pub(crate) until: Option<Instant>,
     pub(crate) attributes: Vec<(&'static str, String)>,
 }
 
 /// A span that is open until it is dropped.
 pub struct Span {
     trace: Arc<Trace>,
-    index: usize,
+    /// None if the trace had too many spans.
+    index: Option<usize>,
 }
 
 impl Drop for Span {
     fn drop(&mut self) {
-        self.trace.end(self.index);
+        if let Some(index) = self.index {
+            self.trace.end(index);
+        }
     }
 }
 
@@ -52,12 +56,12 @@ impl Span {
     /// Begins a child of this span that may run concurrently with others.
     #[must_use = "the span ends when it is dropped"]
     pub fn child(&self, name: &'static str) -> Span {
-        Trace::enter_concurrent(&self.trace, name, Some(self.index))
+        Trace::enter_concurrent(&self.trace, name, self.index)
     }
 
     /// The header `traceparent` for requests that are made within this span.
     pub fn traceparent(&self) -> String {
-        self.trace.header_of(Some(self.index))
+        self.trace.header_of(self.index)
     }
 }
 
@@ -80,39 +84,42 @@ impl Trace {
             Some(parent) => parent.sampled,
             None => exporter.samples(&id),
         };
-        let trace = Arc::new(Trace {
+        let exporter = exporter.filter(is_sampled).cloned();
+        // Only exported spans have times of the day.
+        let started = exporter.as_ref().and_then(|_| SystemTime::now().checked_sub(began.elapsed()));
+        let trace = Trace {
             id,
             parent: parent.map(|parent| parent.span),
-            exporter: exporter.filter(is_sampled).cloned(),
+            exporter,
             began,
-            started: SystemTime::now().checked_sub(began.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH),
-            inner: Mutex::default(),
-        });
-        trace.push(name.into(), None, Duration::ZERO, attributes);
-        trace
+            started: started.unwrap_or(SystemTime::UNIX_EPOCH),
+            inner: Mutex::new(Inner { spans: Vec::with_capacity(USUAL_SPANS), open: None }),
+        };
+        let open = trace.push(&mut trace.lock(), name.into(), None, began, attributes);
+        trace.lock().open = open;
+        Arc::new(trace)
     }
 
-    /// Opens a child of the last span; it stays open until the trace is finished.
-    pub fn open(&self, name: &'static str) {
-        let parent = self.lock().open.last().copied();
-        self.push(name.into(), parent, self.began.elapsed(), Vec::new());
+    /// Opens a child of the last span at `now`; it stays open until the trace is finished.
+    pub fn open(&self, name: &'static str, now: Instant) {
+        self.push_open(name, now);
     }
 
     pub(crate) fn enter(trace: &Arc<Self>, name: &'static str) -> Span {
-        let parent = trace.lock().open.last().copied();
-        let index = trace.push(name.into(), parent, trace.began.elapsed(), Vec::new());
+        let index = trace.push_open(name, Instant::now());
         Span { trace: Arc::clone(trace), index }
     }
 
     pub(crate) fn enter_concurrent(trace: &Arc<Self>, name: &'static str, parent: Option<usize>) -> Span {
-        let parent = parent.or_else(|| trace.lock().open.last().copied());
-        let index = trace.push(name.into(), parent, trace.began.elapsed(), Vec::new());
-        trace.lock().open.retain(|open| *open != index);
+        let mut inner = trace.lock();
+        let parent = parent.or(inner.open);
+        let index = trace.push(&mut inner, name.into(), parent, Instant::now(), Vec::new());
+        drop(inner);
         Span { trace: Arc::clone(trace), index }
     }
 
     pub(crate) fn traceparent(&self) -> String {
-        let open = self.lock().open.last().copied();
+        let open = self.lock().open;
         self.header_of(open)
     }
 
@@ -126,9 +133,9 @@ impl Trace {
         self.exporter.is_some()
     }
 
-    /// Ends the open spans and passes the trace to the exporter.
-    pub fn finish(self: &Arc<Self>) {
-        let now = self.began.elapsed();
+    /// Ends the open spans, `took` after the trace began, and passes the trace to the exporter.
+    pub fn finish(self: &Arc<Self>, took: Duration) {
+        let now = self.began.checked_add(took).unwrap_or(self.began);
         for span in &mut self.lock().spans {
             span.until.get_or_insert(now);
         }
@@ -141,46 +148,63 @@ impl Trace {
     pub fn slow_parts(&self, threshold: Duration) -> String {
         let inner = self.lock();
         let parts = inner.spans.iter().filter_map(|span| {
-            let took = span.until?.saturating_sub(span.from);
+            let took = span.until?.saturating_duration_since(span.from);
             (took >= threshold).then(|| format!("---{:?} {}ms", span.name, took.as_millis()))
         });
         parts.collect::<Vec<_>>().join(" ")
     }
 
+    /// Adds a span. Returns its index, unless there are too many.
     fn push(
         &self,
+        inner: &mut Inner,
         name: Cow<'static, str>,
         parent: Option<usize>,
-        from: Duration,
+        from: Instant,
         attributes: Vec<(&'static str, String)>,
-    ) -> usize {
+    ) -> Option<usize> {
         let mut id = [0; 8];
         if self.exporter.is_some() {
             random(&mut id);
         }
-        let mut inner = self.lock();
         let index = inner.spans.len();
         if index >= SPANS_MAX {
-            return usize::MAX;
-        }
-        if inner.spans.capacity() == 0 {
-            inner.spans.reserve(8);
+            return None;
         }
         inner.spans.push(Record { name, id, parent, from, until: None, attributes });
-        inner.open.push(index);
+        Some(index)
+    }
+
+    /// Adds a child of the innermost open span, which is open, too.
+    fn push_open(&self, name: &'static str, now: Instant) -> Option<usize> {
+        let mut inner = self.lock();
+        let parent = inner.open;
+        let index = self.push(&mut inner, name.into(), parent, now, Vec::new());
+        inner.open = index.or(parent);
         index
     }
 
     fn end(&self, index: usize) {
-        let now = self.began.elapsed();
+        let now = Instant::now();
         let mut inner = self.lock();
-        if let Some(span) = inner.spans.get_mut(index) {
-            span.until = Some(now);
-        }
+        let Inner { spans, open } = &mut *inner;
+        let Some(ended) = spans.get_mut(index) else { return };
+        ended.until = Some(now);
+        let parent = ended.parent;
         // Also closes open descendants of the span.
-        if let Some(at) = inner.open.iter().position(|open| *open == index) {
-            inner.open.truncate(at);
+        let mut opened = *open;
+        while let Some(at) = opened {
+            if at == index {
+                *open = parent;
+                return;
+            }
+            opened = spans.get(at).and_then(|span| span.parent);
         }
+    }
+
+    /// When something happened, counted from the start of the trace.
+    pub(crate) fn since_start(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.began)
     }
 
     pub(crate) fn read<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
@@ -204,14 +228,14 @@ mod tests {
     #[test]
     fn spans_are_within_those_that_are_open() {
         let trace = Trace::begin(None, None, "GET /".into(), Vec::new(), Instant::now());
-        trace.open("audit");
+        trace.open("audit", Instant::now());
         let get = Trace::enter(&trace, "Get");
         let first = Trace::enter_concurrent(&trace, "Call validating webhook", None);
         let second = Trace::enter_concurrent(&trace, "Call validating webhook", None);
         drop(first.child("HTTP POST"));
         drop((first, second, get));
         drop(Trace::enter(&trace, "SerializeObject"));
-        trace.finish();
+        trace.finish(Duration::from_millis(1));
         let parents: Vec<(String, Option<usize>)> =
             trace.read(|spans| spans.iter().map(|span| (span.name.to_string(), span.parent)).collect());
         let want = [

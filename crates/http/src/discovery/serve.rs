@@ -128,7 +128,7 @@ fn routed(request: &DiscoveryRequest<'_>, media: &[Media]) -> Result<(), Status>
         return Err(respond::method_not_allowed());
     }
     let produced = names(media);
-    if request.accept.names_any_of(&produced) {
+    if request.accept.names_any_of(|name| produced.contains(&name)) {
         Ok(())
     } else {
         Err(respond::route_not_acceptable(&produced))

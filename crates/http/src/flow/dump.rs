@@ -132,7 +132,7 @@ fn request_row(fair: &Fair, request: &RequestRow<Detail>) -> Row {
     let info = &request.detail.info;
     let distinguisher = match (request.by_user, request.by_namespace) {
         (true, _) => request.detail.user.to_string(),
-        (_, true) => info.namespace.clone(),
+        (_, true) => info.namespace.to_string(),
         _ => String::new(),
     };
     let latency = i64::try_from(request.work.additional_latency.as_nanos()).unwrap_or(i64::MAX);
@@ -158,13 +158,13 @@ fn detail_row(detail: &Detail) -> Row {
     };
     vec![
         detail.user.to_string(),
-        info.verb.clone(),
+        info.verb.to_string(),
         info.path.clone(),
-        info.namespace.clone(),
-        info.name.clone(),
+        info.namespace.to_string(),
+        info.name.to_string(),
         version,
-        info.resource.clone(),
-        info.subresource.clone(),
+        info.resource.to_string(),
+        info.subresource.to_string(),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Resources, media};
 use crate::api::{ApiRequest, ApiResponse};
+use crate::headers;
 use crate::negotiate::{self, Media};
 use crate::respond;
 use pintle_auth::{Attributes, Decision};
@@ -47,11 +48,11 @@ impl Resources {
             verb: UNSAFE_DELETE.to_string(),
             resource_request: true,
             path: request.info.path.clone(),
-            group: request.info.group.clone(),
-            version: request.info.version.clone(),
-            resource: request.info.resource.clone(),
-            namespace: request.info.namespace.clone(),
-            name: request.info.name.clone(),
+            group: request.info.group.as_str().into(),
+            version: request.info.version.as_str().into(),
+            resource: request.info.resource.as_str().into(),
+            namespace: request.info.namespace.as_str().into(),
+            name: request.info.name.as_str().into(),
             ..Attributes::default()
         };
         match self.access.authorizer.authorize(&attributes).await {
@@ -100,7 +101,7 @@ impl Resources {
         if request.body.is_empty() {
             return DeleteOptions::from_query(Query(&request.query));
         }
-        let content = negotiate::of_body(&request.header("content-type"), Media::ALL)?;
+        let content = negotiate::of_body(&headers::text(&request.content_type), Media::ALL)?;
         let schema = self.types.by_go("meta/v1.DeleteOptions");
         let schema = schema.ok_or_else(|| Status::internal("options of deletions have no type"))?;
         let tree = pintle_engine::decode::decode_options(&request.body, media(content), &schema)?;

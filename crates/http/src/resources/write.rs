@@ -2,6 +2,7 @@
 
 use super::{Resources, media};
 use crate::api::{ApiRequest, ApiResponse};
+use crate::headers;
 use crate::route::{Action, PatchType};
 use pintle_engine::{Body, Change, Target, WriteRequest};
 use pintle_meta::Status;
@@ -52,7 +53,7 @@ pub(super) fn write_request(request: &ApiRequest, target: Target) -> Result<Writ
         change,
         dry_run: options.dry_run,
         field_manager: options.field_manager,
-        user_agent: request.header("user-agent").to_string(),
+        user_agent: headers::text(&request.user_agent).into_owned(),
         validation: options.field_validation,
         user: request.user.clone(),
     })

@@ -154,7 +154,7 @@ impl Kubelet {
             to,
             path: location.path.clone(),
             query,
-            client: passthrough::client(streamed.parts),
+            client: Some(streamed.client),
             links: None,
             rejects_redirects: true,
         };

@@ -1,0 +1,76 @@
+//! `IdleTimer`: the clock by which hyper limits how long a connection waits for the head of its next request.
+//!
+//! hyper asks for a new time-out with each request and drops it when the head is there. In Tokio each of them would be entered into the
+//! timer that all threads share, and removed from it. Here the requests of a connection share one entry: a time-out that ends
+//! later than the entry only looks again when the entry is due.
+
+use hyper::rt::{Sleep, Timer};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+/// The timer of one connection. Its time-outs must not get shorter: one that is asked for later ends later.
+#[derive(Clone, Default)]
+pub(crate) struct IdleTimer(Arc<Mutex<Option<Pin<Box<tokio::time::Sleep>>>>>);
+
+impl Timer for IdleTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(self.now().checked_add(duration).unwrap_or_else(|| self.now()))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Timeout { timer: self.clone(), deadline })
+    }
+
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+}
+
+/// One time-out.
+struct Timeout {
+    timer: IdleTimer,
+    deadline: Instant,
+}
+
+impl Future for Timeout {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut entry = self.timer.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let deadline = self.deadline.into();
+        let entry = entry.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        loop {
+            ready!(entry.as_mut().poll(cx));
+            if tokio::time::Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            entry.as_mut().reset(deadline);
+        }
+    }
+}
+
+impl Sleep for Timeout {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(95);
+
+    #[tokio::test(start_paused = true)]
+    async fn each_time_out_ends_at_its_own_time() {
+        let timer = IdleTimer::default();
+        let began = timer.now();
+        for request in 1..=3 {
+            // The client sends its next request before the time is over.
+            let mut idle = timer.sleep(LIMIT);
+            let waits = tokio::time::timeout(Duration::from_secs(60), idle.as_mut()).await;
+            assert!(waits.is_err(), "request {request}");
+        }
+        timer.sleep(LIMIT).await;
+        assert_eq!((timer.now() - began).as_secs(), 3 * 60 + LIMIT.as_secs());
+    }
+}
