@@ -333,7 +333,7 @@ impl PluginConfig {
             )));
         };
         let mut unknown: Vec<String> = self.strict_error.iter().cloned().collect();
-        check(tree, &Shape::Struct(type_), &mut Trail::default(), &mut unknown)
+        check(tree, &Shape::Struct(type_), &mut ValuePosition::default(), &mut unknown)
             .map_err(DecodeError::Invalid)?;
         match scheme.strict && !unknown.is_empty() {
             true => Err(DecodeError::Invalid(format!("strict decoding error: {}", unknown.join(", ")))),
@@ -344,22 +344,27 @@ impl PluginConfig {
 
 /// Checks that a document without kind has a shape. The error has the text of Go's decoder.
 pub(crate) fn check_shape(value: &Value, shape: &Shape) -> Result<(), String> {
-    check(value, shape, &mut Trail::default(), &mut Vec::new())
+    check(value, shape, &mut ValuePosition::default(), &mut Vec::new())
 }
 
 /// The position of a value in a document: the path with indices, the path without them, and the type of the last field.
 #[derive(Default)]
-struct Trail {
+struct ValuePosition {
     path: String,
     fields: Vec<&'static str>,
     owner: &'static str,
 }
 
-fn check(value: &Value, shape: &Shape, trail: &mut Trail, unknown: &mut Vec<String>) -> Result<(), String> {
+fn check(
+    value: &Value,
+    shape: &Shape,
+    position: &mut ValuePosition,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
     let wrong = |type_: &str, found: &str| {
-        let place = match trail.fields.is_empty() {
+        let place = match position.fields.is_empty() {
             true => "value".to_string(),
-            false => format!("struct field {}.{}", trail.owner, trail.fields.join(".")),
+            false => format!("struct field {}.{}", position.owner, position.fields.join(".")),
         };
         Err(format!("json: cannot unmarshal {found} into Go {place} of type {type_}"))
     };
@@ -375,34 +380,34 @@ fn check(value: &Value, shape: &Shape, trail: &mut Trail, unknown: &mut Vec<Stri
             wrong(type_, &format!("number {}", go_general(*number)))
         }
         (Shape::List(item, _), Value::Array(items)) => {
-            let at = trail.path.len();
+            let at = position.path.len();
             for (index, value) in items.iter().enumerate() {
-                trail.path.push_str(&format!("[{index}]"));
-                check(value, item, trail, unknown)?;
-                trail.path.truncate(at);
+                position.path.push_str(&format!("[{index}]"));
+                check(value, item, position, unknown)?;
+                position.path.truncate(at);
             }
             Ok(())
         }
         (Shape::Struct(type_), Value::Object(map)) => {
-            let (at, owner) = (trail.path.len(), trail.owner);
+            let (at, owner) = (position.path.len(), position.owner);
             for (key, value) in map.iter() {
                 if at > 0 {
-                    trail.path.push('.');
+                    position.path.push('.');
                 }
-                trail.path.push_str(key);
+                position.path.push_str(key);
                 match type_.fields.iter().find(|(name, _)| *name == key) {
                     Some((name, shape)) => {
-                        trail.owner = type_.name;
-                        trail.fields.push(name);
-                        check(value, shape, trail, unknown)?;
-                        trail.fields.pop();
+                        position.owner = type_.name;
+                        position.fields.push(name);
+                        check(value, shape, position, unknown)?;
+                        position.fields.pop();
                     }
                     None if at == 0 && matches!(&**key, "kind" | "apiVersion") => {}
-                    None => unknown.push(format!("unknown field \"{}\"", trail.path)),
+                    None => unknown.push(format!("unknown field \"{}\"", position.path)),
                 }
-                trail.path.truncate(at);
+                position.path.truncate(at);
             }
-            trail.owner = owner;
+            position.owner = owner;
             Ok(())
         }
         (Shape::Text, other) => wrong("string", other.json_type()),

@@ -59,7 +59,7 @@ pub struct Blocking {
 impl Sink for Blocking {
     fn process<'a>(&'a self, event: &'a Event) -> Pending<'a, bool> {
         Box::pin(async move {
-            let events = cut_to_size(self.truncation, vec![event.clone()]);
+            let events = truncate_events(self.truncation, vec![event.clone()]);
             write_all(&*self.backend, self.truncation, &events).await
         })
     }
@@ -104,7 +104,7 @@ pub(crate) async fn write_all(
 }
 
 /// Drops the objects of events that are too big and marks those events; drops events that are still too big.
-pub(crate) fn cut_to_size(truncation: Option<Truncation>, mut events: Vec<Event>) -> Vec<Event> {
+pub(crate) fn truncate_events(truncation: Option<Truncation>, mut events: Vec<Event>) -> Vec<Event> {
     let Some(Truncation { event_bytes_max, .. }) = truncation else { return events };
     events.retain_mut(|event| {
         if size_of(event) <= event_bytes_max {

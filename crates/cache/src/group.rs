@@ -68,7 +68,7 @@ struct Tail {
     last: Arc<Segment>,
     used: usize,
     /// The number of events since the watchers were last woken.
-    untold: usize,
+    events_since_wake: usize,
     /// The last event's.
     place: Place,
 }
@@ -98,7 +98,7 @@ impl Group {
                 segments: VecDeque::new(),
                 last,
                 used: 0,
-                untold: 0,
+                events_since_wake: 0,
                 place: Place::default(),
             }),
             slots,
@@ -116,14 +116,14 @@ impl Group {
     pub(crate) fn release(&self, now: Instant) {
         // Clear the flag first: an event that is pushed from here on queues the group again.
         self.queued.swap(false, Ordering::AcqRel);
-        let untold = {
+        let events_since_wake = {
             // This must happen under the lock: an event that is pushed after the last one was read comes after the
             // released ones.
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
             self.released.store(tail.place.raw(), Ordering::Release);
-            std::mem::take(&mut tail.untold)
+            std::mem::take(&mut tail.events_since_wake)
         };
-        self.wake_batching().begin(now, self.watchers.load(Ordering::Relaxed), untold);
+        self.wake_batching().begin(now, self.watchers.load(Ordering::Relaxed), events_since_wake);
         self.wake.notify_waiters();
     }
 
@@ -158,7 +158,7 @@ impl Group {
             let _ = slot.set(event.clone());
         }
         tail.used = tail.used.saturating_add(1);
-        tail.untold = tail.untold.saturating_add(1);
+        tail.events_since_wake = tail.events_since_wake.saturating_add(1);
         tail.place = event.place;
     }
 

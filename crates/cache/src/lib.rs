@@ -38,7 +38,7 @@ pub use event::{CloseReason, Delivery, Event, EventType, Item};
 pub use filter::{Filter, Matches};
 pub use key::ObjectKey;
 pub use object::{
-    Draft, Extract, Extracted, Object, Standing, clear_outdated, is_outdated, mark_outdated,
+    Draft, Extract, Extracted, Object, ReadForm, clear_outdated, is_outdated, mark_outdated,
     unreadable_reason, unreadable_value, untransformable_value, value_header,
 };
 pub use options::Options;

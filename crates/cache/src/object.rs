@@ -95,20 +95,20 @@ pub trait Extract: Send + Sync {
     fn extract(&self, json: &[u8]) -> Extracted;
 
     /// How a value that this server has just written differs when it is read.
-    fn standing(&self, value: &Bytes) -> Standing {
+    fn standing(&self, value: &Bytes) -> ReadForm {
         let _ = value;
-        Standing::AsStored
+        ReadForm::AsStored
     }
 
     /// Reads a stored value.
-    fn read(&self, value: &Bytes) -> (Extracted, Standing) {
-        (self.extract(json(value)), Standing::AsStored)
+    fn read(&self, value: &Bytes) -> (Extracted, ReadForm) {
+        (self.extract(json(value)), ReadForm::AsStored)
     }
 }
 
 /// The difference between a stored value and the value that clients read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum ReadForm {
     /// Clients read the value as it was written.
     AsStored,
     /// Clients read this value instead, which is also what a write would store now: the kind has new defaults or
@@ -127,7 +127,7 @@ pub struct Object {
     created: u64,
     value: Bytes,
     /// `None` of an object that reads as it is stored, as most do.
-    standing: Option<Box<Standing>>,
+    standing: Option<Box<ReadForm>>,
     /// Labels and the values of selectable fields; `None` if the object has neither.
     selectable: Option<Box<Selectable>>,
     uid: Uid,
@@ -193,10 +193,10 @@ impl Object {
     }
 
     /// Returns the object with the value that clients read.
-    pub(crate) fn standing(mut self, standing: Standing) -> Object {
+    pub(crate) fn standing(mut self, standing: ReadForm) -> Object {
         self.standing = match standing {
-            Standing::AsStored => None,
-            Standing::Revised(value) | Standing::Compacted(value) if !is_valid(&value) => None,
+            ReadForm::AsStored => None,
+            ReadForm::Revised(value) | ReadForm::Compacted(value) if !is_valid(&value) => None,
             standing => Some(Box::new(standing)),
         };
         self.metadata = AtomicU64::new(0);
@@ -211,7 +211,7 @@ impl Object {
     /// The reason why the object cannot be decoded, if it cannot.
     pub fn unreadable(&self) -> Option<&str> {
         match self.standing.as_deref() {
-            Some(Standing::Unreadable(why)) => Some(why),
+            Some(ReadForm::Unreadable(why)) => Some(why),
             _ => None,
         }
     }
@@ -223,7 +223,7 @@ impl Object {
 
     fn current(&self) -> &Bytes {
         match self.standing.as_deref() {
-            Some(Standing::Revised(value) | Standing::Compacted(value)) => value,
+            Some(ReadForm::Revised(value) | ReadForm::Compacted(value)) => value,
             _ => &self.value,
         }
     }
@@ -235,7 +235,7 @@ impl Object {
         revision: u64,
         value: Bytes,
         extracted: Extracted,
-        standing: Standing,
+        standing: ReadForm,
     ) -> Option<Arc<Object>> {
         let object = Object::new(key, revision, revision, value, extracted)?;
         Some(Arc::new(object.standing(standing)))
@@ -312,7 +312,7 @@ impl Object {
     /// The stored JSON without resourceVersion; clients may see another form.
     pub fn stored_json(&self) -> &[u8] {
         match self.standing.as_deref() {
-            Some(Standing::Compacted(_)) => json(&self.value),
+            Some(ReadForm::Compacted(_)) => json(&self.value),
             _ => self.json(),
         }
     }
@@ -436,7 +436,7 @@ impl Object {
     }
 
     /// Caches this object in another version of its kind.
-    pub fn keep_converted(&self, version: u16, json: Bytes) {
+    pub fn cache_converted(&self, version: u16, json: Bytes) {
         self.encodings.keep_up_to(ENCODINGS_MAX + CONVERTED_MAX, CONVERTED | u32::from(version), json);
     }
 

@@ -5,12 +5,12 @@ use crate::event::{Event, Place};
 use crate::filter::Filter;
 use crate::group::{Cursor, Group, GroupKey, Groups};
 use crate::key::ObjectKey;
-use crate::object::{Draft, Extract, Extracted, Object, Standing};
+use crate::object::{Draft, Extract, Extracted, Object, ReadForm};
 use crate::orphans::Orphaned;
 use crate::shared::Shared;
 use crate::view::{Index, Indexed, View};
 use crate::watch::{WatchStart, Watcher};
-use crate::window::{Stretch, Window};
+use crate::window::{Window, WindowEvents};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use pintle_store::{Change, Entry, Key, Snapshot};
@@ -67,7 +67,7 @@ struct Live {
 /// The result of a replay step.
 pub(crate) enum Replay {
     /// Some events, and the live cursor if there are no more.
-    Events(Stretch, Option<Cursor>),
+    Events(WindowEvents, Option<Cursor>),
     /// The requested events are no longer retained.
     Expired,
 }
@@ -350,7 +350,7 @@ impl Resource {
             Some(extracted) => (extracted, self.reader.load().standing(value)),
             None => self.reader.load().read(value),
         };
-        if let Standing::Unreadable(_) = standing {
+        if let ReadForm::Unreadable(_) = standing {
             self.unreadable_since_ms.fetch_min(self.now_ms(), Ordering::Relaxed);
         }
         let object = Object::new(key, revision, created, value.clone(), extracted);

@@ -87,14 +87,14 @@ fn namespace_prefix(namespace: Option<&str>) -> String {
 mod tests {
     use super::*;
     use crate::key::ObjectKey;
-    use crate::object::{Extracted, Standing, value_header};
+    use crate::object::{Extracted, ReadForm, value_header};
 
     #[test]
     fn counts_what_is_left_as_a_walk_would() {
         let object = |key: &str| {
             let key = ObjectKey::new(&format!("/r/{key}").into(), "/r/").unwrap();
             let value = [value_header(0).as_slice(), b"{}"].concat();
-            Object::unstored(key, 1, value.into(), Extracted::default(), Standing::AsStored).unwrap()
+            Object::unstored(key, 1, value.into(), Extracted::default(), ReadForm::AsStored).unwrap()
         };
         let names = ["a-b", "a", "b", "a/b"].map(|ns| (0..40).map(move |n| format!("{ns}/{n:02}")));
         let index = names.into_iter().flatten().map(|key| Indexed(object(&key))).collect();

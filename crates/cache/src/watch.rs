@@ -182,7 +182,7 @@ impl Watcher {
 
     /// Is ready when the watch has ended, even if earlier items are unread. It is for callers that wait for something
     /// else before they read on.
-    pub fn poll_cut_off(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.shared.is_closed() || self.is_void() || self.is_outdated() {
                 return Poll::Ready(());
@@ -210,7 +210,7 @@ impl Watcher {
     }
 
     /// Returns the event that was just delivered and the following ones as one run, if a watcher that receives the
-    /// same events stored it with [`Watcher::keep_run`]. The events count as delivered.
+    /// same events stored it with [`Watcher::store_run`]. The events count as delivered.
     pub fn take_run(&mut self, first: &Delivery, encoding: EncodingKey) -> Option<Bytes> {
         let run = self.group.runs.get(self.run_key(first, encoding)?)?;
         self.position = self.position.max(run.last);
@@ -218,7 +218,7 @@ impl Watcher {
     }
 
     /// Stores the frames of all events delivered since `first`, for other watchers.
-    pub fn keep_run(&self, first: &Delivery, encoding: EncodingKey, bytes: &Bytes) {
+    pub fn store_run(&self, first: &Delivery, encoding: EncodingKey, bytes: &Bytes) {
         if let Some(key) = self.run_key(first, encoding) {
             self.group.runs.keep(key, Run { bytes: bytes.clone(), last: self.position });
         }

@@ -19,7 +19,7 @@ pub(crate) struct Window {
 }
 
 /// A stretch of the window.
-pub(crate) struct Stretch {
+pub(crate) struct WindowEvents {
     /// The events of the group that were found.
     pub(crate) events: VecDeque<Arc<Event>>,
     /// All events of the group up to this place are among them.
@@ -88,12 +88,12 @@ impl Window {
     }
 
     /// The next events of a group after `position`; `None` when some may already be dropped.
-    pub(crate) fn stretch(&self, position: Place, group: &GroupKey) -> Option<Stretch> {
+    pub(crate) fn stretch(&self, position: Place, group: &GroupKey) -> Option<WindowEvents> {
         if position < self.compacted {
             return None;
         }
         let start = self.after(position);
-        let mut stretch = Stretch { events: VecDeque::new(), scanned: position, complete: false };
+        let mut stretch = WindowEvents { events: VecDeque::new(), scanned: position, complete: false };
         for event in self.events.range(start..).take(REPLAY_SCAN_MAX) {
             if stretch.events.len() == REPLAY_EVENTS_MAX {
                 return Some(stretch);

@@ -49,7 +49,7 @@ fn last_written(object: &Object) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pintle_cache::{Extracted, ObjectKey, Standing, value_header};
+    use pintle_cache::{Extracted, ObjectKey, ReadForm, value_header};
 
     #[test]
     fn the_last_write_is_the_latest_time_in_the_metadata() {
@@ -63,7 +63,7 @@ mod tests {
             let json = format!(r#"{{"metadata":{{{metadata}}}}}"#);
             let value = [value_header(0).as_slice(), json.as_bytes()].concat();
             let object =
-                Object::unstored(key, 7, value.into(), Extracted::default(), Standing::AsStored).unwrap();
+                Object::unstored(key, 7, value.into(), Extracted::default(), ReadForm::AsStored).unwrap();
             assert_eq!(last_written(&object), expected, "{json}");
         }
     }

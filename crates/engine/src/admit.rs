@@ -10,7 +10,7 @@ mod metrics;
 mod policies;
 mod webhooks;
 
-pub(crate) use policies::PolicySlots;
+pub(crate) use policies::CachedPolicies;
 pub use webhooks::Hooks;
 
 use crate::{Reader, Storage, Target, ownership};
@@ -43,7 +43,7 @@ pub struct Admission {
     /// Answers the authorization checks in expressions of policies and webhooks.
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) hooks: Hooks,
-    pub(crate) policy_slots: PolicySlots,
+    pub(crate) policy_slots: CachedPolicies,
 }
 
 impl Admission {
@@ -56,7 +56,7 @@ impl Admission {
     }
 
     /// Counts the mutating and the validating step of a connection for which no policy or webhook is called.
-    pub(crate) fn count_unasked_connection(&self) {
+    pub(crate) fn count_connection_without_webhooks(&self) {
         use EnginePlugin as Plugin;
         for (step, plugins) in [
             (Step::Admit, [Plugin::MutatingAdmissionPolicy, Plugin::MutatingAdmissionWebhook]),
@@ -93,14 +93,15 @@ impl Admission {
             let mut outcome = Ok(());
             if let Some(policies) = &policies {
                 let object = object.as_deref_mut();
-                outcome =
-                    self.ask_mutating_policies(policies, request, object_target, object, &mut rounds).await;
+                outcome = self
+                    .evaluate_mutating_policies(policies, request, object_target, object, &mut rounds)
+                    .await;
             }
             measuring.observe(EnginePlugin::MutatingAdmissionPolicy, outcome.is_err());
             outcome?;
             let mut outcome = Ok(());
             if let Some(webhooks) = &webhooks {
-                let asked = self.ask_mutating(
+                let asked = self.call_mutating_webhooks(
                     webhooks,
                     request,
                     object_target,
@@ -120,7 +121,7 @@ impl Admission {
         drop(measuring);
         let Some(object) = object.filter(|_| asks_plugins) else { return Ok(asks_others) };
         if asks_others {
-            warnings.extend(ownership::keep_readable(object, before));
+            warnings.extend(ownership::restore_managed_fields(object, before));
         }
         self.plugins.check_escalation(request, object, &*self.storage)?;
         Ok(asks_others)
@@ -142,12 +143,15 @@ impl Admission {
         let policies = self.validating_policies(policy::is_configuration(request));
         let mut outcome = Ok(());
         if let Some(policies) = policies.filter(|_| !policy::is_exempt(request)) {
-            outcome = self.ask_validating_policies(&policies, request, object_target, object, warnings).await;
+            outcome =
+                self.evaluate_validating_policies(&policies, request, object_target, object, warnings).await;
         }
         measuring.observe(EnginePlugin::ValidatingAdmissionPolicy, outcome.is_err());
         outcome?;
         let outcome = match self.validating_webhooks(matching::is_exempt(request)) {
-            Some(webhooks) => self.ask_validating(&webhooks, request, object_target, object, warnings).await,
+            Some(webhooks) => {
+                self.call_validating_webhooks(&webhooks, request, object_target, object, warnings).await
+            }
             None => Ok(()),
         };
         measuring.observe(EnginePlugin::ValidatingAdmissionWebhook, outcome.is_err());

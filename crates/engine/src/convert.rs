@@ -61,7 +61,7 @@ impl Reader {
     pub async fn prepare(&self, target: &Target, objects: &[Arc<Object>]) -> Result<(), Status> {
         match self.convert_all(target, objects).await.into_first() {
             None => Ok(()),
-            Some(fault) => Err(self.cannot_show(target, &fault.object, &fault.why)),
+            Some(fault) => Err(self.unreadable_error(target, &fault.object, &fault.why)),
         }
     }
 
@@ -127,7 +127,7 @@ impl Reader {
             let mut out = Vec::new();
             json::print(&tree, &mut out);
             check_converted(&out).map_err(|why| (Failure::Invalid, why))?;
-            object.keep_converted(slot(target.version), out.into());
+            object.cache_converted(slot(target.version), out.into());
         }
         Ok(())
     }

@@ -230,7 +230,7 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
 /// an empty list does not survive that.
 fn resets(body: &Value, expected: &Expected<'_>) -> bool {
     let is_empty = body.items_at(&["metadata", "managedFields"]).is_empty();
-    managed::asks_for_reset(body) && (expected.schema.decodes_into_go_struct() || !is_empty)
+    managed::resets_managed_fields(body) && (expected.schema.decodes_into_go_struct() || !is_empty)
 }
 
 /// Turns complaints into warnings. Complaints about YAML come as one text; each line becomes one warning.

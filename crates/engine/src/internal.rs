@@ -6,7 +6,7 @@ use crate::retry::{ATTEMPTS_MAX, Attempts, too_many_conflicts};
 use crate::write::Live;
 use crate::{Body, Change, Reader, Storage, Target, WriteRequest, Writer, metadata, object, ownership};
 use pintle_auth::UserInfo;
-use pintle_cache::{Extract, Object, Registration, Standing};
+use pintle_cache::{Extract, Object, ReadForm, Registration};
 use pintle_kinds::{Kind, KindVersion, features};
 use pintle_meta::Status;
 use pintle_meta::options::FieldValidation;
@@ -35,7 +35,7 @@ impl Storage {
         let resource = self.cache.resource(&kind.store_prefix).filter(|_| alike);
         let reader = object::KindExtract(kind.clone());
         let unchanged =
-            |object: &Object| object.is_as_stored() && reader.read(object.value()).1 == Standing::AsStored;
+            |object: &Object| object.is_as_stored() && reader.read(object.value()).1 == ReadForm::AsStored;
         match resource {
             Some(resource) if resource.view().iter().all(|object| unchanged(object)) => {
                 resource.set_reader(Arc::new(reader));

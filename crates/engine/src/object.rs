@@ -3,7 +3,7 @@
 use crate::Target;
 use bytes::Bytes;
 use pintle_cache::{
-    Extract, Extracted, Object, ObjectKey, Standing, is_outdated, mark_outdated, unreadable_reason,
+    Extract, Extracted, Object, ObjectKey, ReadForm, is_outdated, mark_outdated, unreadable_reason,
     value_header,
 };
 use pintle_kinds::{Kind, KindVersion, features};
@@ -147,13 +147,13 @@ pub(crate) fn unstored(
 
 /// Determines how a just-written value of a built-in kind differs from its stored form when it is read. Most kinds do
 /// not differ, and their values are not decoded.
-fn standing(kind: &Kind, value: &Bytes) -> Standing {
+fn standing(kind: &Kind, value: &Bytes) -> ReadForm {
     let (header, json) = value.split_at_checked(value_header(0).len()).unwrap_or_default();
     if kind.has_raw() && !json::is_compact(json) {
         // Raw fields are stored as they were sent but returned without white space.
         let mut out = header.to_vec();
         json::compact(json, &mut out);
-        return Standing::Compacted(out.into());
+        return ReadForm::Compacted(out.into());
     }
     // Only whole floats have a text that contains `.0`.
     if retains_floats(kind)
@@ -161,22 +161,22 @@ fn standing(kind: &Kind, value: &Bytes) -> Standing {
         && let Ok(parsed) = json::parse(json)
         && parsed.value.has_whole_floats()
     {
-        return Standing::Compacted(encode_plainly(kind, &parsed.value));
+        return ReadForm::Compacted(encode_plainly(kind, &parsed.value));
     }
     if kind.hooks.is_defaulted_when_read()
         && let Ok(parsed) = json::parse(json)
     {
         return defaulted(kind, value, parsed.value);
     }
-    Standing::AsStored
+    ReadForm::AsStored
 }
 
 /// Applies the defaults that kube-apiserver applies on every read to a value, of which `tree` is the decoded form.
-fn defaulted(kind: &Kind, value: &Bytes, mut tree: Value) -> Standing {
+fn defaulted(kind: &Kind, value: &Bytes, mut tree: Value) -> ReadForm {
     default_read(kind, &mut tree);
     let encoded = encode(kind, &tree);
     let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
-    if encoded == value { Standing::AsStored } else { Standing::Revised(encoded) }
+    if encoded == value { ReadForm::AsStored } else { ReadForm::Revised(encoded) }
 }
 
 fn default_read(kind: &Kind, tree: &mut Value) {
@@ -242,19 +242,19 @@ impl Extract for KindExtract {
         json::parse(bytes).map(|parsed| extract(&self.0, &parsed.value)).unwrap_or_default()
     }
 
-    fn standing(&self, value: &Bytes) -> Standing {
+    fn standing(&self, value: &Bytes) -> ReadForm {
         standing(&self.0, value)
     }
 
-    fn read(&self, value: &Bytes) -> (Extracted, Standing) {
+    fn read(&self, value: &Bytes) -> (Extracted, ReadForm) {
         if let Some(why) = unreadable_reason(value) {
-            return (Extracted::default(), Standing::Unreadable(why.into()));
+            return (Extracted::default(), ReadForm::Unreadable(why.into()));
         }
         let parsed = match json::parse(value.get(value_header(0).len()..).unwrap_or_default()) {
             Ok(parsed) => parsed.value,
             Err(error) => {
                 let why = format!("couldn't get version/kind; json parse error: {error}");
-                return (Extracted::default(), Standing::Unreadable(why.into()));
+                return (Extracted::default(), ReadForm::Unreadable(why.into()));
             }
         };
         if self.0.storage_version().schema.converts_through_internal_version() {
@@ -263,7 +263,7 @@ impl Extract for KindExtract {
         let Some(from) = own_version(&self.0, &parsed) else {
             let written = parsed.str_at(&["apiVersion"]);
             let why = format!("request to convert CR from an invalid group/version: {written}");
-            return (extract(&self.0, &parsed), Standing::Unreadable(why.into()));
+            return (extract(&self.0, &parsed), ReadForm::Unreadable(why.into()));
         };
         let today = revise(&self.0, from, parsed);
         let encoded = encode(&self.0, &today);
@@ -271,8 +271,8 @@ impl Extract for KindExtract {
         let standing = match encoded == value {
             true => standing(&self.0, value),
             // Clients see a revised value, so it has no spelled floats. The next write stores integers.
-            false if retains_floats(&self.0) => Standing::Revised(encode_plainly(&self.0, &today)),
-            false => Standing::Revised(encoded),
+            false if retains_floats(&self.0) => ReadForm::Revised(encode_plainly(&self.0, &today)),
+            false => ReadForm::Revised(encoded),
         };
         (extract(&self.0, &today), standing)
     }

@@ -138,7 +138,7 @@ pub(crate) fn apply(
 }
 
 /// Restores managedFields that admission made undecodable, with a warning.
-pub(crate) fn keep_readable(object: &mut Value, before: Option<Value>) -> Option<String> {
+pub(crate) fn restore_managed_fields(object: &mut Value, before: Option<Value>) -> Option<String> {
     if object.at(&MANAGED_FIELDS) == before.as_ref() {
         return None;
     }
@@ -230,13 +230,13 @@ mod tests {
         let good = r#"[{"manager":"a","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{}}]"#;
         let object = |fields: &str| tree(&format!(r#"{{"metadata":{{"managedFields":{fields}}}}}"#));
         let mut broken = object(r#"[{"operation":"Destroy"}]"#);
-        let warning = keep_readable(&mut broken, Some(tree(good)));
+        let warning = restore_managed_fields(&mut broken, Some(tree(good)));
         assert!(
             warning.unwrap().ends_with("please fix your requests: operation must be `Apply` or `Update`")
         );
         assert_eq!(broken, object(good));
         let mut changed = object(good);
-        assert_eq!(keep_readable(&mut changed, None), None);
+        assert_eq!(restore_managed_fields(&mut changed, None), None);
         assert_eq!(changed, object(good));
     }
 }

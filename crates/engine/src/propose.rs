@@ -259,7 +259,7 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
     let patched =
         patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
     object_size::check(&patched)?;
-    let resets = managed::asks_for_reset(&patched);
+    let resets = managed::resets_managed_fields(&patched);
     let mut strict = Strict { omits_keys: true, ..Strict::default() };
     let mut value = pintle_schema::decode(schema, patched, &mut strict)
         .map_err(|e| invalid_patch(&patch_text, e.message()))?;

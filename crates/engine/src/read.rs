@@ -40,7 +40,7 @@ impl Reader {
         target.check_path_name()?;
         let Some(object) = self.storage.cached(&target.kind, &target.object_key()) else { return Ok(None) };
         if let Some(why) = object.unreadable() {
-            return Err(self.cannot_show(target, &object, why));
+            return Err(self.unreadable_error(target, &object, why));
         }
         let tree = object::tree(&target.kind, &object)?;
         Ok(Some(Live { object, tree }))
@@ -122,7 +122,7 @@ impl Reader {
         let selects = Selects::with_shard(request)?;
         let shard = selects.shard_text().map(Into::into);
         let resource = self.storage.resource(target)?;
-        if asks_cache(options) {
+        if is_served_from_cache(options) {
             self.check_followable(target, &resource)?;
         }
         let _span = pintle_trace::span("cacher.GetList");
@@ -205,7 +205,7 @@ impl Reader {
     /// Converts the objects of a list, or returns an error if one cannot be converted.
     async fn check_listable(&self, target: &Target, objects: &[Arc<Object>]) -> Result<(), Status> {
         let faults = self.convert_all(target, objects).await;
-        if faults.is_empty() { Ok(()) } else { Err(self.cannot_list(target, &faults)) }
+        if faults.is_empty() { Ok(()) } else { Err(self.unreadable_list_error(target, &faults)) }
     }
 
     /// Refuses to list or watch a collection with undecodable objects from the cache: kube-apiserver has a cache per
@@ -225,7 +225,7 @@ impl Reader {
         if faults.is_empty() {
             return Ok(());
         }
-        Err(self.cannot_follow(target, &self.cannot_list(target, &faults)))
+        Err(self.unreadable_watch_error(target, &self.unreadable_list_error(target, &faults)))
     }
 
     /// Waits until the cache is current.
@@ -361,7 +361,7 @@ fn single_key(request: &ListRequest) -> Option<Str> {
 }
 
 /// Returns whether kube-apiserver would answer a list from its cache. It reads pages and exact revisions from etcd.
-fn asks_cache(options: &ListOptions) -> bool {
+fn is_served_from_cache(options: &ListOptions) -> bool {
     let selects = !options.label_selector.is_empty() || !options.field_selector.terms().is_empty();
     let is_exact = options.resource_version_match == Some(VersionMatch::Exact);
     options.continue_token.is_empty() && !is_exact && (options.limit <= 0 || selects)

@@ -183,7 +183,7 @@ impl Storage {
         let api_version = decode::api_version(&sub.gvk.group, &sub.gvk.version);
         let schema = self.types.by_kind(&api_version, &sub.gvk.kind);
         let schema = schema.ok_or_else(|| Status::internal("the kind of the subresource is unknown"))?;
-        let kind = Arc::new(face_kind(&target.kind, &sub.gvk, schema));
+        let kind = Arc::new(subresource_kind(&target.kind, &sub.gvk, schema));
         Ok(Target { kind, version: 0, ..target.clone() })
     }
 }
@@ -216,7 +216,7 @@ fn creation<'a>(request: &'a WriteRequest, name: &'a str) -> Attributes<'a> {
 }
 
 /// The kind of a subresource's body, such as Scale or Eviction.
-fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schema) -> Kind {
+fn subresource_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schema) -> Kind {
     let version = KindVersion {
         name: gvk.version.clone(),
         served: true,

@@ -91,7 +91,7 @@ impl Storage {
 
 impl Reader {
     /// The error for a request that reads or deletes the object.
-    pub(crate) fn cannot_show(&self, target: &Target, object: &Object, why: &str) -> Status {
+    pub(crate) fn unreadable_error(&self, target: &Target, object: &Object, why: &str) -> Status {
         count(target, object);
         if !self.unsafe_deletion {
             return plain(object, why);
@@ -101,7 +101,7 @@ impl Reader {
     }
 
     /// The error for a request that changes the object.
-    pub(crate) fn cannot_change(&self, target: &Target, object: &Object, why: &str) -> Status {
+    pub(crate) fn unreadable_change_error(&self, target: &Target, object: &Object, why: &str) -> Status {
         count(target, object);
         match self.unsafe_deletion {
             true => plain(object, &undecodable(object, why)),
@@ -110,7 +110,7 @@ impl Reader {
     }
 
     /// The error for a list that contains these objects.
-    pub(crate) fn cannot_list(&self, target: &Target, faults: &Faults) -> Status {
+    pub(crate) fn unreadable_list_error(&self, target: &Target, faults: &Faults) -> Status {
         let Faults(faults) = faults;
         // Without this feature, the list fails at the first such object.
         let counted = if self.unsafe_deletion { faults.len() } else { 1 };
@@ -145,7 +145,7 @@ impl Reader {
     }
 
     /// The error for a watch whose initial list fails with `unlisted`.
-    pub(crate) fn cannot_follow(&self, target: &Target, unlisted: &Status) -> Status {
+    pub(crate) fn unreadable_watch_error(&self, target: &Target, unlisted: &Status) -> Status {
         let gvk = target.kind_version().gvk(&target.kind);
         let of = match target.kind_version().schema.is_built_in() {
             // The internal Go type of kube-apiserver, in a package named after the group.

@@ -70,7 +70,7 @@ impl Reader {
             let objects: Vec<Arc<Object>> = view.range(list_namespace(target), None).cloned().collect();
             let faults = self.convert_all(target, &objects).await;
             if !faults.is_empty() {
-                return Err(self.cannot_follow(target, &self.cannot_list(target, &faults)));
+                return Err(self.unreadable_watch_error(target, &self.unreadable_list_error(target, &faults)));
             }
         }
         Ok(view)

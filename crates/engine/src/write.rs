@@ -169,7 +169,7 @@ impl Writer {
         };
         let faults = self.reader.convert_all(&request.target, std::slice::from_ref(&written.object)).await;
         if let Some(fault) = faults.into_first() {
-            return Err(self.reader.cannot_change(&request.target, &fault.object, &fault.why));
+            return Err(self.reader.unreadable_change_error(&request.target, &fault.object, &fault.why));
         }
         if !request.dry_run {
             self.take_effect(&request.target, written.object.key(), Some(written.object.revision())).await;
@@ -268,8 +268,8 @@ impl Writer {
         let Some(object) = self.storage.cached(&target.kind, &target.object_key()) else { return Ok(None) };
         // A dry run reports an unreadable object as a get does.
         let refuse = |why: &str| match dry_run {
-            true => self.reader.cannot_show(target, &object, why),
-            false => self.reader.cannot_change(target, &object, why),
+            true => self.reader.unreadable_error(target, &object, why),
+            false => self.reader.unreadable_change_error(target, &object, why),
         };
         if let Some(why) = object.unreadable() {
             return Err(refuse(why));

@@ -33,9 +33,9 @@ impl Clock for Fixed {
 }
 
 /// A random source whose numbers repeat soon, so that concurrent writers choose the same addresses and ports.
-struct Crowded(AtomicU64);
+struct RepeatingRandom(AtomicU64);
 
-impl Random for Crowded {
+impl Random for RepeatingRandom {
     fn fill(&self, out: &mut [u8]) {
         let unique = self.0.fetch_add(1, Ordering::Relaxed);
         for (place, byte) in out.iter_mut().zip(unique.to_le_bytes().into_iter().cycle()) {
@@ -59,7 +59,7 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         codec: None,
         cache: cache.clone(),
         clock: Arc::new(Fixed),
-        random: Arc::new(Crowded(AtomicU64::new(1))),
+        random: Arc::new(RepeatingRandom(AtomicU64::new(1))),
         types: builtin.types.clone(),
         metadata_schema: builtin.types.by_go("meta/v1.ObjectMeta").unwrap(),
         plugins: admission.unwrap(),

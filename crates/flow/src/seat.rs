@@ -51,7 +51,7 @@ impl<D> Waiting<D> {
 
     /// Leaves the queue. Returns after how many seconds the client should retry, or the seat if one has just become
     /// free.
-    pub fn give_up(mut self) -> Result<Seat<D>, u64> {
+    pub fn leave_queue(mut self) -> Result<Seat<D>, u64> {
         let Some(place) = self.place.take() else { return Err(1) };
         place.controller.count_waiting(place.mutating, -1);
         match place.controller.cancel(&place.level, place.ticket) {

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::dispatch::Call;
 use crate::filter_metrics::{Filter, Steps};
 use crate::finish::finish;
-use crate::flow::{Asking, Held};
+use crate::flow::{FlowRequest, Held};
 use crate::lifecycle::{Lifecycle, Ordinary};
 use crate::metrics::{Labels, LongRunning};
 use crate::negotiate::Media;
@@ -201,7 +201,7 @@ async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<UserInfo, Ap
     let now = steps.end(impersonation, Instant::now());
 
     trace.open("priorityandfairness", now);
-    let asking = Asking { info, query: &call.query, user: &user, began, timeout: call.timeout };
+    let asking = FlowRequest { info, query: &call.query, user: &user, began, timeout: call.timeout };
     if let Err(answer) = context.flow.admit(&*context.api, &peer.turns, &asking, &mut record.held).await {
         record.rejected = true;
         record.labels = Some(call.labels_as(&headers::first(&parts.headers, CONTENT_TYPE)));
@@ -227,7 +227,7 @@ async fn authenticate(call: &Call<'_>) -> Result<(Authenticated, Steps), ApiResp
             let errors = call.accept.for_errors(Media::WITHOUT_CBOR);
             let answer = respond::status(&respond::unauthorized(), errors);
             let answer = Box::pin(refuse_early(call, answer)).await;
-            context.turns.of_refusal(context.turns.key_of_address(peer.address.ip())).next().await;
+            context.turns.turn_for_refusal(context.turns.key_of_address(peer.address.ip())).next().await;
             Err(answer)
         }
     }

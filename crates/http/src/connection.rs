@@ -7,7 +7,7 @@ use crate::head_stream::HeadStream;
 use crate::idle_timer::IdleTimer;
 use crate::limits::{Admitted, Stage};
 use crate::peer::Peer;
-use crate::request_line::{Beside, HeadTarget};
+use crate::request_line::{HeadTarget, RequestExtras};
 use crate::server::{answer, bad_request};
 use crate::stream::{ClientStream, UnreadLimit};
 use crate::turns::ClientTurns;
@@ -126,7 +126,7 @@ async fn accept(
             // from the same address.
             client_turns.set_not_tls(address.ip());
         }
-        turns.of_refusal(client_turns.key()).next().await;
+        turns.turn_for_refusal(client_turns.key()).next().await;
         let stream = ClientStream::new(stream, Arc::clone(&client_turns), Arc::clone(&unread_limit));
         TlsAcceptor::from(shared.tls.load_full()).accept(stream).await
     };
@@ -160,13 +160,13 @@ fn connection(
     let Shared { tls: _, builders, context, head_budget, stop, alive } = shared;
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = HeadStream::new(stream, is_http2, &head_budget);
-    let beside_heads = stream.beside_heads();
+    let pending_extras = stream.pending_extras();
     let of_requests = Arc::clone(&peer);
     let service = service_fn(move |mut request: Request<Incoming>| {
         of_requests.received_request();
         let (context, peer) = (Arc::clone(&context), Arc::clone(&of_requests));
         let unread_limit = Arc::clone(&unread_limit);
-        let Beside { target, headers } = beside_heads.next();
+        let RequestExtras { target, headers } = pending_extras.next();
         for (name, value) in headers {
             request.headers_mut().append(name, value);
         }

@@ -75,7 +75,7 @@ pub(crate) struct Held {
 }
 
 /// The facts about a request that flow control uses.
-pub(crate) struct Asking<'a> {
+pub(crate) struct FlowRequest<'a> {
     pub(crate) info: &'a Arc<RequestInfo>,
     pub(crate) query: &'a [(String, String)],
     pub(crate) user: &'a UserInfo,
@@ -107,7 +107,7 @@ impl FlowControl {
         &self,
         api: &dyn Api,
         turns: &ClientTurns,
-        request: &Asking<'_>,
+        request: &FlowRequest<'_>,
         held: &mut Held,
     ) -> Result<(), ApiResponse> {
         let seated = self.seat(api, request, held).await;
@@ -121,11 +121,11 @@ impl FlowControl {
         turns.set_user(key, is_exempt);
         let has_turn = turns.take_unused();
         if let Err(retry_after) = seated {
-            turns.all().of_refusal(key).next().await;
+            turns.all().turn_for_refusal(key).next().await;
             return Err(too_many_requests(retry_after));
         }
         if !is_exempt {
-            let mut turn = turns.all().of_work(key);
+            let mut turn = turns.all().turn_for_request(key);
             if !has_turn {
                 turn.next().await;
             }
@@ -157,7 +157,7 @@ impl FlowControl {
     }
 
     /// Waits for a seat. `Err` is the `Retry-After` in seconds.
-    async fn seat(&self, api: &dyn Api, request: &Asking<'_>, held: &mut Held) -> Result<(), u64> {
+    async fn seat(&self, api: &dyn Api, request: &FlowRequest<'_>, held: &mut Held) -> Result<(), u64> {
         let is_watch = request.info.verb == "watch";
         match self {
             // Streams to pods and nodes do not occupy seats, and watches only while they start.
@@ -191,7 +191,12 @@ fn set_watermarks(family: &Family, [reads, writes]: [u32; 2]) {
 
 impl Fair {
     /// Waits for a seat. `Err` is the `Retry-After` in seconds.
-    async fn seat(&self, api: &dyn Api, request: &Asking<'_>, held: &mut Held) -> Result<Seat<Detail>, u64> {
+    async fn seat(
+        &self,
+        api: &dyn Api,
+        request: &FlowRequest<'_>,
+        held: &mut Held,
+    ) -> Result<Seat<Detail>, u64> {
         let (info, user) = (request.info, request.user);
         let digest = Digest {
             user: &user.name,
@@ -222,14 +227,14 @@ impl Fair {
                     request.timeout.div_f64(4.0).min(WAIT_MAX).saturating_sub(request.began.elapsed());
                 match tokio::time::timeout(limit, &mut waiting).await {
                     Ok(seat) => Ok(seat),
-                    Err(_) => waiting.give_up(),
+                    Err(_) => waiting.leave_queue(),
                 }
             }
         }
     }
 
     /// Estimates the work of a request, and how many watches it notifies.
-    fn estimate(&self, api: &dyn Api, request: &Asking<'_>, level_seats: u64) -> Estimate {
+    fn estimate(&self, api: &dyn Api, request: &FlowRequest<'_>, level_seats: u64) -> Estimate {
         let info = request.info;
         match info.verb.as_str() {
             "list" | "watch" => {
@@ -253,7 +258,7 @@ impl Fair {
     }
 
     /// Registers a watch, so that the estimate of writes includes its notification.
-    fn register_watch(&self, request: &Asking<'_>) -> Option<WatchRegistration> {
+    fn register_watch(&self, request: &FlowRequest<'_>) -> Option<WatchRegistration> {
         let info = request.info;
         if info.resource == "pods" {
             // Watches of one node's pods are indexed: a write notifies hardly any of them.

@@ -8,7 +8,7 @@
 
 use crate::field_count::{FieldCount, PREFACE};
 use crate::head_budget::{HeadBudget, HeadShare};
-use crate::request_line::{Beside, HEAD_BYTES_MAX, Head, HeadTarget, Next, head_end};
+use crate::request_line::{HEAD_BYTES_MAX, Head, HeadTarget, Next, RequestExtras, head_end};
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::mem::MaybeUninit;
@@ -35,15 +35,15 @@ const DISCARDS_PER_POLL: usize = 16;
 
 /// The parts of the requests that hyper has not parsed yet which are not in their heads, in order.
 #[derive(Clone, Default)]
-pub(crate) struct BesideHeads(Arc<Mutex<VecDeque<Beside>>>);
+pub(crate) struct PendingExtras(Arc<Mutex<VecDeque<RequestExtras>>>);
 
-impl BesideHeads {
+impl PendingExtras {
     /// Returns the parts of the connection's next HTTP/1.1 request that are not in its head.
-    pub(crate) fn next(&self) -> Beside {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(Beside::NOTHING)
+    pub(crate) fn next(&self) -> RequestExtras {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(RequestExtras::NOTHING)
     }
 
-    fn push(&self, beside: Beside) {
+    fn push(&self, beside: RequestExtras) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(beside);
     }
 }
@@ -66,7 +66,7 @@ pub(crate) struct HeadStream<S> {
     /// The connection; while a body is read, limited to that body.
     inner: Take<S>,
     state: State,
-    beside_heads: BesideHeads,
+    pending_extras: PendingExtras,
     /// Bytes from the client that hyper has not received yet, and how many of them were already searched for the end
     /// of a head.
     received: Vec<u8>,
@@ -85,7 +85,7 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         HeadStream {
             inner: inner.take(u64::MAX),
             state: if is_http2 { State::Http2(FieldCount::new(PREFACE.len())) } else { State::Head },
-            beside_heads: BesideHeads::default(),
+            pending_extras: PendingExtras::default(),
             received: Vec::new(),
             searched: 0,
             share: budget.share(),
@@ -96,8 +96,8 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
     }
 
     /// The parts of requests that are not in the heads that hyper reads.
-    pub(crate) fn beside_heads(&self) -> BesideHeads {
-        self.beside_heads.clone()
+    pub(crate) fn pending_extras(&self) -> PendingExtras {
+        self.pending_extras.clone()
     }
 
     /// Moves bytes from `received` to `buf`, at most `limit`; returns how many.
@@ -142,7 +142,7 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         self.searched = 0;
         self.share.release();
         self.state = match (&head.beside, head.next) {
-            (Some(Beside { target: HeadTarget::Refused(_), .. }), _) => State::Refused,
+            (Some(RequestExtras { target: HeadTarget::Refused(_), .. }), _) => State::Refused,
             (_, Next::Body(length)) => State::Body(length),
             // hyper takes this for the start of HTTP/2, whichever protocol the handshake selected.
             _ if head.bytes == PREFACE_HEAD => {
@@ -151,7 +151,7 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
             (_, Next::Unknown) => State::Unchanged,
         };
         if let Some(beside) = head.beside {
-            self.beside_heads.push(beside);
+            self.pending_extras.push(beside);
         }
         self.head = head.bytes;
     }
@@ -301,7 +301,7 @@ mod tests {
     async fn pass(sent: &[u8], piece: usize) -> (Vec<u8>, Vec<HeadTarget>) {
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let mut stream = HeadStream::new(server, false, &HeadBudget::default());
-        let beside_heads = stream.beside_heads();
+        let pending_extras = stream.pending_extras();
         let sent = sent.to_vec();
         let sending = tokio::spawn(async move {
             for part in sent.chunks(piece) {
@@ -312,7 +312,7 @@ mod tests {
         let mut got = Vec::new();
         stream.read_to_end(&mut got).await.unwrap();
         sending.await.unwrap();
-        let mut queue = beside_heads.0.lock().unwrap();
+        let mut queue = pending_extras.0.lock().unwrap();
         (got, queue.drain(..).map(|beside| beside.target).collect())
     }
 

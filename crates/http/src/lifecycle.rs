@@ -31,7 +31,7 @@ const EXEMPT_PATHS: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
 
 impl Lifecycle {
     /// Answers all new requests with 429 and `Retry-After` from now on.
-    pub(crate) fn send_away(&self) {
+    pub(crate) fn reject_new_requests(&self) {
         self.sends_away.store(true, Ordering::Release);
     }
 
@@ -99,7 +99,7 @@ mod tests {
     fn late_requests_are_sent_away_but_for_probes() {
         let lifecycle = Lifecycle::default();
         assert!(lifecycle.refusal(&parts("/api")).is_none());
-        lifecycle.send_away();
+        lifecycle.reject_new_requests();
         assert_eq!(lifecycle.refusal(&parts("/api")).map(|answer| answer.code), Some(429));
         assert!(lifecycle.refusal(&parts("/readyz?verbose")).is_none());
     }

@@ -27,7 +27,7 @@ pub(crate) struct ConnectionLimits {
 
 #[derive(Default)]
 struct Unauthenticated {
-    by_network: HashMap<Network, Strangers>,
+    by_network: HashMap<Network, UnauthenticatedConnections>,
     count: usize,
     next: u64,
 }
@@ -49,9 +49,9 @@ const STAGES: usize = 3;
 /// The unauthenticated connections of a network: for each stage, by order of arrival, the signal that closes the
 /// connection.
 #[derive(Default)]
-struct Strangers([BTreeMap<u64, Arc<Notify>>; STAGES]);
+struct UnauthenticatedConnections([BTreeMap<u64, Arc<Notify>>; STAGES]);
 
-impl Strangers {
+impl UnauthenticatedConnections {
     fn len(&self) -> usize {
         self.0.iter().map(BTreeMap::len).sum()
     }
@@ -87,7 +87,7 @@ impl Network {
 
 /// Where an unauthenticated connection is counted.
 #[derive(Clone, Copy)]
-struct Stranger {
+struct UnauthenticatedSlot {
     network: Network,
     number: u64,
     stage: Stage,
@@ -96,7 +96,7 @@ struct Stranger {
 /// The slot of one connection, released on drop.
 pub(crate) struct Admitted {
     limits: Arc<ConnectionLimits>,
-    stranger: Mutex<Option<Stranger>>,
+    stranger: Mutex<Option<UnauthenticatedSlot>>,
     /// Wakes the connection's task.
     signal: Arc<Notify>,
 }
@@ -143,20 +143,20 @@ impl ConnectionLimits {
 
 impl Unauthenticated {
     fn of(&self, network: Network) -> usize {
-        self.by_network.get(&network).map_or(0, Strangers::len)
+        self.by_network.get(&network).map_or(0, UnauthenticatedConnections::len)
     }
 
-    fn add(&mut self, network: Network, signal: Arc<Notify>) -> Stranger {
+    fn add(&mut self, network: Network, signal: Arc<Notify>) -> UnauthenticatedSlot {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         let stage = Stage::Silent;
         self.by_network.entry(network).or_default().at(stage).insert(number, signal);
         self.count = self.count.saturating_add(1);
-        Stranger { network, number, stage }
+        UnauthenticatedSlot { network, number, stage }
     }
 
     /// Removes a connection; `None` if it was evicted.
-    fn remove(&mut self, stranger: Stranger) -> Option<Arc<Notify>> {
+    fn remove(&mut self, stranger: UnauthenticatedSlot) -> Option<Arc<Notify>> {
         let connections = self.by_network.get_mut(&stranger.network)?;
         let removed = connections.at(stranger.stage).remove(&stranger.number);
         self.removed(stranger.network, removed)

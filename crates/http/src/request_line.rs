@@ -45,18 +45,19 @@ pub(crate) enum Next {
 
 /// The parts of a request that are not in the head that hyper reads.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Beside {
+pub(crate) struct RequestExtras {
     pub(crate) target: HeadTarget,
     /// The headers that hyper has no room for.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Beside {
+impl RequestExtras {
     /// The value for most requests, which have no such parts.
-    pub(crate) const NOTHING: Beside = Beside { target: HeadTarget::Plain, headers: Vec::new() };
+    pub(crate) const NOTHING: RequestExtras =
+        RequestExtras { target: HeadTarget::Plain, headers: Vec::new() };
 
     fn of(target: HeadTarget) -> Self {
-        Beside { target, ..Beside::NOTHING }
+        RequestExtras { target, ..RequestExtras::NOTHING }
     }
 }
 
@@ -66,7 +67,7 @@ pub(crate) struct Head {
     /// The bytes that hyper reads.
     pub(crate) bytes: Vec<u8>,
     /// `None` if no request has this head.
-    pub(crate) beside: Option<Beside>,
+    pub(crate) beside: Option<RequestExtras>,
     pub(crate) next: Next,
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn head_end(bytes: &[u8], searched: usize) -> Option<usize> {
 impl Head {
     /// A request that is refused before its head was read.
     pub(crate) fn refused(code: u16) -> Self {
-        let beside = Some(Beside::of(HeadTarget::Refused(code)));
+        let beside = Some(RequestExtras::of(HeadTarget::Refused(code)));
         Head { bytes: REFUSED_HEAD.to_vec(), beside, next: Next::Unknown }
     }
 
@@ -105,7 +106,7 @@ impl Head {
             false => Vec::new(),
         };
         let Some((bytes, target)) = read_target(bytes) else { return Head::refused(400) };
-        Head { bytes, beside: Some(Beside { target, headers }), next }
+        Head { bytes, beside: Some(RequestExtras { target, headers }), next }
     }
 }
 
@@ -340,10 +341,10 @@ mod tests {
         let head = read(format!("GET {long} HTTP/1.1").as_bytes(), "host: x\r\n");
         assert_eq!(head.bytes, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n");
         let target = HeadTarget::Long(LongTarget(long.replace('<', "%3C").into()));
-        assert_eq!(head.beside, Some(Beside::of(target)));
+        assert_eq!(head.beside, Some(RequestExtras::of(target)));
         let at_limit = format!("/{}", "a".repeat(URI_BYTES_MAX - 1));
         let head = read(format!("GET {at_limit} HTTP/1.1").as_bytes(), "");
-        assert_eq!(head.beside, Some(Beside::NOTHING));
+        assert_eq!(head.beside, Some(RequestExtras::NOTHING));
     }
 
     #[test]
@@ -354,7 +355,7 @@ mod tests {
             assert!(head.bytes.starts_with(b"GET /a%3C HTTP/1.1\r\n") && head.bytes.ends_with(b"\n\r\n"));
         }
         let head = read(b"GET / HTTP/1.1", &"a: b\r\n".repeat(1001));
-        assert_eq!(head.beside, Some(Beside::of(HeadTarget::Refused(431))));
+        assert_eq!(head.beside, Some(RequestExtras::of(HeadTarget::Refused(431))));
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn find(
     let refused = |status| Refusal::Resource(with_deprecation(resource, status));
     if group.installed {
         let is_log = info.subresource == "log";
-        check_by_letter(&action, is_log, request, media).map_err(Refusal::Router)?;
+        check_media_types_literally(&action, is_log, request, media).map_err(Refusal::Router)?;
     }
     // `/pods//status` was authorized as a list, possibly with a name from a field selector, so it must not be routed to
     // anything else.
@@ -297,7 +297,7 @@ fn defined(resource: &Resource, info: &RequestInfo) -> Result<(Option<usize>, Ac
 }
 
 /// The router compares media types literally, before negotiation.
-fn check_by_letter(
+fn check_media_types_literally(
     action: &Action,
     is_log: bool,
     request: &RouteRequest<'_>,

@@ -89,7 +89,7 @@ impl Server {
         let watermarks = tokio::spawn(async move { context.flow.update_watermarks().await });
         accepting.until(&listener, stop).await;
         if config.sends_retry_after {
-            lifecycle.send_away();
+            lifecycle.reject_new_requests();
             let drained = tokio::time::timeout(config.drain_timeout, lifecycle.drained());
             accepting.until(&listener, async { _ = drained.await }).await;
         }

@@ -84,12 +84,12 @@ impl ProcessorTurns {
     }
 
     /// Returns the turns of an admitted request, or of a read.
-    pub(crate) fn of_work(self: &Arc<Self>, key: u64) -> Turn {
+    pub(crate) fn turn_for_request(self: &Arc<Self>, key: u64) -> Turn {
         self.turn(Class::Work, key)
     }
 
     /// The turn of a refusal.
-    pub(crate) fn of_refusal(self: &Arc<Self>, key: u64) -> Turn {
+    pub(crate) fn turn_for_refusal(self: &Arc<Self>, key: u64) -> Turn {
         self.turn(Class::Refusal, key)
     }
 
@@ -231,7 +231,7 @@ impl ClientTurns {
                 self.is_unused.store(true, Ordering::Relaxed);
                 return Poll::Ready(());
             }
-            *waiting = Some(self.turns.of_work(key));
+            *waiting = Some(self.turns.turn_for_request(key));
         }
         if waiting.as_mut().is_some_and(|turn| turn.poll_next(cx).is_pending()) {
             return Poll::Pending;
@@ -296,16 +296,16 @@ mod tests {
     async fn a_quiet_flow_waits_for_one_pass_of_a_flood() {
         with_turns(async |turns, log| {
             for _ in 0..1000 {
-                tokio::task::spawn_local(ask(turns.of_work(1), "flood", Rc::clone(&log)));
+                tokio::task::spawn_local(ask(turns.turn_for_request(1), "flood", Rc::clone(&log)));
             }
             while log.borrow().len() < 100 {
                 yield_now().await;
             }
             let before = log.borrow().len();
-            ask(turns.of_work(2), "quiet", Rc::clone(&log)).await;
+            ask(turns.turn_for_request(2), "quiet", Rc::clone(&log)).await;
             assert_eq!(log.borrow().len() - before, 1, "the first request of a flow waits for nobody");
             let before = log.borrow().len();
-            ask(turns.of_work(2), "quiet", Rc::clone(&log)).await;
+            ask(turns.turn_for_request(2), "quiet", Rc::clone(&log)).await;
             let waited = log.borrow().len() - before;
             // A waiting client may miss the current pass and the one that is being prepared.
             assert!(waited <= 2 * PER_PASS, "{waited}");
@@ -317,8 +317,8 @@ mod tests {
     async fn refusals_take_a_small_part_and_are_not_starved() {
         with_turns(async |turns, log| {
             for _ in 0..500 {
-                tokio::task::spawn_local(ask(turns.of_refusal(1), "refused", Rc::clone(&log)));
-                tokio::task::spawn_local(ask(turns.of_work(1), "admitted", Rc::clone(&log)));
+                tokio::task::spawn_local(ask(turns.turn_for_refusal(1), "refused", Rc::clone(&log)));
+                tokio::task::spawn_local(ask(turns.turn_for_request(1), "admitted", Rc::clone(&log)));
             }
             while log.borrow().len() < 400 {
                 yield_now().await;
@@ -333,14 +333,14 @@ mod tests {
     async fn without_a_backlog_nobody_waits_and_those_that_leave_are_forgotten() {
         with_turns(async |turns, _| {
             for _ in 0..100 {
-                let mut turn = turns.of_work(1);
+                let mut turn = turns.turn_for_request(1);
                 let mut next = std::pin::pin!(turn.next());
                 assert!(std::future::poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await.is_ready());
                 // The next pass begins once the runtime has no other task to run.
                 yield_now().await;
                 yield_now().await;
             }
-            let mut all: Vec<_> = (0..20).map(|_| turns.of_work(1)).collect();
+            let mut all: Vec<_> = (0..20).map(|_| turns.turn_for_request(1)).collect();
             for turn in &mut all {
                 let _ = std::future::poll_fn(|cx| Poll::Ready(turn.poll_next(cx))).await;
             }

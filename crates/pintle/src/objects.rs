@@ -106,7 +106,7 @@ pub(crate) async fn open(
         history_bytes_max: config.watch_history_bytes,
         ..pintle_cache::Options::default()
     };
-    let settings = Settled {
+    let settings = EngineSettings {
         codec: Some(codec),
         access_objects,
         service_ranges: config.service_ranges.clone(),
@@ -181,7 +181,7 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     let stores = Stores { main, further: Vec::new() };
     let networks = ANY_SERVICE_NETWORKS.iter().filter_map(|network| net::parse_cidr_sloppy(network));
     let service_ranges = Ranges { networks: networks.collect(), node_ports: 30_000..=32_767 };
-    let settings = Settled {
+    let settings = EngineSettings {
         codec: None,
         service_ranges,
         unsafe_deletion: false,
@@ -197,7 +197,7 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
 }
 
 /// The parts of an engine that depend on the configuration.
-struct Settled {
+struct EngineSettings {
     codec: Option<Arc<Codec>>,
     service_ranges: Ranges,
     unsafe_deletion: bool,
@@ -233,7 +233,7 @@ fn engine(
     cache_options: pintle_cache::Options,
     admission: Chain,
     authorizer: Arc<dyn Authorizer>,
-    settings: Settled,
+    settings: EngineSettings,
 ) -> (Arc<Engine>, Types) {
     let prefixes = stores.further.iter().map(|partition| partition.prefixes.clone());
     let cache = Cache::with_stores(cache_options, prefixes.collect());

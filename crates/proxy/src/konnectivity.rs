@@ -93,8 +93,8 @@ async fn accepted(receiver: &mut Receiver, dial: i64) -> Result<i64, String> {
 async fn carry(end: DuplexStream, sender: Sender, mut receiver: Receiver, connection: i64) {
     let (reader, writer) = tokio::io::split(end);
     let is_open = tokio::select! {
-        () = carry_up(reader, &sender, connection) => true,
-        () = carry_down(writer, &mut receiver, connection) => false,
+        () = send_to_server(reader, &sender, connection) => true,
+        () = receive_from_server(writer, &mut receiver, connection) => false,
     };
     let request = packet(CLOSE_REQ, |out| put_number(1, connection.cast_unsigned(), out));
     if is_open && sender.send(&request).await.is_ok() {
@@ -110,7 +110,7 @@ async fn carry(end: DuplexStream, sender: Sender, mut receiver: Receiver, connec
     }
 }
 
-async fn carry_up(mut reader: ReadHalf<DuplexStream>, sender: &Sender, connection: i64) {
+async fn send_to_server(mut reader: ReadHalf<DuplexStream>, sender: &Sender, connection: i64) {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Ok(size) = reader.read(&mut buffer).await {
         let bytes = buffer.get(..size).unwrap_or_default();
@@ -124,7 +124,7 @@ async fn carry_up(mut reader: ReadHalf<DuplexStream>, sender: &Sender, connectio
     }
 }
 
-async fn carry_down(mut writer: WriteHalf<DuplexStream>, receiver: &mut Receiver, connection: i64) {
+async fn receive_from_server(mut writer: WriteHalf<DuplexStream>, receiver: &mut Receiver, connection: i64) {
     while let Ok(Some(message)) = receiver.receive().await {
         let Ok(packet) = Packet::parse(&message) else { return };
         let is_over = match packet.kind {

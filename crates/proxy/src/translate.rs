@@ -106,8 +106,8 @@ where
             message = &mut downwards => Some(message),
             left = &mut upwards => match left {
                 // The client sends nothing more, but still receives.
-                Left::Quiet => Some(downwards.await),
-                Left::Gone => None,
+                InputEnd::Quiet => Some(downwards.await),
+                InputEnd::Gone => None,
             },
         }
     };
@@ -143,7 +143,7 @@ async fn open_streams(
 }
 
 /// The reason why a client sends nothing more.
-enum Left {
+enum InputEnd {
     Quiet,
     Gone,
 }
@@ -155,7 +155,7 @@ async fn client_to_kubelet(
     numbers: &Numbers,
     pongs: mpsc::Sender<Bytes>,
     mut pings: mpsc::Receiver<u32>,
-) -> Left {
+) -> InputEnd {
     // The client's frames arrive through a channel, because reading a frame must not be cancelled.
     let (events, mut received) = mpsc::channel(1);
     let read = async move {
@@ -179,13 +179,13 @@ async fn client_to_kubelet(
                 event = received.recv() => event,
                 Some(answer) = pings.recv() => {
                     if spdy::ping(&mut kubelet, answer).await.is_err() {
-                        return Left::Quiet;
+                        return InputEnd::Quiet;
                     }
                     continue;
                 }
                 _ = timer.tick() => {
                     if spdy::ping(&mut kubelet, number).await.is_err() {
-                        return Left::Quiet;
+                        return InputEnd::Quiet;
                     }
                     number = number.wrapping_add(2);
                     continue;
@@ -203,7 +203,7 @@ async fn client_to_kubelet(
                     _ = pongs.try_send(bytes);
                     continue;
                 }
-                Some(websocket::Event::Close) | None => return Left::Gone,
+                Some(websocket::Event::Close) | None => return InputEnd::Gone,
             };
             if channel.is_none() && !bytes.is_empty() {
                 channel = bytes.split_to(1).first().copied();
@@ -229,13 +229,13 @@ async fn client_to_kubelet(
             if (is_last || !payload.is_empty())
                 && spdy::data(&mut kubelet, stream, payload, is_last).await.is_err()
             {
-                return Left::Quiet;
+                return InputEnd::Quiet;
             }
         }
     };
     tokio::select! {
         left = write => left,
-        () = async { read.await; std::future::pending::<()>().await } => Left::Gone,
+        () = async { read.await; std::future::pending::<()>().await } => InputEnd::Gone,
     }
 }
 

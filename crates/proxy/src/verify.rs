@@ -70,7 +70,7 @@ pub(crate) fn config(
                         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                             .build()
                             .map_err(|error| error.to_string())?;
-                    Arc::new(Believed { inner, certificates })
+                    Arc::new(BundleVerifier { inner, certificates })
                 }
             }
         }
@@ -169,12 +169,12 @@ impl ServerCertVerifier for SameVerdict {
 /// Accepts certificates that the CAs signed and, like Go, a certificate that is itself in the bundle: many webhooks have
 /// self-signed certificates.
 #[derive(Debug)]
-struct Believed {
+struct BundleVerifier {
     inner: Arc<WebPkiServerVerifier>,
     certificates: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Believed {
+impl ServerCertVerifier for BundleVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -33,7 +33,7 @@ pub(crate) struct Follower {
     compacted: AtomicU64,
     current: Mutex<Current>,
     /// Notified when the state contradicts an answer of etcd: everything must be loaded again.
-    mistrust: Notify,
+    reload_requested: Notify,
     /// How often everything was loaded.
     loads: watch::Sender<u64>,
 }
@@ -76,7 +76,7 @@ impl Follower {
                 interrupted: false,
                 last: None,
             }),
-            mistrust: Notify::new(),
+            reload_requested: Notify::new(),
             loads: watch::Sender::new(0),
         }
     }
@@ -88,7 +88,7 @@ impl Follower {
 
     /// Requests a complete reload and waits for it. `loads` is from before etcd contradicted itself.
     pub(crate) async fn load_anew(&self, mut loads: watch::Receiver<u64>) {
-        self.mistrust.notify_one();
+        self.reload_requested.notify_one();
         // The sender only ends with the store itself.
         let _ = loads.changed().await;
     }
@@ -197,7 +197,7 @@ impl Follower {
         loop {
             let outcome = tokio::select! {
                 outcome = self.watch() => outcome,
-                () = self.mistrust.notified() => Outcome::LoadAnew("etcd contradicts what it said before"),
+                () = self.reload_requested.notified() => Outcome::LoadAnew("etcd contradicts what it said before"),
             };
             match outcome {
                 Outcome::TryAgain => {}

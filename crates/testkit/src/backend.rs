@@ -228,7 +228,7 @@ async fn read_request(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Res
 }
 
 /// The output and the end of a command.
-enum Said {
+enum CommandOutput {
     Output(&'static str, Vec<u8>),
     End(&'static str),
     Exit(i32),
@@ -322,10 +322,10 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
     let writing = async move {
         while let Some(said) = saying.recv().await {
             let (name, bytes, is_last) = match said {
-                Said::Output(name, bytes) => (name, bytes, false),
-                Said::End(name) => (name, Vec::new(), true),
-                Said::Exit(0) => ("error", br#"{"metadata":{},"status":"Success"}"#.to_vec(), true),
-                Said::Exit(code) => {
+                CommandOutput::Output(name, bytes) => (name, bytes, false),
+                CommandOutput::End(name) => (name, Vec::new(), true),
+                CommandOutput::Exit(0) => ("error", br#"{"metadata":{},"status":"Success"}"#.to_vec(), true),
+                CommandOutput::Exit(code) => {
                     let status = format!(
                         r#"{{"metadata":{{}},"status":"Failure","reason":"NonZeroExitCode","details":{{"causes":[{{"reason":"ExitCode","message":"{code}"}}]}}}}"#
                     );
@@ -345,7 +345,7 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
 }
 
 /// Starts a command with threads for its three streams.
-fn start(command: Vec<String>, input: std::sync::mpsc::Receiver<Vec<u8>>, said: mpsc::Sender<Said>) {
+fn start(command: Vec<String>, input: std::sync::mpsc::Receiver<Vec<u8>>, said: mpsc::Sender<CommandOutput>) {
     std::thread::spawn(move || {
         let mut words = command.into_iter();
         let child = Command::new(words.next().unwrap_or_default())
@@ -355,7 +355,7 @@ fn start(command: Vec<String>, input: std::sync::mpsc::Receiver<Vec<u8>>, said: 
             .stderr(Stdio::piped())
             .spawn();
         let Ok(mut child) = child else {
-            _ = said.blocking_send(Said::Exit(127));
+            _ = said.blocking_send(CommandOutput::Exit(127));
             return;
         };
         let stdin = child.stdin.take();
@@ -375,24 +375,24 @@ fn start(command: Vec<String>, input: std::sync::mpsc::Receiver<Vec<u8>>, said: 
             _ = copy.join();
         }
         let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(-1);
-        _ = said.blocking_send(Said::Exit(code));
+        _ = said.blocking_send(CommandOutput::Exit(code));
     });
 }
 
 fn copy(
     name: &'static str,
     mut from: impl Read + Send + 'static,
-    said: mpsc::Sender<Said>,
+    said: mpsc::Sender<CommandOutput>,
 ) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 16 * 1024];
         while let Ok(size) = from.read(&mut buffer) {
             let bytes = buffer.get(..size).unwrap_or_default().to_vec();
-            if bytes.is_empty() || said.blocking_send(Said::Output(name, bytes)).is_err() {
+            if bytes.is_empty() || said.blocking_send(CommandOutput::Output(name, bytes)).is_err() {
                 break;
             }
         }
-        _ = said.blocking_send(Said::End(name));
+        _ = said.blocking_send(CommandOutput::End(name));
     })
 }
 

@@ -134,7 +134,7 @@ impl Part {
         match self {
             Part::Data(bytes) => Ok(bytes.clone()),
             Part::File(path) => std::fs::read(path)
-                .map_err(|error| format!("open {}: {}", path.display(), kubeconfig::in_words(&error))),
+                .map_err(|error| format!("open {}: {}", path.display(), kubeconfig::go_error_text(&error))),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! one set of CAs and credentials, and pools its connections.
 
 use crate::connect::{self, Connections};
-use crate::{Fault, Route, in_words};
+use crate::{Fault, Route, go_error_text};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -109,7 +109,7 @@ impl HttpsClient {
                 }
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => message = unsent,
-                    None => return Err(Fault::Unreachable(in_words(error.error()))),
+                    None => return Err(Fault::Unreachable(go_error_text(error.error()))),
                 },
             }
         }
@@ -117,7 +117,7 @@ impl HttpsClient {
             connect::connect(&self.dialer, &route.host, route.port, &route.host, &self.options).await;
         let mut fresh = opened.map_err(Fault::Unreachable)?;
         let answer = fresh.send_request(message).await;
-        let answer = answer.map_err(|error| Fault::Unreachable(in_words(&error)))?;
+        let answer = answer.map_err(|error| Fault::Unreachable(go_error_text(&error)))?;
         let answer = read(answer, request.answer_bytes_max).await?;
         self.connections.keep(key, fresh);
         Ok(answer)

@@ -99,7 +99,7 @@ const NO_CONFIGURATION: &str = "invalid configuration: no configuration has been
 /// Parses a kubeconfig. The error is client-go's.
 pub fn read_file(path: &Path) -> Result<Value, String> {
     let text =
-        std::fs::read(path).map_err(|error| format!("stat {}: {}", path.display(), in_words(&error)))?;
+        std::fs::read(path).map_err(|error| format!("stat {}: {}", path.display(), go_error_text(&error)))?;
     let parsed = yaml::parse(&text);
     let refused = |why: &str| format!("error loading config file \"{}\": {why}", path.display());
     let tree = parsed.map_err(|e| refused(e.message()))?.value;
@@ -133,7 +133,7 @@ impl Authorization {
             Authorization::Fixed(value) => Ok(Some(value.clone())),
             Authorization::TokenFile(path) => {
                 let token = std::fs::read_to_string(path)
-                    .map_err(|error| format!("open {}: {}", path.display(), in_words(&error)))?;
+                    .map_err(|error| format!("open {}: {}", path.display(), go_error_text(&error)))?;
                 let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
                 value.map(Some).map_err(|error| error.to_string())
             }
@@ -177,12 +177,15 @@ fn data_or_file(tree: &Value, key: &str, of: &str, folder: &Path, errors: &mut V
     let path = folder.join(file);
     std::fs::read(&path).unwrap_or_else(|error| {
         let path = path.display();
-        errors.push(format!("unable to read {key} {path} for {of} due to open {path}: {}", in_words(&error)));
+        errors.push(format!(
+            "unable to read {key} {path} for {of} due to open {path}: {}",
+            go_error_text(&error)
+        ));
         Vec::new()
     })
 }
 
-pub(crate) fn in_words(error: &std::io::Error) -> String {
+pub(crate) fn go_error_text(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),

@@ -335,7 +335,7 @@ impl Client {
                 }
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(Fault::Unreachable(in_words(error.error()))),
+                    None => return Err(Fault::Unreachable(go_error_text(error.error()))),
                 },
             }
         }
@@ -347,7 +347,7 @@ impl Client {
         let opened = connect::open(&dialer, &key.1, &hop.route.host, &endpoint.ca_bundle, certificate);
         let mut fresh = opened.await?;
         let answer = fresh.send_request(request).await;
-        let answer = answer.map_err(|error| Fault::Unreachable(in_words(&error)))?;
+        let answer = answer.map_err(|error| Fault::Unreachable(go_error_text(&error)))?;
         let answer = read(answer, &self.budget).await?;
         self.connections.keep(key, fresh);
         Ok(answer)
@@ -385,7 +385,7 @@ async fn read_body(mut body: Incoming, budget: &ResponseBudget) -> Result<Bytes,
 }
 
 /// Go's error for a connection that ended before the response.
-fn in_words(error: &hyper::Error) -> String {
+fn go_error_text(error: &hyper::Error) -> String {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {

@@ -229,7 +229,7 @@ pub(super) fn put(object: &mut Value, managed: &Managed, before: Option<&Stored<
 }
 
 /// Returns whether an object resets all managers: with an empty list, or with one empty entry.
-pub fn asks_for_reset(object: &Value) -> bool {
+pub fn resets_managed_fields(object: &Value) -> bool {
     let says_nothing = |entry: &Value| match entry {
         Value::Object(map) => map.values().all(|v| v.is_null() || v.as_str() == Some("")),
         other => other.is_null(),

@@ -54,7 +54,7 @@ fn live_or_new(live: Option<&Value>, new: &Value, is_subresource: bool) -> (Mana
     if is_subresource {
         return of_live();
     }
-    if entries::asks_for_reset(new) {
+    if entries::resets_managed_fields(new) {
         return (Managed::default(), false);
     }
     match Managed::decode(entries::entries_of(new)) {

@@ -31,7 +31,7 @@ impl<'p> Touched<'p> {
         }
     }
 
-    fn leaves_alone(self, live: Option<&Value>, value: &Value) -> bool {
+    fn is_untouched(self, live: Option<&Value>, value: &Value) -> bool {
         !matches!(self, Touched::By(Some(_))) && live == Some(value)
     }
 }
@@ -50,7 +50,7 @@ impl Writer<'_> {
         out: &mut Vec<u8>,
     ) {
         match (node, value) {
-            (Some(node), _) if touched.leaves_alone(live, value) => {
+            (Some(node), _) if touched.is_untouched(live, value) => {
                 typed::encode_json(&self.schema.at(node), value, out);
             }
             (_, Value::Object(map)) => {
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_merge_patch_touches_what_it_names() {
         let same = tree("{}");
-        for (patch, keys, leaves_alone) in [
+        for (patch, keys, is_untouched) in [
             (r#"{"a":{"b":1}}"#, ["a", "b"], false),
             (r#"{"a":{"b":1}}"#, ["a", "c"], true),
             (r#"{"a":{"b":1}}"#, ["b", "c"], true),
@@ -125,9 +125,9 @@ mod tests {
         ] {
             let patch = tree(patch);
             let touched = keys.iter().fold(Touched::By(Some(&patch)), |touched, key| touched.member(key));
-            assert_eq!(touched.leaves_alone(Some(&same), &same), leaves_alone, "{keys:?}");
+            assert_eq!(touched.is_untouched(Some(&same), &same), is_untouched, "{keys:?}");
         }
-        assert!(Touched::IfChanged.member("a").leaves_alone(Some(&same), &same));
-        assert!(!Touched::IfChanged.leaves_alone(None, &same));
+        assert!(Touched::IfChanged.member("a").is_untouched(Some(&same), &same));
+        assert!(!Touched::IfChanged.is_untouched(None, &same));
     }
 }

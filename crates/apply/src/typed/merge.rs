@@ -47,7 +47,7 @@ fn lists(list: &List<'_>, live: &[Value], config: &[Value]) -> Option<Value> {
     if live == config {
         return Some(Value::Array(config.to_vec()));
     }
-    let mut weave = Weave::new(list, live, config);
+    let mut weave = ListMerge::new(list, live, config);
     weave.run();
     (!weave.out.is_empty()).then_some(Value::Array(weave.out))
 }
@@ -86,7 +86,7 @@ struct Known<'v> {
     done: bool,
 }
 
-struct Weave<'a, 's, 'v> {
+struct ListMerge<'a, 's, 'v> {
     list: &'a List<'s>,
     live: Side<'v>,
     config: Side<'v>,
@@ -97,7 +97,7 @@ struct Weave<'a, 's, 'v> {
     out: Vec<Value>,
 }
 
-impl<'a, 's, 'v> Weave<'a, 's, 'v> {
+impl<'a, 's, 'v> ListMerge<'a, 's, 'v> {
     fn new(list: &'a List<'s>, live: &'v [Value], config: &'v [Value]) -> Self {
         let (live_elements, live_items) = with_elements(list, live);
         let (config_elements, config_items) = with_elements(list, config);
@@ -116,7 +116,7 @@ impl<'a, 's, 'v> Weave<'a, 's, 'v> {
         let in_live = |id: &usize| known.get(*id).is_some_and(|known| known.live.is_some());
         let shared: Vec<usize> = config_ids.iter().copied().filter(in_live).collect();
         let mut shared = shared.into_iter();
-        Weave {
+        ListMerge {
             list,
             next_shared: shared.next(),
             shared,

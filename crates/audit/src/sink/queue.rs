@@ -1,6 +1,6 @@
 //! Batching: a bounded queue of events, and a task that writes the queued events together.
 
-use super::{Backend, Pending, Sink, Truncation, cut_to_size, write_all};
+use super::{Backend, Pending, Sink, Truncation, truncate_events, write_all};
 use crate::event::Event;
 use pintle_metrics::families;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,7 +83,7 @@ async fn run(
         if let Some(throttle) = &mut throttle {
             throttle.wait().await;
         }
-        let batch = cut_to_size(truncation, batch);
+        let batch = truncate_events(truncation, batch);
         write_all(&*backend, truncation, &batch).await;
     }
 }

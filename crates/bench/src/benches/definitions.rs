@@ -37,7 +37,7 @@ pub(super) async fn many(context: &Context) -> Result<Vec<Row>, BenchError> {
     tokio::time::sleep(SETTLE).await;
     let rss = context.server.rss_bytes();
     let waits = Waits::default();
-    let others = tokio::spawn(ask_others(context.client.clone(), waits.clone()));
+    let others = tokio::spawn(read_other_group(context.client.clone(), waits.clone()));
     let made = install(context, count).await;
     others.abort();
     let mut made = made?;
@@ -93,7 +93,7 @@ async fn install(context: &Context, count: usize) -> Result<Row, BenchError> {
 /// The latencies of reads of another group while definitions are created.
 type Waits = Arc<Mutex<Latencies>>;
 
-async fn ask_others(client: Client, waits: Waits) {
+async fn read_other_group(client: Client, waits: Waits) {
     loop {
         tokio::time::sleep(PAUSE).await;
         let began = Instant::now();

@@ -23,17 +23,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Measures events: one operation is one delivered event, and the latency is the time from the request until the last
 /// watcher has the event.
 pub(super) async fn fan_out(context: &Context) -> Result<Vec<Row>, BenchError> {
-    let mut crowd = Crowd::gather(context, "watch", 1).await?;
+    let mut group = WatcherGroup::gather(context, "watch", 1).await?;
     let mut latencies = Latencies::default();
-    while crowd.started.elapsed() < context.arguments.duration {
+    while group.started.elapsed() < context.arguments.duration {
         let sent = Instant::now();
         let revision = latencies.0.len() as u64 + 1;
-        context.client.put(&format!("{}/cm-0", crowd.path), &config_map("cm-0", revision)).await?;
-        crowd.all_see(1).await?;
+        context.client.put(&format!("{}/cm-0", group.path), &config_map("cm-0", revision)).await?;
+        group.wait_for_event(1).await?;
         latencies.add(sent.elapsed());
     }
     let events = latencies.0.len() * WATCHERS;
-    Ok(vec![crowd.row(context, "watch", events, latencies).await?])
+    Ok(vec![group.row(context, "watch", events, latencies).await?])
 }
 
 /// Measures the same while a client updates as fast as it can and does not wait for the watchers.
@@ -48,23 +48,23 @@ pub(super) async fn busy(context: &Context) -> Result<Vec<Row>, BenchError> {
 
 /// The latency is that of the updates.
 async fn unawaited(context: &Context, name: &str, writers: usize) -> Result<Vec<Row>, BenchError> {
-    let mut crowd = Crowd::gather(context, name, writers).await?;
-    let path = crowd.path.clone();
+    let mut group = WatcherGroup::gather(context, name, writers).await?;
+    let path = group.path.clone();
     let update = move |number: u64| {
         let name = format!("cm-{}", number % writers as u64);
         Request::new("PUT", &format!("{path}/{name}")).json(&config_map(&name, number + 1))
     };
     let load = context.load("updates", writers, context.elapsed());
     let mut updates = load.run(update).await?;
-    crowd.all_see(updates.ops).await?;
+    group.wait_for_event(updates.ops).await?;
     let events = updates.ops as usize * WATCHERS;
     updates.numbers.retain(|(name, _)| *name == "ops_per_s" || name.starts_with('p'));
-    let delivered = crowd.row(context, name, events, Latencies::default()).await?;
+    let delivered = group.row(context, name, events, Latencies::default()).await?;
     Ok(vec![updates, delivered])
 }
 
 /// Watchers of a namespace with some ConfigMaps, and the CPU time before any event.
-struct Crowd {
+struct WatcherGroup {
     namespace: String,
     path: Arc<String>,
     watchers: JoinSet<()>,
@@ -74,8 +74,8 @@ struct Crowd {
     started: Instant,
 }
 
-impl Crowd {
-    async fn gather(context: &Context, name: &str, objects: usize) -> Result<Crowd, BenchError> {
+impl WatcherGroup {
+    async fn gather(context: &Context, name: &str, objects: usize) -> Result<WatcherGroup, BenchError> {
         let namespace = context.namespace(name).await?;
         let path = Arc::new(config_maps(&namespace));
         let mut version = "0".to_owned();
@@ -91,11 +91,19 @@ impl Crowd {
             watchers.spawn(count_events(context.client.open(&request).await?, reports.clone()));
         }
         let (server_before, own_before) = (context.server.cpu(), Processes::own().cpu());
-        Ok(Crowd { namespace, path, watchers, counted, server_before, own_before, started: Instant::now() })
+        Ok(WatcherGroup {
+            namespace,
+            path,
+            watchers,
+            counted,
+            server_before,
+            own_before,
+            started: Instant::now(),
+        })
     }
 
     /// Waits until every watcher received that many more updates.
-    async fn all_see(&mut self, updates: u64) -> Result<(), BenchError> {
+    async fn wait_for_event(&mut self, updates: u64) -> Result<(), BenchError> {
         let mut missing = updates * WATCHERS as u64;
         while missing > 0 {
             let seen = tokio::time::timeout(PATIENCE, self.counted.recv()).await.ok().flatten();

@@ -136,7 +136,7 @@ fn of_a_run_that_another_watcher_put_together() {
     let made = first(maker);
     assert_eq!(maker.take_run(&made, key), None);
     assert_eq!(drain(maker).len(), 2);
-    maker.keep_run(&made, key, &bytes);
+    maker.store_run(&made, key, &bytes);
     fixture.set("a/x", None);
     for watcher in watchers.iter_mut().skip(1) {
         let seen = first(watcher);

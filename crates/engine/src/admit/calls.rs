@@ -58,7 +58,7 @@ pub(super) fn calling(webhook: &Webhook, why: &str) -> String {
 
 impl Admission {
     /// Calls a webhook. Its warnings are passed to the client whatever its verdict.
-    pub(super) async fn ask_webhook(
+    pub(super) async fn call_webhook(
         &self,
         question: &Question<'_>,
         warnings: &mut Vec<String>,

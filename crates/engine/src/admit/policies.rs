@@ -22,22 +22,22 @@ use std::time::Instant;
 
 /// The compiled policies, rebuilt when a policy or binding changes.
 #[derive(Default)]
-pub(crate) struct PolicySlots {
-    mutating: PolicySlot<Mutator>,
-    validating: PolicySlot<Validator>,
+pub(crate) struct CachedPolicies {
+    mutating: PluginPolicies<Mutator>,
+    validating: PluginPolicies<Validator>,
     pub(super) mutating_manifests: Manifests,
     pub(super) validating_manifests: Manifests,
 }
 
 /// The compiled policies of one plugin: those of manifests alone, and together with those of the API.
-struct PolicySlot<E> {
+struct PluginPolicies<E> {
     from_manifests: Cached<Policies<E>, 1>,
     all: Cached<Policies<E>, 3>,
 }
 
-impl<E> Default for PolicySlot<E> {
+impl<E> Default for PluginPolicies<E> {
     fn default() -> Self {
-        PolicySlot { from_manifests: Cached::default(), all: Cached::default() }
+        PluginPolicies { from_manifests: Cached::default(), all: Cached::default() }
     }
 }
 
@@ -105,7 +105,7 @@ impl Admission {
     /// Policies of manifests come before those of the API. Bindings only bind policies from the same source.
     fn read_policies<E: Evaluator>(
         &self,
-        slot: &PolicySlot<E>,
+        slot: &PluginPolicies<E>,
         manifests: &Manifests,
         only_manifests: bool,
     ) -> Option<Arc<Policies<E>>> {
@@ -146,7 +146,7 @@ impl Admission {
     }
 
     /// Evaluates the validating policies. All are evaluated; the first denial in their order is returned.
-    pub(super) async fn ask_validating_policies(
+    pub(super) async fn evaluate_validating_policies(
         &self,
         policies: &Policies<Validator>,
         request: &Attributes<'_>,
@@ -197,7 +197,7 @@ impl Admission {
     }
 
     /// Evaluates the mutating policies, one after the other.
-    pub(super) async fn ask_mutating_policies(
+    pub(super) async fn evaluate_mutating_policies(
         &self,
         policies: &Policies<Mutator>,
         request: &Attributes<'_>,
@@ -361,18 +361,18 @@ impl Admission {
             let patched = application.policy.evaluator.patch(mutation, &inputs, kind, schema);
             let outcome = match patched {
                 Ok(patched) => self.take_over(question, objects, patched),
-                Err(why) => Err(Untaken::Ignorable(why)),
+                Err(why) => Err(MutationError::Ignorable(why)),
             };
             let why = match &outcome {
                 Ok(()) => None,
-                Err(Untaken::Ignorable(why)) => Some(why.as_str()),
-                Err(Untaken::Refused(status)) => Some(status.message.as_str()),
+                Err(MutationError::Ignorable(why)) => Some(why.as_str()),
+                Err(MutationError::Refused(status)) => Some(status.message.as_str()),
             };
             count_mutation(application, why, began.elapsed());
             match outcome {
                 Ok(()) => {}
-                Err(Untaken::Ignorable(why)) => errors.failed(application, &why),
-                Err(Untaken::Refused(status)) => return Err(*status),
+                Err(MutationError::Ignorable(why)) => errors.failed(application, &why),
+                Err(MutationError::Refused(status)) => return Err(*status),
             }
         }
         if objects.object != before {
@@ -393,9 +393,9 @@ impl Admission {
         question: &Question<'_>,
         objects: &mut MatchedObjects,
         patched: Patched,
-    ) -> Result<(), Untaken> {
+    ) -> Result<(), MutationError> {
         if let Some(why) = question.refused_conversion() {
-            return Err(Untaken::Ignorable(why));
+            return Err(MutationError::Ignorable(why));
         }
         let (tree, reading) = match patched {
             Patched::Untouched => {
@@ -407,15 +407,17 @@ impl Admission {
         };
         match self.read_document(question.target, objects, tree, reading) {
             Ok(object) => objects.change(self.with_defaults(question.target, objects, object)),
-            Err(status) if reading == Reading::Strict => return Err(Untaken::Refused(Box::new(status))),
-            Err(status) => return Err(Untaken::Ignorable(status.message)),
+            Err(status) if reading == Reading::Strict => {
+                return Err(MutationError::Refused(Box::new(status)));
+            }
+            Err(status) => return Err(MutationError::Ignorable(status.message)),
         }
         Ok(())
     }
 }
 
 /// Why a mutation was not applied.
-enum Untaken {
+enum MutationError {
     /// The failure policy decides whether the request is denied.
     Ignorable(String),
     /// The request is refused.

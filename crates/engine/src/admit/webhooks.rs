@@ -123,7 +123,7 @@ impl Admission {
     }
 
     /// Calls the mutating webhooks, one after the other.
-    pub(super) async fn ask_mutating(
+    pub(super) async fn call_mutating_webhooks(
         &self,
         webhooks: &[Webhook],
         request: &Attributes<'_>,
@@ -226,7 +226,7 @@ impl Admission {
     ) -> Result<Outcome, Failure> {
         let (object, old) = (converted.object.as_ref(), converted.old.as_ref());
         let question = Question { webhook, request, matched, object, old, mutating: true };
-        let verdict = self.ask_webhook(&question, warnings).await?;
+        let verdict = self.call_webhook(&question, warnings).await?;
         let Some(patch) = read_patch(&verdict)? else { return Ok(Outcome::Unpatched) };
         let Some(object) = &converted.object else {
             let name = quoted(&webhook.name);
@@ -250,7 +250,7 @@ impl Admission {
     }
 
     /// Calls the validating webhooks concurrently. If several deny the request, the first in their order is reported.
-    pub(super) async fn ask_validating(
+    pub(super) async fn call_validating_webhooks(
         &self,
         webhooks: &[Webhook],
         request: &Attributes<'_>,
@@ -308,7 +308,7 @@ impl Admission {
         let question = Question { webhook, request, matched, object, old, mutating: false };
         let mut warnings = Vec::new();
         let began = Instant::now();
-        let called = self.ask_webhook(&question, &mut warnings).await;
+        let called = self.call_webhook(&question, &mut warnings).await;
         let call = WebhookCall { webhook, step: "validating", operation: request.operation.name() };
         metrics::observe(call, called.as_ref().err(), began.elapsed());
         annotate_failure(webhook, "validating", &format!("round_0_index_{index}"), called.as_ref().err());

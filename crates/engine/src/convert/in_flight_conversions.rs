@@ -7,22 +7,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
 /// An object's store key, its revision and the index of the wanted version.
-type Wanted = (String, u64, usize);
+type ConversionKey = (String, u64, usize);
 type Outcome = Arc<OnceCell<Result<(), String>>>;
 
 /// Conversions that have not finished. There are at most as many as there are watches.
 #[derive(Default)]
-pub(crate) struct InFlightConversions(Mutex<HashMap<Wanted, Outcome>>);
+pub(crate) struct InFlightConversions(Mutex<HashMap<ConversionKey, Outcome>>);
 
 impl InFlightConversions {
-    fn join(&self, wanted: Wanted) -> Waiting<'_> {
+    fn join(&self, wanted: ConversionKey) -> Waiting<'_> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = all.entry(wanted.clone()).or_default().clone();
         Waiting { in_flight_conversions: self, wanted, outcome }
     }
 
     /// Removes a conversion: later callers start it again, or find its result in the cache.
-    fn forget(&self, wanted: &Wanted, outcome: &Outcome) {
+    fn forget(&self, wanted: &ConversionKey, outcome: &Outcome) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.get(wanted).is_some_and(|found| Arc::ptr_eq(found, outcome)) {
             all.remove(wanted);
@@ -33,7 +33,7 @@ impl InFlightConversions {
 /// A caller that waits for a conversion. The last one that gives up removes it.
 struct Waiting<'a> {
     in_flight_conversions: &'a InFlightConversions,
-    wanted: Wanted,
+    wanted: ConversionKey,
     outcome: Outcome,
 }
 

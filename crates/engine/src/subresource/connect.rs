@@ -112,7 +112,7 @@ impl Writer {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         if !self.admission.has_policies_or_webhooks() {
-            self.admission.count_unasked_connection();
+            self.admission.count_connection_without_webhooks();
             return Ok(());
         }
         let body_target = self.storage.body_target(target)?;

@@ -69,7 +69,7 @@ impl Writer {
             _ => return Ok(too_many_budgets()),
         };
         if let Some(budget) = budget {
-            pinned = !is_ready(&live) && lets_unready_go(budget);
+            pinned = !is_ready(&live) && allows_unready_eviction(budget);
             if !pinned {
                 self.use_up(&pod, budget.str_at(&["metadata", "name"]), options.dry_run).await?;
             }
@@ -190,7 +190,7 @@ fn number(budget: &Value, key: &str) -> i64 {
 }
 
 /// Returns whether a budget allows the eviction of pods that are not ready.
-fn lets_unready_go(budget: &Value) -> bool {
+fn allows_unready_eviction(budget: &Value) -> bool {
     let desired = number(budget, "desiredHealthy");
     budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow"
         || (number(budget, "currentHealthy") >= desired && desired > 0)

@@ -141,7 +141,7 @@ fn who_waits_gets_a_seat_or_leaves_the_queue() {
     let (mut second, dropped, given_up) = (wait(), wait(), wait());
     assert!(poll(&mut second).is_pending());
     drop(dropped);
-    assert!(matches!(given_up.give_up(), Err(1)));
+    assert!(matches!(given_up.leave_queue(), Err(1)));
     simulation.time.store(7, Ordering::Relaxed);
     drop(first);
     let Poll::Ready(seat) = poll(&mut second) else { panic!("there is a seat") };

@@ -75,7 +75,7 @@ impl Resources {
         options.check_collection()?;
         let mut warnings = Vec::new();
         let listed = if list.target.kind.namespaced && list.target.namespace.is_empty() {
-            self.listed_nowhere(&list).await
+            self.list_across_namespaces(&list).await
         } else {
             self.engine.writer().delete_collection(&list, &options, &request.user, &mut warnings).await
         };
@@ -88,7 +88,7 @@ impl Resources {
 
     /// The collection of a path with an empty namespace (`/api/v1/namespaces//pods`): it is listed across all namespaces,
     /// but nothing in it can be deleted.
-    async fn listed_nowhere(&self, list: &ListRequest) -> Result<Listed, Status> {
+    async fn list_across_namespaces(&self, list: &ListRequest) -> Result<Listed, Status> {
         let listed = self.engine.reader().list(list).await?;
         match listed.items.is_empty() {
             true => Ok(listed),

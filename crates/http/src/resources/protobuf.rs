@@ -85,7 +85,7 @@ fn varint_len(number: usize) -> usize {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
-    use pintle_cache::{Extracted, ObjectKey, Standing, value_header};
+    use pintle_cache::{Extracted, ObjectKey, ReadForm, value_header};
     use pintle_schema::proto;
     use pintle_value::json;
 
@@ -116,7 +116,7 @@ mod tests {
             let kept = |json: &String| {
                 let key = ObjectKey::new(&"/r/a".into(), "/r/").unwrap();
                 let value = [value_header(0).as_slice(), json.as_bytes()].concat();
-                Object::unstored(key, 7, value.into(), Extracted::default(), Standing::AsStored).unwrap()
+                Object::unstored(key, 7, value.into(), Extracted::default(), ReadForm::AsStored).unwrap()
             };
             let partial = partial.clone();
             let make: Message = Box::new(move |object| {

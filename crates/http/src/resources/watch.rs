@@ -175,7 +175,7 @@ impl Stream {
         let Some(next) = self.watcher.try_next() else { return first };
         let (piece, has_only_events) = self.join(first, next);
         if let Some((first, key)) = shared.filter(|_| has_only_events) {
-            self.watcher.keep_run(&first, key, &piece);
+            self.watcher.store_run(&first, key, &piece);
         }
         piece
     }
@@ -211,7 +211,7 @@ impl Stream {
         };
         let Poll::Ready(seen) = conversion.as_mut().poll(cx) else {
             // A failing webhook delays the watch, but not beyond the end of the watch or of its resource.
-            return self.watcher.poll_cut_off(cx).map(|()| None);
+            return self.watcher.poll_ended(cx).map(|()| None);
         };
         self.conversion = None;
         Poll::Ready(match seen {

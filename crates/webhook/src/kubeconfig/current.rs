@@ -1,6 +1,6 @@
 //! The current context of a kubeconfig, refused with client-go's errors.
 
-use super::{NO_CONFIGURATION, in_words};
+use super::{NO_CONFIGURATION, go_error_text};
 use pintle_value::Value;
 use std::path::Path;
 
@@ -137,7 +137,7 @@ fn check_readable(tree: &Value, key: &str, called: &str, of: &str, folder: &Path
         let path = path.display();
         errors.push(format!(
             "unable to read {called} {path} for {of} due to open {path}: {}",
-            in_words(&error)
+            go_error_text(&error)
         ));
     }
 }

@@ -200,7 +200,7 @@ fn what_holds_whatever_managers_do() {
         let mut random = Random(seed);
         let kind = random.kind();
         let mut story = Story { kind: kind_of(schema(&text(&kind))), ..Story::begin() };
-        let mut words = LastWords::default();
+        let mut words = LastWriters::default();
         for step in 0..STEPS {
             let manager = random.pick(&MANAGERS);
             let body = random.config_of(&kind);
@@ -297,9 +297,9 @@ fn applying_what_is_live_changes_nothing(story: &Story, live: &Value) {
 
 /// The last writer of each member of `data`: the model that managed fields are compared with.
 #[derive(Default)]
-struct LastWords(std::collections::BTreeMap<Str, BTreeSet<String>>);
+struct LastWriters(std::collections::BTreeMap<Str, BTreeSet<String>>);
 
-impl LastWords {
+impl LastWriters {
     fn data(object: &Option<Value>) -> Map {
         object.as_ref().and_then(|o| o.get("data")).and_then(Value::as_object).cloned().unwrap_or_default()
     }

@@ -18,11 +18,11 @@ pub(super) struct Distributed {
     algorithms: Vec<String>,
     client: Arc<HttpsClient>,
     /// Providers of such tokens.
-    providers: Mutex<BTreeMap<String, LookedFor>>,
+    providers: Mutex<BTreeMap<String, DiscoveredProvider>>,
 }
 
 /// A provider and its discovery task.
-type LookedFor = (Arc<Provider>, tokio::task::JoinHandle<()>);
+type DiscoveredProvider = (Arc<Provider>, tokio::task::JoinHandle<()>);
 
 impl Drop for Distributed {
     fn drop(&mut self) {
