@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod cache;
+mod draft;
 mod encodings;
 mod error;
 mod event;
@@ -19,6 +20,7 @@ mod orphans;
 mod resource;
 mod run;
 mod shared;
+mod stored_value;
 mod stores;
 mod view;
 mod wake_batching;
@@ -32,16 +34,18 @@ mod tests;
 pub type Str = compact_str::CompactString;
 
 pub use cache::Cache;
+pub use draft::Draft;
 pub use encodings::EncodingKey;
 pub use error::{RevisionError, WaitTimeout};
 pub use event::{CloseReason, Delivery, Event, EventType, Item};
 pub use filter::{Filter, Matches};
 pub use key::ObjectKey;
-pub use object::{
-    Draft, Extract, Extracted, Object, ReadForm, clear_outdated, is_outdated, mark_outdated,
-    unreadable_reason, unreadable_value, untransformable_value, value_header,
-};
+pub use object::{Extract, Extracted, Object, ReadForm};
 pub use options::Options;
 pub use resource::{Registration, Resource};
+pub use stored_value::{
+    clear_outdated, is_outdated, mark_outdated, unreadable_reason, unreadable_value, untransformable_value,
+    value_header,
+};
 pub use view::View;
 pub use watch::{WatchStart, Watcher};

@@ -4,79 +4,15 @@ use crate::Str;
 use crate::encodings::{EncodingKey, Encodings};
 use crate::key::ObjectKey;
 use crate::options::{CONVERTED_MAX, ENCODINGS_MAX};
+use crate::stored_value::{HEADER_BYTES, UNTRANSFORMABLE, header, is_valid, json, rv_offset};
 use bytes::{BufMut, Bytes};
-use pintle_store::Note;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Distinguishes converted objects from encodings.
 const CONVERTED: u32 = 1 << 16;
-
-/// Bytes in front of the JSON in a stored value.
-const HEADER_BYTES: usize = 4;
-
-/// The header of a stored value: the offset in the JSON after it at which `,"resourceVersion":"N"` belongs, or 0 for
-/// none.
-pub fn value_header(rv_offset: u32) -> [u8; HEADER_BYTES] {
-    rv_offset.to_le_bytes()
-}
-
-/// Marks a value that would now be stored differently: with another encryption key, encoding or version. Such a value
-/// equals no value of a writer, so that even a write without changes stores it again.
-const OUTDATED: u32 = 1 << 31;
-/// The header of a value that contains the reason why the stored value cannot be decoded.
-const UNREADABLE: u32 = u32::MAX;
-/// The header of a value that contains the reason why the stored value cannot be decrypted.
-const UNTRANSFORMABLE: u32 = u32::MAX - 1;
-
-/// Marks a value to be stored again by the next write of its object.
-pub fn mark_outdated(value: Bytes) -> Bytes {
-    let mut out = value.to_vec();
-    if let Some(header) = out.first_chunk_mut::<HEADER_BYTES>() {
-        *header = (u32::from_le_bytes(*header) | OUTDATED).to_le_bytes();
-    }
-    Bytes::from(out)
-}
-
-/// Removes the mark of [`mark_outdated`].
-pub fn clear_outdated(value: Bytes) -> Bytes {
-    if !is_outdated(&value) {
-        return value;
-    }
-    let mut out = value.to_vec();
-    if let Some(header) = out.first_chunk_mut::<HEADER_BYTES>() {
-        *header = (u32::from_le_bytes(*header) & !OUTDATED).to_le_bytes();
-    }
-    Bytes::from(out)
-}
-
-/// Returns whether a value has the mark of [`mark_outdated`].
-pub fn is_outdated(value: &[u8]) -> bool {
-    header(value) & OUTDATED != 0 && unreadable_reason(value).is_none()
-}
-
-/// The value of an object that cannot be decoded.
-pub fn unreadable_value(why: &str) -> Bytes {
-    reason_value(UNREADABLE, why)
-}
-
-/// The value of an object that cannot be decrypted.
-pub fn untransformable_value(why: &str) -> Bytes {
-    reason_value(UNTRANSFORMABLE, why)
-}
-
-fn reason_value(header: u32, why: &str) -> Bytes {
-    let why = if why.is_empty() { "unreadable" } else { why };
-    [header.to_le_bytes().as_slice(), why.as_bytes()].concat().into()
-}
-
-/// The reason why a value's object cannot be read, if it cannot.
-pub fn unreadable_reason(value: &[u8]) -> Option<String> {
-    let is_reason = matches!(header(value), UNREADABLE | UNTRANSFORMABLE);
-    is_reason.then(|| String::from_utf8_lossy(json(value)).into_owned())
-}
 
 /// The values that selectors need and that the cache cannot read from the bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -468,70 +404,10 @@ impl fmt::Debug for Object {
     }
 }
 
-pub(crate) fn is_valid(value: &[u8]) -> bool {
-    value.len() > HEADER_BYTES && rv_offset(value) <= json(value).len()
-}
-
-pub(crate) fn json(value: &[u8]) -> &[u8] {
-    value.get(HEADER_BYTES..).unwrap_or_default()
-}
-
-fn rv_offset(value: &[u8]) -> usize {
-    match header(value) {
-        UNREADABLE | UNTRANSFORMABLE => 0,
-        header => (header & !OUTDATED) as usize,
-    }
-}
-
-fn header(value: &[u8]) -> u32 {
-    value.first_chunk::<HEADER_BYTES>().map_or(0, |header| u32::from_le_bytes(*header))
-}
-
-/// The writer's knowledge of an object before it has a revision. It is the write's note, so that the sink need not
-/// parse; afterwards the writer finds the committed object in it.
-pub struct Draft {
-    resource: u64,
-    extracted: Mutex<Option<Extracted>>,
-    object: OnceLock<Arc<Object>>,
-}
-
-impl Draft {
-    pub(crate) fn new(resource: u64, extracted: Extracted) -> Arc<Draft> {
-        Arc::new(Draft { resource, extracted: Mutex::new(Some(extracted)), object: OnceLock::new() })
-    }
-
-    /// The note for the write of this object. A draft can be used once.
-    pub fn note(self: &Arc<Draft>) -> Note {
-        Note(Some(self.clone()))
-    }
-
-    /// The committed object, available once the write is acknowledged.
-    pub fn committed(&self) -> Option<&Arc<Object>> {
-        self.object.get()
-    }
-
-    /// The draft in a note, if it is one.
-    pub(crate) fn of(note: &Note) -> Option<&Draft> {
-        note.0.as_ref()?.downcast_ref()
-    }
-
-    /// Takes the prepared data, once, and only for the resource it was prepared for.
-    pub(crate) fn take(&self, resource: u64) -> Option<Extracted> {
-        if self.resource != resource {
-            return None;
-        }
-        self.extracted.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    pub(crate) fn set_committed(&self, object: &Arc<Object>) {
-        // A second commit of the same draft leaves the first object in place.
-        let _ = self.object.set(object.clone());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stored_value::value_header;
     use pintle_store::Key;
 
     fn object(rv_offset: u32, json: &str) -> Option<Object> {

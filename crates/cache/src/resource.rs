@@ -1,11 +1,12 @@
 //! One registered resource: its current index, its event window, and its groups of watchers.
 
+use crate::draft::Draft;
 use crate::error::{RevisionError, WaitTimeout};
 use crate::event::{Event, Place};
 use crate::filter::Filter;
 use crate::group::{Cursor, Group, GroupKey, Groups};
 use crate::key::ObjectKey;
-use crate::object::{Draft, Extract, Extracted, Object, ReadForm};
+use crate::object::{Extract, Extracted, Object, ReadForm};
 use crate::orphans::Orphaned;
 use crate::shared::Shared;
 use crate::view::{Index, Indexed, View};

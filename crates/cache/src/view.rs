@@ -87,7 +87,8 @@ fn namespace_prefix(namespace: Option<&str>) -> String {
 mod tests {
     use super::*;
     use crate::key::ObjectKey;
-    use crate::object::{Extracted, ReadForm, value_header};
+    use crate::object::{Extracted, ReadForm};
+    use crate::stored_value::value_header;
 
     #[test]
     fn counts_what_is_left_as_a_walk_would() {
