@@ -2,6 +2,7 @@
 //! Errors with the messages of kube-apiserver's client; successful calls are tested with a server.
 
 use super::*;
+use crate::route::split_port;
 
 struct Nowhere;
 
