@@ -51,6 +51,7 @@ mod reload;
 mod runtime_config;
 mod serve;
 mod storage_metrics;
+mod system_objects;
 mod terminal;
 mod token_signing;
 mod tracing_config;

@@ -2,7 +2,7 @@
 //! compacts old revisions.
 
 use crate::config::Config;
-use crate::objects;
+use crate::system_objects;
 use pintle_controllers::identity::{self, Heartbeat, Identity};
 use pintle_controllers::leader::{Candidate, Terms};
 use pintle_controllers::membership::{Membership, Settings};
@@ -126,7 +126,7 @@ fn hold_elections(engine: &Arc<Engine>, config: &Config, identity: &Identity) ->
 /// Recreates the system namespaces and the service `kubernetes` if they were deleted.
 async fn maintain_system_objects(engine: Arc<Engine>, config: Arc<Config>) {
     while !wait(&engine, SYSTEM_OBJECTS_EVERY).await {
-        if let Err(status) = objects::ensure_system_objects(&engine, &config).await {
+        if let Err(status) = system_objects::ensure(&engine, &config).await {
             tracing::warn!(error = %status.message, "system objects could not be created");
         }
     }
