@@ -8,6 +8,7 @@ use crate::pace::Pace;
 use crate::recovery::{Replay, create_first_segment, failed_to};
 use crate::segment::{self, SegmentHeader};
 use crate::snapshot_file;
+use crate::state::Snapshot;
 use crate::store::Revision;
 use std::path::Path;
 
@@ -77,20 +78,7 @@ pub(crate) fn recover_on(
         revision: replay.state.revision(),
     };
     for number in lost {
-        let name = SegmentHeader::file_name(number);
-        let file = disk.open(&name).map_err(OpenError::io("open", &name))?;
-        let mut bytes = Vec::new();
-        segment::read(&*file, &name, &mut bytes)?;
-        if let Ok(header) = SegmentHeader::decode(&bytes, number) {
-            let before = Revision(header.base.0.saturating_sub(1));
-            let last = segment::last_revision(&bytes, &header).unwrap_or(before);
-            recovery.known_until = recovery.known_until.max(last).max(before);
-        }
-        let copy = format!("lost-{name}");
-        if !dry_run {
-            save_copy(disk, &copy, &bytes)?;
-        }
-        recovery.saved.push(copy);
+        save_lost(disk, number, dry_run, &mut recovery)?;
     }
     if dry_run {
         return Ok(Some(recovery));
@@ -98,14 +86,42 @@ pub(crate) fn recover_on(
     let base = Revision(recovery.known_until.0.saturating_add(REVISION_JUMP));
     let state = replay.state.renumbered(base);
     recovery.revision = state.revision();
-    snapshot_file::write(disk, &state, &Pace::Unpaced)
+    write_recovered(disk, options, &state, newest.saturating_add(1))?;
+    Ok(Some(recovery))
+}
+
+/// Copies a segment that could not be read, and records the last revision that is known from it.
+fn save_lost(disk: &dyn Disk, number: u64, dry_run: bool, recovery: &mut Recovery) -> Result<(), OpenError> {
+    let name = SegmentHeader::file_name(number);
+    let file = disk.open(&name).map_err(OpenError::io("open", &name))?;
+    let mut bytes = Vec::new();
+    segment::read(&*file, &name, &mut bytes)?;
+    if let Ok(header) = SegmentHeader::decode(&bytes, number) {
+        let before = Revision(header.base.0.saturating_sub(1));
+        let last = segment::last_revision(&bytes, &header).unwrap_or(before);
+        recovery.known_until = recovery.known_until.max(last).max(before);
+    }
+    let copy = format!("lost-{name}");
+    if !dry_run {
+        save_copy(disk, &copy, &bytes)?;
+    }
+    recovery.saved.push(copy);
+    Ok(())
+}
+
+/// Writes the recovered state as a snapshot, with a new segment and a manifest for both.
+fn write_recovered(
+    disk: &dyn Disk,
+    options: &Options,
+    state: &Snapshot,
+    first_segment: u64,
+) -> Result<(), OpenError> {
+    snapshot_file::write(disk, state, &Pace::Unpaced)
         .map_err(OpenError::io("write", &snapshot_file::file_name(state.revision())))?;
-    let first_segment = newest.saturating_add(1);
     create_first_segment(disk, options, first_segment, state.revision().next())?;
     let manifest =
         Manifest { snapshot: Some(state.revision()), first_segment, newest_segment: first_segment };
-    manifest.write(disk).map_err(failed_to("write", MANIFEST_FILE))?;
-    Ok(Some(recovery))
+    manifest.write(disk).map_err(failed_to("write", MANIFEST_FILE))
 }
 
 /// Reads the segments up to the first that is damaged or missing; returns the number of that one.
