@@ -44,6 +44,19 @@ struct Numbers {
     resize: Option<u32>,
 }
 
+impl Numbers {
+    /// The stream that a message on a channel is for, and whether the message closes it.
+    fn addressed(&self, channel: Option<u8>, message: &[u8]) -> (Option<u32>, bool) {
+        match (channel, message.first()) {
+            (Some(STDIN), _) => (self.stdin, false),
+            (Some(RESIZE), _) => (self.resize, false),
+            (Some(CLOSED), Some(&STDIN)) => (self.stdin, true),
+            (Some(CLOSED), Some(&RESIZE)) => (self.resize, true),
+            _ => (None, false),
+        }
+    }
+}
+
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -148,6 +161,18 @@ enum InputEnd {
     Gone,
 }
 
+/// Reads the client's frames into a channel until the client closes or the receiver is dropped.
+async fn send_events(client: impl AsyncRead + Unpin, events: mpsc::Sender<websocket::Event>) {
+    let mut reader = websocket::Reader::new(client);
+    loop {
+        let event = reader.next().await.unwrap_or(websocket::Event::Close);
+        let is_end = event == websocket::Event::Close;
+        if events.send(event).await.is_err() || is_end {
+            return;
+        }
+    }
+}
+
 /// Passes the client's input and terminal sizes to the kubelet's streams.
 async fn client_to_kubelet(
     client: impl AsyncRead + Unpin,
@@ -158,16 +183,7 @@ async fn client_to_kubelet(
 ) -> InputEnd {
     // The client's frames arrive through a channel, because reading a frame must not be cancelled.
     let (events, mut received) = mpsc::channel(1);
-    let read = async move {
-        let mut reader = websocket::Reader::new(client);
-        loop {
-            let event = reader.next().await.unwrap_or(websocket::Event::Close);
-            let is_end = event == websocket::Event::Close;
-            if events.send(event).await.is_err() || is_end {
-                return;
-            }
-        }
-    };
+    let read = send_events(client, events);
     let write = async move {
         let mut channel = None;
         let mut sizes = TerminalSizes::default();
@@ -208,16 +224,7 @@ async fn client_to_kubelet(
             if channel.is_none() && !bytes.is_empty() {
                 channel = bytes.split_to(1).first().copied();
             }
-            let (stream, is_last) = match channel {
-                Some(STDIN) => (numbers.stdin, false),
-                Some(RESIZE) => (numbers.resize, false),
-                Some(CLOSED) => match bytes.first() {
-                    Some(&STDIN) => (numbers.stdin, true),
-                    Some(&RESIZE) => (numbers.resize, true),
-                    _ => (None, false),
-                },
-                _ => (None, false),
-            };
+            let (stream, is_last) = numbers.addressed(channel, &bytes);
             let Some(stream) = stream else { continue };
             let is_resize = !is_last && Some(stream) == numbers.resize;
             let sizes = if is_resize { sizes.push(&bytes) } else { Vec::new() };

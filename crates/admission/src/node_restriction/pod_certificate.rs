@@ -4,6 +4,7 @@ use super::{Case, MIRROR};
 use crate::Operation;
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
+use pintle_value::Value;
 
 impl Case<'_> {
     /// Node, pod and service account must be what they are in the cluster. A UID that differs is an error that the client
@@ -13,42 +14,47 @@ impl Case<'_> {
         self.unless(operation == Operation::Create, &format!("unexpected operation {}", operation.name()))?;
         let subresource = self.request.subresource;
         self.unless(subresource.is_empty(), &format!("unexpected subresource {subresource}"))?;
-        let spec = |key: &str| self.object.str_at(&["spec", key]);
-        let (node, own) = (spec("nodeName"), self.node);
+        let (node, own) = (self.spec("nodeName"), self.node);
         let why = format!(
             "PodCertificateRequest.Spec.NodeName={}, which is not the requesting node {}",
             quoted(node),
             quoted(own)
         );
         self.unless(node == own, &why)?;
-        let qualified = |name: &str| quoted(&format!("{}/{name}", self.request.namespace));
-        let pod_name = qualified(spec("podName"));
-        let missing = |what: &str, name: &str, kind: &str, found: &str| {
-            let found = quoted(found);
-            let why = format!(
-                "while retrieving {what} {name} named in the PodCertificateRequest: {kind} {found} not found"
-            );
-            Status::unclassified(why)
-        };
+        let pod_name = self.qualified(self.spec("podName"));
+        self.check_requested_node(&pod_name)?;
+        let pod = self.check_requested_pod(&pod_name)?;
+        self.check_requested_account(&pod_name, &pod)
+    }
+
+    fn spec(&self, key: &str) -> &str {
+        self.object.str_at(&["spec", key])
+    }
+
+    fn qualified(&self, name: &str) -> String {
+        quoted(&format!("{}/{name}", self.request.namespace))
+    }
+
+    fn check_requested_node(&self, pod_name: &str) -> Result<(), Status> {
+        let node = self.spec("nodeName");
         let found = self.cluster.object("", "nodes", "", node);
-        let found = found.ok_or_else(|| missing("node", &quoted(node), "node", node))?;
-        let (uid, wanted) = (found.str_at(&["metadata", "uid"]), spec("nodeUID"));
-        if uid != wanted {
-            let (uid, wanted) = (quoted(uid), quoted(wanted));
-            return Err(Status::unclassified(format!(
+        let found = found.ok_or_else(|| not_found("node", &quoted(node), "node", node))?;
+        check_uid(&found, self.spec("nodeUID"), |uid, wanted| {
+            format!(
                 "PodCertificateRequest for pod {pod_name} names node UID {wanted}, inconsistent with the running node ({uid})"
-            )));
-        }
-        let namespace = self.request.namespace;
-        let pod = self.cluster.object("", "pods", namespace, spec("podName"));
-        let pod = pod.ok_or_else(|| missing("pod", &pod_name, "pod", spec("podName")))?;
-        let (uid, wanted) = (pod.str_at(&["metadata", "uid"]), spec("podUID"));
-        if uid != wanted {
-            let (uid, wanted) = (quoted(uid), quoted(wanted));
-            return Err(Status::unclassified(format!(
+            )
+        })
+    }
+
+    fn check_requested_pod(&self, pod_name: &str) -> Result<Value, Status> {
+        let (node, name) = (self.spec("nodeName"), self.spec("podName"));
+        let pod = self.cluster.object("", "pods", self.request.namespace, name);
+        let pod = pod.ok_or_else(|| not_found("pod", pod_name, "pod", name))?;
+        check_uid(&pod, self.spec("podUID"), |uid, wanted| {
+            format!(
                 "PodCertificateRequest for pod {pod_name} contains pod UID ({wanted}) which differs from running pod {uid}"
-            )));
-        }
+            )
+        })?;
         let why = format!(
             "pod {pod_name} is not running on node {} named in the PodCertificateRequest",
             quoted(node)
@@ -56,23 +62,40 @@ impl Case<'_> {
         self.unless(pod.str_at(&["spec", "nodeName"]) == node, &why)?;
         let is_mirror = pod.at(&["metadata", "annotations", MIRROR]).is_some();
         self.unless(!is_mirror, &format!("pod {pod_name} is a mirror pod"))?;
-        let (account, running) = (spec("serviceAccountName"), pod.str_at(&["spec", "serviceAccountName"]));
+        Ok(pod)
+    }
+
+    fn check_requested_account(&self, pod_name: &str, pod: &Value) -> Result<(), Status> {
+        let (account, running) =
+            (self.spec("serviceAccountName"), pod.str_at(&["spec", "serviceAccountName"]));
         let why = format!(
             "PodCertificateRequest for pod {pod_name} contains serviceAccountName ({}) that differs from running pod ({})",
             quoted(account),
             quoted(running)
         );
         self.unless(account == running, &why)?;
-        let found = self.cluster.object("", "serviceaccounts", namespace, account);
-        let what = "service account";
-        let found = found.ok_or_else(|| missing(what, &qualified(account), "serviceaccount", account))?;
-        let (uid, wanted) = (found.str_at(&["metadata", "uid"]), spec("serviceAccountUID"));
-        if uid != wanted {
-            let (uid, wanted) = (quoted(uid), quoted(wanted));
-            return Err(Status::unclassified(format!(
+        let found = self.cluster.object("", "serviceaccounts", self.request.namespace, account);
+        let found = found.ok_or_else(|| {
+            not_found("service account", &self.qualified(account), "serviceaccount", account)
+        })?;
+        check_uid(&found, self.spec("serviceAccountUID"), |uid, wanted| {
+            format!(
                 "PodCertificateRequest for pod {pod_name} names service account UID {wanted}, which differs from the running service account ({uid})"
-            )));
-        }
-        Ok(())
+            )
+        })
     }
+}
+
+/// The error for an object that the request names and that does not exist.
+fn not_found(what: &str, name: &str, kind: &str, found: &str) -> Status {
+    let found = quoted(found);
+    Status::unclassified(format!(
+        "while retrieving {what} {name} named in the PodCertificateRequest: {kind} {found} not found"
+    ))
+}
+
+/// Refuses an object with another UID; `why` gets both UIDs in quotes.
+fn check_uid(found: &Value, wanted: &str, why: impl FnOnce(&str, &str) -> String) -> Result<(), Status> {
+    let uid = found.str_at(&["metadata", "uid"]);
+    if uid == wanted { Ok(()) } else { Err(Status::unclassified(why(&quoted(uid), &quoted(wanted)))) }
 }
