@@ -65,6 +65,40 @@ pub(super) fn validate(
     }
     additional_properties(schema, place, options, path, errors);
     properties(schema, place, options, path, errors);
+    subschemas(schema, place, options, path, errors);
+    if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
+        errors.invalid(
+            &path.field("x-kubernetes-preserve-unknown-fields"),
+            false,
+            "must be true or undefined",
+        );
+    }
+    map_type(schema, path, errors);
+    list_type(schema, options, path, errors);
+    if schema.text(LIST_TYPE) == "map" {
+        list_map(schema, path, errors);
+    }
+    if options.require_list_map_keys {
+        list_map_items(schema, path, errors);
+    }
+    for (at, rule) in schema.list("x-kubernetes-validations").iter().enumerate() {
+        validation_rule(schema, rule, &path.field("x-kubernetes-validations").index(at), errors);
+    }
+    // Rules are only checked if the schema and its subschemas are valid.
+    if let Some(rules) = place.rules.filter(|_| errors.0.len() == before) {
+        rules.check(path);
+    }
+}
+
+/// Validates the subschemas of `not`, `allOf` and its like, `definitions`, `items` and `dependencies`, in kube-apiserver's
+/// order.
+fn subschemas(
+    schema: Props<'_>,
+    place: &Place<'_>,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let below = place.below();
     if let Some(not) = schema.below("not") {
         validate(not, &below, options, &path.field("not"), errors);
@@ -92,28 +126,6 @@ pub(super) fn validate(
     }
     for (name, dependency) in schema.members("dependencies").filter(|(_, d)| d.0.as_object().is_some()) {
         validate(dependency, &below, options, &path.field("dependencies").key(name), errors);
-    }
-    if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
-        errors.invalid(
-            &path.field("x-kubernetes-preserve-unknown-fields"),
-            false,
-            "must be true or undefined",
-        );
-    }
-    map_type(schema, path, errors);
-    list_type(schema, options, path, errors);
-    if schema.text(LIST_TYPE) == "map" {
-        list_map(schema, path, errors);
-    }
-    if options.require_list_map_keys {
-        list_map_items(schema, path, errors);
-    }
-    for (at, rule) in schema.list("x-kubernetes-validations").iter().enumerate() {
-        validation_rule(schema, rule, &path.field("x-kubernetes-validations").index(at), errors);
-    }
-    // Rules are only checked if the schema and its subschemas are valid.
-    if let Some(rules) = place.rules.filter(|_| errors.0.len() == before) {
-        rules.check(path);
     }
 }
 
