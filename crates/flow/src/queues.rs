@@ -12,7 +12,6 @@ mod flows;
 mod pool;
 
 use crate::estimate::as_work;
-use crate::shuffle::Hand;
 use crate::{SeatSeconds, Work};
 use flows::{RecentFlows, SeatedFlows};
 use pool::{Pool, Queue};

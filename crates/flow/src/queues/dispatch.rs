@@ -1,7 +1,8 @@
 //! Dispatching: which waiting request executes next, on which seats, and the virtual time that decides it.
 
-use super::pool::{Phase, Queue, Request, Ticket};
-use super::{FairQueues, LastDispatch, QueueOptions};
+use super::pool::{Phase, Request, Ticket};
+use super::{EXECUTION_GUESS, FairQueues, LastDispatch, QueueOptions, Queuing, flows};
+use crate::estimate::as_work;
 use crate::shuffle::Hand;
 use crate::{SeatSeconds, Work};
 use std::time::Duration;
