@@ -191,7 +191,7 @@ impl<'a> Call<'a> {
             return answer;
         }
         if context.serves_logs
-            && let Some(answer) = logs::serve(parts, path, &self.accept)
+            && let Some(answer) = logs::serve(parts, path, &self.accept).await
         {
             return answer;
         }
