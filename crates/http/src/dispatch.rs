@@ -200,7 +200,15 @@ impl<'a> Call<'a> {
         }
         let if_none_match = &*headers::first(&parts.headers, "if-none-match");
         let accept = &self.accept;
-        let request = nonresource::NonResourceRequest { method, path, query, accept, if_none_match };
+        let accept_encoding = &*headers::first(&parts.headers, "accept-encoding");
+        let request = nonresource::NonResourceRequest {
+            method,
+            path,
+            query,
+            accept,
+            if_none_match,
+            accept_encoding,
+        };
         // Rendering the documents of thousands of kinds takes seconds, so do it on the offload pool.
         if path.starts_with("/openapi") {
             return context.offload.run(async { nonresource::serve(context, state, &request) }).await;

@@ -128,6 +128,9 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     check_late(flags)?;
     // Their errors are those of `flag_checks`.
     metric_flags::read(flags).unwrap_or_default().apply();
+    if config.gate("NativeHistograms") {
+        pintle_metrics::enable_native_histograms();
+    }
     pintle_kinds::set_allow_privileged(config.allows_privileged);
     let (harmless, missed) = flags.without_effect();
     if !missed.is_empty() {
