@@ -151,6 +151,8 @@ pub(crate) struct Offer<'a> {
 pub(crate) struct Chosen {
     pub(crate) encoding: Encoding,
     pub(crate) convert: Option<Convert>,
+    /// The parameter `profile`, which says what discovery includes.
+    pub(crate) profile: String,
 }
 
 /// The format of a page such as `/flagz`.
@@ -180,14 +182,16 @@ impl Accept {
     pub(crate) fn choose(&self, offer: &Offer<'_>) -> Option<Chosen> {
         if self.header.is_empty() {
             let first = offer.media.first()?;
-            return Some(Chosen { encoding: Encoding::of(*first, self.pretty), convert: None });
+            let encoding = Encoding::of(*first, self.pretty);
+            return Some(Chosen { encoding, convert: None, profile: String::new() });
         }
         let pairs = self.clauses.iter().flat_map(|c| offer.media.iter().map(move |m| (c, *m)));
         pairs.filter(|(clause, media)| clause.names(*media)).find_map(|(clause, media)| {
             let streams = media.stream_name().is_some();
             let (convert, pretty) = clause.options(streams, offer.server_version)?;
             let encoding = Encoding::of(media, pretty || self.pretty);
-            (offer.allows)(media, convert.as_ref()).then_some(Chosen { encoding, convert })
+            let profile = clause.param("profile").to_string();
+            (offer.allows)(media, convert.as_ref()).then_some(Chosen { encoding, convert, profile })
         })
     }
 

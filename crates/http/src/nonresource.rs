@@ -2,12 +2,13 @@
 
 use crate::api::ApiResponse;
 use crate::context::Context;
-use crate::discovery::{DiscoveryState, serve as discovery};
+use crate::discovery::{DiscoveryState, Merged, serve as discovery};
 use crate::health;
 use crate::negotiate::{Accept, Media};
 use crate::openapi::{Source, serve as documents};
 use crate::{compress, respond, version};
 use pintle_metrics::Notation;
+use std::sync::Arc;
 
 /// The media type of metrics in protobuf.
 const METRICS_PROTOBUF: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily;";
@@ -25,7 +26,7 @@ pub(crate) struct NonResourceRequest<'a> {
 /// Answers a request for a path that is not a resource.
 pub(crate) fn serve(
     context: &Context,
-    state: &DiscoveryState,
+    state: &Arc<DiscoveryState>,
     request: &NonResourceRequest<'_>,
 ) -> ApiResponse {
     if context.pages.paths().any(|path| path == request.path)
@@ -60,12 +61,16 @@ pub(crate) fn serve(
         path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, request),
         path => {
             let address = context.address.get().map_or("", String::as_str);
+            let peers = context.peers.as_ref();
+            let merged = peers.map(|peers| move || peers.merged(state));
             let discovery_asked = discovery::DiscoveryRequest {
                 method: request.method,
                 accept: request.accept,
                 if_none_match: request.if_none_match,
                 address,
                 cbor: context.cbor,
+                knows_peers: context.knows_peers,
+                merged: merged.as_ref().map(|merged| merged as &dyn Fn() -> Arc<Merged>),
             };
             discovery::serve(state, path, &discovery_asked).unwrap_or_else(respond::page_not_found)
         }
