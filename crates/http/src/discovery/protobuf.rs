@@ -107,7 +107,7 @@ pub(super) fn aggregated<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<u8>
     out.message(1, empty_list_metadata);
     for group in groups {
         out.message(2, |w| {
-            w.message(1, |w| w.string(1, &group.name));
+            w.message(1, |w| object_metadata(w, &group.name));
             for listed in &group.listing {
                 w.message(2, |w| {
                     w.string(1, &listed.name);
@@ -134,7 +134,7 @@ pub(super) fn merged(groups: &[RemoteGroup]) -> Vec<u8> {
     out.message(1, empty_list_metadata);
     for group in groups {
         out.message(2, |w| {
-            w.message(1, |w| w.string(1, &group.name));
+            w.message(1, |w| object_metadata(w, &group.name));
             for (name, version) in &group.versions {
                 w.message(2, |w| {
                     w.string(1, name);
@@ -148,6 +148,15 @@ pub(super) fn merged(groups: &[RemoteGroup]) -> Vec<u8> {
 
 fn empty_list_metadata(out: &mut Writer) {
     (1..=3).for_each(|field| out.string(field, ""));
+}
+
+/// The metadata of a group. Go writes all fields that are no pointers.
+fn object_metadata(out: &mut Writer, name: &str) {
+    out.string(1, name);
+    // generateName, namespace, selfLink, uid, resourceVersion; generation; creationTimestamp.
+    (2..=6).for_each(|field| out.string(field, ""));
+    out.int(7, 0);
+    out.message(8, |_| {});
 }
 
 fn remote_version(out: &mut Writer, version: &RemoteVersion) {
