@@ -8,8 +8,10 @@ mod openapi_v3;
 mod resolve;
 
 use arc_swap::ArcSwap;
+pub(crate) use discovery::remote_groups;
 pub use discovery::{
-    ConvertedV3, RemoteKind, RemoteResource, RemoteSpec, RemoteSubresource, RemoteV3, RemoteVersion,
+    ConvertedV3, RemoteGroup, RemoteKind, RemoteResource, RemoteSpec, RemoteSubresource, RemoteV3,
+    RemoteVersion,
 };
 use imbl::OrdMap;
 use pintle_cache::{CloseReason, Item};

@@ -4,6 +4,7 @@ use pintle_engine::{Engine, Target};
 use pintle_meta::options::DeleteOptions;
 use pintle_meta::{Status, Timestamp};
 use pintle_value::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -128,13 +129,27 @@ pub async fn collect_expired(engine: Arc<Engine>) {
 }
 
 fn expired(engine: &Engine) -> Vec<String> {
-    let Some(leases) = engine.storage().cache().resource(LEASES) else { return Vec::new() };
     let (now, _) = engine.storage().clock().now();
+    let all = identity_leases(engine).into_iter();
+    all.filter(|(_, lease)| is_expired(lease, now)).map(|(name, _)| name).collect()
+}
+
+/// The holders of all identity Leases that have one, by name.
+pub(crate) fn live_holders(engine: &Engine) -> BTreeMap<String, String> {
+    let holder = |lease: &Value| lease.at(&["spec", "holderIdentity"])?.as_str().map(str::to_string);
+    let all = identity_leases(engine).into_iter();
+    all.filter_map(|(name, lease)| Some((name, holder(&lease)?))).collect()
+}
+
+fn identity_leases(engine: &Engine) -> Vec<(String, Value)> {
+    let Some(leases) = engine.storage().cache().resource(LEASES) else { return Vec::new() };
     let view = leases.view();
     let own = view.range(Some(NAMESPACE), None).filter(|lease| lease.label(LABEL) == Some(LABEL_VALUE));
-    let read =
-        own.filter_map(|lease| Some((lease.name(), pintle_value::json::parse(lease.json()).ok()?.value)));
-    read.filter(|(_, lease)| is_expired(lease, now)).map(|(name, _)| name.to_owned()).collect()
+    let read = own.filter_map(|lease| {
+        let tree = pintle_value::json::parse(lease.json()).ok()?.value;
+        Some((lease.name().to_owned(), tree))
+    });
+    read.collect()
 }
 
 /// Returns whether a Lease has expired. As in kube-apiserver, one without renewTime or duration has.

@@ -18,6 +18,7 @@ pub mod identity;
 pub mod leader;
 pub mod membership;
 mod namespace;
+pub mod peers;
 mod per_namespace;
 mod policy_status;
 mod quota;

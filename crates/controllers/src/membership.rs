@@ -4,7 +4,7 @@
 //! the addresses of the live ones into Endpoints and EndpointSlice. `peerserverleases/<identity>` has the address for
 //! other servers.
 
-use pintle_engine::{Engine, MASTER_LEASES, PEER_LEASES, Target};
+use pintle_engine::{Engine, IDENTITY_LABEL, MASTER_LEASES, PEER_LEASES, Target};
 use pintle_meta::Status;
 use pintle_meta::options::DeleteOptions;
 use pintle_value::Value;
@@ -130,7 +130,7 @@ impl Membership {
     async fn renew_leases(&self) -> Result<(), Status> {
         if let (Some(key), Some(peer)) = (self.peer_key(), self.settings.peer) {
             let mut endpoints = member(&peer.ip().to_string(), Some(peer.port()));
-            let label = ["metadata", "labels", "apiserverIdentity"];
+            let label = ["metadata", "labels", IDENTITY_LABEL];
             endpoints.set_at(&label, self.settings.identity.as_str().into());
             self.engine.storage().renew_member(&key, &endpoints, TTL).await?;
         }

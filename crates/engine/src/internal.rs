@@ -123,12 +123,19 @@ impl Writer {
         manager: Option<&str>,
         change: impl Fn(&mut Value),
     ) -> Result<(), Status> {
-        crate::measures::self_request(target, "PUT");
+        let revision =
+            || self.storage.cached(&target.kind, &target.object_key()).map(|object| object.revision());
+        let before = revision();
         let change = |tree: &mut Value| {
             change(tree);
             Ok(())
         };
-        self.update(target, manager, false, change).await.map(drop)
+        self.update(target, manager, false, change).await?;
+        // kube-apiserver's controllers send a request only if something changes.
+        if revision() != before {
+            crate::measures::self_request(target, "PUT");
+        }
+        Ok(())
     }
 
     /// Changes an existing object with a function that may refuse, without running admission. Returns the object's new
@@ -200,12 +207,12 @@ impl Writer {
 
     /// Creates an object that the server needs, unless it exists. The tree is in the storage version.
     pub async fn ensure(&self, target: &Target, manager: &str, mut tree: Value) -> Result<(), Status> {
-        crate::measures::self_request(target, "POST");
         let kind = &target.kind;
         let target = target.named(tree.str_at(&["metadata", "name"]));
         if self.storage.cached(kind, &target.object_key()).is_some() {
             return Ok(());
         }
+        crate::measures::self_request(&target, "POST");
         metadata::fill_system_fields(
             &mut tree,
             crate::environment::new_uid(&*self.storage.random),

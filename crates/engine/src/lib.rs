@@ -55,8 +55,8 @@ pub use read::{ListRequest, Listed, Reader};
 pub use registry::{BuiltInGroup, Kinds, Members, Registry};
 pub use storage::Storage;
 pub use stored::{
-    Codec, FormStore, KubernetesForm, MASTER_LEASES, PEER_LEASES, StorageMediaType, StoredForm, Unreadable,
-    decodable_versions, encoding_version, is_object_key,
+    Codec, FormStore, IDENTITY_LABEL, KubernetesForm, MASTER_LEASES, PEER_LEASES, StorageMediaType,
+    StoredForm, Unreadable, decodable_versions, encoding_version, is_object_key,
 };
 pub use subresource::{Access, Backend, Location, Made, NodeSettings, TOKEN_SECONDS_EXTENDED, TokenObjects};
 pub use target::{Target, object_key};

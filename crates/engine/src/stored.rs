@@ -18,7 +18,7 @@ mod versions;
 
 pub use codec::Codec;
 pub use kubernetes::{KubernetesForm, StorageMediaType};
-pub use member::{MASTER_LEASES, PEER_LEASES};
+pub use member::{IDENTITY_LABEL, MASTER_LEASES, PEER_LEASES};
 pub use store::FormStore;
 pub use versions::{decodable_versions, encoding_version};
 

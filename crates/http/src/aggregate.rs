@@ -1,4 +1,7 @@
-//! Aggregated APIs: forwards requests of groups and versions that an extension server serves.
+//! Aggregated APIs: forwards requests of groups and versions that an extension server serves; and those that [`peer_proxy`] found a
+//! peer for.
+//!
+//! [`peer_proxy`]: crate::peer_proxy
 
 use crate::api::ApiResponse;
 use crate::metrics::{self, Labels};
@@ -10,10 +13,11 @@ use http::request::Parts;
 use pintle_audit::Notes;
 use pintle_auth::UserInfo;
 use pintle_controllers::aggregation::{Aggregation, ApiService, Remote, RemoteV3};
+use pintle_controllers::peers::PROXIED;
 use pintle_metrics::families;
 use pintle_proxy::header::{IdentityHeaders, RemoteUser, is_upgrade};
 use pintle_proxy::rewrite::Links;
-use pintle_proxy::{CertificateFlaw, Forward, RequestBody, Upgrade, encode_query};
+use pintle_proxy::{Address, CertificateFlaw, Forward, RequestBody, Transport, Upgrade, encode_query};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,14 +25,25 @@ use std::time::{Duration, Instant};
 /// How long an extension server may take for a discovery document.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A request that an extension server will answer.
+/// Who will answer a request.
+pub(crate) enum Destination {
+    /// An extension server.
+    Extension {
+        /// Whether a redirect is an error.
+        rejects_redirects: bool,
+    },
+    /// Another server on the same store.
+    Peer,
+}
+
+/// A request that another server will answer.
 pub(crate) struct Aggregated<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) client: IpAddr,
     pub(crate) info: &'a RequestInfo,
     pub(crate) query: &'a [(String, String)],
     pub(crate) user: &'a UserInfo,
-    /// The id of the request, sent to the extension server.
+    /// The id of the request, sent to the other server.
     pub(crate) id: &'a str,
     /// Request headers that claim an identity, which must not be forwarded.
     pub(crate) identity: &'a IdentityHeaders,
@@ -75,12 +90,28 @@ impl Aggregated<'_> {
         let Ok(to) = aggregation.resolve(remote) else {
             return self.refuse(503, "service unavailable");
         };
+        let destination = Destination::Extension { rejects_redirects: !aggregation.forwards_redirects() };
+        self.exchange(&transport, to, destination, body).await
+    }
+
+    /// Sends the request and passes the answer on.
+    pub(crate) async fn exchange(
+        &self,
+        transport: &Transport,
+        to: Address,
+        destination: Destination,
+        body: RequestBody,
+    ) -> ApiResponse {
         let mut headers = passthrough::headers(self.parts, self.identity);
         if let Err(error) = self.remote_user().set(&mut headers) {
             return respond::text(503, &format!("error trying to reach service: {error}"));
         }
         if let Ok(id) = HeaderValue::from_str(self.id) {
             headers.insert(AUDIT_ID, id);
+        }
+        let is_peer = matches!(destination, Destination::Peer);
+        if is_peer {
+            headers.append(PROXIED, HeaderValue::from_static("true"));
         }
         let (authority, host) = (to.authority(), to.host.clone());
         let links = Links {
@@ -100,28 +131,30 @@ impl Aggregated<'_> {
             host: authority,
             client: Some(self.client),
             links: Some(links),
-            rejects_redirects: !aggregation.forwards_redirects(),
+            rejects_redirects: matches!(destination, Destination::Extension { rejects_redirects: true }),
         };
         if upgrades {
-            return match forward.upgrade(&transport).await {
+            return match forward.upgrade(transport).await {
                 Ok(Upgrade::Switched(head, backend)) => passthrough::switch(self.parts, head, *backend),
                 Ok(Upgrade::Refused(response)) => passthrough::answer(response, self.deadline),
                 Err(error) => respond::text(503, &error.to_string()),
             };
         }
-        let sent = forward.send(&transport, body);
+        let sent = forward.send(transport, body);
         let sent = match self.is_discovery() {
             true => tokio::time::timeout(DISCOVERY_TIMEOUT, sent).await,
             false => Ok(sent.await),
         };
         match sent {
             Ok(Ok(response)) => {
-                transport.accepted_flaws().for_each(|flaw| self.note_flaw(flaw, &host));
+                let flaws = transport.accepted_flaws().filter(|_| !is_peer);
+                flaws.for_each(|flaw| self.note_flaw(flaw, &host));
                 passthrough::answer(response, self.deadline)
             }
             Ok(Err(error)) => {
                 let why = error.to_string();
-                CertificateFlaw::of_error(&why).into_iter().for_each(|flaw| self.note_flaw(flaw, &host));
+                let flaw = CertificateFlaw::of_error(&why).filter(|_| !is_peer);
+                flaw.into_iter().for_each(|flaw| self.note_flaw(flaw, &host));
                 respond::text(503, &why)
             }
             Err(_) => respond::text(503, "error trying to reach service: context deadline exceeded"),

@@ -72,7 +72,7 @@ pub(crate) async fn handle<B: ClientBody>(
         cors::allow(response.headers_mut(), origin);
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(AUDIT_ID, value);
+        headers::prepend(response.headers_mut(), AUDIT_ID, value);
     }
     record.held.set_headers(response.headers_mut());
     if let Some(directives) = &context.strict_transport {

@@ -18,6 +18,22 @@ pub(crate) fn asked_for(accept_encoding: &str) -> bool {
     accept_encoding.split(',').any(|token| token.trim() == "gzip")
 }
 
+/// Returns whether an `Accept-Encoding` header prefers gzip to no encoding, by quality. Prometheus' library reads it so; without a
+/// preference it does not compress.
+pub(crate) fn preferred(accept_encoding: &str) -> bool {
+    let quality = |encoding: &str| {
+        let specs = accept_encoding.split(',').filter_map(|spec| {
+            let (name, parameters) = spec.split_once(';').unwrap_or((spec, ""));
+            let q = parameters.trim().strip_prefix("q=").map_or(Ok(1.0), |q| q.trim().parse::<f32>());
+            let name = name.trim();
+            (name == encoding || name == "*").then_some(q.unwrap_or(0.0))
+        });
+        specs.fold(-1.0, f32::max)
+    };
+    let gzip = quality("gzip");
+    gzip > 0.0 && gzip > quality("identity")
+}
+
 /// Returns whether a body is large enough for compression.
 pub(crate) fn worth_it(body: &mut Body) -> bool {
     body.has_more_than(THRESHOLD_BYTES)
@@ -79,6 +95,22 @@ impl Chunks for Gzip {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
+
+    #[test]
+    fn gzip_is_preferred_by_quality() {
+        for (header, want) in [
+            ("", false),
+            ("gzip", true),
+            ("deflate, gzip;q=0.5", true),
+            ("gzip, identity", false),
+            ("gzip;q=0.9, identity;q=0.5", true),
+            ("*", false),
+            ("*;q=0.1, gzip", true),
+            ("gzip;q=0", false),
+        ] {
+            assert_eq!(preferred(header), want, "{header}");
+        }
+    }
     use std::io::Read;
 
     #[tokio::test]

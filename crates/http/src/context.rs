@@ -11,6 +11,7 @@ use crate::metrics::Metrics;
 use crate::offload::Offload;
 use crate::openid::OpenId;
 use crate::pages::Pages;
+use crate::peer_proxy::PeerProxy;
 use crate::streams::Streams;
 use crate::turns::ProcessorTurns;
 use http::HeaderValue;
@@ -52,6 +53,10 @@ pub struct Context {
     pub request_timeout: Duration,
     /// Extension servers.
     pub aggregation: Arc<Aggregation>,
+    /// Other servers on the same store, if requests are forwarded to them.
+    pub peers: Option<PeerProxy>,
+    /// Whether the feature gate of the peers is enabled.
+    pub knows_peers: bool,
     /// Nodes, pods and services.
     pub streams: Arc<Streams>,
     /// The thread pool for work that would block other requests.

@@ -23,7 +23,7 @@ pub trait Profiler: Send + Sync {
 const VALUE_BYTES_MAX: usize = 1024;
 /// The default and the longest duration of a profile.
 const PROFILE_TIME: Duration = Duration::from_secs(30);
-const PROFILE_TIME_MAX: Duration = Duration::from_secs(600);
+pub(crate) const PROFILE_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// A request below `/debug`.
 pub(crate) struct DebugRequest<'a> {

@@ -1,7 +1,7 @@
 //! Sends a request that has passed the filters to what answers it: an extension server, a page, a stream to a node, or
 //! the API.
 
-use crate::aggregate::{self, Aggregated};
+use crate::aggregate::{self, Aggregated, Destination};
 use crate::api::{ApiRequest, ApiResponse};
 use crate::body::ClientBody;
 use crate::chain::Record;
@@ -9,9 +9,10 @@ use crate::context::Context;
 use crate::discovery::DiscoveryState;
 use crate::handler_time::HandlerTime;
 use crate::metrics::{self, Labels, LongRunning};
-use crate::negotiate::{Accept, Encoding};
+use crate::negotiate::{Accept, Encoding, Media};
 use crate::offload::LARGE_BODY_BYTES;
 use crate::peer::Peer;
+use crate::peer_proxy::PeerProxy;
 use crate::requestinfo::RequestInfo;
 use crate::route::{self, Action, Routed};
 use crate::streams::Streamed;
@@ -25,7 +26,9 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::{UserInfo, authz};
 use pintle_controllers::aggregation::Remote;
+use pintle_controllers::peers;
 use pintle_meta::Status;
+use pintle_proxy::Address;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +38,12 @@ pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// audit log contains.
 const PROXY_FAILED: u16 = 503;
 const GATEWAY_TIMEOUT: u16 = 504;
+
+/// Where a request is forwarded to.
+enum Forwarding<'a> {
+    Extension(&'a Remote),
+    Peer(&'a PeerProxy, Address),
+}
 
 /// A request whose method, path and headers have been parsed.
 pub(crate) struct Call<'a> {
@@ -104,9 +113,21 @@ impl<'a> Call<'a> {
         if let Some(service) = aggregate::find(&self.context.aggregation, &self.info.path)
             && let Some(remote) = &service.remote
         {
-            return Box::pin(self.forward(remote, &user, body, record)).await;
+            return Box::pin(self.forward(Forwarding::Extension(remote), &user, body, record)).await;
         }
         let state = self.context.api.discovery();
+        if let Some(peers) = &self.context.peers
+            && let errors = self.accept.for_errors(Media::WITHOUT_CBOR)
+            && let Some(found) = peers.find(&state, &self.info, &self.parts.headers, errors)
+        {
+            return match found {
+                Ok(to) => Box::pin(self.forward(Forwarding::Peer(peers, to), &user, body, record)).await,
+                Err(refusal) => {
+                    record.forwarded = true;
+                    refusal
+                }
+            };
+        }
         if !self.info.resource_request {
             return Box::pin(self.serve_page(&state, &user, body, record)).await;
         }
@@ -120,10 +141,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Forwards the request to an extension server.
+    /// Forwards the request to an extension server or a peer.
     async fn forward<B: ClientBody>(
         &self,
-        remote: &Remote,
+        to: Forwarding<'_>,
         user: &UserInfo,
         body: B,
         record: &mut Record,
@@ -136,12 +157,30 @@ impl<'a> Call<'a> {
         let notes = notes.as_deref();
         let client = self.peer.address.ip();
         let request = Aggregated { parts, client, info, query, user, id, identity, notes, deadline };
-        let work = request.serve(&context.aggregation, remote, passthrough::body(body));
+        let is_peer = matches!(to, Forwarding::Peer(..));
+        let work = async {
+            let body = passthrough::body(body);
+            match to {
+                Forwarding::Extension(remote) => request.serve(&context.aggregation, remote, body).await,
+                Forwarding::Peer(proxy, to) => {
+                    request.exchange(proxy.peers.transport(), to, Destination::Peer, body).await
+                }
+            }
+        };
         let answer = match deadline {
             None => Ok(work.await),
-            Some(_) => tokio::time::timeout(self.timeout, work).await,
+            Some(_) => {
+                // The least time that the timer measures is a millisecond.
+                let left = self.timeout.saturating_sub(self.began.elapsed());
+                if left.is_zero() { Err(()) } else { tokio::time::timeout(left, work).await.map_err(drop) }
+            }
         };
-        let answer = answer.unwrap_or_else(|_| {
+        if is_peer {
+            // A request that timed out has failed in the proxy.
+            let code = answer.as_ref().map_or(PROXY_FAILED, |answer| answer.code);
+            peers::count(&code.to_string(), &info.group, &info.version, &info.resource);
+        }
+        let answer = answer.unwrap_or_else(|()| {
             let labels = Labels::forwarded("apiserver", &parts.method, info);
             metrics::count_termination(&labels, GATEWAY_TIMEOUT);
             if let Some(audit) = &mut record.audit {
@@ -163,7 +202,7 @@ impl<'a> Call<'a> {
     /// Answers a request for something other than a resource: console, debugging, health, discovery, documents.
     async fn serve_page<B: ClientBody>(
         &self,
-        state: &DiscoveryState,
+        state: &Arc<DiscoveryState>,
         user: &UserInfo,
         body: B,
         record: &mut Record,
@@ -179,7 +218,12 @@ impl<'a> Call<'a> {
         answer
     }
 
-    async fn page<B: ClientBody>(&self, state: &DiscoveryState, user: &UserInfo, body: B) -> ApiResponse {
+    async fn page<B: ClientBody>(
+        &self,
+        state: &Arc<DiscoveryState>,
+        user: &UserInfo,
+        body: B,
+    ) -> ApiResponse {
         let Call { context, peer, parts, .. } = *self;
         let (method, path, query) = (self.method(), &*self.info.path, &self.query);
         let body = match console::serve(context, parts, &peer.certificates, path, user, body).await {
@@ -191,7 +235,7 @@ impl<'a> Call<'a> {
             return answer;
         }
         if context.serves_logs
-            && let Some(answer) = logs::serve(parts, path, &self.accept)
+            && let Some(answer) = logs::serve(parts, path, &self.accept).await
         {
             return answer;
         }
@@ -200,7 +244,9 @@ impl<'a> Call<'a> {
         }
         let if_none_match = &*headers::first(&parts.headers, "if-none-match");
         let accept = &self.accept;
-        let request = nonresource::NonResourceRequest { method, path, query, accept, if_none_match };
+        let accept_encoding = &*headers::first(&parts.headers, "accept-encoding");
+        let request =
+            nonresource::NonResourceRequest { method, path, query, accept, if_none_match, accept_encoding };
         // Rendering the documents of thousands of kinds takes seconds, so do it on the offload pool.
         if path.starts_with("/openapi") {
             return context.offload.run(async { nonresource::serve(context, state, &request) }).await;

@@ -16,7 +16,8 @@ pub(crate) fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool)
     add_warnings(&mut headers, &warnings);
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     let is_api = headers.get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/"));
-    let body = if gzip && is_api && compress::worth_it(&mut body) {
+    let is_encoded = headers.contains_key("content-encoding");
+    let body = if gzip && is_api && !is_encoded && compress::worth_it(&mut body) {
         headers.insert("content-encoding", HeaderValue::from_static("gzip"));
         headers.append("vary", HeaderValue::from_static("Accept-Encoding"));
         compress::gzip(body)

@@ -9,7 +9,7 @@ mod report;
 use crate::api::{Api, ApiResponse};
 use crate::requestinfo::RequestInfo;
 use crate::turns::{ClientTurns, Turn};
-use crate::{query, respond};
+use crate::{headers, query, respond};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use inflight::{InFlightGuard, InFlightLimits};
@@ -288,12 +288,12 @@ impl Held {
     }
 
     /// Adds the headers that tell the client how its request was classified.
-    pub(crate) fn set_headers(&self, headers: &mut HeaderMap) {
+    pub(crate) fn set_headers(&self, out: &mut HeaderMap) {
         let Some(flow) = &self.flow else { return };
         let value = |uid: &Bytes| HeaderValue::from_maybe_shared(uid.clone()).ok();
         if let (Some(schema), Some(level)) = (value(&flow.schema_uid), value(&flow.level_uid)) {
-            headers.insert(SCHEMA_HEADER, schema);
-            headers.insert(LEVEL_HEADER, level);
+            headers::prepend(out, SCHEMA_HEADER, schema);
+            headers::prepend(out, LEVEL_HEADER, level);
         }
     }
 

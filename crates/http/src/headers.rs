@@ -2,7 +2,7 @@
 //! ignored because it could not be decoded.
 
 use http::header::AsHeaderName;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 
 /// Returns a value as text. Bytes that are not UTF-8 become U+FFFD, as in kube-apiserver's JSON; authorization uses the
@@ -21,9 +21,26 @@ pub(crate) fn first(headers: &HeaderMap, name: impl AsHeaderName) -> Cow<'_, str
     headers.get(name).map(text).unwrap_or_default()
 }
 
+/// Sets a header of this server. Values that a backend sent remain after it, as in kube-apiserver, which adds them to its own.
+pub(crate) fn prepend(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
+    let theirs: Vec<HeaderValue> = headers.get_all(&name).iter().cloned().collect();
+    headers.insert(name.clone(), value);
+    theirs.into_iter().for_each(|value| _ = headers.append(name.clone(), value));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_backends_follow_our_own() {
+        let name = HeaderName::from_static("audit-id");
+        let mut headers = HeaderMap::new();
+        for text in ["theirs", "ours"] {
+            prepend(&mut headers, name.clone(), HeaderValue::from_static(text));
+        }
+        assert_eq!(headers.get_all(&name).iter().collect::<Vec<_>>(), ["ours", "theirs"]);
+    }
 
     #[test]
     fn values_are_never_dropped() {

@@ -4,7 +4,7 @@ use crate::Body;
 use crate::requestinfo::RequestInfo;
 use crate::route::{Action, Target};
 use bytes::Bytes;
-use pintle_metrics::{Handle, OTHER, Text, families};
+use pintle_metrics::{Handle, Messages, Notation, OTHER, Text, families};
 use pintle_value::Str;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -347,11 +347,14 @@ impl Metrics {
         pintle_metrics::reset();
     }
 
-    /// The text of `/metrics`, rendered in chunks while it is sent.
-    pub(crate) fn text(&self) -> Body {
+    /// All metrics as text, or in a notation of protobuf; rendered in chunks while they are sent.
+    pub(crate) fn export(&self, notation: Option<Notation>) -> Body {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.iter().for_each(|update| update());
-        Body::lazy(Text::default().map(Bytes::from), None)
+        match notation {
+            None => Body::lazy(Text::default().map(Bytes::from), None),
+            Some(notation) => Body::lazy(Messages::new(notation).map(Bytes::from), None),
+        }
     }
 }
 
@@ -379,7 +382,7 @@ mod tests {
 
     async fn text(metrics: &Metrics) -> String {
         use http_body_util::BodyExt;
-        String::from_utf8(metrics.text().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+        String::from_utf8(metrics.export(None).collect().await.unwrap().to_bytes().to_vec()).unwrap()
     }
 
     #[tokio::test]

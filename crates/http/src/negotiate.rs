@@ -1,6 +1,7 @@
 //! Content negotiation: the media type of answers, and the accepted media types of bodies.
 
 use pintle_meta::Status;
+use pintle_metrics::Notation;
 use pintle_value::Str;
 
 /// A media type that can be negotiated.
@@ -150,6 +151,8 @@ pub(crate) struct Offer<'a> {
 pub(crate) struct Chosen {
     pub(crate) encoding: Encoding,
     pub(crate) convert: Option<Convert>,
+    /// The parameter `profile`, which says what discovery includes.
+    pub(crate) profile: String,
 }
 
 /// The format of a page such as `/flagz`.
@@ -179,14 +182,16 @@ impl Accept {
     pub(crate) fn choose(&self, offer: &Offer<'_>) -> Option<Chosen> {
         if self.header.is_empty() {
             let first = offer.media.first()?;
-            return Some(Chosen { encoding: Encoding::of(*first, self.pretty), convert: None });
+            let encoding = Encoding::of(*first, self.pretty);
+            return Some(Chosen { encoding, convert: None, profile: String::new() });
         }
         let pairs = self.clauses.iter().flat_map(|c| offer.media.iter().map(move |m| (c, *m)));
         pairs.filter(|(clause, media)| clause.names(*media)).find_map(|(clause, media)| {
             let streams = media.stream_name().is_some();
             let (convert, pretty) = clause.options(streams, offer.server_version)?;
             let encoding = Encoding::of(media, pretty || self.pretty);
-            (offer.allows)(media, convert.as_ref()).then_some(Chosen { encoding, convert })
+            let profile = clause.param("profile").to_string();
+            (offer.allows)(media, convert.as_ref()).then_some(Chosen { encoding, convert, profile })
         })
     }
 
@@ -241,6 +246,32 @@ impl Accept {
         Ok(Negotiated { encoding: chosen.encoding, transform, offered: all })
     }
 
+    /// The format of metrics, as Prometheus' own library negotiates it: a notation of protobuf, or text (`None`); and how names
+    /// are escaped, which makes no difference to the names of this server. OpenMetrics is not offered.
+    pub(crate) fn for_metrics(&self) -> (Option<Notation>, &'static str) {
+        const ESCAPINGS: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
+        let mut escaping = "underscores";
+        for clause in &self.clauses {
+            let param = |name: &str| clause.param(name);
+            escaping = ESCAPINGS.into_iter().find(|known| *known == param("escaping")).unwrap_or(escaping);
+            match (clause.type_.as_str(), clause.subtype.as_str()) {
+                ("application", "vnd.google.protobuf")
+                    if param("proto") == "io.prometheus.client.MetricFamily" =>
+                {
+                    match param("encoding") {
+                        "delimited" => return (Some(Notation::Delimited), escaping),
+                        "text" => return (Some(Notation::Text), escaping),
+                        "compact-text" => return (Some(Notation::Compact), escaping),
+                        _ => {}
+                    }
+                }
+                ("text", "plain") if matches!(param("version"), "" | "0.0.4") => return (None, escaping),
+                _ => {}
+            }
+        }
+        (None, escaping)
+    }
+
     /// Types and subtypes that the client accepts, best first; any without a header.
     pub(crate) fn ranges(&self) -> Vec<(&str, &str)> {
         if self.header.is_empty() {
@@ -269,6 +300,12 @@ impl Clause {
         self.q > other.q
             || self.type_ != "*" && other.type_ == "*"
             || self.subtype != "*" && other.subtype == "*"
+    }
+
+    /// The value of a parameter, or "". As in Go's map, the last one counts.
+    fn param(&self, name: &str) -> &str {
+        let given = self.params.iter().rev().find(|(key, _)| key == name);
+        given.map_or("", |(_, value)| value.as_str())
     }
 
     /// The parameters of the clause: a transformation, and whether to indent. `None` if they cannot be served.
@@ -455,6 +492,28 @@ fn is_token(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_are_text_or_protobuf() {
+        let proto = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily";
+        for (header, want) in [
+            (String::new(), (None, "underscores")),
+            (
+                format!("{proto};encoding=delimited;q=0.7,text/plain;q=0.3"),
+                (Some(Notation::Delimited), "underscores"),
+            ),
+            (format!("{proto};encoding=delimited;q=0.1,text/plain;q=0.3"), (None, "underscores")),
+            (format!("{proto};encoding=text;escaping=dots"), (Some(Notation::Text), "dots")),
+            (format!("{proto};encoding=compact-text;escaping=x"), (Some(Notation::Compact), "underscores")),
+            (format!("{proto};encoding=json"), (None, "underscores")),
+            ("application/vnd.google.protobuf".into(), (None, "underscores")),
+            ("application/openmetrics-text;version=1.0.0".into(), (None, "underscores")),
+            // A clause that is not served still decides how names are escaped.
+            ("text/plain;version=1.0.0;escaping=allow-utf-8".into(), (None, "allow-utf-8")),
+        ] {
+            assert_eq!(Accept::parse(&header, None, "").for_metrics(), want, "{header}");
+        }
+    }
 
     fn resource(header: &str) -> String {
         match Accept::parse(header, None, "").for_resource(Media::ALL, Media::ALL, true) {

@@ -2,14 +2,16 @@
 
 use crate::api::ApiResponse;
 use crate::context::Context;
-use crate::discovery::{DiscoveryState, serve as discovery};
+use crate::discovery::{DiscoveryState, Merged, serve as discovery};
 use crate::health;
 use crate::negotiate::{Accept, Media};
 use crate::openapi::{Source, serve as documents};
-use crate::{respond, version};
+use crate::{compress, respond, version};
+use pintle_metrics::Notation;
+use std::sync::Arc;
 
-/// The content type of Prometheus' own library.
-const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+/// The media type of metrics in protobuf.
+const METRICS_PROTOBUF: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily;";
 
 /// A request for a path that is not a resource.
 pub(crate) struct NonResourceRequest<'a> {
@@ -18,12 +20,13 @@ pub(crate) struct NonResourceRequest<'a> {
     pub(crate) query: &'a [(String, String)],
     pub(crate) accept: &'a Accept,
     pub(crate) if_none_match: &'a str,
+    pub(crate) accept_encoding: &'a str,
 }
 
 /// Answers a request for a path that is not a resource.
 pub(crate) fn serve(
     context: &Context,
-    state: &DiscoveryState,
+    state: &Arc<DiscoveryState>,
     request: &NonResourceRequest<'_>,
 ) -> ApiResponse {
     if context.pages.paths().any(|path| path == request.path)
@@ -41,12 +44,15 @@ pub(crate) fn serve(
             context.metrics.reset();
             ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
         }
-        "/metrics" => metrics(context, context.metrics.text()),
+        "/metrics" => metrics(context, request, |notation| context.metrics.export(notation)),
         "/metrics/slis" if request.method == "DELETE" => {
             pintle_metrics::reset_slis();
             ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
         }
-        "/metrics/slis" => metrics(context, pintle_metrics::sli_text().into_bytes().into()),
+        "/metrics/slis" => metrics(context, request, |notation| match notation {
+            None => pintle_metrics::sli_text().into(),
+            Some(notation) => pintle_metrics::sli_messages(notation).into(),
+        }),
         "/.well-known/openid-configuration" | "/.well-known/openid-configuration/" => {
             openid(context, request, |o| o.configuration())
         }
@@ -55,20 +61,46 @@ pub(crate) fn serve(
         path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, request),
         path => {
             let address = context.address.get().map_or("", String::as_str);
+            let peers = context.peers.as_ref();
+            let merged = peers.map(|peers| move || peers.merged(state));
             let discovery_asked = discovery::DiscoveryRequest {
                 method: request.method,
                 accept: request.accept,
                 if_none_match: request.if_none_match,
                 address,
                 cbor: context.cbor,
+                knows_peers: context.knows_peers,
+                merged: merged.as_ref().map(|merged| merged as &dyn Fn() -> Arc<Merged>),
             };
             discovery::serve(state, path, &discovery_asked).unwrap_or_else(respond::page_not_found)
         }
     }
 }
 
-fn metrics(context: &Context, text: crate::Body) -> ApiResponse {
-    let mut answer = ApiResponse::new(200, METRICS_TYPE, text);
+/// Answers with metrics, in the format and encoding that Prometheus' own library negotiates.
+fn metrics(
+    context: &Context,
+    request: &NonResourceRequest<'_>,
+    export: impl FnOnce(Option<Notation>) -> crate::Body,
+) -> ApiResponse {
+    let (notation, escaping) = request.accept.for_metrics();
+    let encoding = match notation {
+        None => None,
+        Some(Notation::Delimited) => Some("delimited"),
+        Some(Notation::Text) => Some("text"),
+        Some(Notation::Compact) => Some("compact-text"),
+    };
+    let content_type = match encoding {
+        None => format!("text/plain; version=0.0.4; charset=utf-8; escaping={escaping}"),
+        Some(encoding) => format!("{METRICS_PROTOBUF} encoding={encoding}; escaping={escaping}"),
+    };
+    let compresses = compress::preferred(request.accept_encoding);
+    let body = export(notation);
+    let mut answer = ApiResponse::new(200, "", if compresses { compress::gzip(body) } else { body });
+    answer.set_header("content-type", &content_type);
+    if compresses {
+        answer.set_header("content-encoding", "gzip");
+    }
     let started = context.pages.started.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     answer.set_header("process-start-time-unix", &started.as_secs().to_string());
     answer

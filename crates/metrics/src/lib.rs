@@ -1,4 +1,4 @@
-//! Metric families, counters that cost a few nanoseconds, and the Prometheus text format. [`families`] is the one table
+//! Metric families, counters that cost a few nanoseconds, and the formats of Prometheus: text and protobuf. [`families`] is the one table
 //! of all families; no other place declares one.
 //!
 //! The memory of a family is bounded by design: label values are cut at [`VALUE_BYTES_MAX`], and a family has at most
@@ -7,10 +7,14 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 pub mod families;
+mod message;
+mod native;
 mod process;
 mod selection;
 mod series;
 
+pub use message::{Messages, Notation, sli_messages};
+pub use native::enable_native_histograms;
 pub use selection::Selection;
 pub use series::{Handle, Series};
 
@@ -100,7 +104,11 @@ impl Family {
         } else {
             text.to_string()
         };
-        Arc::clone(all.entry(key.into()).or_insert_with(|| Arc::new(Series::new(self.buckets()))))
+        Arc::clone(all.entry(key.into()).or_insert_with(|| Arc::new(self.new_series())))
+    }
+
+    fn new_series(&self) -> Series {
+        Series::new(self.buckets(), native::is_native(self.name))
     }
 
     /// Counts one.
@@ -147,7 +155,7 @@ impl Family {
     /// Replaces all series of a gauge with one label, so that those of objects that are gone disappear.
     pub fn set_all<'a>(&self, values: impl Iterator<Item = (&'a str, f64)>) {
         let series = values.take(SERIES_MAX).map(|(label, value)| {
-            let series = Series::new(&[]);
+            let series = self.new_series();
             series.set(value);
             (label_text(self.labels, &[label]).into(), Arc::new(series))
         });
@@ -195,7 +203,7 @@ impl Family {
             }
             self.head(out);
             if all.is_empty() {
-                self.render_series("", &Series::new(self.buckets()), out);
+                self.render_series("", &self.new_series(), out);
             }
         }
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);

@@ -1,7 +1,9 @@
 //! One series of a family: atomics that are updated without a lock.
 
+use crate::native::Native;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A counter, gauge or histogram with fixed label values.
 pub struct Series {
@@ -11,17 +13,22 @@ pub struct Series {
     value: AtomicU64,
     /// Observations by bucket, each in one bucket only.
     buckets: Box<[AtomicU64]>,
+    native: Option<Box<Native>>,
+    /// When it began to count, in nanoseconds since 1970.
+    created: AtomicU64,
 }
 
 /// A series that a caller retains, to count without a lookup.
 pub type Handle = Arc<Series>;
 
 impl Series {
-    pub(crate) fn new(bounds: &[f64]) -> Self {
+    pub(crate) fn new(bounds: &[f64], native: bool) -> Self {
         Series {
             count: AtomicU64::new(0),
             value: AtomicU64::new(0),
             buckets: bounds.iter().map(|_| AtomicU64::new(0)).collect(),
+            native: native.then(|| Box::new(Native::new())),
+            created: AtomicU64::new(now()),
         }
     }
 
@@ -39,6 +46,8 @@ impl Series {
     pub(crate) fn zero(&self) {
         let all = [&self.count, &self.value].into_iter().chain(&self.buckets);
         all.for_each(|number| number.store(0, Ordering::Relaxed));
+        self.native.iter().for_each(|native| native.reset());
+        self.created.store(now(), Ordering::Relaxed);
     }
 
     /// Sets a gauge.
@@ -57,6 +66,9 @@ impl Series {
         let bucket = bounds.partition_point(|bound| *bound < value);
         if let Some(bucket) = self.buckets.get(bucket) {
             bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(native) = &self.native {
+            native.observe(value);
         }
         self.shift(value);
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -83,6 +95,15 @@ impl Series {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed))
     }
 
+    pub(crate) fn native(&self) -> Option<&Native> {
+        self.native.as_deref()
+    }
+
+    /// When it began to count, in nanoseconds since 1970.
+    pub(crate) fn created(&self) -> u64 {
+        self.created.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -90,4 +111,9 @@ impl Series {
     pub(crate) fn value(&self) -> f64 {
         f64::from_bits(self.value.load(Ordering::Relaxed))
     }
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

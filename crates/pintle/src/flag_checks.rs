@@ -81,6 +81,7 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
         let count = flags.int("apiserver-count");
         errors.push(format!("--apiserver-count should be a positive number, but value '{count}' provided"));
     }
+    errors.extend(runtime_config_errors(flags));
     errors.extend(peer_errors(flags)?);
     errors.extend(leadership_errors(flags));
     let port = flags.int("secure-port");
@@ -130,6 +131,23 @@ fn check_buffer_sizes(flags: &Flags) -> Result<(), FlagError> {
         }
     }
     Ok(())
+}
+
+/// Errors of versions that are turned off: priority and fairness need their own, and a server needs some.
+fn runtime_config_errors(flags: &Flags) -> Vec<String> {
+    let config = flags.map("runtime-config");
+    // kube-apiserver searches the text of all entries, sorted.
+    let text = config.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+    let decides = |key: &&&str| [true, false].iter().any(|on| text.contains(&format!("{key}={on}")));
+    let decisive = ["flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"];
+    let off = decisive.iter().find(decides).filter(|key| text.contains(&format!("{key}=false")));
+    let off = off.filter(|_| flags.bool("enable-priority-and-fairness"));
+    let conflict = off.map(|key| {
+        format!("--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true")
+    });
+    let nothing = config.len() == 1 && config.get("api/all").is_some_and(|value| value == "false");
+    let nothing = nothing.then(|| "invalid runtime-config with only api/all=false".to_string());
+    conflict.into_iter().chain(nothing).collect()
 }
 
 /// Errors of the flags of the proxy between servers.
@@ -277,6 +295,10 @@ mod tests {
                  Forbidden: Feature LoggingAlphaOptions is disabled]",
             ),
             ("--log-json-split-stream --feature-gates=LoggingAlphaOptions=true", ""),
+            (
+                "--runtime-config=api/all=false",
+                "[--runtime-config=api/all=false conflicts with --enable-priority-and-fairness=true, invalid runtime-config with only api/all=false]",
+            ),
             (
                 "--feature-gates=UnknownVersionInteroperabilityProxy=false --peer-ca-file=x",
                 "--peer-ca-file requires UnknownVersionInteroperabilityProxy feature to be turned on",

@@ -4,10 +4,11 @@
 use crate::egress;
 use crate::flags::{FlagError, Flags};
 use pintle_controllers::aggregation::AggregationSettings;
+use pintle_controllers::peers;
 use pintle_engine::NodeSettings;
 use pintle_http::streams::{Connecting, KubeletCertificates, Streams};
-use pintle_proxy::Egress;
 use pintle_proxy::header::IdentityHeaders;
+use pintle_proxy::{Dialer, Egress, Transport};
 use pintle_value::{Value, json};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub(crate) struct Proxying {
     /// How the cluster and the control plane are reached.
     pub(crate) egress: Egress,
     pub(crate) aggregation: AggregationSettings,
+    /// How other servers on the same store are reached, if requests are forwarded to them.
+    pub(crate) peers: Option<Arc<Transport>>,
     pub(crate) streams: Arc<Streams>,
     /// The data of the ConfigMap that extension servers read.
     pub(crate) authentication: Vec<(&'static str, String)>,
@@ -70,8 +73,18 @@ impl Proxying {
         };
         let streams = Streams::new(settings, identity, connecting, certificates)
             .map_err(|why| refused(&why.to_string()))?;
+        let peers = match path(flags, "peer-ca-file").zip(client_certificate.as_ref()) {
+            Some((authority, (certificate, key))) => {
+                let transport = peer_transport(&authority, certificate, key, egress.to_control_plane());
+                let refused =
+                    |why: String| FlagError::new(&format!("failed to create proxy transport: {why}"));
+                Some(Arc::new(transport.map_err(refused)?))
+            }
+            None => None,
+        };
         Ok(Proxying {
             egress,
+            peers,
             routes_to_endpoints: flags.bool("enable-aggregator-routing"),
             aggregation: AggregationSettings {
                 dialer,
@@ -83,6 +96,23 @@ impl Proxying {
         })
     }
 }
+
+/// The connections to other servers on the same store. The errors are kube-apiserver's.
+fn peer_transport(
+    authority: &Path,
+    certificate: &Path,
+    key: &Path,
+    dialer: Dialer,
+) -> Result<Transport, String> {
+    let read = |file| crate::config_file::read(file);
+    let authority = read(authority)?;
+    if !authority.windows(PEM_BEGIN.len()).any(|text| text == PEM_BEGIN) {
+        return Err("unable to load root certificates: unable to parse bytes as PEM block".to_string());
+    }
+    peers::transport(&authority, &read(certificate)?, &read(key)?, dialer)
+}
+
+const PEM_BEGIN: &[u8] = b"-----BEGIN ";
 
 /// The data for extension servers: the trusted CAs, and the headers that this server sends.
 fn authentication(flags: &Flags) -> Result<Vec<(&'static str, String)>, FlagError> {

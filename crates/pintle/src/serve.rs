@@ -23,6 +23,7 @@ use pintle_auth::Authorizer;
 use pintle_auth::authn::x509::AuthorityError;
 use pintle_auth::impersonate::Impersonation;
 use pintle_controllers::aggregation::Aggregation;
+use pintle_controllers::peers::Peers;
 use pintle_encrypt::Encryption;
 use pintle_engine::{Access, AccessObjects, Engine};
 use pintle_http::debug::Profiler;
@@ -33,7 +34,7 @@ use pintle_http::resources::Resources;
 use pintle_http::server::ServerContext;
 use pintle_http::tls::{self, ServingCertificates};
 use pintle_http::version;
-use pintle_http::{Api, Console, Metrics, Offload, Server, ServerConfig};
+use pintle_http::{Api, Console, Metrics, Offload, PeerProxy, Server, ServerConfig};
 use pintle_store::Store;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -128,16 +129,13 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     check_late(flags)?;
     // Their errors are those of `flag_checks`.
     metric_flags::read(flags).unwrap_or_default().apply();
-    pintle_kinds::set_allow_privileged(config.allows_privileged);
-    let (harmless, missed) = flags.without_effect();
-    if !missed.is_empty() {
-        tracing::warn!(
-            "these flags have no effect here, and the cluster would behave otherwise with them: --{}",
-            missed.join(", --")
-        );
+    if config.gate("NativeHistograms") {
+        pintle_metrics::enable_native_histograms();
     }
-    if !harmless.is_empty() {
-        tracing::info!("flags without effect here: --{}", harmless.join(", --"));
+    pintle_kinds::set_allow_privileged(config.allows_privileged);
+    let without_effect = flags.without_effect();
+    if !without_effect.is_empty() {
+        tracing::info!("flags without effect here: --{}", without_effect.join(", --"));
     }
     descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -226,6 +224,10 @@ async fn serve(
     let aggregation = Aggregation::new(engine.clone(), config.proxying.aggregation.clone());
     let (authentication, authentication_data) = watch::channel(config.proxying.authentication.clone());
     pintle_controllers::start_aggregation(&engine, &aggregation, authentication_data);
+    let peers = config.proxying.peers.clone().filter(|_| config.gate(upkeep::PEER_PROXY));
+    let peers = peers.map(|transport| Peers::new(engine.clone(), &upkeep::own_name(), transport));
+    // Ends when the cache shuts down.
+    peers.iter().for_each(|peers| _ = tokio::spawn(Arc::clone(peers).run()));
     let access = Access {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
@@ -268,6 +270,8 @@ async fn serve(
         offload: Offload::default(),
         closes_unauthenticated_http2: config.gate("UnauthenticatedHTTP2DOSMitigation"),
         aggregation,
+        peers: peers.map(PeerProxy::new),
+        knows_peers: config.gate(upkeep::PEER_PROXY),
         streams,
         auditor: auditor.clone(),
         cors: operation.cors.clone(),
@@ -420,6 +424,18 @@ fn add_checks(
             "poststarthook/start-system-namespaces-controller",
         );
         health.set_check(check, Scope::Everywhere, after, || Ok(()));
+    }
+    if config.proxying.peers.is_some() && config.gate(upkeep::PEER_PROXY) {
+        let mut after = "poststarthook/peer-endpoint-reconciler-controller";
+        for check in [
+            "poststarthook/mixed-version-proxy-handler",
+            "poststarthook/local-discovery-cache-sync",
+            "poststarthook/peer-discovery-workers",
+        ] {
+            // Peers are followed from the start; a request before the first look is answered as by a server without peers.
+            health.set_check(check, Scope::Everywhere, after, || Ok(()));
+            after = check;
+        }
     }
     if config.gate(upkeep::STORAGE_VERSIONS) {
         // The versions are reported before the first request is answered.

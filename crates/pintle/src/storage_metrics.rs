@@ -28,8 +28,10 @@ pub(crate) fn update(engine: &Engine, data: &Path, counts: bool) {
         families::CACHE_REVISION.set(&labels, float(usize::try_from(view.revision()).unwrap_or(0)));
         // The cache is filled once from the store and follows it from then on.
         let events = resource.events();
-        families::STORE_EVENTS.set_count(&labels, events);
-        families::CACHE_EVENTS_RECEIVED.set_count(&labels, events);
+        if events > 0 {
+            families::STORE_EVENTS.set_count(&labels, events);
+            families::CACHE_EVENTS_RECEIVED.set_count(&labels, events);
+        }
         families::CACHE_INITIALIZATIONS.set_count(&labels, 1);
         families::STORE_LISTS.set_count(&labels, 1);
         for family in

@@ -86,7 +86,7 @@ impl Upkeep {
 }
 
 /// The feature gate for forwarding requests from one server to another.
-const PEER_PROXY: &str = "UnknownVersionInteroperabilityProxy";
+pub(crate) const PEER_PROXY: &str = "UnknownVersionInteroperabilityProxy";
 
 /// Runs the controllers here or, if several servers share the store, on one of them.
 fn run_controllers(
@@ -168,23 +168,33 @@ async fn wait(engine: &Engine, time: Duration) -> bool {
     engine.storage().cache().closed_within(time).await
 }
 
-/// The identity of this server. kube-apiserver names a server by a hash of its host's name.
+/// The identity of this server.
 pub(crate) fn own_identity(engine: &Engine, peer: Option<SocketAddr>) -> Identity {
     let (hostname, name) = (hostname(), own_name());
     let holder = format!("{name}_{}", new_uid(engine.storage().random_source()));
     Identity { name, hostname, holder, peer: peer.map(|address| address.to_string()) }
 }
 
-/// The name of this server among several.
+/// The name of this server among several: as in kube-apiserver, the hash of its host's name and of its component's, each after its
+/// length.
 pub(crate) fn own_name() -> String {
-    format!("apiserver-{}", hash(&hostname()))
+    name_on(&hostname())
+}
+
+fn name_on(hostname: &str) -> String {
+    let mut text = Vec::new();
+    for part in [hostname, "kube-apiserver"] {
+        text.extend_from_slice(&u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());
+        text.extend_from_slice(part.as_bytes());
+    }
+    format!("apiserver-{}", hash(&text))
 }
 
 fn hostname() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .or_else(|_| std::fs::read_to_string("/etc/hostname"));
     match read.as_deref().map(str::trim) {
-        Ok(name) if !name.is_empty() => name.to_lowercase(),
+        Ok(name) if !name.is_empty() => name.to_string(),
         _ => "localhost".to_string(),
     }
 }
@@ -194,10 +204,10 @@ fn hostname() -> String {
     not(test),
     expect(clippy::arithmetic_side_effects, reason = "there are at most 12 bits at a time")
 )]
-fn hash(text: &str) -> String {
+fn hash(text: &[u8]) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let letter = |bits: u32| LETTERS.get((bits & 31) as usize).map_or('a', |letter| char::from(*letter));
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text);
     let mut out = String::new();
     let (mut bits, mut count) = (0_u32, 0);
     for byte in digest.as_ref().iter().take(16) {
@@ -222,7 +232,8 @@ mod tests {
     #[test]
     fn identities_are_the_hash_of_the_host_name() {
         // SHA-256 of the empty text begins with e3b0c44298fc1c149afbf4c8996fb924.
-        assert_eq!(hash(""), "4oymiquy7qobjgx36tejs35zeq");
-        assert_eq!(hash("a").len(), 26);
+        assert_eq!(hash(b""), "4oymiquy7qobjgx36tejs35zeq");
+        // The name of a kube-apiserver on a host with this name.
+        assert_eq!(name_on("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
     }
 }

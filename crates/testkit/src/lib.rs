@@ -4,6 +4,7 @@
 
 pub mod backend;
 pub mod cbor;
+pub mod certificate;
 pub mod client;
 pub mod envtest;
 pub mod etcd;
@@ -15,6 +16,7 @@ pub mod transcript;
 pub mod webhook;
 pub mod wire;
 
+pub use certificate::Certificate;
 pub use client::{Answer, Client, Request};
 pub use etcd::Etcd;
 pub use grpc::{GrpcAnswer, GrpcServer};

@@ -21,6 +21,8 @@ const TOKENS: &str = "admintoken,admin,admin-uid,\"system:masters\"\nusertoken,a
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(2);
+/// The arguments of `unshare` for a process that may set the name of its host.
+const IN_NAMESPACE: [&str; 2] = ["--map-root-user", "--uts"];
 /// How much of the server's output an error quotes.
 const LOG_TAIL_BYTES: usize = 4000;
 
@@ -56,6 +58,8 @@ pub struct Server {
     folder: PathBuf,
     options: Options,
     port: u16,
+    /// The name of the host that the server sees; `None`: that of the machine.
+    hostname: Option<String>,
 }
 
 impl Server {
@@ -71,15 +75,31 @@ impl Server {
 
     /// Starts a server and waits until it is ready.
     pub async fn start_with(options: Options) -> Result<Server, ServerError> {
-        let folder = fresh_folder()?;
-        let mut server = Server { child: None, folder, options, port: 0 };
+        let mut server = Server { child: None, folder: fresh_folder()?, options, port: 0, hostname: None };
         server.launch().await?;
         Ok(server)
     }
 
+    /// Starts a server that sees another name of its host, in a namespace of its own; `None`, with a message, if the system does
+    /// not allow that.
+    pub async fn start_on_host(name: &str, options: Options) -> Option<Result<Server, ServerError>> {
+        let can = Command::new("unshare").args(IN_NAMESPACE).arg("true").stderr(Stdio::null()).status();
+        if !can.is_ok_and(|status| status.success()) {
+            crate::skip("unshare cannot give a server its own host name");
+            return None;
+        }
+        let hostname = Some(name.to_owned());
+        let folder = match fresh_folder() {
+            Ok(folder) => folder,
+            Err(why) => return Some(Err(why.into())),
+        };
+        let mut server = Server { child: None, folder, options, port: 0, hostname };
+        Some(server.launch().await.map(|()| server))
+    }
+
     /// Starts a server without waiting until it is ready.
     pub fn start_waiting(options: Options) -> Result<Server, ServerError> {
-        let mut server = Server { child: None, folder: fresh_folder()?, options, port: 0 };
+        let mut server = Server { child: None, folder: fresh_folder()?, options, port: 0, hostname: None };
         server.spawn()?;
         Ok(server)
     }
@@ -212,7 +232,15 @@ impl Server {
         let tokens = self.folder.join("tokens.csv");
         fs::write(&tokens, TOKENS)?;
         let log = File::options().create(true).append(true).open(self.log_path())?;
-        let mut command = Command::new(binary()?);
+        let mut command = match &self.hostname {
+            None => Command::new(binary()?),
+            Some(name) => {
+                let mut command = Command::new("unshare");
+                let script = format!("echo {name} > /proc/sys/kernel/hostname && exec \"$0\" \"$@\"");
+                command.args(IN_NAMESPACE).args(["sh", "-c", &script]).arg(binary()?);
+                command
+            }
+        };
         // With flags of a kube-apiserver, the default would be all addresses.
         command.arg("serve").arg("--bind-address=127.0.0.1").arg("--data-dir").arg(&data);
         if !self.options.flags.iter().any(|flag| flag.starts_with("--secure-port=")) {

@@ -111,6 +111,32 @@ pub struct RemoteSubresource {
     pub verbs: Option<Vec<String>>,
 }
 
+/// A group as a server describes it: its versions, preferred first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteGroup {
+    /// Its name.
+    pub name: String,
+    /// The versions with their names.
+    pub versions: Vec<(String, RemoteVersion)>,
+}
+
+/// The groups of an aggregated document; `None` if it is none.
+pub(crate) fn remote_groups(document: &[u8]) -> Option<Vec<RemoteGroup>> {
+    let tree = parse(document)?;
+    if tree.str_at(&["kind"]) != "APIGroupDiscoveryList" {
+        return None;
+    }
+    let group = |group: &Value| RemoteGroup {
+        name: group.str_at(&["metadata", "name"]).to_string(),
+        versions: group
+            .items_at(&["versions"])
+            .iter()
+            .map(|version| (version.str_at(&["version"]).to_string(), version_of(version)))
+            .collect(),
+    };
+    Some(tree.items_at(&["items"]).iter().map(group).collect())
+}
+
 /// The path of a version's discovery document.
 pub(super) fn path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
@@ -287,7 +313,11 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
     let version = group.and_then(|group| {
         group.items_at(&["versions"]).iter().find(|v| v.str_at(&["version"]) == service.version.as_str())
     });
-    let resources = version.map(|version| version.items_at(&["resources"])).unwrap_or_default();
+    version.map(version_of).unwrap_or_default()
+}
+
+/// A version of an aggregated document.
+fn version_of(version: &Value) -> RemoteVersion {
     let resource = |tree: &Value| RemoteResource {
         resource: tree.str_at(&["resource"]).to_string(),
         response_kind: kind(tree.get("responseKind")),
@@ -307,7 +337,7 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
             })
             .collect(),
     };
-    let resources = resources.iter().take(RESOURCES_MAX).map(resource).collect();
+    let resources = version.items_at(&["resources"]).iter().take(RESOURCES_MAX).map(resource).collect();
     RemoteVersion { resources, ..RemoteVersion::default() }
 }
 

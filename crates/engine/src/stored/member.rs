@@ -20,6 +20,9 @@ pub const MASTER_LEASES: &str = "/registry/masterleases/";
 /// The prefix of the leases in which servers publish their address for their peers.
 pub const PEER_LEASES: &str = "/registry/peerserverleases/";
 
+/// The label with the identity of the server that wrote a lease for its peers.
+pub const IDENTITY_LABEL: &str = "apiserverIdentity";
+
 /// How often a renewal is retried after conflicts with other writes.
 const ATTEMPTS_MAX: usize = 8;
 
@@ -71,6 +74,19 @@ impl Storage {
             Some(address.to_owned()).filter(|address| !address.is_empty())
         };
         read.filter_map(address).collect()
+    }
+
+    /// Host and port that the server with this identity has written under `folder`.
+    pub fn member_endpoint(&self, folder: &str, identity: &str) -> Option<(String, u16)> {
+        let kind = self.endpoints_kind()?;
+        let state = self.store.snapshot_state();
+        let mut members = state.prefix(folder).filter_map(|(_, entry)| decode(&kind, &entry.value).ok());
+        let of = |endpoints: &Value| endpoints.str_at(&["metadata", "labels", IDENTITY_LABEL]) == identity;
+        let endpoints = members.find(of)?;
+        let subset = endpoints.items_at(&["subsets"]).first()?;
+        let address = subset.items_at(&["addresses"]).first()?.str_at(&["ip"]);
+        let port = subset.items_at(&["ports"]).first()?.get("port").and_then(Value::as_int)?;
+        Some((address.to_owned(), u16::try_from(port).ok()?))
     }
 
     fn endpoints_kind(&self) -> Option<Arc<Kind>> {

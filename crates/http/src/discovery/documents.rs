@@ -4,7 +4,9 @@ use super::node::Node;
 use super::{Document, Group, Listed, Resource, Source, Version};
 use aws_lc_rs::digest;
 use bytes::Bytes;
-use pintle_controllers::aggregation::{RemoteKind, RemoteResource, RemoteSubresource, RemoteVersion};
+use pintle_controllers::aggregation::{
+    RemoteGroup, RemoteKind, RemoteResource, RemoteSubresource, RemoteVersion,
+};
 use pintle_kinds::{Subresource, Verbs};
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use std::fmt::Write;
@@ -167,8 +169,48 @@ fn aggregated_listed(group: &Group, listed: &Listed) -> Option<Node> {
     }
 }
 
+/// A group of this server, as the documents of extension servers and peers are described. Versions of extension servers are theirs.
+pub(super) fn described_group(group: &Group) -> RemoteGroup {
+    let own = |version: &Version| {
+        let resources = version.resources.iter().map(|r| described_resource(group, version, r)).collect();
+        RemoteVersion { resources, ..RemoteVersion::default() }
+    };
+    let versions = group.listing.iter().filter_map(|listed| {
+        let described = match &listed.source {
+            Source::Own(at) => own(group.versions.get(*at)?),
+            Source::Remote(remote) => RemoteVersion::clone(remote),
+        };
+        Some((listed.name.clone(), described))
+    });
+    RemoteGroup { name: group.name.clone(), versions: versions.collect() }
+}
+
+fn described_resource(group: &Group, version: &Version, resource: &Resource) -> RemoteResource {
+    let kind = &resource.kind;
+    let described_kind = |gvk: &GroupVersionKind| {
+        let (in_group, in_version) = response_group_version(group, version, gvk);
+        RemoteKind { group: in_group.into(), version: in_version.into(), kind: gvk.kind.to_string() }
+    };
+    let texts = |names: Vec<&str>| -> Vec<String> { names.into_iter().map(str::to_string).collect() };
+    let sub = |sub: &Subresource| RemoteSubresource {
+        subresource: sub.name.to_string(),
+        response_kind: described_kind(&sub.gvk),
+        verbs: Some(texts(verbs(sub.verbs, true))),
+    };
+    RemoteResource {
+        resource: kind.plural.to_string(),
+        response_kind: described_kind(&resource.kind_version().gvk(kind)),
+        scope: if kind.namespaced { "Namespaced" } else { "Cluster" }.to_string(),
+        singular: kind.singular.to_string(),
+        verbs: Some(texts(verbs(kind.published_verbs(), group.installed))),
+        short_names: kind.short_names.iter().map(ToString::to_string).collect(),
+        categories: kind.categories.iter().map(ToString::to_string).collect(),
+        subresources: resource.kind_version().subresources.iter().map(sub).collect(),
+    }
+}
+
 /// A version of an extension server, as that server described it.
-fn aggregated_remote(name: &str, remote: &RemoteVersion) -> Node {
+pub(super) fn aggregated_remote(name: &str, remote: &RemoteVersion) -> Node {
     let kind = |kind: &RemoteKind| {
         Node::Object(vec![
             ("group", Node::text(&kind.group)),

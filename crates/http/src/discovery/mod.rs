@@ -4,6 +4,7 @@
 //! together with their rendered documents.
 
 mod documents;
+mod merge;
 mod node;
 mod order;
 mod protobuf;
@@ -12,6 +13,7 @@ pub(crate) mod serve;
 use crate::openapi::{Documents, Part};
 use bytes::Bytes;
 use imbl::OrdMap;
+pub(crate) use merge::Merged;
 use node::Node;
 use pintle_controllers::aggregation::{ApiServices, RemoteVersion};
 use pintle_engine::Members;

@@ -3,7 +3,7 @@
 use super::documents::{freshness, group_version, listed, response_group_version, verbs};
 use super::{Group, Listed, Resource, Source, Version};
 use crate::statuspb::envelope;
-use pintle_controllers::aggregation::{RemoteKind, RemoteResource};
+use pintle_controllers::aggregation::{RemoteGroup, RemoteKind, RemoteResource, RemoteVersion};
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use pintle_protobuf::Writer;
 
@@ -104,14 +104,10 @@ fn write_resource(out: &mut Writer, name: &str, namespaced: bool, kind: &str, ve
 /// The aggregated document.
 pub(super) fn aggregated<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<u8> {
     let mut out = Writer::default();
-    out.message(1, |w| {
-        for field in 1..=3 {
-            w.string(field, "");
-        }
-    });
+    out.message(1, empty_list_metadata);
     for group in groups {
         out.message(2, |w| {
-            w.message(1, |w| w.string(1, &group.name));
+            w.message(1, |w| object_metadata(w, &group.name));
             for listed in &group.listing {
                 w.message(2, |w| {
                     w.string(1, &listed.name);
@@ -123,18 +119,51 @@ pub(super) fn aggregated<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<u8>
                             }
                             w.string(3, "Current");
                         }
-                        Source::Remote(remote) => {
-                            for resource in &remote.resources {
-                                w.message(2, |w| remote_resource(w, resource));
-                            }
-                            w.string(3, freshness(remote));
-                        }
+                        Source::Remote(remote) => remote_version(w, remote),
                     }
                 });
             }
         });
     }
     envelope("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList", &out.0)
+}
+
+/// The aggregated document of several servers.
+pub(super) fn merged(groups: &[RemoteGroup]) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.message(1, empty_list_metadata);
+    for group in groups {
+        out.message(2, |w| {
+            w.message(1, |w| object_metadata(w, &group.name));
+            for (name, version) in &group.versions {
+                w.message(2, |w| {
+                    w.string(1, name);
+                    remote_version(w, version);
+                });
+            }
+        });
+    }
+    envelope("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList", &out.0)
+}
+
+fn empty_list_metadata(out: &mut Writer) {
+    (1..=3).for_each(|field| out.string(field, ""));
+}
+
+/// The metadata of a group. Go writes all fields that are no pointers.
+fn object_metadata(out: &mut Writer, name: &str) {
+    out.string(1, name);
+    // generateName, namespace, selfLink, uid, resourceVersion; generation; creationTimestamp.
+    (2..=6).for_each(|field| out.string(field, ""));
+    out.int(7, 0);
+    out.message(8, |_| {});
+}
+
+fn remote_version(out: &mut Writer, version: &RemoteVersion) {
+    for resource in &version.resources {
+        out.message(2, |w| remote_resource(w, resource));
+    }
+    out.string(3, freshness(version));
 }
 
 /// A resource of an extension server.

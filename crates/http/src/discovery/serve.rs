@@ -1,11 +1,13 @@
 //! Answers requests for discovery documents.
 
 use super::node::Node;
-use super::{DiscoveryState, documents, protobuf};
+use super::{DiscoveryState, Document, Merged, documents, protobuf};
 use crate::api::ApiResponse;
 use crate::negotiate::{Accept, Convert, Encoding, Media, Offer, names};
 use crate::respond;
 use pintle_meta::Status;
+use pintle_metrics::families;
+use std::sync::Arc;
 
 /// The parts of a discovery request that matter.
 pub(crate) struct DiscoveryRequest<'a> {
@@ -19,6 +21,10 @@ pub(crate) struct DiscoveryRequest<'a> {
     pub(crate) address: &'a str,
     /// Whether CBOR can be negotiated.
     pub(crate) cbor: bool,
+    /// Whether the feature gate of discovery with peers is enabled.
+    pub(crate) knows_peers: bool,
+    /// Makes the aggregated document of this server and its peers, if there are any.
+    pub(crate) merged: Option<&'a dyn Fn() -> Arc<Merged>>,
 }
 
 /// Answers `/api`, `/apis`, `/apis/GROUP`, `/api/v1` and `/apis/GROUP/VERSION`; `None` for other paths.
@@ -43,8 +49,8 @@ fn core(state: &DiscoveryState, request: &DiscoveryRequest<'_>) -> ApiResponse {
     if let Err(status) = routed(request, Media::WITHOUT_CBOR) {
         return fail(&status, request);
     }
-    if let Some(encoding) = aggregated_encoding(request) {
-        return aggregated(state, true, encoding, request);
+    if let Some((encoding, _)) = aggregated_encoding(request) {
+        return aggregated(state.aggregated(true), || own_groups(state, true), encoding, request);
     }
     let group = state.group("");
     document(
@@ -57,10 +63,21 @@ fn core(state: &DiscoveryState, request: &DiscoveryRequest<'_>) -> ApiResponse {
 
 /// Answers the list of groups, for any method.
 fn groups(state: &DiscoveryState, request: &DiscoveryRequest<'_>) -> ApiResponse {
-    if let Some(encoding) = aggregated_encoding(request) {
-        return aggregated(state, false, encoding, request);
+    let Some((encoding, with_peers)) = aggregated_encoding(request) else {
+        return group_list(state, request);
+    };
+    if let Some(merged) = request.merged.filter(|_| with_peers) {
+        let merged = merged();
+        let rendered = || (merged.items(), protobuf::merged(&merged.groups));
+        return aggregated(&merged.document, rendered, encoding, request);
     }
-    group_list(state, request)
+    aggregated(state.aggregated(false), || own_groups(state, false), encoding, request)
+}
+
+/// The items of this server's aggregated document, and the document in protobuf.
+fn own_groups(state: &DiscoveryState, core: bool) -> (Vec<Node>, Vec<u8>) {
+    let items = state.aggregated_members(core).map(documents::aggregated_group).collect();
+    (items, protobuf::aggregated(state.aggregated_members(core)))
 }
 
 /// The legacy list, which is also the only answer for `/apis/`.
@@ -139,12 +156,16 @@ fn fail(status: &Status, request: &DiscoveryRequest<'_>) -> ApiResponse {
     respond::status(status, request.accept.for_errors(Media::WITHOUT_CBOR))
 }
 
-/// The encoding of the aggregated document, if the client accepts it with any quality.
-fn aggregated_encoding(request: &DiscoveryRequest<'_>) -> Option<Encoding> {
+/// The encoding of the aggregated document, if the client accepts it with any quality; and whether it includes other servers.
+fn aggregated_encoding(request: &DiscoveryRequest<'_>) -> Option<(Encoding, bool)> {
     let allows = |_: Media, convert: Option<&Convert>| convert.is_some_and(is_aggregated);
     let offer = Offer { media: Media::WITHOUT_CBOR, allows: &allows, server_version: false };
     let chosen = request.accept.choose(&offer)?;
-    chosen.convert.is_some().then_some(chosen.encoding)
+    let with_peers = chosen.profile != "nopeer";
+    if chosen.convert.is_some() && !with_peers && request.knows_peers {
+        families::DISCOVERY_WITHOUT_PEERS.inc(&[]);
+    }
+    chosen.convert.is_some().then_some((chosen.encoding, with_peers))
 }
 
 fn is_aggregated(convert: &Convert) -> bool {
@@ -153,31 +174,29 @@ fn is_aggregated(convert: &Convert) -> bool {
         && convert.kind == "APIGroupDiscoveryList"
 }
 
+/// Answers with an aggregated document. `render` makes its items and its protobuf form.
 fn aggregated(
-    state: &DiscoveryState,
-    core: bool,
+    document: &Document,
+    render: impl Fn() -> (Vec<Node>, Vec<u8>),
     encoding: Encoding,
     request: &DiscoveryRequest<'_>,
 ) -> ApiResponse {
-    let document = state.aggregated(core);
     let mut response = if request.if_none_match == document.etag {
         ApiResponse { code: 304, ..ApiResponse::new(304, "application/json", crate::Body::empty()) }
     } else {
-        let group_nodes = || state.aggregated_members(core);
         let tree = || {
-            let items = group_nodes().map(documents::aggregated_group).collect();
             Node::Object(vec![
                 ("kind", Node::text("APIGroupDiscoveryList")),
                 ("apiVersion", Node::text("apidiscovery.k8s.io/v2")),
                 ("metadata", Node::Object(Vec::new())),
-                ("items", Node::List(items)),
+                ("items", Node::List(render().0)),
             ])
         };
         let (media, body) = match encoding {
             Encoding::Json { pretty: false } | Encoding::Cbor => (AGGREGATED_JSON, document.json.clone()),
             Encoding::Json { pretty: true } => (AGGREGATED_JSON, tree().to_json(true).into()),
             Encoding::Yaml => (AGGREGATED_YAML, respond::encode(&tree().to_value(), encoding).into()),
-            Encoding::Protobuf => (AGGREGATED_PROTOBUF, protobuf::aggregated(group_nodes()).into()),
+            Encoding::Protobuf => (AGGREGATED_PROTOBUF, render().1.into()),
         };
         ApiResponse::new(200, media, body)
     };

@@ -69,6 +69,9 @@ families! {
     RESOURCE_OBJECTS = "apiserver_resource_objects", Gauge, RESOURCE, "Objects in the store.";
     RESOURCE_BYTES = "apiserver_resource_size_estimate_bytes", Gauge, RESOURCE, "Estimated size of the objects in the store.";
     OBJECT_COMPARISON = "apiserver_request_timestamp_comparison_time", Histogram(COMPARISON_SECONDS), &["code_path"], "Time to find out whether an update changes anything.";
+    PEER_SYNC_ERRORS = "apiserver_peer_discovery_sync_errors_total", Counter, &["type"], "Failures to fetch the discovery of other servers.";
+    PEER_ERRORS = "apiserver_peer_proxy_errors_total", Counter, &["group", "resource", "type", "version"], "Requests that could not be forwarded to another server.";
+    PEER_REQUESTS = "apiserver_rerouted_request_total", Counter, &["code", "group", "resource", "version"], "Requests that were forwarded to another server; those without a resource are for discovery.";
     SELF_REQUESTS = "apiserver_selfrequest_total", Counter, &["group", "resource", "subresource", "verb"], "Writes of the server's own controllers.";
     KEY_GENERATION = "apiserver_storage_data_key_generation_duration_seconds", Histogram(KEY_SECONDS), &[], "Time to make keys of encryption at rest.";
     KEY_GENERATION_FAILURES = "apiserver_storage_data_key_generation_failures_total", Counter, &[], "Keys of encryption at rest that could not be made.";

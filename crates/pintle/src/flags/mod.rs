@@ -197,10 +197,10 @@ impl Flags {
         self.matches.value_source(name) == Some(ValueSource::CommandLine)
     }
 
-    /// The given flags without effect: harmless ones, and those that would change a cluster's behaviour.
-    pub(crate) fn without_effect(&self) -> (Vec<&'static str>, Vec<&'static str>) {
+    /// The given flags without effect.
+    pub(crate) fn without_effect(&self) -> Vec<&'static str> {
         let given = FLAGS.iter().filter(|flag| flag.help.is_none() && self.given(flag.name));
-        given.map(|flag| flag.name).partition(|name| table::is_harmless(name))
+        given.map(|flag| flag.name).collect()
     }
 }
 
@@ -361,9 +361,7 @@ mod tests {
         assert_eq!(f.int("v"), 3);
         assert_eq!(f.duration("request-timeout"), Duration::from_secs(65));
         assert_eq!(f.text("bind-address"), "127.0.0.1");
-        let (harmless, missed) =
-            flags("--watch-cache=false --peer-ca-file=x --etcd-prefix=/x").unwrap().without_effect();
-        assert_eq!((harmless, missed), (vec!["watch-cache"], vec!["peer-ca-file"]));
+        assert_eq!(flags("--watch-cache=false --etcd-prefix=/x").unwrap().without_effect(), ["watch-cache"]);
     }
 
     #[test]

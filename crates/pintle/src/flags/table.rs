@@ -73,25 +73,6 @@ const fn accepted(name: &'static str, type_: Type, default: &'static str) -> Fla
     Flag { name, type_, default, help: None }
 }
 
-/// Returns whether ignoring a flag changes nothing that a cluster could notice, such as memory, time and log limits of
-/// kube-apiserver's internals.
-pub(crate) fn is_harmless(name: &str) -> bool {
-    const PREFIXES: [&str; 4] = ["log-", "watch-cache", "storage-", "show-hidden-"];
-    const NAMES: [&str; 9] = [
-        "apiserver-count",
-        "contention-profiling",
-        "default-watch-cache-size",
-        "enable-garbage-collector",
-        "kubelet-port",
-        "kubelet-read-only-port",
-        // kube-apiserver reads it and uses it nowhere.
-        "kubelet-timeout",
-        "livez-grace-period",
-        "permit-address-sharing",
-    ];
-    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
-
 use Type::{Bool, Duration, Float, Int, IntList, Ip, List, Map, Text, Values};
 
 /// All flags.
@@ -670,7 +651,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         "Port at which other servers reach this one (default: this server's port)",
     ),
-    accepted("peer-ca-file", Text, ""),
+    used(
+        "peer-ca-file",
+        Text,
+        "",
+        "CA of the certificates of other servers on the same etcd; requests that only they can answer are forwarded to them",
+    ),
     used(
         "proxy-client-cert-file",
         Text,

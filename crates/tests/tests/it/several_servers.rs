@@ -1,7 +1,7 @@
 //! Several servers on one etcd act as one API server: a write on one takes effect on the others, the controllers run
 //! once, and the service `kubernetes` has the addresses of the live ones.
 
-use pintle_testkit::{Client, Etcd, Options, Server};
+use pintle_testkit::{Certificate, Client, Etcd, Options, Request, Server};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -238,4 +238,69 @@ async fn a_write_whose_outcome_is_unknown_is_not_repeated() {
         _ => panic!("{status} {answer}"),
     }
     assert_eq!(client.patch(&path, media, &patch).await.unwrap().0, 200);
+}
+
+/// A server with its own host name that trusts `folder/ca.crt` and shows the certificate `folder/pair.crt` to clients and peers.
+async fn peer(etcd: &Etcd, name: &str, folder: &std::path::Path, flags: &[&str]) -> Option<Server> {
+    let file = |flag: &str, name: &str| format!("--{flag}={}", folder.join(name).display());
+    let mut all = vec![
+        format!("--etcd-servers={}", etcd.endpoints()),
+        "--advertise-address=127.0.0.1".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+        file("tls-cert-file", "pair.crt"),
+        file("tls-private-key-file", "pair.key"),
+        file("peer-ca-file", "ca.crt"),
+        file("proxy-client-cert-file", "pair.crt"),
+        file("proxy-client-key-file", "pair.key"),
+        file("requestheader-client-ca-file", "ca.crt"),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+    ];
+    all.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    let options = Options { flags: all, ..Options::default() };
+    Some(Server::start_on_host(name, options).await?.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_for_what_only_a_peer_serves_are_forwarded() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let folder = std::env::temp_dir().join(format!("pintle-peers-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let pair = Certificate::new(&["kubernetes.default.svc", "127.0.0.1"]).unwrap();
+    for (name, text) in
+        [("ca.crt", &pair.authority), ("pair.crt", &pair.certificate), ("pair.key", &pair.key)]
+    {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let Some(one) = peer(&etcd, "one", &folder, &[]).await else { return };
+    let Some(mut two) = peer(&etcd, "two", &folder, &["--runtime-config=api/all=true"]).await else { return };
+    let (first, second) = (one.admin().unwrap(), two.admin().unwrap());
+    let path = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions";
+    let code = async |client: &Client| client.send(&Request::new("GET", path)).await.unwrap().status();
+    until(PATIENCE, "a peer", async || match code(&first).await {
+        200 => Ok(()),
+        status => Err(format!("{status}")),
+    })
+    .await;
+    let object = json!({"metadata": {"name": "a.b"}, "spec": {}});
+    assert_eq!(answer(&first, path, &object).await.0, 201);
+    assert_eq!(second.get(&format!("{path}/a.b")).await.unwrap().0, 200);
+    // The peer knows the user: who has no rights is refused.
+    assert_eq!(one.alice().unwrap().get(path).await.unwrap().0, 403);
+
+    let discovery = |profile: &str| {
+        let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        Request::new("GET", "/apis").header("Accept", &format!("{accept}{profile}"))
+    };
+    let merged = first.send(&discovery("")).await.unwrap().json().unwrap();
+    assert_eq!(merged, second.send(&discovery("")).await.unwrap().json().unwrap());
+    assert_eq!(merged, second.send(&discovery(";profile=nopeer")).await.unwrap().json().unwrap());
+    assert_ne!(merged, first.send(&discovery(";profile=nopeer")).await.unwrap().json().unwrap());
+
+    // A request that a peer has forwarded is not forwarded again.
+    let marked = Request::new("GET", path).header("X-Kubernetes-Peer-Proxied", "true");
+    assert_eq!(first.send(&marked).await.unwrap().status(), 404);
+    two.kill().unwrap();
+    assert_eq!(code(&first).await, 503);
+    std::fs::remove_dir_all(&folder).unwrap();
 }
