@@ -22,7 +22,7 @@ use crate::{
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::LengthLimitError;
 use pintle_auth::{UserInfo, authz};
 use pintle_controllers::aggregation::Remote;
 use pintle_meta::Status;
@@ -351,8 +351,8 @@ async fn read_body<B: ClientBody>(method: &str, body: B) -> Result<Bytes, Status
     if matches!(method, "GET" | "HEAD" | "OPTIONS") {
         return Ok(Bytes::new());
     }
-    match Limited::new(body, BODY_BYTES_MAX).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
+    match pintle_proxy::read_whole(body, BODY_BYTES_MAX).await {
+        Ok(body) => Ok(body),
         Err(e) if e.is::<LengthLimitError>() => Err(respond::too_large(BODY_BYTES_MAX)),
         Err(e) => Err(Status::bad_request(e.to_string())),
     }
