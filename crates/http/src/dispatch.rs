@@ -29,6 +29,9 @@ use pintle_meta::Status;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The resource whose answer has all rules of a user, which may be hundreds of thousands.
+const RULES_REVIEWS: &str = "selfsubjectrulesreviews";
+
 /// The largest request body in bytes.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// The code in the audit events of forwarded requests that timed out. It is the proxy's own code, which only the
@@ -317,7 +320,8 @@ impl<'a> Call<'a> {
             Ok(body) => body,
             Err(status) => return respond::status(&status, routed.errors),
         };
-        let is_large = body.len() >= LARGE_BODY_BYTES;
+        let is_large = body.len() >= LARGE_BODY_BYTES || info.resource == RULES_REVIEWS;
+        let entry = context.offload.entry(&user.name, &info);
         filter_metrics::body_read(&info, body.len());
         let value = |name| parts.headers.get(name).cloned().unwrap_or(const { HeaderValue::from_static("") });
         let request = ApiRequest {
@@ -339,10 +343,7 @@ impl<'a> Call<'a> {
         let served = pintle_engine::with_deadline(deadline, context.api.serve(request));
         let served = pintle_audit::with_notes(notes, served);
         let served = pintle_trace::with_trace(record.trace.clone(), served);
-        if is_large {
-            return context.offload.run(served).await;
-        }
-        served.await
+        context.offload.execute(entry, is_large, served).await
     }
 }
 
