@@ -22,6 +22,7 @@ pub mod peers;
 mod per_namespace;
 mod policy_status;
 mod quota;
+mod role_aggregation;
 pub mod storage_versions;
 
 use per_namespace::PerNamespace;
@@ -32,7 +33,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// The controllers, by the names that flags use.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
+    role_aggregation::NAME,
     "flow-schema",
     "garbage-collector",
     "namespace",
@@ -44,8 +46,13 @@ pub const NAMES: [&str; 7] = [
 
 /// The controllers that `*` excludes if the command line is kube-apiserver's: a kube-controller-manager does their work,
 /// or nothing does, as clients of a bare API server expect.
-pub const NOT_BESIDE_OTHERS: [&str; 4] =
-    ["resourcequota", "root-ca-cert-publisher", "serviceaccount", policy_status::NAME];
+pub const NOT_BESIDE_OTHERS: [&str; 5] = [
+    role_aggregation::NAME,
+    "resourcequota",
+    "root-ca-cert-publisher",
+    "serviceaccount",
+    policy_status::NAME,
+];
 
 /// Serves the existing definitions and starts the controllers that every server runs: the controller of definitions,
 /// and the server's own controllers that `enabled` accepts. Events are deleted after `event_life`; zero means never.
@@ -91,6 +98,9 @@ pub fn start_elected(
     }
     if enabled("root-ca-cert-publisher") {
         tasks.push(tokio::spawn(PerNamespace::root_ca(root_ca).run(engine.clone())));
+    }
+    if enabled(role_aggregation::NAME) {
+        tasks.push(tokio::spawn(role_aggregation::run(engine.clone())));
     }
     if enabled(policy_status::NAME) {
         tasks.push(tokio::spawn(policy_status::run(engine.clone())));

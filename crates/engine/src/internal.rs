@@ -182,16 +182,24 @@ impl Writer {
     /// Applies the status of an object with server-side apply, as a controller does. A missing object is not an
     /// error.
     pub async fn apply_status(&self, target: &Target, manager: &str, status: Value) -> Result<(), Status> {
-        let gvk = target.kind_version().gvk(&target.kind);
         let mut object = Value::object();
+        object.set_at(&["status"], status);
+        match self.apply(&target.sub("status"), manager, object).await {
+            Err(status) if status.code == 404 => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Applies fields of an object with server-side apply and force, as a controller does.
+    pub async fn apply(&self, target: &Target, manager: &str, mut object: Value) -> Result<(), Status> {
+        let gvk = target.kind_version().gvk(&target.kind);
         object.set_at(&["apiVersion"], gvk.group_version().to_string().as_str().into());
         object.set_at(&["kind"], gvk.kind.as_str().into());
         object.set_at(&["metadata", "name"], target.name.as_str().into());
-        object.set_at(&["status"], status);
         let mut bytes = Vec::new();
         json::print(&object, &mut bytes);
         let request = WriteRequest {
-            target: target.sub("status"),
+            target: target.clone(),
             change: Change::Apply { body: Body { bytes: bytes.into(), media: Media::Json }, force: true },
             dry_run: false,
             field_manager: manager.into(),
@@ -199,10 +207,7 @@ impl Writer {
             validation: Some(FieldValidation::Strict),
             user: self.storage.system_user(),
         };
-        match self.write(&request).await {
-            Err(status) if status.code == 404 => Ok(()),
-            other => other.map(drop),
-        }
+        self.write(&request).await.map(drop)
     }
 
     /// Creates an object that the server needs, unless it exists. The tree is in the storage version.

@@ -23,7 +23,7 @@ use crate::{
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::LengthLimitError;
 use pintle_auth::{UserInfo, authz};
 use pintle_controllers::aggregation::Remote;
 use pintle_controllers::peers;
@@ -31,6 +31,9 @@ use pintle_meta::Status;
 use pintle_proxy::Address;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The resource whose answer has all rules of a user, which may be hundreds of thousands.
+const RULES_REVIEWS: &str = "selfsubjectrulesreviews";
 
 /// The largest request body in bytes.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -363,7 +366,8 @@ impl<'a> Call<'a> {
             Ok(body) => body,
             Err(status) => return respond::status(&status, routed.errors),
         };
-        let is_large = body.len() >= LARGE_BODY_BYTES;
+        let is_large = body.len() >= LARGE_BODY_BYTES || info.resource == RULES_REVIEWS;
+        let entry = context.offload.entry(&user.name, &info);
         filter_metrics::body_read(&info, body.len());
         let value = |name| parts.headers.get(name).cloned().unwrap_or(const { HeaderValue::from_static("") });
         let request = ApiRequest {
@@ -385,10 +389,7 @@ impl<'a> Call<'a> {
         let served = pintle_engine::with_deadline(deadline, context.api.serve(request));
         let served = pintle_audit::with_notes(notes, served);
         let served = pintle_trace::with_trace(record.trace.clone(), served);
-        if is_large {
-            return context.offload.run(served).await;
-        }
-        served.await
+        context.offload.execute(entry, is_large, served).await
     }
 }
 
@@ -397,8 +398,8 @@ async fn read_body<B: ClientBody>(method: &str, body: B) -> Result<Bytes, Status
     if matches!(method, "GET" | "HEAD" | "OPTIONS") {
         return Ok(Bytes::new());
     }
-    match Limited::new(body, BODY_BYTES_MAX).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
+    match pintle_proxy::read_whole(body, BODY_BYTES_MAX).await {
+        Ok(body) => Ok(body),
         Err(e) if e.is::<LengthLimitError>() => Err(respond::too_large(BODY_BYTES_MAX)),
         Err(e) => Err(Status::bad_request(e.to_string())),
     }

@@ -53,6 +53,7 @@ pub mod resources;
 pub mod respond;
 pub mod route;
 pub mod server;
+mod slow_requests;
 mod spans;
 mod statuspb;
 mod stream;

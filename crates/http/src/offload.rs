@@ -4,9 +4,12 @@
 //! another thread. The number of futures that are polled at once is limited; the remaining ones wait for a permit
 //! without occupying a thread.
 
+use crate::requestinfo::RequestInfo;
+use crate::slow_requests::SlowRequests;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, ready};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
@@ -16,21 +19,48 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 pub(crate) const LARGE_BODY_BYTES: usize = 64 * 1024;
 
 /// Runs heavy work outside the async workers, with limited concurrency.
-pub struct Offload(Arc<Semaphore>);
+pub struct Offload {
+    permits: Arc<Semaphore>,
+    slow: SlowRequests,
+}
 
 impl Default for Offload {
     /// As many concurrent tasks as there are processors, but at least two: a slow one must not block all others.
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
-        Offload(Arc::new(Semaphore::new(processors.max(2))))
+        Offload::with_permits(processors.max(2))
     }
 }
 
 impl Offload {
+    fn with_permits(permits: usize) -> Self {
+        Offload { permits: Arc::new(Semaphore::new(permits)), slow: SlowRequests::default() }
+    }
+
     /// Runs a future on the offload pool.
     pub(crate) async fn run<F: Future>(&self, work: F) -> F::Output {
         let work = std::pin::pin!(work);
-        Offloaded { permits: Arc::clone(&self.0), turn: None, work }.await
+        Offloaded { permits: Arc::clone(&self.permits), turn: None, work }.await
+    }
+
+    /// Where it is noted whether the requests of a user for a resource are slow; `None` if they never are.
+    pub(crate) fn entry(&self, user: &str, info: &RequestInfo) -> Option<&AtomicU64> {
+        self.slow.entry(user, info)
+    }
+
+    /// Executes a request, on the offload pool if it is large or the last of its entry was slow.
+    pub(crate) async fn execute<F: Future>(
+        &self,
+        entry: Option<&AtomicU64>,
+        is_large: bool,
+        work: F,
+    ) -> F::Output {
+        let Some(entry) = entry else {
+            return if is_large { self.run(work).await } else { work.await };
+        };
+        let offloads = is_large || self.slow.is_slow(entry);
+        let work = self.slow.measure(entry, work);
+        if offloads { self.run(work).await } else { work.await }
     }
 }
 
@@ -68,7 +98,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn work_is_limited_and_holds_nobody_up() {
-        let offload = Arc::new(Offload(Arc::new(Semaphore::new(2))));
+        let offload = Arc::new(Offload::with_permits(2));
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (go, gate) = std::sync::mpsc::channel::<()>();
         let gate = Arc::new(std::sync::Mutex::new(gate));

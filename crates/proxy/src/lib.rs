@@ -25,6 +25,7 @@ pub mod transport;
 pub mod tunnel;
 mod verify;
 mod websocket;
+mod whole_body;
 
 mod url;
 
@@ -35,3 +36,4 @@ pub use stall::WriteTimeout;
 pub use tls::{Identity, TlsOptions, Trust};
 pub use transport::{Address, BoxError, RequestBody, SendError, Transport, empty_body};
 pub use url::{encode_query, escape_path, join as join_path, join_keeping_slash};
+pub use whole_body::read_whole;

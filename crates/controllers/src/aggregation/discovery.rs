@@ -4,7 +4,6 @@ use super::{Aggregation, ApiService, Remote, availability, openapi_v3};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
-use http_body_util::{BodyExt, Limited};
 use pintle_value::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
@@ -298,7 +297,7 @@ async fn get(
         let status = answer.status();
         let media =
             answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("").to_string();
-        let body = Limited::new(answer.into_body(), DOCUMENT_BYTES_MAX).collect().await.ok()?.to_bytes();
+        let body = pintle_proxy::read_whole(answer.into_body(), DOCUMENT_BYTES_MAX).await.ok()?;
         Some(Document { status, media, body })
     };
     tokio::time::timeout(TIMEOUT, exchange).await.ok().flatten()

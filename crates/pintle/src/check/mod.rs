@@ -4,6 +4,7 @@
 mod costs;
 pub(crate) mod documents;
 mod junit;
+mod mistyped;
 mod report;
 mod sarif;
 

@@ -2,6 +2,7 @@
 
 use super::costs::RuleCost;
 use super::documents::{Document, Place};
+use super::mistyped;
 use crate::terminal::{Colour, paint};
 use pintle_meta::Status;
 use pintle_value::yaml::Position;
@@ -28,6 +29,8 @@ pub(super) struct Finding {
     pub(super) outcome: Outcome,
     pub(super) warnings: Vec<String>,
     pub(super) costs: Vec<RuleCost>,
+    /// The field whose value has the wrong type, if that is the error.
+    mistyped: Option<String>,
 }
 
 /// One error of an object, and its position.
@@ -59,6 +62,10 @@ impl Finding {
             name if name.is_empty() => text(&["metadata", "generateName"]),
             name => name,
         };
+        let mistyped = match &outcome {
+            Outcome::Refused(status) => mistyped::field_of(&document.tree, &status.message),
+            _ => None,
+        };
         Finding {
             place: document.place.clone(),
             kind: text(&["kind"]),
@@ -66,6 +73,7 @@ impl Finding {
             outcome,
             warnings: Vec::new(),
             costs: Vec::new(),
+            mistyped,
         }
     }
 
@@ -112,7 +120,8 @@ impl Finding {
         };
         let message = status.message.as_str();
         let Some((before, listed)) = message.split_once("strict decoding error: ") else {
-            return vec![of(message, "", self.place.of(""))];
+            let field = self.mistyped.as_deref().unwrap_or_default();
+            return vec![of(message, field, self.place.of(field))];
         };
         let mut out = Vec::new();
         for part in listed.split(", ") {

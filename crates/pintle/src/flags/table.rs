@@ -103,9 +103,9 @@ pub(crate) const FLAGS: &[Flag] = &[
         "controllers",
         List,
         "*",
-        "Controllers to run inside the server: flow-schema, garbage-collector, namespace, resourcequota, \
-         root-ca-cert-publisher, serviceaccount, validatingadmissionpolicy-status. `*` enables all of them, or \
-         all but the last four with flags of kube-apiserver; -name disables one. Under the name kube-apiserver the default is \
+        "Controllers to run inside the server: flow-schema, garbage-collector, namespace, clusterrole-aggregation, \
+         resourcequota, root-ca-cert-publisher, serviceaccount, validatingadmissionpolicy-status. `*` enables all of \
+         them, or all but the last five with flags of kube-apiserver; -name disables one. Under the name kube-apiserver the default is \
          flow-schema. $PINTLE_CONTROLLERS applies if the flag is not given",
     ),
     used(

@@ -2,6 +2,7 @@
 
 use super::client::ClientError;
 use pintle_value::{Value, base64, yaml};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The address of a server and the credentials of a user.
@@ -34,9 +35,16 @@ pub(crate) fn load(path: Option<&Path>) -> Result<Config, ClientError> {
 }
 
 fn default_path() -> Option<PathBuf> {
-    let listed = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
-    let first = listed.and_then(|list| std::env::split_paths(&list).find(|path| path.is_file()));
-    first.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".kube/config")))
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    choose_path(variable("KUBECONFIG"), variable("HOME"))
+}
+
+/// As in kubectl, the file in the home folder is not read if `KUBECONFIG` lists others, even if none of them exists: it may be
+/// of another cluster.
+fn choose_path(listed: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let Some(listed) = listed else { return Some(Path::new(&home?).join(".kube/config")) };
+    let paths: Vec<PathBuf> = std::env::split_paths(&listed).filter(|p| !p.as_os_str().is_empty()).collect();
+    paths.iter().find(|path| path.is_file()).or(paths.first()).cloned()
 }
 
 /// Reads the current context. Paths are relative to `dir`.
@@ -96,6 +104,22 @@ mod tests {
 
     fn config(text: &str) -> Result<Config, String> {
         read(&yaml::parse(text.as_bytes()).unwrap().value, Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn the_home_folder_counts_only_without_a_list() {
+        let home = Some(OsString::from("/home/a"));
+        let here = std::env::current_dir().unwrap().join("Cargo.toml").display().to_string();
+        for (listed, expected) in [
+            (None, "/home/a/.kube/config"),
+            (Some("/nowhere/a"), "/nowhere/a"),
+            (Some(":/nowhere/a:/nowhere/b"), "/nowhere/a"),
+            (Some(format!("/nowhere/a:{here}").as_str()), here.as_str()),
+        ] {
+            let chosen = choose_path(listed.map(OsString::from), home.clone());
+            assert_eq!(chosen, Some(PathBuf::from(expected)), "{listed:?}");
+        }
+        assert_eq!(choose_path(None, None), None);
     }
 
     #[test]

@@ -4,10 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_testkit::server::Options;
 use pintle_testkit::{Client, Request, Server};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+
+use crate::proxy;
 
 async fn create(admin: &Client, path: &str, object: &Value) {
     let (code, answer) = admin.post(path, object).await.unwrap();
@@ -282,4 +285,38 @@ async fn check_built_in(admin: &Client, shadows: &[(&str, &str, &str, &str)]) {
     }
     assert_eq!(last, 422, "the policy is not enforced");
     assert_eq!(admin.post(maps, &body("allowed")).await.unwrap().0, 201);
+}
+
+/// Without a kube-controller-manager, the server itself fills the default roles `admin`, `edit` and `view`, and follows the
+/// roles that they select.
+#[tokio::test]
+async fn aggregated_roles_have_the_rules_of_the_roles_that_they_select() {
+    let flags = vec!["--controllers=*,clusterrole-aggregation".to_owned()];
+    let server = Server::start_with(Options { ephemeral: true, flags }).await.unwrap();
+    let admin = server.admin().unwrap();
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let (view, edit) = (format!("{roles}/view"), format!("{roles}/edit"));
+    let allows = |role: &Value, resource: &str| {
+        let rules = role["rules"].as_array().cloned().unwrap_or_default();
+        rules.iter().any(|rule| rule["resources"] == json!([resource]))
+    };
+    let filled = proxy::until(&admin, &edit, |_, role| role["rules"][0].is_object()).await;
+    let manager = &filled["metadata"]["managedFields"];
+    let manager = manager.as_array().unwrap().iter().find(|entry| entry["operation"] == "Apply").unwrap();
+    assert_eq!(manager["manager"], "clusterrole-aggregation-controller");
+    assert_eq!(manager["fieldsV1"], json!({"f:rules": {}}));
+    let widgets = json!({"metadata": {"name": "widgets", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [{"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}]});
+    create(&admin, roles, &widgets).await;
+    // `edit` selects `view`.
+    proxy::until(&admin, &edit, |_, role| allows(role, "widgets")).await;
+    assert_eq!(admin.delete(&format!("{roles}/widgets")).await.unwrap().0, 200);
+    proxy::until(&admin, &edit, |_, role| !allows(role, "widgets")).await;
+    assert!(!allows(&admin.get(&view).await.unwrap().1, "widgets"));
+    // A role that is deleted stays so.
+    let count = |role: &Value| role["rules"].as_array().map_or(0, Vec::len);
+    let before = count(&admin.get(&edit).await.unwrap().1);
+    assert_eq!(admin.delete(&view).await.unwrap().0, 200);
+    proxy::until(&admin, &edit, |_, role| count(role) < before).await;
+    assert_eq!(admin.get(&view).await.unwrap().0, 404);
 }

@@ -51,6 +51,17 @@ fn says_what_the_server_would_say() {
             ],
         ),
         (&[DEFINITION, &box_of("{\"sise\":1}")], 1, &["strict decoding error: unknown field \"spec.sise\""]),
+        // A value of the wrong type, in the second document of the file.
+        (
+            &[
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}",
+                "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: a\n    image: 1",
+            ],
+            1,
+            &[
+                "stdin:12:5: error: spec.containers[0].image: Pod in version \"v1\" cannot be handled as a Pod: json: ",
+            ],
+        ),
         (&[&box_of("{}")], 0, &["Box b: skipped: no definition of it was given\n"]),
         (
             &[&bad_definition],

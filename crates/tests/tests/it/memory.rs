@@ -1,4 +1,5 @@
-//! Unread lists take little memory: the server encodes only what the client reads.
+//! Unread lists and bodies in small chunks take little memory: the server encodes only what the client reads, and joins what
+//! it sends.
 
 use pintle_testkit::client::Streaming;
 use pintle_testkit::{Client, Request, Server};
@@ -63,4 +64,31 @@ async fn lists_that_are_not_read_take_little() {
         assert!(taken < READERS_BYTES_MAX, "{accept}: {READERS} lists take {} MiB", taken >> 20);
         drop(begun);
     }
+}
+
+/// Bodies that arrive in chunks of a byte, and their chunks. If each chunk were kept, they would take four times the limit.
+const CHUNKED_BODIES: usize = 4;
+const CHUNKS: usize = 800_000;
+const CHUNKED_BYTES_MAX: u64 = 32 << 20;
+
+#[tokio::test]
+async fn bodies_in_small_chunks_take_little() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let client = server.admin().unwrap();
+    let before = server.peak_bytes();
+    let request = Request::new("POST", "/api/v1/namespaces/default/configmaps")
+        .header("Content-Type", "application/json")
+        .header("Transfer-Encoding", "chunked");
+    let chunks = b"1\r\n \r\n".repeat(10_000);
+    let mut open = Vec::new();
+    for _ in 0..CHUNKED_BODIES {
+        let mut connection = client.target().connect().await.unwrap();
+        connection.send(&client.bytes_of(&request)).await.unwrap();
+        for _ in 0..CHUNKS / 10_000 {
+            connection.send(&chunks).await.unwrap();
+        }
+        open.push(connection);
+    }
+    let taken = server.peak_bytes().saturating_sub(before);
+    assert!(taken < CHUNKED_BYTES_MAX, "{CHUNKED_BODIES} bodies take {} MiB", taken >> 20);
 }

@@ -4,6 +4,7 @@ use pintle_testkit::Server;
 use pintle_testkit::server::binary;
 use serde_json::{Value, json};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Whether a command succeeded, and its output.
 fn run(args: &[&str]) -> (bool, String) {
@@ -125,4 +126,42 @@ fn the_static_pod_is_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/kube-apiserver.yaml");
     let (ok, text) = run(&["check", "--strict", file]);
     assert!(ok && text.contains("Pod kube-apiserver: ok\n"), "{text}");
+}
+
+/// The arguments of an instruction of the container image.
+fn image_arguments(instruction: &str) -> Vec<String> {
+    let text = include_str!("../../../../packaging/Containerfile");
+    let line = text.lines().find(|line| line.starts_with(instruction)).unwrap();
+    serde_json::from_str(&line[line.find('[').unwrap()..]).unwrap()
+}
+
+/// The command of the container image serves in its volume, and its health check succeeds.
+#[test]
+fn the_container_image_serves_and_is_healthy() {
+    let data = std::env::temp_dir().join(format!("pintle-image-{}", std::process::id()));
+    let on_host = |arguments: Vec<String>| -> Vec<String> {
+        let local = |argument: String| {
+            argument.replace("/data", data.to_str().unwrap()).replace("0.0.0.0", "127.0.0.1")
+        };
+        arguments.into_iter().map(local).collect()
+    };
+    assert_eq!(image_arguments("ENTRYPOINT"), ["/pintle"]);
+    let mut serve = Command::new(binary().unwrap());
+    serve.args(on_host(image_arguments("CMD"))).args(["--secure-port", "0"]);
+    let mut server = serve.spawn().unwrap();
+    let check = on_host(image_arguments("HEALTHCHECK"));
+    let check: Vec<&str> = check.iter().map(String::as_str).collect();
+    assert_eq!(check[0], "/pintle");
+    let start = Instant::now();
+    let healthy = loop {
+        let (healthy, text) = run(&check[1..]);
+        if healthy || start.elapsed() > Duration::from_secs(30) {
+            break (healthy, text);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    server.kill().unwrap();
+    server.wait().unwrap();
+    std::fs::remove_dir_all(&data).unwrap();
+    assert_eq!(healthy, (true, "ok\n".to_owned()));
 }
