@@ -14,10 +14,6 @@ const BUCKETS_MAX: usize = 160;
 /// Values up to this one count as zero: 2^-128.
 const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 /// The bounds within one power of two at [`SCHEMA`]; coarser ones use every second, fourth or eighth of them.
-#[expect(
-    clippy::approx_constant,
-    reason = "the library has this bound, one bit below the square root of 1/2"
-)]
 const BOUNDS: [f64; 8] = [
     0.5,
     0.545_253_866_332_628_8,
