@@ -132,8 +132,13 @@ pub(crate) fn apply(
         }
     }
     let mut strict = Strict::default();
-    let object = pintle_schema::decode_applied(&target.kind_version().schema, object, &mut strict)
+    // The entries were written just now, in the form that decoding would give them.
+    let fields = object.remove_at(&MANAGED_FIELDS);
+    let mut object = pintle_schema::decode_applied(&target.kind_version().schema, object, &mut strict)
         .map_err(|error| managed::cannot_convert(&kind, config, error.message()).to_status())?;
+    if let Some(fields) = fields {
+        object.set_at(&MANAGED_FIELDS, fields);
+    }
     Ok((object, strict))
 }
 

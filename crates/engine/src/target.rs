@@ -113,8 +113,8 @@ impl Target {
 
     /// The object's key in the store.
     pub fn store_key(&self) -> Arc<str> {
-        let namespace = if self.kind.namespaced { [&self.namespace, "/"] } else { ["", ""] };
-        Arc::from([&self.kind.store_prefix, namespace[0], namespace[1], &self.name].concat())
+        let (namespace, slash) = if self.kind.namespaced { (self.namespace.as_str(), "/") } else { ("", "") };
+        Arc::from([&self.kind.store_prefix, namespace, slash, &self.name].concat())
     }
 }
 

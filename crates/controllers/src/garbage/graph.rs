@@ -134,7 +134,7 @@ impl Graph {
 /// not parsed.
 fn read(resource: &Arc<str>, object: &Object) -> Option<Node> {
     static KEYS: LazyLock<[Finder<'static>; 2]> =
-        LazyLock::new(|| ["\"ownerReferences\"", "\"deletionTimestamp\""].map(|key| Finder::new(key)));
+        LazyLock::new(|| ["\"ownerReferences\"", "\"deletionTimestamp\""].map(Finder::new));
     let json = object.json();
     if KEYS.iter().all(|key| key.find(json).is_none()) {
         return None;

@@ -1,6 +1,6 @@
 //! The proposal of a write: the object that a client requests, computed from its body and the live object.
 
-use super::{Live, WriteRequest, note_request_object};
+use super::{Live, MANAGED_FIELDS, WriteRequest, note_request_object};
 use crate::convert::Conversions;
 use crate::precondition::{check_no_uid, check_uid};
 use crate::propose::{self, Change, Proposed};
@@ -131,7 +131,12 @@ impl Writer {
                 crate::object_size::check(&object)?;
                 check_convertible(target, &config.tree, &object)?;
                 let shares_template_labels = target.kind_version().hooks.shares_template_labels(&object);
+                // The entries have the form that is stored already.
+                let fields = object.remove_at(&MANAGED_FIELDS);
                 let empties = propose::complete(target, &mut object, Empties::Preserve);
+                if let Some(fields) = fields {
+                    object.set_at(&MANAGED_FIELDS, fields);
+                }
                 let warnings = config.complaints(request.validation(), &unknown)?;
                 Proposed { object, warnings, empties, shares_template_labels }.checked(|object| {
                     check_no_uid(target, object, live)?;

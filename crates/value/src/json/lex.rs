@@ -15,6 +15,9 @@ pub(super) struct Lexer<'a> {
 
 type Lexed<T> = Result<T, ParseError>;
 
+/// A string of which so many bytes are plain is expected to be longer than a few words.
+const LONG_STRING_BYTES: usize = 64;
+
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
@@ -33,7 +36,8 @@ const fn string_stops(word: u64) -> u64 {
 /// Whether a byte of the chunk ends a run of plain string bytes.
 #[inline]
 fn has_string_stop(chunk: &[u8; 32]) -> bool {
-    chunk.iter().fold(false, |found, &byte| found | (byte == b'"') | (byte == b'\\') | (byte < 0x20))
+    let is_stop = |byte: u8| u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
+    chunk.iter().fold(0, |found, &byte| found | is_stop(byte)) != 0
 }
 
 /// A word of eight equal bytes.
@@ -123,12 +127,7 @@ impl<'a> Lexer<'a> {
     /// Moves to the next quote, backslash or control byte, or to the end.
     #[inline]
     fn skip_plain(&mut self) {
-        // Long texts, in steps that the compiler turns into a few vector instructions.
-        while let Some(chunk) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<32>())
-            && !has_string_stop(chunk)
-        {
-            self.advance(32);
-        }
+        let start = self.at;
         while let Some(chunk) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
             let stops = string_stops(u64::from_le_bytes(*chunk));
             if stops != 0 {
@@ -136,6 +135,9 @@ impl<'a> Lexer<'a> {
                 return;
             }
             self.advance(8);
+            if self.at == start.saturating_add(LONG_STRING_BYTES) {
+                self.skip_plain_chunks();
+            }
         }
         while let Some(byte) = self.peek()
             && byte != b'"'
@@ -144,6 +146,13 @@ impl<'a> Lexer<'a> {
         {
             self.advance(1);
         }
+    }
+
+    /// Skips plain bytes of a long string, in steps that the compiler turns into a few vector instructions.
+    fn skip_plain_chunks(&mut self) {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let plain = rest.as_chunks::<32>().0.iter().take_while(|chunk| !has_string_stop(chunk)).count();
+        self.advance(plain.saturating_mul(32));
     }
 
     /// Parses a string that began at `start` and is not plain up to its closing quote.

@@ -153,9 +153,13 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
 #[inline]
 fn has_suspect(chunk: &[u8; 32]) -> bool {
     let is_suspect = |byte: u8| {
-        (byte | 0x04 == b'&') | (byte | 0x02 == b'>') | (byte == b'\\') | (byte < 0x20) | (byte >= 0x80)
+        u8::from(byte | 0x04 == b'&')
+            | u8::from(byte | 0x02 == b'>')
+            | u8::from(byte == b'\\')
+            | u8::from(byte < 0x20)
+            | u8::from(byte >= 0x80)
     };
-    chunk.iter().fold(false, |found, &byte| found | is_suspect(byte))
+    chunk.iter().fold(0, |found, &byte| found | is_suspect(byte)) != 0
 }
 
 /// Whether no byte needs an escape. The last word overlaps the one before, so that no byte is checked alone.
