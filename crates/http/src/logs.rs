@@ -271,9 +271,11 @@ struct FileChunks {
 
 enum Next {
     Idle(File),
-    Reading(Pin<Box<dyn Future<Output = std::io::Result<(File, Bytes)>> + Send>>),
+    Reading(Reading),
     Ended,
 }
+
+type Reading = Pin<Box<dyn Future<Output = std::io::Result<(File, Bytes)>> + Send>>;
 
 /// Reads the next chunk of a file, of this size at most.
 async fn read_chunk(mut file: File, size: usize) -> std::io::Result<(File, Bytes)> {
@@ -291,7 +293,7 @@ impl Chunks for FileChunks {
         if self.left == 0 {
             return Poll::Ready(None);
         }
-        let mut reading = match std::mem::replace(&mut self.next, Next::Ended) {
+        let mut reading: Reading = match std::mem::replace(&mut self.next, Next::Ended) {
             Next::Idle(file) => {
                 let size = usize::try_from(self.left).unwrap_or(usize::MAX).min(CHUNK_BYTES);
                 Box::pin(read_chunk(file, size))
