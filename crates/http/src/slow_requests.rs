@@ -70,7 +70,7 @@ mod tests {
     #[tokio::test]
     async fn slow_requests_are_remembered_by_user_verb_and_resource() {
         let slow = SlowRequests::default();
-        let info = |path: &str| RequestInfo::parse("GET", path, &[]).ok().unwrap();
+        let info = |path: &str| RequestInfo::parse("GET", path.to_string(), &[]).ok().unwrap();
         let (maps, pods) = (info("/api/v1/namespaces/a/configmaps"), info("/api/v1/namespaces/a/pods"));
         let entry = slow.entry("alice", &maps).unwrap();
         slow.measure(entry, async {}).await;

@@ -66,10 +66,10 @@ async fn lists_that_are_not_read_take_little() {
     }
 }
 
-/// Bodies that arrive in chunks of a byte, and their chunks. If each chunk were kept, they would take four times the limit.
+/// Bodies that arrive in chunks of a byte, and their chunks. If each chunk were kept, they would take twice the limit.
 const CHUNKED_BODIES: usize = 4;
-const CHUNKS: usize = 800_000;
-const CHUNKED_BYTES_MAX: u64 = 32 << 20;
+const CHUNKS: usize = 400_000;
+const CHUNKED_BYTES_MAX: u64 = 20 << 20;
 
 #[tokio::test]
 async fn bodies_in_small_chunks_take_little() {
