@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::etcd::EtcdSettings;
-use crate::{encryption, manifests, progress, runtime_config, system_objects};
+use crate::{encryption, manifests, progress, system_objects};
 use pintle_admission::{Chain, Settings, SettingsError, WebhookConfig};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
@@ -12,7 +12,7 @@ use pintle_encrypt::{ConfigError, Encryption};
 use pintle_engine::{AccessObjects, Clock, Codec, Engine, FormStore, Random, StoredForm};
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types, builtin, builtin_selected, features};
-use pintle_meta::net;
+use pintle_meta::{Status, net};
 use pintle_store::{Embedded, OpenError, Options, Partition, Partitioned, Store};
 use pintle_store_etcd::OptionsError;
 use pintle_webhook::{Client, Credentials, Egress};

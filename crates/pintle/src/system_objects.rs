@@ -2,6 +2,7 @@
 //! service `kubernetes` and its network.
 
 use crate::config::Config;
+use crate::runtime_config;
 use crate::{bootstrap, reconcile_roles};
 use pintle_engine::Engine;
 use pintle_meta::{GroupVersion, Status};
