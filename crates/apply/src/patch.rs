@@ -6,7 +6,6 @@ pub mod json;
 pub mod merge;
 pub mod restore;
 pub mod strategic;
-pub mod written;
 
 use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status};
 use pintle_value::Path;

@@ -156,6 +156,19 @@ impl<'s> Type<'s> {
             Shape::IntOrString if node.type_name == "string" && !has_format(node) => {
                 Atom::Scalar(Scalar::String)
             }
+            Shape::IntOrString if node.type_name == "boolean" => Atom::Scalar(Scalar::Boolean),
+            Shape::IntOrString if node.type_name == "array" => {
+                let item = node.checks.as_ref().and_then(|checks| checks.items);
+                let item = item.map_or(self.opaque(), |item| self.node(item, open));
+                Atom::List(List { item, kind: &ListKind::Atomic })
+            }
+            Shape::IntOrString if node.type_name == "object" => {
+                let fields = node.checks.as_ref().and_then(|checks| checks.fields);
+                fields.map_or_else(
+                    || self.formless(None, self.deduced(), false),
+                    |fields| self.node(fields, open).atom(value),
+                )
+            }
             Shape::Any | Shape::IntOrString => self.formless(value, self.deduced(), false),
             Shape::Bool => Atom::Scalar(Scalar::Boolean),
             Shape::Int { .. } | Shape::Float => Atom::Scalar(Scalar::Numeric),

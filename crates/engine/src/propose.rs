@@ -177,9 +177,9 @@ fn patch_document(
     // Applies the patch again and prints the document, to find errors in it and to quote it.
     let written = || {
         let (patched, _) = document_after(&version.schema, live, kind, body, reported, Texts::OfAll)?;
-        let parsed = (kind == PatchType::Merge).then(|| json::parse(body).ok()).flatten();
-        let merged = parsed.as_ref().map(|parsed| &parsed.value);
-        Ok::<_, Status>(patch::written::written(&version.schema, live, &patched, merged))
+        let mut out = Vec::new();
+        json::print(&patched, &mut out);
+        Ok::<_, Status>(String::from_utf8_lossy(&out).into_owned())
     };
     if version.schema.decodes_into_go_struct() && patched.as_object().is_some_and(|map| !has_version(map)) {
         let patch_text = written()?;
@@ -198,6 +198,24 @@ fn patch_document(
     Ok(Patched { decoded, patch_text })
 }
 
+/// The live object as the text that kube-apiserver's patch library reads: it only parses the objects and lists that a
+/// patch looks into, and writes them with sorted keys. All else remains in the order of its type.
+fn as_text(schema: &Schema, live: &Value) -> Value {
+    let mut text = Vec::new();
+    if schema.has_field_order() {
+        typed::encode_json(schema, live, &mut text);
+    } else {
+        json::print(live, &mut text);
+    }
+    let text = String::from_utf8(text).ok();
+    match text.and_then(|text| RawJson::read(&text)) {
+        // The document itself is always parsed.
+        Some(Value::Raw(raw)) => raw.opened(),
+        Some(plain) => plain,
+        None => live.clone(),
+    }
+}
+
 /// The result of a patch that removes `apiVersion`. kube-apiserver then decodes the document into its internal type,
 /// which has none of the fields, so the object is empty.
 fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
@@ -212,7 +230,7 @@ fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
 enum Texts {
     /// The texts of raw fields, for decoding.
     OfRaw,
-    /// All that a JSON patch writes, for errors: kube-apiserver's library copies them.
+    /// All texts, for errors: kube-apiserver's library copies what a patch does not look into.
     OfAll,
 }
 
@@ -231,21 +249,23 @@ fn document_after(
         PatchType::Merge => Status::bad_request("Invalid JSON Patch"),
         _ => Status::bad_request(error.to_string()),
     })?;
+    let keeps_texts = schema.has_raw() || texts == Texts::OfAll;
+    let live = if keeps_texts { as_text(schema, live) } else { live.clone() };
     if kind == PatchType::Json {
         let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
-        let decoded = decoded.with_texts(body, schema.has_raw() || texts == Texts::OfAll);
-        let mut patched = decoded.apply(live.clone()).map_err(refuse)?;
+        let decoded = decoded.with_texts(body, keeps_texts);
+        let mut patched = decoded.apply(live).map_err(refuse)?;
         if texts == Texts::OfRaw && schema.has_raw() {
             typed::fold_raw(schema, &mut patched);
         }
         return Ok((patched, decoded.strict_errors));
     }
     let merged = match std::str::from_utf8(body) {
-        Ok(text) if schema.has_raw() => RawJson::with_text(text, parsed.value),
+        Ok(text) if keeps_texts => RawJson::with_text(text, parsed.value),
         _ => parsed.value,
     };
-    let mut patched = patch::merge::apply(live.clone(), merged, reported).map_err(refuse)?;
-    if schema.has_raw() {
+    let mut patched = patch::merge::apply(live, merged, reported).map_err(refuse)?;
+    if texts == Texts::OfRaw && schema.has_raw() {
         typed::fold_raw(schema, &mut patched);
     }
     Ok((patched, duplicates(&parsed.duplicates)))
@@ -255,14 +275,15 @@ fn document_after(
 fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Patched, Status> {
     let schema = &cx.target.kind_version().schema;
     let parsed = json::parse(body).map_err(|e| Status::bad_request(e.to_string()))?;
-    let patch_text = patch::go_text::go_text(&parsed.value);
-    let patched =
-        patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
+    let patch_text =
+        |patch: &Value| patch::go_text::go_text(&patch::strategic::remaining(live, patch, schema));
+    let patched = patch::strategic::apply(live.clone(), parsed.value.clone(), schema)
+        .map_err(|error| error.to_status())?;
     object_size::check(&patched)?;
     let resets = managed::resets_managed_fields(&patched);
     let mut strict = Strict { omits_keys: true, ..Strict::default() };
     let mut value = pintle_schema::decode(schema, patched, &mut strict)
-        .map_err(|e| invalid_patch(&patch_text, e.message()))?;
+        .map_err(|e| invalid_patch(&patch_text(&parsed.value), e.message()))?;
     if let Some(why) = cx.target.kind_version().hooks.conversion_error(&value) {
         return Err(Status::unclassified(why));
     }
@@ -272,6 +293,7 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
     );
     let mut complaints = duplicates(&parsed.duplicates);
     complaints.extend(strict.texts());
+    let patch_text = if complaints.is_empty() { String::new() } else { patch_text(&parsed.value) };
     Ok(Patched { decoded: Decoded { value, complaints, resets }, patch_text })
 }
 

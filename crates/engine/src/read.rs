@@ -255,8 +255,16 @@ impl Reader {
             // reads the present for a selector of one name in one namespace, because that is a read of one key.
             None => options.limit > 0 && wanted > 0 && single_key(request).is_none(),
         };
+        if reads_one_key_from_store(request) {
+            // etcd answers at once whether it has the revision.
+            let current = resource.revision();
+            if current < wanted {
+                return Err(rv::too_large(wanted, current, 0));
+            }
+        }
         wait_for(&request.target, resource, wanted).await?;
-        if !exact {
+        // Only "0" is refused with an exact match; other spellings of zero reach etcd, where they are the present.
+        if !exact || wanted == 0 {
             let view = resource.view();
             return Ok(Moment { revision: view.revision(), view, after: None });
         }
@@ -358,6 +366,16 @@ fn single_key(request: &ListRequest) -> Option<Str> {
     let name = request.options.field_selector.required_value("metadata.name")?;
     let placed = !target.kind.namespaced || !target.namespace.is_empty();
     placed.then(|| crate::object_key(target.kind.namespaced, &target.namespace, name))
+}
+
+/// Returns whether kube-apiserver reads the one object of a list from etcd: its cache has no earlier states of one object.
+fn reads_one_key_from_store(request: &ListRequest) -> bool {
+    let options = &request.options;
+    let is_exact = match options.resource_version_match {
+        Some(asked) => asked == VersionMatch::Exact,
+        None => options.limit > 0 && !matches!(options.resource_version.as_str(), "" | "0"),
+    };
+    is_exact && single_key(request).is_some()
 }
 
 /// Returns whether kube-apiserver would answer a list from its cache. It reads pages and exact revisions from etcd.

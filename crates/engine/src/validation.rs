@@ -151,12 +151,17 @@ pub(crate) fn update(
         Scope::Main => kind.rules.metadata_on_update,
         Scope::Sub(_) => MetadataOnUpdate::AsChange,
     };
-    if of_object != MetadataOnUpdate::AsNew && kind.hooks.validates_changed_metadata(target.scope()) {
-        // Without errors above there are none here.
-        if own > 0 {
-            objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+    let validate_as_change = |errors: &mut FieldErrors| {
+        if kind.hooks.validates_changed_metadata(target.scope()) {
+            // Without errors above there are none here.
+            if own > 0 {
+                objectmeta::validate_update(meta, old_meta, &path, errors);
+            }
+            validate_standard_finalizers(kind, meta, errors);
         }
-        validate_standard_finalizers(kind, meta, &mut errors);
+    };
+    if matches!(of_object, MetadataOnUpdate::AsChange | MetadataOnUpdate::AsChangeThenAsNew) {
+        validate_as_change(&mut errors);
     }
     if of_object != MetadataOnUpdate::AsChange {
         let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
@@ -166,6 +171,9 @@ pub(crate) fn update(
     validate_by_schema(target, object, Some(old), &mut errors);
     validate_by_rules(target, object, Some(old), own, &mut errors, warnings);
     kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
+    if of_object == MetadataOnUpdate::AsNewThenAsChange {
+        validate_as_change(&mut errors);
+    }
     if target.scope() == Scope::Main {
         kind.validate_immutable_fields(object, old, &mut errors);
     }

@@ -203,7 +203,7 @@ impl Writer {
         let generates_name = candidate.str_at(&["metadata", "name"]).is_empty();
         match (&live, &request.change) {
             (Some(live), _) => check_revision(target, &mut candidate, live)?,
-            (None, Change::Replace(_)) => {
+            (None, Change::Replace(_) | Change::Apply { .. }) => {
                 rv::parse_of_object(candidate.str_at(&["metadata", "resourceVersion"]))?;
             }
             (None, _) => {}

@@ -84,6 +84,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
             ("keep", _) => row.strategy.keep = Keep::Nothing,
             ("pod", path) => row.strategy.pod_spec = path.split('.').collect(),
             ("metadata", "again") => row.rules.metadata_on_update = MetadataOnUpdate::AsChangeThenAsNew,
+            ("metadata", "last") => row.rules.metadata_on_update = MetadataOnUpdate::AsNewThenAsChange,
             ("metadata", _) => row.rules.metadata_on_update = MetadataOnUpdate::AsNew,
             ("finalizers", _) => row.rules.standard_finalizers = false,
             _ => {}

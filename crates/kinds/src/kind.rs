@@ -353,6 +353,8 @@ pub enum MetadataOnUpdate {
     AsChange,
     /// By the rules of changes, then by those of new objects, so that some errors appear twice.
     AsChangeThenAsNew,
+    /// By the rules of new objects, then, after the rules of the kind, by those of changes.
+    AsNewThenAsChange,
     /// By the rules of new objects.
     AsNew,
 }

@@ -21,6 +21,12 @@ pub(crate) fn validate_core(object: &Value, errors: &mut FieldErrors) {
     objectmeta::validate_core_finalizers(meta(object), &Path::of("metadata"), errors);
 }
 
+/// Validates metadata by the rules of changes, for kinds that do it between others of their rules.
+pub(crate) fn validate_core_as_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    objectmeta::validate_update(meta(object), meta(old), &Path::of("metadata"), errors);
+    validate_core(object, errors);
+}
+
 /// Validates metadata by the rules of a new object. Many kinds validate an updated object as a new one, so that errors
 /// of metadata appear again.
 pub(crate) fn validate_as_new(hooks: &dyn Hooks, namespaced: bool, object: &Value, errors: &mut FieldErrors) {

@@ -89,6 +89,12 @@ impl Schema {
         self.has_go_type()
     }
 
+    /// Whether an object of this type may have the member `name` at its top.
+    pub fn may_have(&self, name: &str) -> bool {
+        let root = self.node();
+        root.preserve_unknown || matches!(&root.shape, Shape::Struct(known) if known.field(name).is_some())
+    }
+
     /// Whether documents are decoded into a Go struct, with its zero values and error messages. The documents of custom
     /// resources are maps.
     pub fn decodes_into_go_struct(&self) -> bool {

@@ -2,7 +2,6 @@
 //! their cost, and evaluates them.
 
 mod compile;
-mod escape;
 pub mod field_path;
 mod scope;
 mod shape;
@@ -11,7 +10,6 @@ mod tests;
 mod validate;
 
 pub use compile::{Compiled, Compiler, Message, Reason, Rule};
-pub use escape::escape;
 pub use scope::{Scope, has_rules};
 pub use shape::{REQUEST_BYTES_MAX, cardinality_max, object_shape, shape};
 pub use validate::{Before, Outcome, validate, validate_strictly};

@@ -302,14 +302,19 @@ impl Operation {
         let (parent, key) = parent(document, from).ok_or_else(|| {
             format!("copy operation does not apply: doc is missing from path: {from}: missing value")
         })?;
-        let value = child(parent, &key).map_err(|why| format!("error in copy for from: '{from}': {why}"))?;
-        let value = value.cloned().unwrap_or_default();
+        child(parent, &key).map_err(|why| format!("error in copy for from: '{from}': {why}"))?;
         let path = self.path("copy")?;
-        let Some(place) = parent_mut(document, path) else {
+        // Both paths are looked up before the value is copied, which sorts the keys of the objects on the way.
+        parent_mut(document, from);
+        if parent_mut(document, path).is_none() {
             return Err(format!(
                 "copy operation does not apply: doc is missing destination path: {path}: missing value"
             ));
-        };
+        }
+        let value = self::parent(document, from)
+            .and_then(|(parent, key)| child(parent, &key).ok().flatten().cloned())
+            .unwrap_or_default();
+        let Some(place) = parent_mut(document, path) else { return Ok(()) };
         let mut bytes = Vec::new();
         json::print(&value, &mut bytes);
         spent.copy(bytes.len())?;

@@ -4,6 +4,9 @@
 //! Fields without a schema are merged as well; field validation reports them in the result.
 
 mod list;
+mod remaining;
+
+pub use remaining::remaining;
 
 use super::restore::restore;
 use super::{PatchError, go_text, too_deep};
@@ -46,11 +49,12 @@ pub fn apply(document: Value, patch: Value, schema: &Schema) -> Result<Value, Pa
     let Value::Object(document) = document else {
         return Err(unclassified("invalid JSON document"));
     };
-    let go_text = Value::Object(patch.clone());
+    let mut rest = patch.clone();
+    Merge { arena: schema.arena() }.consume(&document, &mut rest, schema.root());
     let merged = Merge { arena: schema.arena() }.map(document, patch, schema.root(), 0)?;
     let mut merged = Value::Object(merged);
     restore(&mut merged, schema)
-        .map_err(|detail| PatchError::Invalid { go_text: go_text::go_text(&go_text), detail })?;
+        .map_err(|detail| PatchError::Invalid { go_text: go_text::go_text(&Value::Object(rest)), detail })?;
     Ok(merged)
 }
 

@@ -40,12 +40,11 @@ impl Writer {
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
         // A resourceVersion that is not a number counts as absent.
         let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n != 0 && !text.starts_with('+'));
-        let revision = revision.filter(|_| matches!(request.change, Change::Create(_)));
         let text = revision.as_ref().and_then(Value::as_str).unwrap_or_default();
         let named = number(text);
-        // The storage layer refuses it. A dry run does not reach that layer and returns the resourceVersion that it was
-        // sent.
-        if named.is_some() && !request.dry_run {
+        // The storage layer refuses it, unless the request may also update. A dry run does not reach that layer and
+        // returns the resourceVersion that it was sent.
+        if named.is_some() && !request.dry_run && matches!(request.change, Change::Create(_)) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
         }

@@ -29,11 +29,29 @@ impl Resources {
                 self.object_bytes(target, object, Encoding::JSON).ok().map(|bytes| bytes.to_vec())
             });
         }
-        let body = match self.transformer(request, target)? {
+        let transformer = self.transformer(request, target)?;
+        self.check_no_list(target, object)?;
+        let body = match transformer {
             None => self.object_bytes(target, object, encoding)?,
             Some(transformer) => transformer.object(object)?,
         };
         Ok(ApiResponse::new(code, encoding.media().name(), body))
+    }
+
+    /// Refuses to answer with a custom resource that has a list `items`: kube-apiserver takes it for a list whose items
+    /// it cannot find. The request itself has been executed.
+    fn check_no_list(&self, target: &Target, object: &Object) -> Result<(), Status> {
+        let schema = &target.kind_version().schema;
+        if schema.is_built_in() || !schema.may_have("items") {
+            return Ok(());
+        }
+        let tree = self.engine.reader().tree_in(target, object, object.revision())?;
+        match tree.get("items") {
+            Some(Value::Array(_)) => Err(Status::unclassified(
+                "*unstructured.Unstructured is not a list: no Items field in this object",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Encodes an object with its resourceVersion.

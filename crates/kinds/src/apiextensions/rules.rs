@@ -4,6 +4,7 @@
 use super::props::Props;
 use crate::error_text::Internal;
 use pintle_cel::shape::{Shape, ShapeKind};
+use pintle_cel::words::escape;
 use pintle_meta::FieldErrors;
 use pintle_schema::rules::{self, Compiled, Compiler, Rule};
 use pintle_value::{Path, Str, Value};
@@ -208,7 +209,7 @@ impl<'a> Context<'a> {
             let around = around.shape()?;
             let seen = match (&around.kind, step) {
                 (ShapeKind::Object(object), Step::Property(name)) => {
-                    rules::escape(name).and_then(|name| object.fields.get(&name)).map(|f| f.shape.clone())
+                    escape(name).and_then(|name| object.fields.get(&name)).map(|f| f.shape.clone())
                 }
                 (ShapeKind::List { element, .. }, Step::Element) => Some(element.clone()),
                 (ShapeKind::Map { value }, Step::Element) => Some(value.clone()),

@@ -59,6 +59,11 @@ impl Hooks for DaemonSet {
             return workload::collisions_grow(object, old, errors);
         }
         let path = ["spec", "selector"];
+        // Only an overflow decrements it, because clients cannot set it.
+        let generation = template_generation(object);
+        if generation < template_generation(old) {
+            errors.invalid(&SPEC.field("templateGeneration"), generation, "must not be decremented");
+        }
         workload::immutable_selector(workload::spec_of(object), workload::spec_of(old), errors);
         let mut options = Options::of_template(old.at(&["spec", "template"]));
         options.invalid_selector_values |= old.at(&path).is_some_and(has_invalid_label_value);

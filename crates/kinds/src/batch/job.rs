@@ -6,7 +6,7 @@ use crate::error_text::Internal;
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, map_at};
 use crate::hooks::{TEMPLATE_LABELS, take};
-use crate::{Hooks, Scope, check, workload};
+use crate::{Hooks, Scope, check, metadata, workload};
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names};
 use pintle_value::{Map, Path, Value};
@@ -59,6 +59,7 @@ impl Hooks for Job {
         options.invalid_selector_values |= old.at(&["spec", "selector"]).is_some_and(has_invalid_label_value);
         let had = |label: &str| old.at(&["spec", "template", "metadata", "labels", label]).is_some();
         validate(object, &options, had("batch.kubernetes.io/job-name") && had(CONTROLLER_UID), errors);
+        metadata::validate_core_as_change(object, old, errors);
         validate_spec(workload::spec_of(object), &options, errors);
         validate_change(object, old, errors);
     }
@@ -299,7 +300,7 @@ mod tests {
         let template =
             r#""template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}"#;
         let mut object = tree(&format!(
-            r#"{{"metadata":{{"name":"j","namespace":"n","uid":"u"}},"spec":{{{spec}{template}}}}}"#
+            r#"{{"metadata":{{"name":"j","namespace":"n","resourceVersion":"1","uid":"u"}},"spec":{{{spec}{template}}}}}"#
         ));
         crate::defaults::of_type("batch/v1.Job").unwrap().apply(&mut object);
         Job.prepare_create(&mut object);

@@ -1,9 +1,9 @@
 //! The rules of a schema by position. Parts of the schema without rules are omitted.
 
 use super::compile::{Compiled, Compiler, Rule};
-use super::escape::escape;
 use super::shape::{is_embedded, shape, text};
 use pintle_cel::shape::{Shape, ShapeKind};
+use pintle_cel::words::escape;
 use pintle_value::{Map, Str, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};

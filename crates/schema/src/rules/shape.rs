@@ -1,8 +1,7 @@
 //! The CEL shape of a schema's data: types, and the sizes that bound the cost of expressions.
 
-use super::escape::escape;
 use pintle_cel::shape::{Field, ListKind, ObjectShape, Shape, ShapeKind};
-use pintle_cel::words::is_keyword;
+use pintle_cel::words::{escape, is_keyword};
 use pintle_value::{Map, Str, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;

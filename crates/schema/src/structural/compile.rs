@@ -18,9 +18,9 @@ pub fn compile(schema: &Value, metadata: NodeId, arena: &mut Arena) -> NodeId {
 /// Adds the fields that every object has.
 fn complete_object(root: NodeId, metadata: NodeId, arena: &mut Arena) {
     let text = arena.push(Node::of(Shape::String));
-    let known = match &arena.node(root).shape {
-        Shape::Struct(known) => known.fields.to_vec(),
-        _ => Vec::new(),
+    let (known, kind) = match &arena.node(root).shape {
+        Shape::Struct(known) => (known.fields.to_vec(), known.kind),
+        _ => (Vec::new(), MapKind::Granular),
     };
     let said = |name: &str| known.iter().find(|f| f.name == name).map(|f| f.node);
     let rules = said("metadata");
@@ -34,7 +34,7 @@ fn complete_object(root: NodeId, metadata: NodeId, arena: &mut Arena) {
     fields.extend(words);
     fields.push(field("metadata", metadata, false));
     let node = arena.node_mut(root);
-    node.shape = Shape::Struct(structure(fields, MapKind::Granular));
+    node.shape = Shape::Struct(structure(fields, kind));
     node.metadata = Some(metadata);
     node.metadata_rules = rules;
 }

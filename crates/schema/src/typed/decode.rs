@@ -243,8 +243,14 @@ impl<'s> Decoder<'s, '_> {
             }
             _ => *value = Value::Null,
         }
+        // An empty list of schemas is printed as `null`, but validation sees it.
+        let is_validated = self.empties == Empties::Preserve && matches!(choice.other, Other::List);
         if matches!(value, Value::Array(items) if items.is_empty()) {
-            *value = Value::Null;
+            if is_validated {
+                self.remaining = Remaining::Hidden;
+            } else {
+                *value = Value::Null;
+            }
         }
         self.strict = strict;
     }

@@ -39,7 +39,12 @@ pub fn encode_json(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
 /// Appends `tree` as compact JSON without `metadata.resourceVersion`; returns the position of that, as an offset from the
 /// start of `out`.
 pub fn encode_stored(schema: &Schema, tree: &Value, out: &mut Vec<u8>) -> Slot {
-    let mut encoder = Encoder { arena: schema.arena(), out, slot: Some(Slot::default()), stored: true };
+    let mut encoder = Encoder {
+        arena: schema.arena(),
+        out,
+        slot: Some(Slot::default()),
+        stored: !is_stored_as_json(schema),
+    };
     match (&schema.node().shape, tree) {
         (Shape::Struct(s), Value::Object(map)) => encoder.members(Some(s), map, Level::Root),
         _ => encoder.value(schema.root(), tree),
@@ -47,11 +52,16 @@ pub fn encode_stored(schema: &Schema, tree: &Value, out: &mut Vec<u8>) -> Slot {
     encoder.slot.unwrap_or_default()
 }
 
+/// Whether kube-apiserver stores the objects as JSON, in which an empty list remains one.
+fn is_stored_as_json(schema: &Schema) -> bool {
+    matches!(&schema.node().shape, Shape::Struct(s) if s.go_name == "CustomResourceDefinition")
+}
+
 struct Encoder<'a> {
     arena: &'a Arena,
     out: &'a mut Vec<u8>,
     slot: Option<Slot>,
-    /// Whether the output is for the store, which does not distinguish an empty list from a missing one.
+    /// Whether the output is for the store as protobuf, which does not distinguish an empty list from a missing one.
     stored: bool,
 }
 

@@ -270,10 +270,10 @@ fn key_of<'v>(item: &'v Value, key: &str) -> Merged<&'v Value> {
 }
 
 /// The positions of items in a list; of several with the same key, the first.
-struct Index(HashMap<Vec<u8>, usize>);
+pub(super) struct Index(HashMap<Vec<u8>, usize>);
 
 impl Index {
-    fn new(items: &[Value], key: &str) -> Self {
+    pub(super) fn new(items: &[Value], key: &str) -> Self {
         let mut places = HashMap::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             if let Ok(id) = key_of(item, key) {
@@ -283,7 +283,7 @@ impl Index {
         Index(places)
     }
 
-    fn place(&self, item: &Value, key: &str) -> Option<usize> {
+    pub(super) fn place(&self, item: &Value, key: &str) -> Option<usize> {
         self.0.get(&go_text::identity(key_of(item, key).ok()?)).copied()
     }
 }

@@ -21,6 +21,40 @@ fn patched(document: &str, patch: &str) -> Result<String, PatchError> {
     apply(tree(document), tree(patch), &pod()).map(|v| text(&v))
 }
 
+#[test]
+fn merging_takes_nulls_and_directives_out_of_the_patch() {
+    for (document, patch, rest) in [
+        (
+            r#"{}"#,
+            r#"{"image":null,"security":{"user":null,"group":1}}"#,
+            r#"{"image":null,"security":{"group":1}}"#,
+        ),
+        (r#"{"security":{"user":1}}"#, r#"{"security":{"user":null}}"#, r#"{"security":{"user":null}}"#),
+        (
+            r#"{"security":{"user":1}}"#,
+            r#"{"security":{"$patch":"replace","user":null}}"#,
+            r#"{"security":{"user":null}}"#,
+        ),
+        (
+            r#"{"containers":[{"name":"a"}]}"#,
+            r#"{"containers":[{"name":"a","image":{"x":null}},{"name":"b","image":null}]}"#,
+            r#"{"containers":[{"image":{},"name":"a"},{"image":null,"name":"b"}]}"#,
+        ),
+        (
+            r#"{"containers":[{"name":"a"}]}"#,
+            r#"{"$setElementOrder/containers":[{"name":"a"}],"containers":[{"name":"a"}],"image":3}"#,
+            r#"{"image":3}"#,
+        ),
+        (
+            r#"{"labels":{"a":"1"}}"#,
+            r#"{"labels":{"$retainKeys":["b"],"b":{"c":null}}}"#,
+            r#"{"labels":{"b":{}}}"#,
+        ),
+    ] {
+        assert_eq!(text(&remaining(&tree(document), &tree(patch), &pod())), rest, "{patch}");
+    }
+}
+
 #[track_caller]
 fn check(document: &str, patch: &str, expected: &str) {
     assert_eq!(patched(document, patch).as_deref(), Ok(expected), "{patch}");
