@@ -2,8 +2,7 @@
 //! service `kubernetes` and its network.
 
 use crate::config::Config;
-use crate::runtime_config;
-use crate::{bootstrap, reconcile_roles};
+use crate::{bootstrap, reconcile_roles, runtime_config};
 use pintle_engine::Engine;
 use pintle_meta::{GroupVersion, Status};
 use pintle_value::{Str, Value};

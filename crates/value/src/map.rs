@@ -221,7 +221,7 @@ mod tests {
         let text = "abcdefghijklmnopqrstuvwxyz";
         for length in 0..text.len() {
             let same = &text[..length];
-            assert!(is_same_text(same, &same.to_string()), "{same}");
+            assert!(is_same_text(same, &String::from(same)), "{same}");
             assert!(!is_same_text(same, &text[..=length]), "{same}");
             for at in 0..length {
                 let mut other = same.to_string();

@@ -162,8 +162,11 @@ mod tests {
         }
     }
 
-    fn group(name: &str, versions: &[(&str, &[(&str, &[&str])])]) -> RemoteGroup {
-        let resource = |(name, verbs): &(&str, &[&str])| RemoteResource {
+    /// A resource and its verbs.
+    type Resource<'a> = (&'a str, &'a [&'a str]);
+
+    fn group(name: &str, versions: &[(&str, &[Resource<'_>])]) -> RemoteGroup {
+        let resource = |(name, verbs): &Resource<'_>| RemoteResource {
             resource: (*name).to_string(),
             verbs: Some(texts(verbs)),
             ..RemoteResource::default()
