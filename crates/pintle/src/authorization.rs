@@ -52,6 +52,7 @@ pub(crate) struct Authorization {
 }
 
 /// Authorizers that do not change when the file changes.
+#[derive(Clone)]
 pub(crate) struct LastingAuthorizers {
     pub(crate) rbac: Arc<Rbac>,
     pub(crate) node: Option<Arc<NodeAuthorizer>>,
