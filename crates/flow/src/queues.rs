@@ -86,6 +86,20 @@ pub struct LastDispatch {
     pub discounted_max: SeatSeconds,
 }
 
+impl LastDispatch {
+    /// The times if only one queue has requests: the bounds are its own times.
+    fn of_one(r: SeatSeconds, start: SeatSeconds, discounted: SeatSeconds) -> Self {
+        LastDispatch {
+            r,
+            s: start,
+            s_min: start,
+            s_max: start,
+            discounted_min: discounted,
+            discounted_max: discounted,
+        }
+    }
+}
+
 /// The number of requests since the level was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the dump's columns")]
@@ -210,14 +224,7 @@ impl<P> FairQueues<P> {
             let start = queue.next_dispatch_r + queue.uncharged(now);
             let discounted = start - as_work(queue.seats_in_use, EXECUTION_GUESS);
             self.robin = queue.index;
-            self.last = Some(LastDispatch {
-                r: self.r,
-                s: start,
-                s_min: start,
-                s_max: start,
-                discounted_min: discounted,
-                discounted_max: discounted,
-            });
+            self.last = Some(LastDispatch::of_one(self.r, start, discounted));
             self.dispatch_first(now, place, false);
         } else {
             self.dispatch(now);

@@ -137,14 +137,7 @@ impl<P> FairQueues<P> {
             }
             let start = queue.next_dispatch_r + queue.uncharged(now);
             let discounted = start - as_work(queue.seats_in_use, EXECUTION_GUESS);
-            let known = bounds.unwrap_or(LastDispatch {
-                r: self.r,
-                s: start,
-                s_min: start,
-                s_max: start,
-                discounted_min: discounted,
-                discounted_max: discounted,
-            });
+            let known = bounds.unwrap_or(LastDispatch::of_one(self.r, start, discounted));
             let mut wider = LastDispatch {
                 s_min: known.s_min.min(start),
                 s_max: known.s_max.max(start),
