@@ -47,7 +47,8 @@ impl TokenKeys {
         TokenKeys::Local(Arc::new(LazyLock::new(Box::new(move || keys))))
     }
 
-    /// A key that `generate` creates on its own thread. Callers that need it earlier wait.
+    /// A key that `generate` creates on a blocking thread of the runtime. Callers that need it earlier wait. The runtime waits for
+    /// that thread when it is dropped: AWS-LC aborts the process if a thread uses it while the process exits.
     pub fn generated(generate: impl FnOnce() -> Result<SigningKey, KeyError> + Send + 'static) -> Self {
         let make = move || {
             let signer = generate();
@@ -56,8 +57,7 @@ impl TokenKeys {
         };
         let keys: Arc<LazyLock<LocalKeys, MakeKeys>> = Arc::new(LazyLock::new(Box::new(make)));
         let wanted = keys.clone();
-        // If no thread can be spawned, the first user of the key generates it.
-        _ = std::thread::Builder::new().name("token-key".into()).spawn(move || {
+        tokio::task::spawn_blocking(move || {
             LazyLock::force(&wanted);
         });
         TokenKeys::Local(keys)

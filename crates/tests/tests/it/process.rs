@@ -25,6 +25,15 @@ fn check_refusal(flags: &[&str], says: &str) {
     assert_eq!(code, Some(1), "{flags:?}");
 }
 
+/// AWS-LC aborts the process if a thread generates a key while the process exits, which happened in three of a hundred starts.
+#[test]
+fn a_server_that_cannot_start_waits_for_its_threads() {
+    for _ in 0..60 {
+        let (text, code) = refusal(&["--ephemeral", "--encryption-provider-config=x"]);
+        assert_eq!(code, Some(1), "{text}");
+    }
+}
+
 /// Damages a file in its middle.
 fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
