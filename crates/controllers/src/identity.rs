@@ -135,7 +135,7 @@ fn expired(engine: &Engine) -> Vec<String> {
 }
 
 /// The holders of all identity Leases that have one, by name.
-pub(crate) fn live_holders(engine: &Engine) -> BTreeMap<String, String> {
+pub(crate) fn holders(engine: &Engine) -> BTreeMap<String, String> {
     let holder = |lease: &Value| lease.at(&["spec", "holderIdentity"])?.as_str().map(str::to_string);
     let all = identity_leases(engine).into_iter();
     all.filter_map(|(name, lease)| Some((name, holder(&lease)?))).collect()

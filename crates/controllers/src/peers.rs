@@ -13,7 +13,6 @@ use arc_swap::ArcSwap;
 use exclusion::Exclusions;
 use http::header::{ACCEPT, HOST, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, Uri};
-use http_body_util::{BodyExt, Limited};
 use pintle_engine::{Engine, PEER_LEASES};
 use pintle_metrics::families;
 use pintle_proxy::header::RemoteUser;
@@ -113,7 +112,7 @@ impl Peers {
     pub async fn run(self: Arc<Self>) {
         let mut work = Work::default();
         loop {
-            let live = identity::live_holders(&self.engine);
+            let live = identity::holders(&self.engine);
             if work.leases.as_ref() != Some(&live) {
                 work.leases = Some(live);
                 work.due = Some(Instant::now());
@@ -197,8 +196,8 @@ impl Peers {
             if answer.status() != http::StatusCode::OK {
                 return Err(format!("discovery request failed with status: {}", answer.status().as_u16()));
             }
-            let body = Limited::new(answer.into_body(), DOCUMENT_BYTES_MAX).collect().await;
-            Ok(body.map_err(|why| why.to_string())?.to_bytes())
+            let body = pintle_proxy::read_whole(answer.into_body(), DOCUMENT_BYTES_MAX).await;
+            body.map_err(|why| why.to_string())
         };
         let exchange = tokio::time::timeout(DOCUMENT_TIME_MAX, exchange).await;
         let body = exchange.map_err(|_| "context deadline exceeded".to_string())??;

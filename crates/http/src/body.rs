@@ -1,7 +1,10 @@
 //! The content of requests ([`ClientBody`]) and of answers ([`Body`]).
 
+use crate::respond;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use http_body_util::LengthLimitError;
+use pintle_meta::Status;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,6 +18,15 @@ pub(crate) trait ClientBody:
 impl<B> ClientBody for B where
     B: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static
 {
+}
+
+/// Reads the body of a request. One that is longer than `bytes_max` is refused.
+pub(crate) async fn read_whole<B: ClientBody>(body: B, bytes_max: usize) -> Result<Bytes, Status> {
+    match pintle_proxy::read_whole(body, bytes_max).await {
+        Ok(body) => Ok(body),
+        Err(error) if error.is::<LengthLimitError>() => Err(respond::too_large(bytes_max)),
+        Err(error) => Err(Status::bad_request(error.to_string())),
+    }
 }
 
 /// The body of an answer.

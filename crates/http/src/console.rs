@@ -14,14 +14,13 @@
 
 use crate::access;
 use crate::api::ApiResponse;
-use crate::body::ClientBody;
+use crate::body::{ClientBody, read_whole};
 use crate::context::Context;
 use crate::peer::Peer;
 use crate::{compress, headers, respond};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::request::Parts;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::authn::x509::PeerCertificates;
 use pintle_auth::{Credentials, UserInfo};
 use pintle_console::sessions::{CODE_LIFE, SessionError, TOKEN_PREFIX};
@@ -244,11 +243,7 @@ async fn read_json<B: ClientBody>(parts: &Parts, body: B, bytes_max: usize) -> R
     if !content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json") {
         return Err(Status::unsupported_media_type(&["application/json"]));
     }
-    match Limited::new(body, bytes_max).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(respond::too_large(bytes_max)),
-        Err(error) => Err(Status::bad_request(error.to_string())),
-    }
+    read_whole(body, bytes_max).await
 }
 
 /// Returns whether a browser marks the request as made by a page of another origin. Other clients send no such mark.

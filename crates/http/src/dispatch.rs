@@ -3,7 +3,7 @@
 
 use crate::aggregate::{self, Aggregated, Destination};
 use crate::api::{ApiRequest, ApiResponse};
-use crate::body::ClientBody;
+use crate::body::{ClientBody, read_whole};
 use crate::chain::Record;
 use crate::context::Context;
 use crate::discovery::DiscoveryState;
@@ -23,7 +23,6 @@ use crate::{
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http_body_util::LengthLimitError;
 use pintle_auth::{UserInfo, authz};
 use pintle_controllers::aggregation::Remote;
 use pintle_controllers::peers;
@@ -398,9 +397,5 @@ async fn read_body<B: ClientBody>(method: &str, body: B) -> Result<Bytes, Status
     if matches!(method, "GET" | "HEAD" | "OPTIONS") {
         return Ok(Bytes::new());
     }
-    match pintle_proxy::read_whole(body, BODY_BYTES_MAX).await {
-        Ok(body) => Ok(body),
-        Err(e) if e.is::<LengthLimitError>() => Err(respond::too_large(BODY_BYTES_MAX)),
-        Err(e) => Err(Status::bad_request(e.to_string())),
-    }
+    read_whole(body, BODY_BYTES_MAX).await
 }

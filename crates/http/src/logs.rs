@@ -48,7 +48,7 @@ const MEDIA_TYPES: [(&str, &str); 15] = [
 ];
 
 /// The parts of a request that the answer depends on.
-struct Asked {
+struct LogRequest {
     /// The decoded path.
     path: String,
     query: String,
@@ -66,13 +66,13 @@ pub(crate) async fn serve(parts: &Parts, path: &str, accept: &Accept) -> Option<
     if !accept.names_any_of(|_| false) {
         return Some(respond::status(&respond::route_not_acceptable(&[]), errors));
     }
-    let asked = Asked {
+    let request = LogRequest {
         path: path.to_string(),
         query: target::query(parts).to_string(),
         if_modified_since: http_date::parse(&headers::first(&parts.headers, "if-modified-since")),
         range: headers::first(&parts.headers, "range").into_owned(),
     };
-    let answer = blocking(move || asked.answer()).await;
+    let answer = blocking(move || request.answer()).await;
     Some(answer.unwrap_or_else(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => respond::text(404, "404 page not found"),
         ErrorKind::InvalidFilename => respond::text(404, "file not found"),
@@ -95,7 +95,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(run).await.map_err(std::io::Error::other)?
 }
 
-impl Asked {
+impl LogRequest {
     fn answer(&self) -> std::io::Result<ApiResponse> {
         let path = self.path.as_str();
         // Go refuses such paths although they would be cleaned.
