@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::drain::RequestBody;
 use crate::head_budget::HeadBudget;
 use crate::head_stream::HeadStream;
+use crate::http2_heads::ReplacedUrls;
 use crate::idle_timer::IdleTimer;
 use crate::limits::{Admitted, Stage};
 use crate::peer::Peer;
@@ -159,14 +160,18 @@ fn connection(
 ) -> Running {
     let Shared { tls: _, builders, context, head_budget, stop, alive } = shared;
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let stream = HeadStream::new(stream, is_http2, &head_budget);
+    let urls = is_http2.then(|| ReplacedUrls::new(&head_budget));
+    let stream = HeadStream::new(stream, urls.clone(), &head_budget);
     let pending_extras = stream.pending_extras();
     let of_requests = Arc::clone(&peer);
     let service = service_fn(move |mut request: Request<Incoming>| {
         of_requests.received_request();
         let (context, peer) = (Arc::clone(&context), Arc::clone(&of_requests));
         let unread_limit = Arc::clone(&unread_limit);
-        let RequestExtras { target, headers } = pending_extras.next();
+        let RequestExtras { target, headers } = match &urls {
+            Some(urls) => urls.extras(request.uri().path()),
+            None => pending_extras.next(),
+        };
         for (name, value) in headers {
             request.headers_mut().append(name, value);
         }

@@ -1,13 +1,13 @@
 //! `HeadStream`: a connection whose HTTP/1.1 heads pass through `request_line` before hyper reads them. Bodies and
-//! upgraded connections pass unchanged. HTTP/2 does, too, but its header fields are counted.
+//! upgraded connections pass unchanged. The header blocks of HTTP/2 pass through `http2_heads`.
 //!
 //! hyper alone decides what a request is. `HeadStream` holds back a head until it is complete and passes hyper one
 //! head at a time. It rewrites bytes only where it knows that a head begins: at the start of the connection, and
 //! after a body whose length is given by one plain `Content-Length`. After anything else (chunks, upgrades) it passes
 //! all bytes unchanged.
 
-use crate::field_count::{FieldCount, PREFACE};
 use crate::head_budget::{HeadBudget, HeadShare};
+use crate::http2_heads::{Found, Http2Heads, PREFACE, ReplacedUrls, TooManyFields};
 use crate::request_line::{HEAD_BYTES_MAX, Head, HeadTarget, Next, RequestExtras, head_end};
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -24,8 +24,6 @@ const READ_BYTES: usize = 4096;
 /// handles all frames that it can read: a flood of small ones (PING, SETTINGS) would occupy the thread for tenths of
 /// a second.
 const TURN_BYTES: usize = 32 * 1024;
-/// The part of the preface of HTTP/2 that looks like a head of HTTP/1.1.
-const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// Line ends before a request line that are skipped, as Go's server does after a body that a client ended with one too many.
 const LEADING_LINE_ENDS_MAX: usize = 4;
 /// A buffer that had to grow beyond this size is freed once hyper has its head.
@@ -55,8 +53,8 @@ enum State {
     Body(u64),
     /// All further bytes pass unchanged.
     Unchanged,
-    /// All further bytes pass unchanged, and header fields are counted.
-    Http2(FieldCount),
+    /// Frames of HTTP/2.
+    Http2(Http2Heads),
     /// A head was refused: all further bytes are discarded.
     Refused,
 }
@@ -80,11 +78,12 @@ pub(crate) struct HeadStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> HeadStream<S> {
-    /// Wraps a connection. `is_http2` means that client and server agreed on HTTP/2, which has no such heads.
-    pub(crate) fn new(inner: S, is_http2: bool, budget: &HeadBudget) -> Self {
+    /// Wraps a connection. If client and server agreed on HTTP/2, `urls` gets the URLs that are replaced.
+    pub(crate) fn new(inner: S, urls: Option<ReplacedUrls>, budget: &HeadBudget) -> Self {
+        let http2 = urls.map(|urls| State::Http2(Http2Heads::new(PREFACE.len(), urls)));
         HeadStream {
             inner: inner.take(u64::MAX),
-            state: if is_http2 { State::Http2(FieldCount::new(PREFACE.len())) } else { State::Head },
+            state: http2.unwrap_or(State::Head),
             pending_extras: PendingExtras::default(),
             received: Vec::new(),
             searched: 0,
@@ -144,10 +143,6 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         self.state = match (&head.beside, head.next) {
             (Some(RequestExtras { target: HeadTarget::Refused(_), .. }), _) => State::Refused,
             (_, Next::Body(length)) => State::Body(length),
-            // hyper takes this for the start of HTTP/2, whichever protocol the handshake selected.
-            _ if head.bytes == PREFACE_HEAD => {
-                State::Http2(FieldCount::new(PREFACE.len().saturating_sub(PREFACE_HEAD.len())))
-            }
             (_, Next::Unknown) => State::Unchanged,
         };
         if let Some(beside) = head.beside {
@@ -169,31 +164,82 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads frames of HTTP/2. A block with too many fields ends the connection before it is decoded.
+    /// Reads frames of HTTP/2. Most pass as they are; what must be held back or replaced goes to `received` and `head`.
     fn poll_http2(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        if self.turn >= TURN_BYTES {
-            self.turn = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let before = buf.filled().len();
-        if self.give_received(buf, usize::MAX) == 0 {
-            self.received = Vec::new();
-            let read = Pin::new(&mut self.inner).poll_read(cx, buf);
-            if read.is_pending() {
+        while self.head.is_empty()
+            && let State::Http2(heads) = &mut self.state
+        {
+            if self.turn >= TURN_BYTES {
                 self.turn = 0;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
-            ready!(read)?;
+            if self.received.is_empty() {
+                if self.turn == 0 {
+                    heads.forget_long_urls();
+                }
+                let before = buf.filled().len();
+                let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+                if read.is_pending() {
+                    self.turn = 0;
+                }
+                ready!(read)?;
+                let bytes = buf.filled().get(before..).unwrap_or_default();
+                self.turn = self.turn.saturating_add(bytes.len());
+                let found = heads.examine(bytes);
+                if matches!(found, Ok(Found::Plain)) {
+                    return Poll::Ready(Ok(()));
+                }
+                self.received = bytes.to_vec();
+                // A failed read returns no bytes.
+                buf.set_filled(before);
+                self.arrange(found)?;
+                continue;
+            }
+            match heads.examine(&self.received) {
+                Ok(Found::Incomplete { at: 0 }) => ready!(self.poll_receive_block(cx))?,
+                found => self.arrange(found)?,
+            }
         }
-        let bytes = buf.filled().get(before..).unwrap_or_default();
-        self.turn = self.turn.saturating_add(bytes.len());
-        let State::Http2(count) = &mut self.state else { return Poll::Ready(Ok(())) };
-        if let Err(error) = count.observe(bytes) {
-            // A failed read returns no bytes.
-            buf.set_filled(before);
-            return Poll::Ready(Err(Error::new(ErrorKind::InvalidData, error)));
-        }
+        self.give_head(buf);
         Poll::Ready(Ok(()))
+    }
+
+    /// Reads more of a header block of HTTP/2.
+    fn poll_receive_block(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let before = self.received.len();
+        if before > HEAD_BYTES_MAX || !self.share.grow_to(before) {
+            return Poll::Ready(Err(ErrorKind::QuotaExceeded.into()));
+        }
+        let received = self.poll_receive(cx);
+        match received.is_pending() {
+            true => self.turn = 0,
+            false => {
+                let more = self.received.len().saturating_sub(before);
+                self.turn = self.turn.saturating_add(more);
+            }
+        }
+        received
+    }
+
+    /// Moves the bytes that pass from `received` to `head`.
+    fn arrange(&mut self, found: std::result::Result<Found, TooManyFields>) -> Result<()> {
+        let found = found.map_err(|error| Error::new(ErrorKind::InvalidData, error))?;
+        let (passed, block, end) = match found {
+            Found::Plain => (self.received.len(), Vec::new(), self.received.len()),
+            Found::Incomplete { at } => (at, Vec::new(), at),
+            Found::Replaced { at, block, end } => (at, block, end),
+            Found::Broken { end } => {
+                self.state = State::Refused;
+                (end, Vec::new(), self.received.len())
+            }
+        };
+        let rest = self.received.split_off(end.min(self.received.len()));
+        self.head = std::mem::replace(&mut self.received, rest);
+        self.head.truncate(passed);
+        self.head.extend_from_slice(&block);
+        self.share.release();
+        Ok(())
     }
 
     /// Reads and discards bytes, so that closing the connection does not reset it before the client has read its
@@ -300,7 +346,7 @@ mod tests {
     /// Returns what hyper reads if a client sends `sent` in pieces of `piece` bytes.
     async fn pass(sent: &[u8], piece: usize) -> (Vec<u8>, Vec<HeadTarget>) {
         let (mut client, server) = tokio::io::duplex(1 << 16);
-        let mut stream = HeadStream::new(server, false, &HeadBudget::default());
+        let mut stream = HeadStream::new(server, None, &HeadBudget::default());
         let pending_extras = stream.pending_extras();
         let sent = sent.to_vec();
         let sending = tokio::spawn(async move {
@@ -354,29 +400,43 @@ mod tests {
         check("GET /b< HTTP/1.1\r\na: b\r\n", "GET /b< HTTP/1.1\r\na: b\r\n", 0).await;
     }
 
+    /// An HTTP/2 connection to which the client sends these bytes and then ends it.
+    async fn http2(sent: &[u8]) -> HeadStream<tokio::io::DuplexStream> {
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        client.write_all(sent).await.unwrap();
+        let budget = HeadBudget::default();
+        HeadStream::new(server, Some(ReplacedUrls::new(&budget)), &budget)
+    }
+
     #[tokio::test]
-    async fn fields_of_http2_are_limited_however_it_begins() {
-        let mut block = vec![0xbe; 1001];
-        block.splice(0..0, [0, 3, 0xe9, 1, 4, 0, 0, 0, 1]);
-        for is_http2 in [true, false] {
-            let (mut client, server) = tokio::io::duplex(1 << 16);
-            let mut stream = HeadStream::new(server, is_http2, &HeadBudget::default());
-            client.write_all(PREFACE).await.unwrap();
-            client.write_all(&block).await.unwrap();
-            drop(client);
-            let error = stream.read_to_end(&mut Vec::new()).await.unwrap_err();
-            assert_eq!(error.to_string(), "a request has more than 1000 header fields", "{is_http2}");
+    async fn header_blocks_of_http2_are_examined() {
+        let too_many = [&[0, 3, 0xe9, 1, 4, 0, 0, 0, 1][..], &[0xbe; 1001]].concat();
+        let mut stream = http2(&[PREFACE, &too_many].concat()).await;
+        let error = stream.read_to_end(&mut Vec::new()).await.unwrap_err();
+        assert_eq!(error.to_string(), "a request has more than 1000 header fields");
+
+        let ping = [&[0, 0, 8, 6, 0, 0, 0, 0, 0][..], &[7; 8]].concat();
+        let request = |url: &[u8; 4]| [&[0, 0, 6, 1, 4, 0, 0, 0, 1, 0x04, 4][..], url].concat();
+        let sent = [PREFACE, &ping, &request(b"/a<b"), &ping, &request(b"/c>d"), &ping].concat();
+        let want = [PREFACE, &ping, &request(b"/\"00"), &ping, &request(b"/\"10"), &ping].concat();
+        for piece in [1, 10, 100, 1000] {
+            let (mut client, server) = tokio::io::duplex(piece);
+            let budget = HeadBudget::default();
+            let mut stream = HeadStream::new(server, Some(ReplacedUrls::new(&budget)), &budget);
+            let sending = sent.clone();
+            let sending = tokio::spawn(async move { client.write_all(&sending).await });
+            let mut got = Vec::new();
+            stream.read_to_end(&mut got).await.unwrap();
+            sending.await.unwrap().unwrap();
+            assert_eq!(got, want, "pieces of {piece}");
         }
     }
 
     #[tokio::test]
     async fn a_flood_of_frames_gives_others_their_turn() {
-        let (mut client, server) = tokio::io::duplex(1 << 20);
-        let mut stream = HeadStream::new(server, true, &HeadBudget::default());
         let ping = [&[0, 0, 8, 6, 0, 0, 0, 0, 0][..], &[7; 8]].concat();
         let flood = [PREFACE, &ping.repeat(10_000)].concat();
-        client.write_all(&flood).await.unwrap();
-        drop(client);
+        let mut stream = http2(&flood).await;
         let (mut polls, mut got) = (0, Vec::new());
         let mut reading = std::pin::pin!(stream.read_to_end(&mut got));
         std::future::poll_fn(|cx| {

@@ -5,7 +5,7 @@
 //! request. They are parsed by the same library, httparse, and only lines that do not affect the connection are
 //! moved.
 
-use crate::field_count::FIELDS_MAX;
+use crate::request_line::FIELDS_MAX;
 use http::{HeaderName, HeaderValue};
 
 /// The maximum number of headers that hyper reads: its default.

@@ -14,6 +14,8 @@ use std::fmt::Write as _;
 pub(crate) const HEAD_BYTES_MAX: usize = 1024 * 1024 + 4096;
 /// Longest URL that the `http` crate takes.
 const URI_BYTES_MAX: usize = 65_534;
+/// The maximum number of headers of a request, in HTTP/1.1 and in HTTP/2.
+pub(crate) const FIELDS_MAX: usize = 1000;
 /// The head that hyper reads in place of a refused one. It contains none of the client's bytes.
 const REFUSED_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: -\r\nconnection: close\r\n\r\n";
 /// The beginning of an HTTP/2 connection, which is no request.
@@ -22,6 +24,13 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// A URL that `http::Uri` cannot hold, percent-encoded: an extension of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LongTarget(pub(crate) std::sync::Arc<str>);
+
+impl LongTarget {
+    /// Percent-encodes the bytes that `http::Uri` does not accept.
+    pub(crate) fn encode(target: &[u8]) -> Self {
+        LongTarget(percent_encoded(target).into())
+    }
+}
 
 /// The URL of a request, as read before hyper parses the head.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,7 +65,8 @@ impl RequestExtras {
     pub(crate) const NOTHING: RequestExtras =
         RequestExtras { target: HeadTarget::Plain, headers: Vec::new() };
 
-    fn of(target: HeadTarget) -> Self {
+    /// A request with this target and no other such parts.
+    pub(crate) fn of(target: HeadTarget) -> Self {
         RequestExtras { target, ..RequestExtras::NOTHING }
     }
 }
@@ -120,20 +130,10 @@ fn read_target(mut bytes: Vec<u8>) -> Option<(Vec<u8>, HeadTarget)> {
         range.end = end;
     }
     let target = bytes.get(range.clone()).unwrap_or_default();
-    if target.len() <= URI_BYTES_MAX && target.iter().all(|byte| is_plain(*byte)) {
-        return Some((bytes, HeadTarget::Plain));
-    }
-    // Go refuses control bytes in URLs, and invalid percent-encodings in their paths.
-    if target.iter().any(u8::is_ascii_control) || !is_path_encoded(target) {
-        return None;
-    }
-    let is_long = target.len() > URI_BYTES_MAX;
-    if !is_long && target.iter().all(|byte| is_accepted(*byte)) {
-        return Some((bytes, HeadTarget::Plain));
-    }
-    // The authority of an absolute URL is not percent-encoded.
-    if !target.starts_with(b"/") && !is_encodable_absolute(target) {
-        return Some((bytes, HeadTarget::Plain));
+    match target_form(target) {
+        TargetForm::Plain => return Some((bytes, HeadTarget::Plain)),
+        TargetForm::Refused => return None,
+        TargetForm::Encoded => {}
     }
     let encoded = percent_encoded(target);
     let (line, target) = match encoded.len() > URI_BYTES_MAX {
@@ -142,6 +142,37 @@ fn read_target(mut bytes: Vec<u8>) -> Option<(Vec<u8>, HeadTarget)> {
     };
     bytes.splice(range, line.into_bytes());
     Some((bytes, target))
+}
+
+/// How a URL gets into `http::Uri`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TargetForm {
+    /// As it is, or it cannot be made to fit.
+    Plain,
+    /// Percent-encoded, and in place of it a placeholder if it is still too long.
+    Encoded,
+    /// Not at all: Go refuses it.
+    Refused,
+}
+
+/// Decides how a URL gets into `http::Uri`.
+pub(crate) fn target_form(target: &[u8]) -> TargetForm {
+    let is_short = target.len() <= URI_BYTES_MAX;
+    if is_short && target.iter().all(|byte| is_plain(*byte)) {
+        return TargetForm::Plain;
+    }
+    // Go refuses control bytes in URLs, and invalid percent-encodings in their paths.
+    if target.iter().any(u8::is_ascii_control) || !is_path_encoded(target) {
+        return TargetForm::Refused;
+    }
+    if is_short && target.iter().all(|byte| is_accepted(*byte)) {
+        return TargetForm::Plain;
+    }
+    // The authority of an absolute URL is not percent-encoded.
+    if !target.starts_with(b"/") && !is_encodable_absolute(target) {
+        return TargetForm::Plain;
+    }
+    TargetForm::Encoded
 }
 
 /// The target of a CONNECT request, without the authority if it has a path. Go puts `http://` before a target that is no path,

@@ -7,7 +7,6 @@ mod connection;
 mod driver;
 mod frame;
 mod header;
-mod huffman;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -116,6 +116,21 @@ impl Connection {
         Ok(())
     }
 
+    /// Reads a frame of HTTP/2: its kind, its stream and its content.
+    pub async fn read_frame(&mut self) -> Result<(u8, u32, Bytes), WireError> {
+        loop {
+            if let Some(([a, b, c, kind, _, stream @ ..], rest)) = self.buffer.split_first_chunk::<9>() {
+                let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+                let (kind, stream) = (*kind, u32::from_be_bytes(*stream));
+                if rest.len() >= length {
+                    let content = self.buffer.split_to(9 + length).freeze().split_off(9);
+                    return Ok((kind, stream, content));
+                }
+            }
+            self.fill().await?;
+        }
+    }
+
     /// Reads the head of the response. `to_head` is set if the request was a HEAD, whose response has no body.
     pub async fn read_head(&mut self, to_head: bool) -> Result<Head, WireError> {
         loop {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use pintle_testkit::server::Options;
+use crate::fight::frames;
+use pintle_testkit::server::{ADMIN_TOKEN, Options};
 use pintle_testkit::{Client, Request, Server};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -46,6 +47,92 @@ async fn exchange(server: &Server, request: &str) -> String {
     let mut body = Vec::new();
     connection.read_body(&mut body).await.unwrap();
     format!("{} {}", head.status, String::from_utf8_lossy(&body))
+}
+
+/// The answers to requests of HTTP/2 with these header blocks, on one connection: their bodies, or the code of a reset stream.
+async fn exchange_http2(server: &Server, blocks: &[Vec<u8>]) -> Vec<String> {
+    let target = server.admin().unwrap().target().clone().with_http2();
+    let mut connection = target.connect().await.unwrap();
+    connection.send(&frames::opening()).await.unwrap();
+    let mut answers = Vec::new();
+    for (stream, block) in (1_u32..).step_by(2).zip(blocks) {
+        let mut request = Vec::new();
+        let mut parts = block.chunks(16_384).peekable();
+        let (mut kind, mut flags) = (frames::HEADERS, frames::END_STREAM);
+        while let Some(part) = parts.next() {
+            flags |= if parts.peek().is_none() { frames::END_HEADERS } else { 0 };
+            frames::push_frame(&mut request, kind, flags, stream, part);
+            (kind, flags) = (frames::CONTINUATION, 0);
+        }
+        connection.send(&request).await.unwrap();
+        let answer = loop {
+            match connection.read_frame().await.unwrap() {
+                (frames::DATA, of, content) if of == stream && !content.is_empty() => break content,
+                (frames::RST_STREAM, of, content) if of == stream => {
+                    break format!("reset {}", content[3]).into();
+                }
+                _ => {}
+            }
+        };
+        answers.push(String::from_utf8_lossy(&answer).into_owned());
+    }
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn urls_of_http2_may_have_the_bytes_that_go_accepts() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let get = |form: u8, path: &[u8]| {
+        // `:method: GET`, `:scheme: https`, the path, `:authority`, `authorization`.
+        let mut block = vec![0x82, 0x87, form];
+        frames::push_text(&mut block, path);
+        block.extend([0x01, 1, b'a', 0x0f, 23 - 15]);
+        frames::push_text(&mut block, format!("Bearer {ADMIN_TOKEN}").as_bytes());
+        block
+    };
+    let (plain, indexed) = (|path: &[u8]| get(0x04, path), |path: &[u8]| get(0x44, path));
+    // The newest entry of the dynamic table, and the one before it.
+    let (again, before) =
+        ([&[0x82, 0x87, 0xbe][..], &plain(b"")[4..]], [&[0x82, 0x87, 0xbf][..], &plain(b"")[4..]]);
+    let long = [b"/api/v1/namespaces/x?a=", &[b'<'; 300_000][..]].concat();
+    let answers = exchange_http2(
+        &server,
+        &[
+            plain(b"/api/v1/namespaces/<a>"),
+            indexed(b"/api/v1/namespaces/b\"`#"),
+            again.concat(),
+            indexed(b"/api/v1/namespaces/\xc3\xa9\xff"),
+            again.concat(),
+            before.concat(),
+            plain(&long),
+            // Go resets the streams of these.
+            plain(b"/api/v1/%zz"),
+            plain(b"/livez\x7f"),
+            plain(b"/livez"),
+        ],
+    )
+    .await;
+    let message = |answer: &String| match serde_json::from_str::<Value>(answer) {
+        Ok(status) => status["message"].as_str().unwrap().to_string(),
+        Err(_) => answer.clone(),
+    };
+    let messages: Vec<String> = answers.iter().map(message).collect();
+    let missing = |name: &str| format!("namespaces {name} not found");
+    let quoted = missing(r#""b\"`#""#);
+    let odd = missing("\"é\u{fffd}\"");
+    let want = [
+        &missing("\"<a>\""),
+        &quoted,
+        &quoted,
+        &odd,
+        &odd,
+        &quoted,
+        &missing("\"x\""),
+        "reset 1",
+        "reset 1",
+        "ok",
+    ];
+    assert_eq!(messages, want);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

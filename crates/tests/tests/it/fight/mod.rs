@@ -12,7 +12,7 @@ mod arena;
 mod bombs;
 mod exempt;
 mod floods;
-mod frames;
+pub(crate) mod frames;
 mod random;
 mod writers;
 
