@@ -1,8 +1,7 @@
 //! The cache as a whole: the registered resources, the sink, and the task that wakes watchers.
 
 use crate::error::WaitTimeout;
-use crate::event::Place;
-use crate::filter::Filter;
+use crate::event::{Event, Place};
 use crate::group::Group;
 use crate::options::{AGING_EVERY, AGING_EVERY_MIN, HISTORY_TRIM_PART, Options};
 use crate::orphans::Orphans;
@@ -167,20 +166,18 @@ impl Cache {
         self.shared.wait_for(revision, limit).await
     }
 
-    /// Watches all resources from now on. There is no replay: a watcher that falls behind is closed and must list
-    /// everything again.
-    pub fn watch_all(&self, filter: Filter) -> Watcher {
+    /// Watches the events that are `wanted`, of all resources, from now on. Other events do not wake the watcher: `wanted`
+    /// decides in the sink, so it must be fast and must not call the cache's writing functions. It sees an event after
+    /// the views contain it. There is no replay: a watcher that falls behind is closed and must list everything again.
+    pub fn watch_where(&self, wanted: impl Fn(&Event) -> bool + Send + Sync + 'static) -> Watcher {
         // Between two batches, a change is either in the views already or will be delivered.
         let _applied = self.lock();
-        self.shared.wildcard.watchers.fetch_add(1, Ordering::SeqCst);
-        Watcher::of_many(&self.shared, self.shared.wildcard.clone(), filter)
+        Watcher::of_many(&self.shared, self.shared.join_selection(Box::new(wanted)))
     }
 
-    /// As [`Cache::watch_all`], but only for the resources with these prefixes: changes of others do not wake the
-    /// watcher.
+    /// As [`Cache::watch_where`], for all events of the resources with these prefixes.
     pub fn watch_resources(&self, prefixes: &'static [&'static str]) -> Watcher {
-        let _applied = self.lock();
-        Watcher::of_many(&self.shared, self.shared.join_selection(prefixes), Filter::default())
+        self.watch_where(move |event| prefixes.contains(&&**event.resource()))
     }
 
     /// Waits until the cache is shut down, for at most `limit`. Returns whether it is.

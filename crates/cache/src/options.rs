@@ -62,8 +62,8 @@ pub struct Options {
     pub snapshot_age_max: Duration,
     /// How far a watcher may fall behind before it must replay from the window.
     pub fanout_events_max: usize,
-    /// How far a watcher of all resources may fall behind before it is closed.
-    pub wildcard_events_max: usize,
+    /// How far a watcher of several resources may fall behind before it is closed.
+    pub selection_events_max: usize,
     /// The clock.
     pub clock: Arc<dyn Clock>,
 }
@@ -78,7 +78,7 @@ impl Default for Options {
             snapshots_max: 32,
             snapshot_age_max: Duration::from_secs(5 * 60),
             fanout_events_max: 1024,
-            wildcard_events_max: 16_384,
+            selection_events_max: 16_384,
             clock: Arc::new(SystemClock),
         }
     }

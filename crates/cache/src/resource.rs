@@ -311,7 +311,7 @@ impl Resource {
             }
         };
         groups.push(event, &mut pushed);
-        self.shared.push_to_many(self.prefix(), event, &mut pushed);
+        self.shared.push_to_many(event, &mut pushed);
     }
 
     fn event(&self, index: &Index, change: &Change, place: Place, at_ms: u64) -> Option<Event> {

@@ -27,13 +27,14 @@ pub(crate) struct Shared {
     /// Whether the store cannot deliver changes for now.
     interrupted: AtomicBool,
     announced: watch::Sender<u64>,
-    /// The watchers of all resources at once.
-    pub(crate) wildcard: Arc<Group>,
 }
 
-/// The watchers of several resources at once.
+/// Returns whether a watcher of several resources receives an event. The sink calls it for each event.
+pub(crate) type Wanted = Box<dyn Fn(&Event) -> bool + Send + Sync>;
+
+/// A watcher of several resources.
 struct Selection {
-    prefixes: &'static [&'static str],
+    wanted: Wanted,
     group: Arc<Group>,
 }
 
@@ -62,16 +63,15 @@ impl Shared {
     }
 
     pub(crate) fn new(options: Options) -> Shared {
-        let wildcard = Group::new(SEGMENT_EVENTS_ALL, options.wildcard_events_max);
-        Shared::with(options, wildcard, Arc::default())
+        Shared::with(options, Arc::default())
     }
 
     /// The state for a further store of the same cache.
     pub(crate) fn of_another_store(&self) -> Shared {
-        Shared::with(self.options.clone(), self.wildcard.clone(), self.common.clone())
+        Shared::with(self.options.clone(), self.common.clone())
     }
 
-    fn with(options: Options, wildcard: Arc<Group>, common: Arc<Common>) -> Shared {
+    fn with(options: Options, common: Arc<Common>) -> Shared {
         Shared {
             options,
             common,
@@ -82,7 +82,6 @@ impl Shared {
             resets: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
             announced: watch::Sender::new(0),
-            wildcard,
         }
     }
 
@@ -147,41 +146,28 @@ impl Shared {
         self.common.queued.notified().await;
     }
 
-    /// Returns the group of the watchers that follow these resources, with one watcher more.
-    pub(crate) fn join_selection(&self, prefixes: &'static [&'static str]) -> Arc<Group> {
+    /// Returns a group for one watcher of the events that are `wanted`.
+    pub(crate) fn join_selection(&self, wanted: Wanted) -> Arc<Group> {
+        let group = Group::new(SEGMENT_EVENTS_ALL, self.options.selection_events_max);
+        group.watchers.fetch_add(1, Ordering::SeqCst);
         let mut selections = self.selections();
         selections.retain(|selection| selection.group.watchers.load(Ordering::SeqCst) > 0);
-        let known = selections.iter().find(|selection| selection.prefixes == prefixes);
-        let group = known.map_or_else(
-            || Group::new(SEGMENT_EVENTS_ALL, self.options.wildcard_events_max),
-            |selection| selection.group.clone(),
-        );
-        group.watchers.fetch_add(1, Ordering::SeqCst);
-        if known.is_none() {
-            selections.push(Selection { prefixes, group: group.clone() });
-        }
+        selections.push(Selection { wanted, group: group.clone() });
         group
     }
 
-    /// Appends an event to the groups that follow several resources, and reports these groups.
-    pub(crate) fn push_to_many(&self, prefix: &str, event: &Arc<Event>, mut pushed: impl FnMut(&Arc<Group>)) {
-        let mut push = |group: &Arc<Group>| {
-            if group.watchers.load(Ordering::SeqCst) > 0 {
+    /// Appends an event to the groups of several resources that want it, and reports these groups.
+    pub(crate) fn push_to_many(&self, event: &Arc<Event>, mut pushed: impl FnMut(&Arc<Group>)) {
+        for Selection { wanted, group } in &*self.selections() {
+            if group.watchers.load(Ordering::SeqCst) > 0 && wanted(event) {
                 group.push(event);
                 pushed(group);
-            }
-        };
-        push(&self.wildcard);
-        for selection in &*self.selections() {
-            if selection.prefixes.contains(&prefix) {
-                push(&selection.group);
             }
         }
     }
 
-    /// Wakes the watchers of several or of all resources.
+    /// Wakes the watchers of several resources.
     pub(crate) fn wake_watchers_of_many(&self) {
-        self.wildcard.wake.notify_waiters();
         for selection in &*self.selections() {
             selection.group.wake.notify_waiters();
         }

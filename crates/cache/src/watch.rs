@@ -122,7 +122,7 @@ impl Watcher {
     }
 
     /// A watcher of several resources. It must be counted in its group already, so that the sink appends for it.
-    pub(crate) fn of_many(shared: &Arc<Shared>, group: Arc<Group>, filter: Filter) -> Watcher {
+    pub(crate) fn of_many(shared: &Arc<Shared>, group: Arc<Group>) -> Watcher {
         let resets = shared.resets_of_all();
         let position = Place::end_of(shared.published());
         let phase = Phase::Live(group.end());
@@ -135,7 +135,7 @@ impl Watcher {
             resets,
             group,
             key,
-            filter,
+            filter: Filter::default(),
             phase,
             position,
             bookmarks: None,

@@ -7,7 +7,7 @@ mod graph;
 
 use crate::feed::Feed;
 use graph::{Graph, Node, Owner};
-use pintle_cache::{CloseReason, Delivery, Filter, Item};
+use pintle_cache::{CloseReason, Delivery, Item};
 use pintle_engine::{Engine, Target};
 use pintle_meta::options::{DeleteOptions, Preconditions, Propagation};
 use pintle_meta::{GroupVersion, Status};
@@ -29,7 +29,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
     'from_all: loop {
-        let mut watcher = Feed::new(engine.storage().cache().watch_all(Filter::default()));
+        let mut watcher = Feed::new(engine.storage().cache().watch_where(graph::concerns));
         let mut graph = read_all(&engine).await;
         loop {
             work(&engine, &mut graph).await;

@@ -2,14 +2,14 @@
 //! remains, and removes the finalizer when it is empty.
 
 use crate::feed::Feed;
-use pintle_cache::{Delivery, Filter, Item};
+use pintle_cache::{Delivery, Item};
 use pintle_engine::{Engine, ListRequest, Target};
 use pintle_kinds::Kind;
 use pintle_meta::Status;
 use pintle_meta::options::{DeleteOptions, Propagation};
 use pintle_value::{Str, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often terminating namespaces are processed without an event.
@@ -20,10 +20,9 @@ const FINALIZER: &str = "kubernetes";
 
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let watch = || Feed::new(engine.storage().cache().watch_all(Filter::default()));
-    let mut watcher = watch();
-    let mut ending = all_ending(&engine);
-    let mut due = ending.clone();
+    let ending = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut watcher = watch(&engine, &ending);
+    let mut due = read_ending(&engine, &ending);
     loop {
         for name in std::mem::take(&mut due) {
             if let Err(status) = empty(&engine, &name).await {
@@ -33,7 +32,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
         let mut item = match tokio::time::timeout(RETRY, watcher.next()).await {
             Ok(item) => item,
             Err(_) => {
-                due = ending.clone();
+                due = lock(&ending).clone();
                 continue;
             }
         };
@@ -41,11 +40,10 @@ pub(crate) async fn run(engine: Arc<Engine>) {
         // many passes.
         loop {
             match item {
-                Some(Item::Event(delivery)) => note(&delivery, &mut ending, &mut due),
+                Some(Item::Event(delivery)) => note(&delivery, &mut lock(&ending), &mut due),
                 Some(Item::Closed(pintle_cache::CloseReason::Slow)) => {
-                    watcher = watch();
-                    ending = all_ending(&engine);
-                    due = ending.clone();
+                    watcher = watch(&engine, &ending);
+                    due = read_ending(&engine, &ending);
                 }
                 Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
                 Some(Item::Closed(_)) | None => return,
@@ -56,6 +54,23 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
         }
     }
+}
+
+/// The terminating namespaces.
+type Ending = Arc<Mutex<BTreeSet<Str>>>;
+
+fn lock(ending: &Ending) -> MutexGuard<'_, BTreeSet<Str>> {
+    ending.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Follows namespaces, and the objects of terminating ones. An object that changes before its namespace is recorded as
+/// terminating is in the cache when the content of the namespace is read after that.
+fn watch(engine: &Engine, ending: &Ending) -> Feed {
+    let ending = ending.clone();
+    Feed::new(engine.storage().cache().watch_where(move |event| match event.key().namespace() {
+        Some(namespace) => lock(&ending).contains(namespace),
+        None => &**event.resource() == NAMESPACES,
+    }))
 }
 
 /// Records the terminating namespaces and those in which something changed.
@@ -82,9 +97,14 @@ fn is_ending(json: &[u8]) -> bool {
     memchr::memmem::find(json, b"\"deletionTimestamp\"").is_some()
 }
 
-fn all_ending(engine: &Engine) -> BTreeSet<Str> {
+/// Reads all terminating namespaces.
+fn read_ending(engine: &Engine, ending: &Ending) -> BTreeSet<Str> {
     let Some(resource) = engine.storage().cache().resource(NAMESPACES) else { return BTreeSet::new() };
-    resource.view().iter().filter(|o| is_ending(o.json())).map(|o| Str::from(o.name())).collect()
+    let view = resource.view();
+    let found: BTreeSet<Str> =
+        view.iter().filter(|o| is_ending(o.json())).map(|o| Str::from(o.name())).collect();
+    lock(ending).clone_from(&found);
+    found
 }
 
 /// The remaining content of a namespace.

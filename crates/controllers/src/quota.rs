@@ -2,7 +2,7 @@
 //! new objects.
 
 use pintle_admission::quota::recount;
-use pintle_cache::{CloseReason, Filter, Item};
+use pintle_cache::{CloseReason, Item, Watcher};
 use pintle_engine::Engine;
 use pintle_meta::Status;
 use pintle_value::{Str, Value};
@@ -22,7 +22,7 @@ const RESYNC: Duration = Duration::from_secs(300);
 
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut watcher = engine.storage().cache().watch_all(Filter::default());
+    let mut watcher = watch(&engine);
     let mut due = with_quotas(&engine);
     loop {
         let began = Instant::now();
@@ -43,7 +43,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             match item {
                 Some(Item::Event(delivery)) => due.extend(delivery.object().namespace().map(Str::from)),
                 Some(Item::Closed(CloseReason::Slow)) => {
-                    watcher = engine.storage().cache().watch_all(Filter::default());
+                    watcher = watch(&engine);
                     due = with_quotas(&engine);
                 }
                 Some(Item::Closed(_)) | None => return,
@@ -55,6 +55,18 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
         }
     }
+}
+
+/// Follows quotas, and the objects of namespaces that have quotas.
+fn watch(engine: &Engine) -> Watcher {
+    let cache = Arc::downgrade(engine.storage().cache());
+    let has_quotas = move |namespace: &str| {
+        let quotas = cache.upgrade().and_then(|cache| cache.resource(QUOTAS));
+        quotas.is_some_and(|quotas| quotas.view().range(Some(namespace), None).next().is_some())
+    };
+    engine.storage().cache().watch_where(move |event| {
+        &**event.resource() == QUOTAS || event.key().namespace().is_some_and(&has_quotas)
+    })
 }
 
 fn with_quotas(engine: &Engine) -> BTreeSet<Str> {

@@ -1,17 +1,16 @@
 //! Sends the answers of the sequencer's thread to the writers of a batch.
 //!
 //! A task that is woken from outside the runtime makes tokio wake one more worker, which looks for further work,
-//! finds none and sleeps again. Answers therefore go through a queue that a task inside the runtime reads when a pipe
-//! becomes readable: a batch costs one system call and wakes one worker.
+//! finds none and sleeps again. Answers therefore go through a queue that a task inside the runtime reads when an eventfd
+//! is signalled: a batch costs one system call and wakes one worker.
 
 use crate::stage::{Answer, Reply};
-use std::io::{PipeWriter, Write as _};
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::unix::pipe;
 use tokio::runtime::Handle;
-
-/// How many bytes of the pipe are read at once; there are rarely more than one.
-const PIPE_READ_BYTES: usize = 64;
 
 /// The answers of one batch.
 type Answers = Vec<(Reply, Answer)>;
@@ -24,8 +23,9 @@ pub(crate) struct Replies {
 
 struct Channel {
     queue: Mutex<Queue>,
-    /// A pipe that contains a byte when the queue has changed.
-    bell: PipeWriter,
+    /// An eventfd that is written to when the queue has changed. It is never read: the runtime polls it edge-triggered, so
+    /// each write wakes the task, and its counter of 64 bits does not overflow.
+    bell: OwnedFd,
 }
 
 #[derive(Default)]
@@ -63,13 +63,14 @@ impl Drop for Replies {
 }
 
 impl Channel {
-    /// `None` if the process has no descriptors left for a pipe.
+    /// `None` if the process has no descriptors left for an eventfd.
     fn start(runtime: &Handle) -> Option<Arc<Channel>> {
-        let (reader, bell) = std::io::pipe().ok()?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
         let _inside = runtime.enter();
-        let reader = pipe::Receiver::from_owned_fd(reader.into()).ok()?;
+        // Tokio has no type for eventfds. Of this one only its readiness is used, which is that of a pipe.
+        let signals = pipe::Receiver::from_owned_fd_unchecked(bell.try_clone().ok()?).ok()?;
         let channel = Arc::new(Channel { queue: Mutex::default(), bell });
-        runtime.spawn(deliver_all(Delivery(channel.clone()), reader));
+        runtime.spawn(deliver_all(Delivery(channel.clone()), signals));
         Some(channel)
     }
 
@@ -92,10 +93,9 @@ impl Channel {
         answers
     }
 
-    /// This never blocks: the task empties the pipe before the queue, so the pipe never holds many bytes.
     fn ring(&self) {
-        // The write only fails once the task has ended, and then the queue is closed.
-        let _ = (&self.bell).write(&[1]);
+        // The write only fails if the counter is full, and then the task has been signalled.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 }
 
@@ -112,13 +112,13 @@ impl Drop for Delivery {
     }
 }
 
-async fn deliver_all(delivery: Delivery, bell: pipe::Receiver) {
+async fn deliver_all(delivery: Delivery, signals: pipe::Receiver) {
     loop {
-        if bell.readable().await.is_err() {
+        if signals.readable().await.is_err() {
             return;
         }
-        // The pipe is emptied before the queue: a byte that arrives later makes the pipe readable again.
-        let _ = bell.try_read(&mut [0; PIPE_READ_BYTES]);
+        // This clears the readiness, before the queue is read: answers that are queued later signal again.
+        let _ = signals.try_io(|| io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
         let mut queue = delivery.0.queue();
         let answers = std::mem::take(&mut queue.answers);
         let is_closed = queue.is_closed;

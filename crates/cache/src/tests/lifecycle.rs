@@ -75,7 +75,7 @@ fn resources_come_and_go() {
     assert!(nodes_resource.view_at(1).unwrap().is_empty());
     let by_name = Filter { name: Some("n1".into()), ..Filter::default() };
     let mut watcher = nodes_resource.watch(WatchStart::FromNow, by_name).unwrap();
-    let mut all = fixture.cache.watch_all(Filter::default());
+    let mut all = fixture.cache.watch_where(|_| true);
     fixture.set_full("/registry/nodes/n1", Some("web"));
     fixture.set_full("/registry/nodes/n2", Some("web"));
     fixture.set("a/x", Some("db"));
@@ -157,7 +157,7 @@ async fn shutdown_ends_everything() {
     for watcher in (0..20).map(|_| fixture.watch(1, Filter::default())) {
         tasks.push(tokio::spawn(follow(watcher)));
     }
-    tasks.push(tokio::spawn(follow(fixture.cache.watch_all(Filter::default()))));
+    tasks.push(tokio::spawn(follow(fixture.cache.watch_where(|_| true))));
     tokio::time::sleep(Duration::from_millis(5)).await;
     fixture.set("a/x", Some("1"));
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -196,7 +196,7 @@ async fn bookmarks_tell_of_progress_elsewhere() {
 fn changes_that_share_a_revision_are_all_delivered() {
     let fixture = Fixture::new(Options::default());
     let mut live = fixture.watch(1, Filter::default());
-    let mut everything = fixture.cache.watch_all(Filter::default());
+    let mut everything = fixture.cache.watch_where(|_| true);
     assert!(drain(&mut live).is_empty());
     let change = |key: &str, revision| Change {
         revision: Revision(revision),
@@ -241,7 +241,7 @@ fn watchers_of_some_resources_sleep_while_others_change() {
     fixture.set_full("/registry/nodes/n1", Some("web"));
     assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     assert_eq!(drain(&mut watcher), ["ADDED n1=web@3"]);
-    // A second watcher shares the group and outlives the first.
+    // A second watcher outlives the first.
     let mut second = fixture.cache.watch_resources(SELECTED);
     drop(watcher);
     fixture.set_full("/registry/nodes/n2", Some("web"));
@@ -286,7 +286,7 @@ fn a_reset_replaces_everything_and_ends_the_watches() {
     let mut fixture = Fixture::new(Options::default());
     fixture.set("a/old", Some("1"));
     let mut watcher = fixture.watch(2, Filter::default());
-    let mut everything = fixture.cache.watch_all(Filter::default());
+    let mut everything = fixture.cache.watch_where(|_| true);
     let mut selected = fixture.cache.watch_resources(&[PODS]);
     assert!(drain(&mut watcher).is_empty() && drain(&mut everything).is_empty());
     let entry = Entry { value: value("2"), created: Revision(7), modified: Revision(8) };
@@ -319,7 +319,7 @@ fn each_store_has_its_own_revisions() {
     let pods = cache.register(pods());
     let second = cache.register(Registration { prefix: leases.into(), ..super::pods() });
     let (main_sink, second_sink) = (cache.clone(), StoreSink { cache: cache.clone(), store: 1 });
-    let mut everything = cache.watch_all(Filter::default());
+    let mut everything = cache.watch_where(|_| true);
     let change = |key: String, revision| Change {
         revision: Revision(revision),
         key: Key::from(key),

@@ -1,7 +1,7 @@
 //! The graph of owner references, and which of its nodes must be processed.
 
 use memchr::memmem::Finder;
-use pintle_cache::Object;
+use pintle_cache::{Event, Object};
 use pintle_value::{Str, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -130,15 +130,26 @@ impl Graph {
     }
 }
 
-/// Reads the owners of an object; `None` if it has no owners and is not being deleted. Most objects are like that and are
-/// not parsed.
-fn read(resource: &Arc<str>, object: &Object) -> Option<Node> {
+/// Returns whether an event can change the graph or cause work: the object is gone, or it has or had a node.
+pub(super) fn concerns(event: &Event) -> bool {
+    event.object().is_none_or(|object| may_have_node(object))
+        || event.previous().is_some_and(|previous| may_have_node(previous))
+}
+
+/// Returns whether an object may have owners or may be being deleted. Most objects have no owners, are not being deleted
+/// and need not be parsed.
+fn may_have_node(object: &Object) -> bool {
     static KEYS: LazyLock<[Finder<'static>; 2]> =
         LazyLock::new(|| ["\"ownerReferences\"", "\"deletionTimestamp\""].map(Finder::new));
-    let json = object.json();
-    if KEYS.iter().all(|key| key.find(json).is_none()) {
+    KEYS.iter().any(|key| key.find(object.json()).is_some())
+}
+
+/// Reads the owners of an object; `None` if it has no owners and is not being deleted.
+fn read(resource: &Arc<str>, object: &Object) -> Option<Node> {
+    if !may_have_node(object) {
         return None;
     }
+    let json = object.json();
     let tree = pintle_value::json::parse(json).ok()?.value;
     let deleting = tree.at(&["metadata", "deletionTimestamp"]).is_some();
     let owners: Vec<Owner> = tree.items_at(&["metadata", "ownerReferences"]).iter().map(owner).collect();
