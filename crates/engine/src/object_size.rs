@@ -63,7 +63,12 @@ mod tests {
             [(1_000_000, &b"\xff"[..], false), (2_000_000, b"\xff", true), (2_000_000, b"", false)]
         {
             let body = [HEAD, &vec![0xf6; values], tail].concat();
-            assert_eq!(has_too_many_values(&body), is_refused, "{values} values, {} bytes of tail", tail.len());
+            assert_eq!(
+                has_too_many_values(&body),
+                is_refused,
+                "{values} values, {} bytes of tail",
+                tail.len()
+            );
         }
     }
 }
