@@ -16,6 +16,20 @@ const SECONDS_MIN: i64 = -62_135_596_800;
 const SECONDS_MAX: i64 = 253_402_300_799;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
 
 /// A point in time: seconds and nanoseconds since the epoch, years 1 to 9999. The offset does not matter for equality.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +49,21 @@ impl Timestamp {
     }
 
     /// The timestamp `nanos` later.
+    /// Go's `time.RFC3339Nano`.
+    pub fn rfc3339(self) -> String {
+        format(self)
+    }
+
+    /// Go's `%#v`: `time.Date(2020, time.January, 2, 3, 4, 5, 0, time.UTC)`.
+    pub fn go_syntax(self) -> String {
+        let parts = Parts::of(self.seconds.saturating_add(i64::from(self.offset)), self.nanos);
+        let Parts { year, month, day, hour, minute, second, .. } = parts;
+        let month = usize::try_from(month).ok().and_then(|month| MONTHS.get(month.checked_sub(1)?));
+        let month = month.copied().unwrap_or_default();
+        let zone = if self.offset == 0 { "time.UTC" } else { r#"time.Location("")"# };
+        format!("time.Date({year}, time.{month}, {day}, {hour}, {minute}, {second}, {}, {zone})", self.nanos)
+    }
+
     pub(crate) fn plus(self, nanos: i64) -> Option<Timestamp> {
         let total = i128::from(self.seconds)
             .saturating_mul(i128::from(NANOS_PER_SECOND))

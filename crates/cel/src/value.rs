@@ -66,6 +66,10 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
     fn size(&self) -> u64 {
         1
     }
+    /// Go's `%v` of the value that cel-go has for it.
+    fn text(&self) -> String {
+        format!("{self:?}")
+    }
     /// For downcasts to the library's own type.
     fn as_any(&self) -> &dyn Any;
 }

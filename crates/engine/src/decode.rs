@@ -206,6 +206,9 @@ pub fn decode_patched(document: &[u8], expected: &Expected<'_>) -> Result<Decode
 }
 
 fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, Decoded), Refusal> {
+    if media == Media::Cbor && object_size::has_too_many_values(body) {
+        return Err(Refusal::TooLarge);
+    }
     let parsed = parse(body, media).map_err(Refusal::Unrecognized)?;
     let claimed = gvk::claimed(&parsed, media, expected, body).map_err(Refusal::Unrecognized)?;
     let gvk = gvk::resolve(claimed, expected, media, body)?;

@@ -4,7 +4,7 @@
 //! owned by a field manager. The limit is checked before any of that happens.
 
 use pintle_meta::Status;
-use pintle_value::Value;
+use pintle_value::{Value, cbor};
 
 /// The maximum number of bytes that the tree of an object may take, including the reserve for its defaults. An object
 /// of 1.5 MB, the most that etcd accepts, takes less unless its values are shorter than their punctuation.
@@ -27,6 +27,13 @@ pub(crate) fn check(object: &Value) -> Result<(), Status> {
     }
 }
 
+/// Returns whether a body in CBOR has more values than an object may have. A value of one byte takes 24 in the tree, so
+/// this is checked before the tree is made; a body that is not well-formed has no tree.
+pub(crate) fn has_too_many_values(body: &[u8]) -> bool {
+    let is_too_many = |count: usize| count.saturating_mul(size_of::<Value>()) > OBJECT_BYTES_MAX;
+    is_too_many(body.len()) && is_too_many(cbor::value_count(body))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +53,22 @@ mod tests {
         ] {
             let refused = check(&list_of(prefix, item, count)).err().map(|status| status.code);
             assert_eq!(refused, (!is_accepted).then_some(413), "{prefix} {count} of {item}");
+        }
+    }
+
+    #[test]
+    fn values_of_cbor_are_counted_before_they_are_decoded() {
+        const HEAD: &[u8] = b"\xa1\x61a\x9f";
+        for (values, tail, is_refused) in
+            [(1_000_000, &b"\xff"[..], false), (2_000_000, b"\xff", true), (2_000_000, b"", false)]
+        {
+            let body = [HEAD, &vec![0xf6; values], tail].concat();
+            assert_eq!(
+                has_too_many_values(&body),
+                is_refused,
+                "{values} values, {} bytes of tail",
+                tail.len()
+            );
         }
     }
 }

@@ -344,6 +344,9 @@ impl Configuration {
     pub(crate) fn decode(body: &Body) -> Result<Self, Status> {
         let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         if body.media == Media::Cbor {
+            if object_size::has_too_many_values(&body.bytes) {
+                return Err(Status::entity_too_large(object_size::TOO_LARGE));
+            }
             let tree = cbor::decode_object(&body.bytes).map_err(|e| refuse(e.to_string()))?;
             object_size::check(&tree)?;
             return Ok(Configuration { tree, strict_error: None });

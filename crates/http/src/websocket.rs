@@ -1,5 +1,7 @@
 //! Watches over WebSocket: the handshake, tokens in subprotocols, and events as messages.
 
+mod incoming;
+
 use crate::api::ApiResponse;
 use crate::body::{Body, Chunks};
 use crate::{headers, respond};
@@ -7,6 +9,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use incoming::{End, Incoming};
 use pintle_proxy::header::is_upgrade;
 use pintle_value::base64;
 use std::future::poll_fn;
@@ -17,12 +20,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const SALT: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// A subprotocol that is a bearer token in base64.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
-/// The buffer size for a client's messages, which are discarded.
+/// The buffer size for a client's frames.
 const READ_BYTES: usize = 1024;
 
 const TEXT: u8 = 0x81;
 const BINARY: u8 = 0x82;
 const CLOSE: [u8; 4] = [0x88, 2, 0x03, 0xe8];
+const CLOSE_PROTOCOL_ERROR: [u8; 4] = [0x88, 2, 0x03, 0xea];
 
 /// Returns whether a request asks for an upgrade to WebSocket: any of its `Connection` headers contains `upgrade`. This
 /// decides whether a token among the subprotocols is looked at, so it must not differ from kube-apiserver.
@@ -190,21 +194,36 @@ impl Framing {
     }
 }
 
-/// Sends events until the stream ends or the client disconnects.
+/// Sends events until the stream ends or the client closes the connection.
 async fn send<I>(io: I, mut stream: Pin<Box<dyn Chunks>>, framing: Framing)
 where
     I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
     let (mut reader, mut writer) = tokio::io::split(io);
-    let mut ignored = [0; READ_BYTES];
+    let mut received = [0; READ_BYTES];
+    let mut incoming = Incoming::default();
     let mut buffer = BytesMut::new();
     loop {
         let piece = tokio::select! {
             piece = poll_fn(|cx| stream.as_mut().poll_chunk(cx)) => piece,
-            read = reader.read(&mut ignored) => match read {
-                Ok(0) | Err(_) => return,
-                Ok(_) => continue,
-            },
+            read = reader.read(&mut received) => {
+                let Some(bytes) = read.ok().and_then(|length| received.get(..length)) else { return };
+                let mut answers = Vec::new();
+                let end = match bytes {
+                    [] => return,
+                    bytes => incoming.take(bytes, &mut answers).err(),
+                };
+                if end == Some(End::ProtocolError) {
+                    answers.extend(CLOSE_PROTOCOL_ERROR);
+                }
+                if writer.write_all(&answers).await.is_err() || writer.flush().await.is_err() {
+                    return;
+                }
+                match end {
+                    Some(_) => break,
+                    None => continue,
+                }
+            }
         };
         let Some(Ok(piece)) = piece else { break };
         buffer.extend_from_slice(&piece);
@@ -301,5 +320,33 @@ mod tests {
         let mut split = || Framing::Lengths.split(&mut buffer);
         assert_eq!((split().as_deref(), split()), (Some(&[7, 8][..]), None));
         assert_eq!((head(TEXT, 5), head(TEXT, 300)), (vec![0x81, 5], vec![0x81, 126, 1, 44]));
+    }
+
+    /// An event stream that never has an event.
+    struct Quiet;
+
+    impl Chunks for Quiet {
+        fn poll_chunk(
+            self: Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<Bytes, crate::body::Aborted>>> {
+            std::task::Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_is_answered_while_there_are_no_events() {
+        for (sent, wanted) in [
+            (&b"\x89\x82\x00\x00\x00\x00hi\x88\x80\x00\x00\x00\x00"[..], &b"\x8a\x02hi\x88\x02\x03\xe8"[..]),
+            (b"\x81\x01a", b"\x88\x02\x03\xea\x88\x02\x03\xe8"),
+        ] {
+            let (mut client, server) = tokio::io::duplex(1024);
+            let sending = tokio::spawn(send(server, Box::pin(Quiet), Framing::Lines));
+            client.write_all(sent).await.unwrap();
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.unwrap();
+            assert_eq!(received, wanted, "{sent:?}");
+            sending.await.unwrap();
+        }
     }
 }

@@ -9,7 +9,7 @@ mod time;
 mod unknown;
 
 use crate::Str;
-pub use decode::{decode, decode_object};
+pub use decode::{decode, decode_object, value_count};
 pub use encode::{
     encode, encode_item, write_array_head, write_bytes, write_float, write_int, write_map_head,
     write_self_described, write_text, write_watch_event,

@@ -1,11 +1,13 @@
 //! Converts the results of mutations (JSON patches and apply configurations) to trees and applies them to an object.
 
+mod foreign;
+
 use pintle_apply::fieldset::PathElement;
 use pintle_apply::patch::{PatchError, json};
 use pintle_apply::typed::{self, Duplicates, Foreign, Type, ValidationErrors};
 use pintle_cel::library::kubernetes::jsonpatch::misnamed_types;
 use pintle_cel::value::{Object, Value as CelValue};
-use pintle_meta::{GroupVersionKind, Timestamp};
+use pintle_meta::GroupVersionKind;
 use pintle_schema::Schema;
 use pintle_value::{Map, Str, Value, base64};
 
@@ -34,7 +36,7 @@ pub(super) fn apply_json(operations: &CelValue<'_>, object: &Value) -> Result<Pa
             .push(operation.map_err(|why| why.to_string()).and_then(|operation| read_operation(&operation))?);
     }
     let decoded = json::decode(Value::Array(patch), &[], false).map_err(|error| error.to_string())?;
-    match decoded.apply(object.clone()) {
+    match decoded.with_written_nulls().apply(object.clone()) {
         Ok(document) => Ok(Patched::Document(document)),
         Err(PatchError::TestFailed(_)) => Ok(Patched::Untouched),
         Err(error) => Err(format!("JSON Patch: {error}")),
@@ -94,11 +96,14 @@ pub(super) fn apply_configuration(
         ));
     };
     let of = Type::of(schema);
-    let converted = Native { path: Vec::new() }.convert(configuration);
+    let converted = Native::default().convert(configuration);
     let merged = match converted {
         Ok(patch) => merge(as_kind(patch, kind), object, of),
         Err(Unusable::Key) => return Err("invalid return type: *dynamic.ObjectVal".to_string()),
-        Err(Unusable::Foreign(path, foreign)) => Err(untyped(&typed::refuse_foreign(&foreign, &path, of))),
+        Err(Unusable::Foreign(path, mut values)) => {
+            values.reverse();
+            Err(untyped(&typed::refuse_foreign(&values, &path, of)))
+        }
     };
     merged.map(Patched::Merged).map_err(|why| format!("error applying patch: {why}"))
 }
@@ -131,13 +136,16 @@ fn merge(patch: Value, object: &Value, of: Type<'_>) -> Result<Value, String> {
 enum Unusable {
     /// A map has a key that is not a string.
     Key,
-    /// It contains a value that JSON cannot express.
-    Foreign(Vec<PathElement>, Foreign),
+    /// It contains a value that JSON cannot express: its path, the value itself and the containers around it.
+    Foreign(Vec<PathElement>, Vec<Foreign>),
 }
 
 /// Converts CEL values as Go's native conversion does.
+#[derive(Default)]
 struct Native {
     path: Vec<PathElement>,
+    /// Whether the value is in a list or map, which Go's conversion does not look into.
+    is_nested: bool,
 }
 
 impl Native {
@@ -145,57 +153,60 @@ impl Native {
         if self.path.len() > DEPTH_MAX {
             return Err(Unusable::Key);
         }
-        Ok(match value {
-            CelValue::Bool(value) => Value::Bool(*value),
-            CelValue::Int(int) => Value::Int(*int),
-            CelValue::Double(double) => Value::Float(*double),
-            CelValue::String(text) => text.as_str().into(),
+        let is_nested = self.is_nested;
+        let converted = match value {
+            CelValue::Bool(value) => Ok(Value::Bool(*value)),
+            CelValue::Int(int) => Ok(Value::Int(*int)),
+            CelValue::Double(double) => Ok(Value::Float(*double)),
+            CelValue::String(text) => Ok(text.as_str().into()),
+            CelValue::Type(of) => Ok((&*of.runtime_name()).into()),
+            CelValue::Optional(None) => Ok(Value::Null),
+            CelValue::Optional(Some(value)) => return self.convert(value),
             CelValue::List(list) => {
                 let items = list.iter().enumerate().map(|(at, item)| {
-                    self.below(PathElement::Index(at as i64), &item.map_err(|_| Unusable::Key)?)
+                    self.below(PathElement::Index(at as i64), true, &item.map_err(|_| Unusable::Key)?)
                 });
-                Value::Array(items.collect::<Result<_, _>>()?)
+                items.collect::<Result<_, _>>().map(Value::Array)
             }
             CelValue::Map(map) => {
                 let entries = map.entries().map(|(key, value)| {
                     let key = Str::from(key.as_str().ok_or(Unusable::Key)?);
                     let value = value.map_err(|_| Unusable::Key)?;
-                    Ok((key.clone(), self.below(PathElement::Field(key), &value)?))
+                    Ok((key.clone(), self.below(PathElement::Field(key), true, &value)?))
                 });
-                Value::Object(entries.collect::<Result<Map, _>>()?)
+                entries.collect::<Result<Map, _>>().map(Value::Object)
             }
             CelValue::Object(Object::Shared(_, fields)) => {
                 let fields = fields.iter().map(|(name, value)| {
                     let name = Str::from(&**name);
-                    Ok((name.clone(), self.below(PathElement::Field(name), value)?))
+                    Ok((name.clone(), self.below(PathElement::Field(name), false, value)?))
                 });
-                Value::Object(fields.collect::<Result<Map, _>>()?)
+                fields.collect::<Result<Map, _>>().map(Value::Object)
             }
-            other => return Err(Unusable::Foreign(self.path.clone(), foreign(other))),
+            _ => Err(Unusable::Foreign(self.path.clone(), Vec::new())),
+        };
+        converted.map_err(|unusable| match unusable {
+            Unusable::Foreign(path, mut values) => {
+                values.push(foreign::describe(value, is_nested));
+                Unusable::Foreign(path, values)
+            }
+            Unusable::Key => Unusable::Key,
         })
     }
 
-    fn below(&mut self, element: PathElement, value: &CelValue<'_>) -> Result<Value, Unusable> {
+    fn below(
+        &mut self,
+        element: PathElement,
+        is_nested: bool,
+        value: &CelValue<'_>,
+    ) -> Result<Value, Unusable> {
         self.path.push(element);
+        let outer = std::mem::replace(&mut self.is_nested, is_nested);
         let converted = self.convert(value);
+        self.is_nested = outer;
         self.path.pop();
         converted
     }
-}
-
-fn foreign(value: &CelValue<'_>) -> Foreign {
-    let (go_type, go_syntax) = match value {
-        CelValue::Null => ("structpb.NullValue", "0".to_string()),
-        CelValue::Uint(uint) => ("uint64", format!("{uint:#x}")),
-        CelValue::Duration(nanos) => ("time.Duration", nanos.to_string()),
-        CelValue::Bytes(bytes) => {
-            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
-            ("[]uint8", format!("[]uint8{{{}}}", bytes.join(", ")))
-        }
-        CelValue::Timestamp(_) => ("time.Time", value.to_string()),
-        other => ("interface {}", other.to_string()),
-    };
-    Foreign { go_type, go_syntax }
 }
 
 /// A value as JSON.
@@ -213,15 +224,7 @@ fn as_json(value: &CelValue<'_>, depth: usize) -> Result<Value, String> {
         CelValue::Double(double) => Value::Float(*double),
         CelValue::String(text) => text.as_str().into(),
         CelValue::Bytes(bytes) => base64::encode(bytes).into(),
-        CelValue::Timestamp(moment) => {
-            // JSON has all digits of a fraction of a second, but no zone.
-            let whole = Timestamp { seconds: moment.seconds, nanos: 0 }.rfc3339();
-            let nanos = format!("{:09}", moment.nanos);
-            match nanos.trim_end_matches('0') {
-                "" => whole.into(),
-                digits => format!("{}.{digits}Z", whole.trim_end_matches('Z')).into(),
-            }
-        }
+        CelValue::Timestamp(moment) => moment.rfc3339().into(),
         CelValue::Duration(_) => value.to_string().into(),
         CelValue::Optional(Some(value)) => below(value)?,
         CelValue::Optional(None) => return Err("optional.none() dereference".to_string()),
@@ -235,7 +238,7 @@ fn as_json(value: &CelValue<'_>, depth: usize) -> Result<Value, String> {
             let mut out = Map::new();
             for (key, value) in map.entries() {
                 let value = value.map_err(|why| why.to_string()).and_then(|value| below(&value))?;
-                out.insert(Str::from(key.to_string().as_str()), value);
+                out.insert(json_key(&key)?, value);
             }
             Value::Object(out)
         }
@@ -243,8 +246,22 @@ fn as_json(value: &CelValue<'_>, depth: usize) -> Result<Value, String> {
             let fields = fields.iter().map(|(name, value)| Ok((Str::from(&**name), below(value)?)));
             Value::Object(fields.collect::<Result<Map, String>>()?)
         }
+        CelValue::Opaque(opaque) => {
+            let name = opaque.cel_type().runtime_name();
+            let name = foreign::go_name(&name);
+            return Err(format!("type conversion error from '{name}' to '*structpb.Value'"));
+        }
         other => return Err(unsupported(other)),
     })
+}
+
+/// The key of an object; cel-go converts no other type to a string.
+fn json_key(key: &CelValue<'_>) -> Result<Str, String> {
+    match key {
+        CelValue::String(text) => Ok(Str::from(text.as_str())),
+        CelValue::Bool(_) => Err("type conversion error from bool to 'string'".to_string()),
+        other => Err(format!("unsupported type conversion from '{}' to string", other.type_name())),
+    }
 }
 
 /// Integers that a double cannot represent become strings.

@@ -253,6 +253,9 @@ fn mutations_set_fields_or_patch() {
     let c = r#"{"image":"i","name":"c"}"#;
     let refused = |why: &str| format!("error applying patch: {why}");
     let untyped = |why: &str| refused(&format!("failed to convert patch object to typed object: {why}"));
+    let unconverted = |why: &str| {
+        format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
+    };
     for (patch, expected) in [
         (r#"Object{metadata: Object.metadata{labels: {"a": "b"}}}"#, pod(r#""labels":{"a":"b"},"#, c)),
         (
@@ -268,6 +271,45 @@ fn mutations_set_fields_or_patch() {
             r#"Object{metadata: Object.metadata{labels: {"a": dyn(null)}}}"#,
             untyped(".metadata.labels.a: expected string, got &value.valueUnstructured{Value:0}"),
         ),
+        (r#"Object{metadata: dyn(null)}"#, untyped(".metadata: expected map, got &{NULL_VALUE}")),
+        (r#"Object{spec: duration("90m")}"#, untyped(".spec: expected map, got &{1h30m0s}")),
+        (r#"Object{spec: b"xy"}"#, untyped(".spec: expected map, got &{[120 121]}")),
+        (r#"Object{spec: [1u, 2u]}"#, untyped(".spec: expected map, got &{[1 2]}")),
+        (r#"Object{spec: quantity("1000m")}"#, untyped(".spec: expected map, got &{1}")),
+        (r#"Object{spec: url("http://x")}"#, untyped(".spec: expected map, got &{http://x}")),
+        (r#"Object{spec: cidr("10.0.0.0/8")}"#, untyped(".spec: expected map, got &{10.0.0.0/8}")),
+        (r#"Object{spec: semver("1.2.3-a.1")}"#, untyped(".spec: expected map, got &{1.2.3-a.1}")),
+        (
+            r#"Object{spec: Object.spec{hostNetwork: {"a": 1u}}}"#,
+            untyped(".spec.hostNetwork: expected boolean, got &{map[a:1]}"),
+        ),
+        (
+            r#"Object{spec: Object.spec{priority: [1u]}}"#,
+            untyped(".spec.priority: expected numeric (int or float), got []interface {}"),
+        ),
+        (
+            r#"Object{metadata: Object.metadata{labels: {"a": {"b": 1u}}}}"#,
+            untyped(
+                r#".metadata.labels.a: expected string, got &value.valueUnstructured{Value:map[ref.Val]ref.Val{"b":0x1}}"#,
+            ),
+        ),
+        (
+            r#"Object{metadata: Object.metadata{labels: {"a": timestamp("2020-01-02T03:04:05+02:00")}}}"#,
+            untyped(
+                r#".metadata.labels.a: expected string, got &value.valueUnstructured{Value:time.Date(2020, time.January, 2, 3, 4, 5, 0, time.Location(""))}"#,
+            ),
+        ),
+        (
+            r#"Object{metadata: Object.metadata{finalizers: [duration("1h")]}}"#,
+            untyped(
+                ".metadata.finalizers[={{undefined}}]: expected string, got &value.valueUnstructured{Value:3600000000000}",
+            ),
+        ),
+        (
+            r#"Object{spec: Object.spec{containers: [Object.spec.containers{name: "c", stdin: 1u}]}}"#,
+            untyped(r#".spec.containers[name="c"].stdin: expected boolean, got &{1}"#),
+        ),
+        (r#"Object{metadata: Object.metadata{labels: {"a": type(1)}}}"#, pod(r#""labels":{"a":"int"},"#, c)),
         (
             r#"Object{spec: Object.spec{containers: [Object.spec.containers{name: "c", args: ["x"]}]}}"#,
             refused(
@@ -283,6 +325,13 @@ fn mutations_set_fields_or_patch() {
             pod(r#""labels":{"a~1b":1},"#, c),
         ),
         (r#"[JSONPatch{op: "test", path: "/kind", value: "x"}]"#, "untouched".to_string()),
+        (r#"[JSONPatch{op: "test", path: "/metadata/uid", value: null}]"#, "untouched".to_string()),
+        (
+            r#"[JSONPatch{op: "add", path: "/a", value: timestamp("2020-01-02T03:04:05.5+02:00")}]"#,
+            pod("", c).replacen('{', r#"{"a":"2020-01-02T03:04:05.5+02:00","#, 1),
+        ),
+        (r#"[JSONPatch{op: "add", path: "/a", value: {1: "x"}}]"#, unconverted("unsupported type conversion from 'int' to string")),
+        (r#"[JSONPatch{op: "add", path: "/a", value: ip("::1")}]"#, unconverted("type conversion error from 'IP' to '*structpb.Value'")),
         (
             r#"[JSONPatch{op: "add", path: "/a/b", value: 1}]"#,
             r#"JSON Patch: add operation does not apply: doc is missing path: "/a/b": missing value"#.to_string(),

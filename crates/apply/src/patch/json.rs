@@ -31,6 +31,8 @@ struct Operation {
     path: Option<Str>,
     from: Option<Str>,
     value: Option<Value>,
+    /// Whether the value is a null that no value equals.
+    has_written_null: bool,
 }
 
 /// Decodes a patch. `duplicates` are the repeated keys that the parser found; `strict` is set for the field validation
@@ -83,7 +85,8 @@ fn operation(
     strict: bool,
     strict_errors: &mut Vec<String>,
 ) -> Result<Operation, PatchError> {
-    let mut operation = Operation { kind: None, path: None, from: None, value: None };
+    let mut operation =
+        Operation { kind: None, path: None, from: None, value: None, has_written_null: false };
     let members = match item {
         Value::Object(members) => members,
         Value::Null => return Ok(operation),
@@ -147,6 +150,16 @@ impl Patch {
                     operation.value = RawJson::read(text);
                 }
             }
+        }
+        self
+    }
+
+    /// Makes every `test` for null fail. In kube-apiserver it only succeeds in a patch that was parsed, where null is the
+    /// absence of a value; a mutating policy makes its patches of values.
+    #[must_use]
+    pub fn with_written_nulls(mut self) -> Self {
+        for operation in &mut self.operations {
+            operation.has_written_null = operation.value == Some(Value::Null);
         }
         self
     }
@@ -340,7 +353,7 @@ impl Operation {
                 items.get_mut(at)
             }
         };
-        Ok(is_equal(found.unwrap_or(&mut Value::Null), expected))
+        Ok(!self.has_written_null && is_equal(found.unwrap_or(&mut Value::Null), expected))
     }
 }
 

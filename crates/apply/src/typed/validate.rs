@@ -6,7 +6,7 @@ use crate::fieldset::PathElement;
 use crate::managed::without_managed_fields;
 use crate::patch::go_text::{go_syntax, go_text};
 use pintle_schema::ListKind;
-use pintle_value::Value;
+use pintle_value::{Map, Value};
 use std::fmt;
 
 /// Whether items of sets and keyed lists may repeat. Live objects may contain repetitions that no apply may introduce.
@@ -37,36 +37,89 @@ impl fmt::Display for ValidationErrors {
     }
 }
 
-/// A value that Go can hold but JSON cannot express, as Go prints it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A value that contains, or is, one that Go can hold but JSON cannot express, as Go prints it.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Foreign {
-    /// Its type.
-    pub go_type: &'static str,
-    /// The value in Go's syntax.
+    /// Whether it is a map, a list or something else.
+    pub form: Form,
+    /// Its type (`%T`).
+    pub go_type: String,
+    /// The value in Go's syntax (`%#v`).
     pub go_syntax: String,
+    /// The value as text (`%v`).
+    pub go_text: String,
+    /// Of a map, the members that are scalars of JSON. An item of a list may be named by them.
+    pub members: Map,
 }
 
-/// The errors for a value that JSON cannot express: no type at `path` accepts it.
-pub fn refuse_foreign(foreign: &Foreign, path: &[PathElement], ty: Type<'_>) -> ValidationErrors {
-    let found = path.iter().try_fold(ty, |ty, element| match (element, ty.atom(None)) {
-        (PathElement::Field(name), Atom::Map(fields)) => fields.field(name),
-        (PathElement::Index(_), Atom::List(list)) => Some(list.item),
-        _ => None,
-    });
-    let Foreign { go_type, go_syntax } = foreign;
-    let message = match found.map(|ty| ty.atom(None)) {
-        None => "field not declared in schema".to_string(),
-        Some(Atom::Scalar(Scalar::Numeric)) => format!("expected numeric (int or float), got {go_type}"),
-        Some(Atom::Scalar(Scalar::String)) => {
+/// The form of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Fields or keys with values.
+    Map,
+    /// Items.
+    List,
+    /// Anything else.
+    Scalar,
+}
+
+/// The error for a value that JSON cannot express, which no type accepts. `values` are the values on the path to it: the
+/// whole document first, the value itself last. The first that is not of its type is reported.
+pub fn refuse_foreign(values: &[Foreign], path: &[PathElement], ty: Type<'_>) -> ValidationErrors {
+    let mut ty = ty;
+    let mut shown = Vec::new();
+    let mut elements = path.iter();
+    let mut message = "field not declared in schema".to_string();
+    for (at, value) in values.iter().enumerate() {
+        let atom = ty.atom(None);
+        let next = match (value.form, &atom, elements.as_slice().first()) {
+            (Form::Map, Atom::Map(fields), Some(element @ PathElement::Field(name))) => {
+                Some((element.to_string(), fields.field(name)))
+            }
+            (Form::List, Atom::List(list), Some(element)) => {
+                let item = values.get(at.saturating_add(1));
+                Some((list_element(list, element, item), Some(list.item)))
+            }
+            _ => None,
+        };
+        let Some((element, below)) = next else {
+            message = mismatch(value, &atom);
+            break;
+        };
+        elements.next();
+        shown.push(element);
+        let Some(below) = below else { break };
+        ty = below;
+    }
+    ValidationErrors(vec![(shown.concat(), message)])
+}
+
+fn list_element(list: &List<'_>, element: &PathElement, item: Option<&Foreign>) -> String {
+    match (list.kind, item) {
+        // Go's library cannot print such a value in a path.
+        (ListKind::Set, _) => "[={{undefined}}]".to_string(),
+        (ListKind::Map(keys), Some(item)) => {
+            let named = keys.iter().map(|key| Some((key.clone(), item.members.get(key)?.clone())));
+            named
+                .collect::<Option<_>>()
+                .map_or_else(|| element.to_string(), |key| PathElement::key(key).to_string())
+        }
+        _ => element.to_string(),
+    }
+}
+
+fn mismatch(value: &Foreign, expected: &Atom<'_>) -> String {
+    let Foreign { go_type, go_syntax, go_text, .. } = value;
+    match expected {
+        Atom::Scalar(Scalar::Numeric) => format!("expected numeric (int or float), got {go_type}"),
+        Atom::Scalar(Scalar::String) => {
             format!("expected string, got &value.valueUnstructured{{Value:{go_syntax}}}")
         }
-        Some(Atom::Scalar(Scalar::Boolean)) => format!("expected boolean, got &{{{go_syntax}}}"),
-        Some(Atom::Scalar(Scalar::Any)) => format!("expected any scalar, got &{{{go_syntax}}}"),
-        Some(Atom::List(_)) => format!("expected list, got &{{{go_syntax}}}"),
-        Some(Atom::Map(_)) => format!("expected map, got &{{{go_syntax}}}"),
-    };
-    let path = path.iter().map(ToString::to_string).collect();
-    ValidationErrors(vec![(path, message)])
+        Atom::Scalar(Scalar::Boolean) => format!("expected boolean, got &{{{go_text}}}"),
+        Atom::Scalar(Scalar::Any) => format!("expected any scalar, got &{{{go_text}}}"),
+        Atom::List(_) => format!("expected list, got &{{{go_text}}}"),
+        Atom::Map(_) => format!("expected map, got &{{{go_text}}}"),
+    }
 }
 
 /// Checks a value against its type.

@@ -56,7 +56,7 @@ impl fmt::Display for Value<'_> {
             Value::Type(of) => f.write_str(&of.runtime_name()),
             Value::Optional(None) => f.write_str("optional.none()"),
             Value::Optional(Some(value)) => write!(f, "optional({value})"),
-            Value::Opaque(opaque) => fmt::Debug::fmt(opaque, f),
+            Value::Opaque(opaque) => f.write_str(&opaque.text()),
         }
     }
 }

@@ -16,6 +16,12 @@ pub fn decode(bytes: &[u8]) -> Result<Value, DecodeError> {
     }
 }
 
+/// The number of values in the input, keys included; 0 if it is not well-formed. Nothing is decoded, so that an input
+/// that would become too large can be refused before it takes any memory.
+pub fn value_count(bytes: &[u8]) -> usize {
+    head::check_well_formed(bytes).unwrap_or(0)
+}
+
 /// Reads the whole input as one object, or as `null`.
 pub fn decode_object(bytes: &[u8]) -> Result<Value, DecodeError> {
     head::check_well_formed(bytes)?;
@@ -244,7 +250,7 @@ impl<'a> Decoder<'a> {
 pub(super) fn end_of(bytes: &[u8], at: usize) -> usize {
     let mut reader = Reader { bytes, at };
     match reader.item() {
-        Ok(()) => reader.at,
+        Ok(_) => reader.at,
         Err(_) => bytes.len(),
     }
 }

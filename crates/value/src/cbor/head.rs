@@ -128,10 +128,13 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// Takes a whole item, however deep, and checks that it is well-formed.
-    pub(super) fn item(&mut self) -> Result<(), DecodeError> {
+    /// Takes a whole item, however deep, and checks that it is well-formed. Returns the number of items in it, itself and
+    /// keys included.
+    pub(super) fn item(&mut self) -> Result<usize, DecodeError> {
         let mut open: Vec<Open> = Vec::new();
+        let mut count = 0_usize;
         loop {
+            count = count.saturating_add(1);
             let depth = open.last().map_or(0, |container| container.depth);
             if let Some(container) = self.open_item(depth)? {
                 open.push(container);
@@ -143,7 +146,7 @@ impl<'a> Reader<'a> {
                 open.pop();
             }
             if open.is_empty() {
-                return Ok(());
+                return Ok(count);
             }
         }
     }
@@ -317,17 +320,17 @@ fn check_size(map: bool, size: u64) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Checks that the bytes are one well-formed item.
-pub(super) fn check_well_formed(bytes: &[u8]) -> Result<(), DecodeError> {
+/// Checks that the bytes are one well-formed item, and returns the number of items in it, keys included.
+pub(super) fn check_well_formed(bytes: &[u8]) -> Result<usize, DecodeError> {
     if bytes.is_empty() {
         return Err(DecodeError::malformed("EOF"));
     }
     let mut reader = Reader { bytes, at: 0 };
-    reader.item()?;
+    let count = reader.item()?;
     let rest = bytes.len().saturating_sub(reader.at);
     if rest > 0 {
         let message = format!("cbor: {rest} bytes of extraneous data starting at index {}", reader.at);
         return Err(DecodeError::malformed(message));
     }
-    Ok(())
+    Ok(count)
 }

@@ -29,6 +29,10 @@ impl Opaque for Prefix {
         u64::from(self.bits.div_ceil(8))
     }
 
+    fn text(&self) -> String {
+        format!("{}/{}", self.address, self.bits)
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -34,6 +34,10 @@ impl Opaque for Ip {
         u64::from(address::width(self.0) / 8)
     }
 
+    fn text(&self) -> String {
+        self.0.to_string()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -35,6 +35,10 @@ impl Opaque for Quantity {
         }
     }
 
+    fn text(&self) -> String {
+        self.amount.to_string()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

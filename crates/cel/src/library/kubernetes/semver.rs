@@ -25,6 +25,10 @@ impl Opaque for Version {
         own::<Version>(other).map(|other| self.compare(other).is_eq()).ok_or(EvalError::NoSuchOverload)
     }
 
+    fn text(&self) -> String {
+        self.to_string()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -24,6 +24,10 @@ impl Opaque for Url {
         own::<Url>(other).map(|other| self.text == other.text).ok_or(EvalError::NoSuchOverload)
     }
 
+    fn text(&self) -> String {
+        self.text.to_string()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

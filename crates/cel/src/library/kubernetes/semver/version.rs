@@ -12,6 +12,20 @@ pub(super) struct Version {
     pre: Vec<Pre>,
 }
 
+/// `1.2.3-alpha.1`; build metadata is not retained.
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
+        for (part, separator) in self.pre.iter().zip(std::iter::once('-').chain(std::iter::repeat('.'))) {
+            match part {
+                Pre::Number(number) => write!(f, "{separator}{number}")?,
+                Pre::Word(word) => write!(f, "{separator}{word}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A part of a pre-release: numbers come before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pre {
