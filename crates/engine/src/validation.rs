@@ -37,7 +37,8 @@ pub(crate) fn errors_of_new(target: &Target, object: &Value, namespace: &Namespa
     let path = Path::of("metadata");
     let mut errors = FieldErrors::new();
     kind.hooks.validate_in_namespace(object, namespace, &mut errors);
-    if kind.hooks.validates_metadata() {
+    let validates_metadata = kind.hooks.validates_metadata();
+    if validates_metadata {
         let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
         validate_standard_finalizers(kind, meta, &mut errors);
@@ -45,7 +46,10 @@ pub(crate) fn errors_of_new(target: &Target, object: &Value, namespace: &Namespa
     validate_by_schema(target, object, None, &mut errors);
     validate_by_rules(target, object, None, 0, &mut errors, &mut Vec::new());
     kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
-    if errors.is_empty() {
+    // The rules of all objects differ from those of the kind only in the name.
+    if errors.is_empty() && validates_metadata {
+        objectmeta::validate_names(meta, &names::path_segment_name, &path, &mut errors);
+    } else if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
     errors

@@ -28,6 +28,17 @@ pub fn validate_create(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
+    validate_names(meta, name_errors, path, errors);
+    validate_common(meta, namespaced, path, errors);
+}
+
+/// The part of `validate_create` that depends on the rule for names: the name and `generateName`.
+pub fn validate_names(
+    meta: &Value,
+    name_errors: &dyn Fn(&str, bool) -> Vec<String>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let generate_name = meta.str_at(&["generateName"]);
     if !generate_name.is_empty() {
         for complaint in name_errors(generate_name, true) {
@@ -42,7 +53,6 @@ pub fn validate_create(
             }
         }
     }
-    validate_common(meta, namespaced, path, errors);
 }
 
 fn validate_common(meta: &Value, namespaced: bool, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -12,20 +12,44 @@ use pintle_value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The resources that quotas count for a kind of object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted<'a> {
     Pods,
     Services,
     Claims,
     ResourceClaims,
-    /// Only the number of objects, under these names.
-    Number(Vec<String>),
+    /// Only the number of objects.
+    Number(Numbered<'a>),
     /// Nothing: reviews, events and others.
     Nothing,
 }
 
-impl Counted {
-    pub(super) fn of(group: &str, plural: &str) -> Self {
+/// A resource of which quotas count the objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbered<'a> {
+    group: &'a str,
+    plural: &'a str,
+}
+
+impl Numbered<'_> {
+    /// Some resources of the core group are also counted under their plain name, as they were before `count/`.
+    fn has_plain_name(self) -> bool {
+        let plain = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
+        self.group.is_empty() && plain.contains(&self.plural)
+    }
+
+    /// The names under which a quota limits the number.
+    fn names(self) -> Vec<String> {
+        let Numbered { group, plural } = self;
+        let count =
+            if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") };
+        let plain = self.has_plain_name().then(|| plural.to_string());
+        std::iter::once(count).chain(plain).collect()
+    }
+}
+
+impl<'a> Counted<'a> {
+    pub(super) fn of(group: &'a str, plural: &'a str) -> Self {
         match (group, plural) {
             ("", "pods") => Counted::Pods,
             ("", "services") => Counted::Services,
@@ -33,14 +57,7 @@ impl Counted {
             ("resource.k8s.io", "resourceclaims") => Counted::ResourceClaims,
             ("" | "events.k8s.io", "events") | ("", "bindings" | "componentstatuses") => Counted::Nothing,
             ("authentication.k8s.io" | "authorization.k8s.io", _) => Counted::Nothing,
-            ("", plural) => {
-                let mut names = vec![format!("count/{plural}")];
-                if matches!(plural, "configmaps" | "resourcequotas" | "replicationcontrollers" | "secrets") {
-                    names.push(plural.to_string());
-                }
-                Counted::Number(names)
-            }
-            (group, plural) => Counted::Number(vec![format!("count/{plural}.{group}")]),
+            (group, plural) => Counted::Number(Numbered { group, plural }),
         }
     }
 
@@ -94,7 +111,7 @@ impl Counted {
                 name == "count/persistentvolumeclaims" || own(name) || of_class
             }
             Counted::ResourceClaims => devices::tracks(name, cluster),
-            Counted::Number(names) => names.iter().any(|own| own == name),
+            Counted::Number(numbered) => numbered.names().iter().any(|own| own == name),
             Counted::Nothing => false,
         }
     }
@@ -106,7 +123,7 @@ impl Counted {
             Counted::Services => usage::of_service(object),
             Counted::Claims => usage::of_claim(object),
             Counted::ResourceClaims => devices::of_claim(object, cluster),
-            Counted::Number(names) => names.iter().map(|name| (name.clone(), one())).collect(),
+            Counted::Number(numbered) => numbered.names().into_iter().map(|name| (name, one())).collect(),
             Counted::Nothing => ResourceList::new(),
         }
     }

@@ -6,6 +6,9 @@ use crate::{Map, Str, Value};
 /// How deep arrays and objects may nest, as in Go.
 pub const DEPTH_MAX: usize = 10_000;
 
+/// How many members the open objects of a common input have together at most.
+const ENTRIES_EXPECTED: usize = 32;
+
 /// Reads the whole input as one value.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     match parse_unbounded(bytes)? {
@@ -17,14 +20,12 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
 /// [`parse`], but a number out of range becomes infinity, and its error is returned beside the tree: the caller's message
 /// depends on the type of the field.
 pub fn parse_unbounded(bytes: &[u8]) -> Result<(Parsed, Option<ParseError>), ParseError> {
-    let mut parser = Parser {
-        lexer: Lexer::new(bytes),
-        open: Vec::with_capacity(32),
-        // The vectors start with a dummy entry: `split_off(0)` would take the whole vector with its capacity.
-        items: vec![Value::Null],
-        entries: vec![(Str::default(), Value::Null)],
-        repeats: false,
-    };
+    let mut entries = Vec::with_capacity(ENTRIES_EXPECTED);
+    // The vectors start with a dummy entry: `split_off(0)` would take the whole vector with its capacity.
+    entries.push((Str::default(), Value::Null));
+    let open = Vec::with_capacity(32);
+    let mut parser =
+        Parser { lexer: Lexer::new(bytes), open, items: vec![Value::Null], entries, repeats: false };
     let value = parser.document()?;
     let duplicates = if parser.repeats { duplicates::find(bytes) } else { Vec::new() };
     Ok((Parsed { value, duplicates }, parser.lexer.out_of_range.take()))
