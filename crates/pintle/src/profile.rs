@@ -7,6 +7,7 @@ use pintle_http::BoxFuture;
 use pintle_http::debug::Profiler;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// Takes profiles.
 pub(crate) struct Profiles;
@@ -16,7 +17,11 @@ const SAMPLES_PER_SECOND: i32 = 100;
 /// Code that must not be unwound while it runs.
 const NOT_UNWOUND: [&str; 4] = ["libc", "libgcc", "pthread", "vdso"];
 
+/// How many profiles are read from the kernel at once.
+const KERNEL_READS_MAX: usize = 1;
+
 static IS_SAMPLING: AtomicBool = AtomicBool::new(false);
+static KERNEL_READS: Semaphore = Semaphore::const_new(KERNEL_READS_MAX);
 
 impl Profiler for Profiles {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
@@ -31,13 +36,20 @@ impl Profiler for Profiles {
         Box::pin(async move {
             let profile = match name {
                 "profile" => processor(time).await,
-                "threadcreate" => threads().map_err(|e| e.to_string()),
-                "heap" | "allocs" => memory().map_err(|e| e.to_string()),
+                "threadcreate" => read_kernel(threads).await,
+                "heap" | "allocs" => read_kernel(memory).await,
                 _ => return None,
             };
             Some(profile.map(|profile| profile.encode()))
         })
     }
+}
+
+/// Reads a profile from the kernel, which takes tens of milliseconds and stops all threads that need memory meanwhile: on a
+/// thread of its own, and only one at a time.
+async fn read_kernel(read: fn() -> std::io::Result<Profile>) -> Result<Profile, String> {
+    let _permit = KERNEL_READS.acquire().await.map_err(|e| e.to_string())?;
+    tokio::task::spawn_blocking(read).await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
 }
 
 /// Samples the stacks of running threads for a while.
@@ -126,5 +138,16 @@ mod tests {
             assert_eq!(profile.get(..2), Some(&[0x1f, 0x8b][..]), "{name}");
         }
         assert!(Profiles.take("nothing", Duration::ZERO).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn profiles_of_the_kernel_wait_for_each_other_without_blocking() {
+        let other = KERNEL_READS.acquire().await.unwrap();
+        let mut waiting = Profiles.take("heap", Duration::ZERO);
+        assert!(
+            std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await
+        );
+        drop(other);
+        assert!(waiting.await.unwrap().is_ok());
     }
 }

@@ -4,7 +4,7 @@ use crate::answer::{self, Review};
 use pintle_meta::field::quoted;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, GroupVersionKind, objectmeta};
-use pintle_value::{Map, Path, Str, Value, json};
+use pintle_value::{Map, Path, RawJson, Str, Value, json};
 
 const GROUP: &str = "apiextensions.k8s.io";
 
@@ -77,7 +77,33 @@ pub(super) fn objects(version: &str, uid: &str, answer: &[u8]) -> Result<Vec<Val
             _ => message.to_string(),
         }));
     }
-    Ok(response.items_at(&["convertedObjects"]).to_vec())
+    let mut objects = response.items_at(&["convertedObjects"]).to_vec();
+    if objects.iter().any(is_kindless) {
+        restore_texts(&mut objects, answer);
+    }
+    Ok(objects)
+}
+
+fn is_kindless(converted: &Value) -> bool {
+    matches!(converted, Value::Object(_)) && converted.str_at(&["kind"]).is_empty()
+}
+
+/// Gives objects without kind the text that the webhook sent: their error quotes it.
+fn restore_texts(objects: &mut [Value], answer: &[u8]) {
+    let Ok(text) = std::str::from_utf8(answer) else { return };
+    let member = |text, name: &str| {
+        let mut parts = json::Parts::of(text);
+        std::iter::from_fn(move || parts.next_part()).filter(|(key, _)| key == name).last()
+    };
+    let Some((_, response)) = member(text, "response") else { return };
+    let Some((_, converted)) = member(response, "convertedObjects") else { return };
+    let mut texts = json::Parts::of(converted);
+    for object in objects {
+        let Some((_, text)) = texts.next_part() else { return };
+        if is_kindless(object) {
+            *object = RawJson::read(text).unwrap_or_default();
+        }
+    }
 }
 
 /// Decodes an answer as Go's client does: a document without kind is taken for the expected one.
@@ -120,6 +146,7 @@ fn check_object(converted: &Value) -> Result<(), String> {
             json::print(converted, &mut out);
             Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&out)))
         }
+        Value::Raw(raw) => Err(format!("Object 'Kind' is missing in '{}'", raw.text())),
         Value::Null => Err("unexpected end of JSON input".to_string()),
         other => Err(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -245,4 +272,22 @@ fn check_texts(field: &str, new: &Map, old: Option<&Value>) -> Result<(), String
         _ => objectmeta::validate_annotations(Some(new), &metadata.field("annotation"), &mut errors),
     }
     if errors.is_empty() { Ok(()) } else { Err(errors.sentence()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_without_kind_is_quoted_as_it_was_sent() {
+        let answer = br#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": {"uid": "u",
+            "result": {"status": "Success"}, "convertedObjects": [{"kind": "A"}, { "b" : 1 }, {"c":2}]}}"#;
+        let objects = objects("v1", "u", answer).ok().unwrap();
+        let errors: Vec<_> =
+            objects.iter().map(|object| check_object(object).err().unwrap_or_default()).collect();
+        assert_eq!(
+            errors,
+            ["", "Object 'Kind' is missing in '{ \"b\" : 1 }'", "Object 'Kind' is missing in '{\"c\":2}'"]
+        );
+    }
 }

@@ -208,6 +208,12 @@ impl Transformer {
         self.target.kind_version().schema.is_built_in()
     }
 
+    /// Returns whether objects may have a list called `items`, so that kube-apiserver takes them for lists.
+    fn may_be_list(&self) -> bool {
+        let schema = &self.target.kind_version().schema;
+        !schema.is_built_in() && schema.may_have("items")
+    }
+
     /// Returns whether the request's version is the storage version.
     fn speaks_stored(&self) -> bool {
         self.engine.reader().can_send_stored_bytes(&self.target)

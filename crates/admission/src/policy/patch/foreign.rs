@@ -85,11 +85,7 @@ fn go_text(value: &CelValue<'_>, depth: usize) -> String {
         CelValue::Duration(nanos) => GoDuration(*nanos).to_string(),
         CelValue::Optional(None) => "<nil>".to_string(),
         CelValue::Optional(Some(value)) => below(value),
-        // The value of these is the error of a conversion that does not exist.
-        CelValue::Opaque(opaque) if go_type(value, false) == "*types.Err" => {
-            let _ = opaque;
-            "no such overload".to_string()
-        }
+        CelValue::Opaque(_) => opaque_text(value),
         CelValue::List(_) => format!("[{}]", items(value, below).join(" ")),
         CelValue::Map(_) | CelValue::Object(Object::Shared(..)) => {
             let entries = entries(value, |key| key.to_string(), below);
@@ -117,6 +113,7 @@ fn go_syntax(value: &CelValue<'_>, is_nested: bool, depth: usize) -> String {
         CelValue::Timestamp(moment) => moment.go_syntax(),
         CelValue::Bytes(bytes) => format!("[]uint8{{{}}}", hexadecimal(bytes)),
         CelValue::Optional(Some(value)) => below(value),
+        CelValue::Opaque(_) => opaque_text(value),
         CelValue::List(_) => {
             format!("{}{{{}}}", go_type(value, is_nested), items(value, below).join(", "))
         }
@@ -125,6 +122,14 @@ fn go_syntax(value: &CelValue<'_>, is_nested: bool, depth: usize) -> String {
             format!("{}{{{}}}", go_type(value, is_nested), entries.join(", "))
         }
         other => other.to_string(),
+    }
+}
+
+/// The text of a value of a library. The authorizer and its answers have none: Go prints the error of their conversion.
+fn opaque_text(value: &CelValue<'_>) -> String {
+    match go_type(value, false).as_str() {
+        "*types.Err" => "no such overload".to_string(),
+        _ => value.to_string(),
     }
 }
 

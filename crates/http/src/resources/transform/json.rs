@@ -1,5 +1,6 @@
 //! Writes rows, Tables and metadata as compact JSON, copying stored bytes if possible.
 
+use super::row::RowOptions;
 use super::{Form, INITIAL_EVENTS_END, Source, Transformer, api_version};
 use crate::negotiate::MetaVersion;
 use crate::resources::encode::metadata_key;
@@ -45,7 +46,8 @@ impl Transformer {
             false => out.extend_from_slice(b"null"),
         }
         out.extend_from_slice(b",\"rows\":[");
-        self.write_row(source, printer, *include, self.now(), out)?;
+        let options = RowOptions { printer, include: *include, now: self.now() };
+        self.write_rows(source, options, &mut true, out)?;
         out.extend_from_slice(b"]}");
         Ok(())
     }

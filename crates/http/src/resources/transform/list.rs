@@ -2,6 +2,7 @@
 
 use super::json::{write_columns, write_list_metadata};
 use super::protobuf;
+use super::row::RowOptions;
 use super::{Form, Source, Transformer};
 use crate::Body;
 use crate::negotiate::{Encoding, Media};
@@ -10,6 +11,7 @@ use crate::resources::pieces;
 use bytes::Bytes;
 use pintle_cache::Object;
 use pintle_engine::Listed;
+use pintle_meta::options::IncludeObject;
 use pintle_meta::{Status, Timestamp};
 use std::sync::Arc;
 
@@ -25,7 +27,9 @@ impl Transformer {
         }
         self.put_in_order(&mut listed.items);
         let encoding = self.encoding;
-        let is_stored = self.speaks_stored();
+        // Items of other kinds cannot be included, and that is an error only while the answer has not begun.
+        let includes_items = matches!(&self.form, Form::Table { include: IncludeObject::Object, .. });
+        let is_stored = self.speaks_stored() && !(includes_items && self.may_be_list());
         let rows = Rows::new(self, listed);
         match encoding {
             Encoding::Json { pretty: false } if is_stored => pieces::body(rows.map(Ok)),
@@ -93,15 +97,18 @@ impl Rows {
     }
 
     fn write(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), Status> {
-        if !std::mem::take(&mut self.first) {
-            out.push(b',');
-        }
         let source = Source::Kept(object, object.revision());
         match &self.transformer.form {
             Form::Table { printer, include } => {
-                self.transformer.write_row(source, printer, *include, self.now, out)
+                let options = RowOptions { printer, include: *include, now: self.now };
+                self.transformer.write_rows(source, options, &mut self.first, out)
             }
-            Form::Partial | Form::PartialList => self.transformer.write_partial(source, out),
+            Form::Partial | Form::PartialList => {
+                if !std::mem::take(&mut self.first) {
+                    out.push(b',');
+                }
+                self.transformer.write_partial(source, out)
+            }
         }
     }
 }

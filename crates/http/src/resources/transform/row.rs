@@ -11,6 +11,7 @@ use pintle_meta::duration::{GoDuration, human};
 use pintle_meta::options::IncludeObject;
 use pintle_meta::{Status, Timestamp};
 use pintle_value::{Value, json};
+use std::borrow::Cow;
 use std::convert::Infallible;
 
 /// Marks the age in a cached row.
@@ -18,9 +19,91 @@ const AGE: u8 = 0;
 /// A cached row starts with the creation time in seconds.
 const CREATED_BYTES: usize = size_of::<i64>();
 
+/// How deep lists called `items` may be nested; deeper objects with one are rows themselves.
+const ITEMS_DEPTH_MAX: usize = 64;
+
+/// The place of a row in its Table.
+#[derive(Clone, Copy)]
+pub(super) struct RowOptions<'a> {
+    pub(super) printer: &'a Printer,
+    pub(super) include: IncludeObject,
+    pub(super) now: Timestamp,
+}
+
 impl Transformer {
+    /// Appends the rows of an object, with commas before all but the first row of the Table. kube-apiserver takes a custom
+    /// resource with a list called `items` for a list, and makes a row of each item.
+    pub(super) fn write_rows(
+        &self,
+        source: Source<'_>,
+        options: RowOptions<'_>,
+        is_first: &mut bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        if self.may_be_list() {
+            let tree = match source {
+                Source::Tree(tree) => Cow::Borrowed(tree),
+                Source::Kept(object, revision) => {
+                    Cow::Owned(self.engine.reader().tree_in(&self.target, object, revision)?)
+                }
+            };
+            if let Some(Value::Array(items)) = tree.get("items") {
+                return self.write_item_rows(items, options, is_first, 1, out);
+            }
+        }
+        if !std::mem::take(is_first) {
+            out.push(b',');
+        }
+        self.write_row(source, options.printer, options.include, options.now, out)
+    }
+
+    fn write_item_rows(
+        &self,
+        items: &[Value],
+        options: RowOptions<'_>,
+        is_first: &mut bool,
+        depth: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        for item in items {
+            if !matches!(item, Value::Object(_)) {
+                let why = "items member is not an object: map[string]interface {}";
+                return Err(Status::unclassified(why));
+            }
+            match item.get("items") {
+                Some(Value::Array(below)) if depth < ITEMS_DEPTH_MAX => {
+                    self.write_item_rows(below, options, is_first, depth.saturating_add(1), out)?;
+                }
+                _ => {
+                    if options.include == IncludeObject::Object {
+                        self.check_convertible(item)?;
+                    }
+                    if !std::mem::take(is_first) {
+                        out.push(b',');
+                    }
+                    self.write_row(Source::Tree(item), options.printer, options.include, options.now, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to include an item of another group or kind: no conversion exists for it.
+    fn check_convertible(&self, item: &Value) -> Result<(), Status> {
+        let kind = &self.target.kind;
+        let own = self.target.kind_version().gvk(kind).group_version();
+        let (version, name) = (item.str_at(&["apiVersion"]), item.str_at(&["kind"]));
+        let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+        if group == kind.group.as_str() && name == kind.kind.as_str() {
+            return Ok(());
+        }
+        Err(Status::unclassified(format!(
+            "{group}/{version}, Kind={name} is unstructured and is not suitable for converting to \"{own}\""
+        )))
+    }
+
     /// Appends a row of a Table.
-    pub(super) fn write_row(
+    fn write_row(
         &self,
         source: Source<'_>,
         printer: &Printer,
