@@ -7,10 +7,10 @@ use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, Heade
 use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use pintle_proxy::header::IdentityHeaders;
-use pintle_proxy::{ProxyBody, RequestBody, tunnel};
+use pintle_proxy::{ProxyBody, RequestBody, Upgraded, tunnel};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -73,7 +73,7 @@ pub(crate) fn switch(parts: &Parts, head: Response<()>, backend: Upgraded) -> Ap
     // This task ends when either side closes.
     tokio::spawn(async move {
         if let Ok(client) = upgrade.await {
-            tunnel::join(TokioIo::new(client), TokioIo::new(backend)).await;
+            tunnel::join(TokioIo::new(client), backend).await;
         }
     });
     let mut response = ApiResponse::empty(101);

@@ -1,31 +1,25 @@
 //! One request to a backend and its response: the reverse proxy for aggregated APIs, nodes, pods and services, like
 //! kube-apiserver's `UpgradeAwareHandler`. Bodies are streamed.
 
-use crate::head::HeadReader;
+use crate::connection::{BROKEN, Connection, Upgraded};
 use crate::header;
+use crate::outgoing::Outgoing;
 use crate::rewrite::{Links, Page};
 use crate::sniff::media_type;
-use crate::transport::{
-    Address, BROKEN, BackendBody, BoxError, RequestBody, SendError, Transport, describe, empty_body,
-};
+use crate::transport::{Address, BackendBody, BoxError, RequestBody, SendError, Transport, empty_body};
 use crate::url::{escape_path, join};
 use bytes::{Bytes, BytesMut};
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::response::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
-use hyper::client::conn::http1;
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
 use pintle_value::quote::go_quoted;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, ready};
 
 /// A request for a backend.
@@ -90,10 +84,11 @@ impl Forward {
     ) -> Result<Response<ProxyBody>, ForwardError> {
         header::remove_hop_by_hop(&mut self.headers);
         header::append_forwarded_for(&mut self.headers, self.client);
+        let path = escape_path(&self.path);
         if let Some(links) = &self.links {
-            tell_origin(&mut self.headers, links, &self.path);
+            tell_origin(&mut self.headers, links, &path);
         }
-        let request = self.request(body)?;
+        let request = self.request(path, body)?;
         let answer = transport.send(&self.to, request).await.map_err(ForwardError::Unreachable)?;
         let (mut parts, body) = answer.into_parts();
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
@@ -134,37 +129,36 @@ impl Forward {
         self.headers.remove(CONTENT_LENGTH);
         self.headers.remove(TRANSFER_ENCODING);
         header::append_forwarded_for(&mut self.headers, self.client);
-        let request = self.request(empty_body())?;
+        let request = self.request(escape_path(&self.path), empty_body())?;
         let stream = transport
             .connect_to_upgrade(&self.to)
             .await
             .map_err(|why| ForwardError::Upgrade(format!("error dialing backend: {why}")))?;
-        let broken = |error: hyper::Error| {
-            let why = describe(&error);
-            let why = why.strip_prefix(BROKEN).unwrap_or(&why);
+        let mut connection = Connection::new(stream);
+        let has_body = self.method != Method::HEAD;
+        let answer = connection.send(Box::new(Outgoing::new(request)), has_body).await;
+        let head = answer.map_err(|error| {
+            let why = error.why.strip_prefix(BROKEN).unwrap_or(&error.why);
             ForwardError::Upgrade(if why == "EOF" { "unexpected EOF" } else { why }.to_string())
-        };
-        let stream = HeadReader::new(stream, Arc::new(AtomicBool::new(true)));
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        // The task ends when the connection is upgraded, or with the sender.
-        tokio::spawn(connection.with_upgrades());
-        let mut answer = sender.send_request(request).await.map_err(broken)?;
-        let code = answer.status();
-        if code == StatusCode::SWITCHING_PROTOCOLS {
-            let upgraded = hyper::upgrade::on(&mut answer).await.map_err(broken)?;
-            return Ok(Upgrade::Switched(answer.map(|_| ()), Box::new(upgraded)));
+        })?;
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(Upgrade::Switched(head.into_response(()), Box::new(connection.into_upgraded())));
         }
-        if code.as_u16() < 400 {
-            let why = format!("invalid upgrade response: status code {}", code.as_u16());
+        if head.status.as_u16() < 400 {
+            let why = format!("invalid upgrade response: status code {}", head.status.as_u16());
             return Err(ForwardError::Upgrade(why));
         }
-        let (mut parts, incoming) = answer.into_parts();
-        header::remove_hop_by_hop(&mut parts.headers);
-        Ok(Upgrade::Refused(Response::from_parts(parts, ProxyBody::Refusal(incoming, sender))))
+        let mut response = head.into_response(ProxyBody::Plain(BackendBody::unpooled(connection)));
+        header::remove_hop_by_hop(response.headers_mut());
+        Ok(Upgrade::Refused(response))
     }
 
-    fn request(&mut self, body: RequestBody) -> Result<Request<RequestBody>, ForwardError> {
-        let mut target = escape_path(&self.path);
+    /// The request for the backend. `target` is the escaped path.
+    fn request(
+        &mut self,
+        mut target: String,
+        body: RequestBody,
+    ) -> Result<Request<RequestBody>, ForwardError> {
         if !target.starts_with('/') {
             target.insert(0, '/');
         }
@@ -173,7 +167,7 @@ impl Forward {
             target.push_str(&self.query);
         }
         let invalid = |why: &dyn std::fmt::Display| ForwardError::Invalid(why.to_string());
-        let uri: Uri = target.parse().map_err(|error| invalid(&error))?;
+        let uri = Uri::from_maybe_shared(Bytes::from(target)).map_err(|error| invalid(&error))?;
         let mut request = Request::new(body);
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = uri;
@@ -184,17 +178,19 @@ impl Forward {
     }
 }
 
-/// Sets the headers with the address that the client used.
+/// Sets the headers with the address that the client used. `path` is the escaped path at the backend.
 fn tell_origin(headers: &mut HeaderMap, links: &Links, path: &str) {
-    let mut uri = join(&[&links.prefix, &escape_path(path)]);
+    let mut uri = join(&[&links.prefix, path]);
     if path.ends_with('/') {
         // Go appends the slash even if the joined path already ends with one.
         uri.push('/');
     }
-    let uri = if uri == "//" { "/".to_string() } else { uri };
-    for (name, text) in
-        [("x-forwarded-uri", &uri), ("x-forwarded-host", &links.host), ("x-forwarded-proto", &links.scheme)]
-    {
+    let uri = if uri == "//" { "/" } else { &uri };
+    for (name, text) in [
+        (HeaderName::from_static("x-forwarded-uri"), uri),
+        (HeaderName::from_static("x-forwarded-host"), &links.host),
+        (HeaderName::from_static("x-forwarded-proto"), &links.scheme),
+    ] {
         if let Some(value) = HeaderValue::from_str(text).ok().filter(|_| !text.is_empty()) {
             headers.insert(name, value);
         }
@@ -236,7 +232,7 @@ async fn page_or_plain(
     while start.len() < PAGE_START_BYTES {
         match poll_fn(|cx| Pin::new(&mut rest).poll_chunk(cx)).await {
             Some(Ok(chunk)) => start.extend_from_slice(&chunk),
-            Some(Err(error)) => return Err(ForwardError::Unusable(body_error(&*error))),
+            Some(Err(error)) => return Err(ForwardError::Unusable(error.to_string())),
             None => return Ok(ProxyBody::Text(Some(start.freeze()).filter(|text| !text.is_empty()))),
         }
     }
@@ -254,21 +250,6 @@ async fn with_media_type(parts: &mut Parts, mut body: ProxyBody, method: &Method
     let Some(Ok(first)) = poll_fn(|cx| Pin::new(&mut body).poll_chunk(cx)).await else { return body };
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type(&first)));
     ProxyBody::Started(Some(first), Box::new(body))
-}
-
-/// Go's error for a body that ends early or cannot be decoded.
-fn body_error(error: &(dyn std::error::Error + 'static)) -> String {
-    match error.downcast_ref::<hyper::Error>() {
-        Some(error) if error.is_incomplete_message() || error.is_body_write_aborted() => {
-            "unexpected EOF".to_string()
-        }
-        Some(error) => match describe(error) {
-            why if why == "EOF" => "unexpected EOF".to_string(),
-            why if why.contains("chunk size") => "invalid byte in chunk length".to_string(),
-            why => why,
-        },
-        None => error.to_string(),
-    }
 }
 
 /// The error for a backend that switches protocols without a request to do so.
@@ -290,8 +271,6 @@ pub enum ProxyBody {
     Text(Option<Bytes>),
     /// A body whose beginning was read.
     Started(Option<Bytes>, Box<ProxyBody>),
-    /// The body of a backend that rejected an upgrade, and its connection.
-    Refusal(hyper::body::Incoming, http1::SendRequest<RequestBody>),
 }
 
 impl ProxyBody {
@@ -299,7 +278,6 @@ impl ProxyBody {
     pub fn poll_chunk(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BoxError>>> {
         match self.get_mut() {
             ProxyBody::Plain(body) => poll_data(Pin::new(body), cx),
-            ProxyBody::Refusal(body, _) => poll_data(Pin::new(body), cx),
             ProxyBody::Text(text) => Poll::Ready(text.take().map(Ok)),
             ProxyBody::Started(start, rest) => match start.take() {
                 Some(start) => Poll::Ready(Some(Ok(start))),
@@ -329,7 +307,6 @@ impl ProxyBody {
     pub fn remaining(&self) -> Option<u64> {
         match self {
             ProxyBody::Plain(body) => body.size_hint().exact(),
-            ProxyBody::Refusal(body, _) => body.size_hint().exact(),
             ProxyBody::Text(text) => text.as_ref().map_or(Some(0), |text| u64::try_from(text.len()).ok()),
             ProxyBody::Started(start, rest) => {
                 let read = u64::try_from(start.as_ref().map_or(0, Bytes::len)).ok()?;

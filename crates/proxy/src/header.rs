@@ -5,27 +5,34 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// Headers that concern one connection only.
-const HOP_BY_HOP: [&str; 9] = [
-    "connection",
-    "proxy-connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+/// Whether a header concerns one connection only.
+fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "proxy-connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
 
-/// Response headers with which a backend would open this server to other origins.
-const CROSS_ORIGIN: [&str; 4] = [
-    "access-control-allow-credentials",
-    "access-control-allow-headers",
-    "access-control-allow-methods",
-    "access-control-allow-origin",
-];
+/// Whether a response header would open this server to other origins.
+fn is_cross_origin(name: &str) -> bool {
+    matches!(
+        name,
+        "access-control-allow-credentials"
+            | "access-control-allow-headers"
+            | "access-control-allow-methods"
+            | "access-control-allow-origin"
+    )
+}
 
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const USER: &str = "x-remote-user";
 const UID: &str = "x-remote-uid";
 const GROUP: &str = "x-remote-group";
@@ -44,25 +51,26 @@ pub fn is_upgrade(headers: &HeaderMap) -> bool {
     all.any(|value| text(value).to_ascii_lowercase().contains("upgrade"))
 }
 
+/// Removes the headers whose names are chosen by `is_removed`. One pass over the names of a message costs less than looking
+/// up each of the names to remove.
+fn remove_all(headers: &mut HeaderMap, is_removed: impl Fn(&HeaderName) -> bool) {
+    let removed: Vec<HeaderName> = headers.keys().filter(|name| is_removed(name)).cloned().collect();
+    for name in removed {
+        headers.remove(name);
+    }
+}
+
 /// Removes headers that concern one connection only. As in Go's reverse proxy, `TE: trailers` remains.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
-        .collect();
-    let takes_trailers = headers
-        .get_all(header::TE)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .any(|word| word.trim_ascii().eq_ignore_ascii_case(b"trailers"));
-    for name in named {
+    let words = |headers: &HeaderMap, name| -> Vec<HeaderName> {
+        let all = headers.get_all(name).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        all.filter_map(|word| HeaderName::from_bytes(word.trim_ascii()).ok()).collect()
+    };
+    let takes_trailers = words(headers, header::TE).iter().any(|word| word == "trailers");
+    for name in words(headers, header::CONNECTION) {
         headers.remove(name);
     }
-    for name in HOP_BY_HOP {
-        headers.remove(name);
-    }
+    remove_all(headers, |name| is_hop_by_hop(name.as_str()));
     if takes_trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
@@ -90,41 +98,31 @@ impl IdentityHeaders {
     /// Removes the client's credentials and all headers that claim an identity: an extension server trusts those headers
     /// from this server, so a client must not be able to set them.
     pub fn remove(&self, headers: &mut HeaderMap) {
-        headers.remove(header::AUTHORIZATION);
-        let claims: Vec<HeaderName> = headers
-            .keys()
-            .filter(|header| {
-                let name = header.as_str();
-                matches!(name, USER | UID | GROUP)
-                    || name.starts_with(EXTRA_PREFIX)
-                    || name.starts_with(IMPERSONATE_PREFIX)
-                    || self.names.contains(header)
-                    || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
-            })
-            .cloned()
-            .collect();
-        for name in claims {
-            headers.remove(name);
-        }
+        remove_all(headers, |header| {
+            let name = header.as_str();
+            matches!(name, "authorization" | USER | UID | GROUP)
+                || name.starts_with(EXTRA_PREFIX)
+                || name.starts_with(IMPERSONATE_PREFIX)
+                || self.names.contains(header)
+                || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
+        });
     }
 }
 
 /// Appends the client's address to the existing ones.
 pub fn append_forwarded_for(headers: &mut HeaderMap, client: Option<IpAddr>) {
     let Some(client) = client else { return };
-    let mut all: Vec<&[u8]> = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes).collect();
+    let mut all: Vec<&[u8]> = headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
     let client = client.to_string();
     all.push(client.as_bytes());
     if let Ok(value) = HeaderValue::from_bytes(&all.join(&b", "[..])) {
-        headers.insert("x-forwarded-for", value);
+        headers.insert(FORWARDED_FOR, value);
     }
 }
 
 /// Removes the headers that would open this server to other origins.
 pub fn remove_cross_origin(headers: &mut HeaderMap) {
-    for name in CROSS_ORIGIN {
-        headers.remove(name);
-    }
+    remove_all(headers, |name| is_cross_origin(name.as_str()));
 }
 
 /// The user of a forwarded request.

@@ -3,6 +3,8 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+mod chunked;
+mod connection;
 pub mod dial;
 mod entities;
 mod flaw;
@@ -10,16 +12,16 @@ pub mod forward;
 mod head;
 pub mod header;
 mod konnectivity;
+mod outgoing;
 mod pace;
 mod pool;
-mod quiet;
-mod read_ahead;
 pub mod rewrite;
 pub mod sniff;
 mod spdy;
 mod stall;
 mod terminal;
 pub mod tls;
+mod tls_stream;
 pub mod translate;
 pub mod transport;
 pub mod tunnel;
@@ -29,6 +31,7 @@ mod whole_body;
 
 mod url;
 
+pub use connection::{BodyError, Upgraded};
 pub use dial::{ConnectProxy, Dialer, Egress};
 pub use flaw::CertificateFlaw;
 pub use forward::{Forward, ForwardError, ProxyBody, Upgrade};

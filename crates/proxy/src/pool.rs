@@ -1,27 +1,9 @@
-//! A pool of connections to backends.
-//!
-//! A connection has no task of its own: the task that waits for a response or for a part of its body polls the
-//! connection. A proxied request therefore stays in the task of its client, without wake-ups between tasks, and the
-//! backend's socket is read until it is empty before the client's connection is flushed. No task polls an idle
-//! connection.
+//! A pool of connections to backends. No task polls an idle connection.
 
-use crate::dial::BoxStream;
-use crate::head::{HEAD_BYTES_MAX, HeadReader};
-use crate::quiet::QuietWaker;
-use crate::stall::StallGuard;
-use crate::transport::{Address, RequestBody};
-use http::{Request, Response};
-use http_body::{Body as _, Frame};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::TrySendError;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use crate::connection::Connection;
+use crate::transport::Address;
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 /// The maximum number of idle connections of one backend and of all of them, and how long they are retained.
@@ -31,78 +13,8 @@ const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 /// How often idle connections that are too old, or that their backends closed, are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
-/// A stream to a backend, with its time-out and the reader of its response heads.
-type BackendStream = TokioIo<HeadReader<StallGuard<BoxStream>>>;
-
-/// A connection to a backend.
-pub(crate) struct Connection {
-    sender: SendRequest<RequestBody>,
-    /// `None` once the connection ended.
-    driver: Option<Box<http1::Connection<BackendStream, RequestBody>>>,
-    expects_head: Arc<AtomicBool>,
-    waker: QuietWaker,
-}
-
-impl Connection {
-    /// Takes over a stream.
-    pub(crate) async fn new(stream: BoxStream) -> hyper::Result<Self> {
-        let expects_head = Arc::<AtomicBool>::default();
-        let stream = TokioIo::new(HeadReader::new(StallGuard::new(stream), Arc::clone(&expects_head)));
-        let (sender, driver) = http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(stream).await?;
-        Ok(Connection { sender, driver: Some(Box::new(driver)), expects_head, waker: QuietWaker::default() })
-    }
-
-    /// Returns whether the backend has left the connection open and the last exchange is over.
-    fn is_usable(&mut self) -> bool {
-        let Connection { sender, driver, waker, .. } = self;
-        _ = waker.poll_once(|cx| drive(driver, cx));
-        driver.is_some() && sender.is_ready()
-    }
-
-    /// Sends a request and returns the response, whose body is still arriving.
-    pub(crate) async fn send(
-        &mut self,
-        request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
-        let Connection { sender, driver, expects_head, waker } = self;
-        expects_head.store(true, Ordering::Relaxed);
-        let mut response = pin!(sender.try_send_request(request));
-        poll_fn(|cx| {
-            waker.poll(cx, |cx| {
-                _ = drive(driver, cx);
-                response.as_mut().poll(cx)
-            })
-        })
-        .await
-    }
-
-    /// The next frame of a response's body.
-    pub(crate) fn poll_frame(
-        &mut self,
-        incoming: &mut Incoming,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let Connection { driver, waker, .. } = self;
-        waker.poll(cx, |cx| {
-            if let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(cx) {
-                return Poll::Ready(frame);
-            }
-            _ = drive(driver, cx);
-            Pin::new(&mut *incoming).poll_frame(cx)
-        })
-    }
-}
-
-/// Polls a connection, which reads and writes. Is ready when the connection has ended.
-fn drive<F: Future + Unpin>(driver: &mut Option<F>, cx: &mut Context<'_>) -> Poll<()> {
-    let Some(running) = driver else { return Poll::Ready(()) };
-    _ = ready!(Pin::new(running).poll(cx));
-    *driver = None;
-    Poll::Ready(())
-}
-
 /// An idle connection, and the time since which it is idle.
-type IdleConnection = (Connection, Instant);
+type IdleConnection = (Box<Connection>, Instant);
 
 /// The idle connections of a transport.
 #[derive(Default)]
@@ -117,7 +29,7 @@ struct Idle {
 
 impl Pool {
     /// Takes a connection to a backend out of the pool.
-    pub(crate) fn take(&self, to: &Address) -> Option<Connection> {
+    pub(crate) fn take(&self, to: &Address) -> Option<Box<Connection>> {
         loop {
             // The lock is not held while the connection is polled.
             let (mut connection, since) = self.idle().connections.get_mut(to)?.pop()?;
@@ -128,11 +40,10 @@ impl Pool {
     }
 
     /// Puts a connection into the pool when its response was read, unless the backend closes it or still reads the request.
-    pub(crate) fn put(self: &Arc<Self>, to: Address, mut connection: Connection) {
+    pub(crate) fn put(self: &Arc<Self>, to: Address, mut connection: Box<Connection>) {
         if !connection.is_usable() {
             return;
         }
-        connection.waker.forget();
         let mut idle = self.idle();
         if idle.connections.len() >= IDLE_BACKENDS_MAX && !idle.connections.contains_key(&to) {
             return;
@@ -177,8 +88,14 @@ async fn sweep(pool: Weak<Pool>) {
 mod tests {
     use super::*;
     use crate::{Dialer, Transport, empty_body};
+    use bytes::Bytes;
+    use http::Request;
+    use http_body::Frame;
     use http_body_util::BodyExt;
-    use std::sync::atomic::AtomicUsize;
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 

@@ -55,6 +55,11 @@ impl<S> StallGuard<S> {
         StallGuard { stream, limit: STALL_MAX, timeout: WriteTimeout::default() }
     }
 
+    /// The stream without a limit.
+    pub(crate) fn into_inner(self) -> S {
+        self.stream
+    }
+
     fn checked<T>(&mut self, polled: Poll<Result<T>>, cx: &mut Context<'_>) -> Poll<Result<T>> {
         self.timeout.check(polled, self.limit, cx)
     }

@@ -2,14 +2,13 @@
 
 use crate::dial::BoxStream;
 use crate::flaw::{AcceptedFlaws, CertificateFlaw};
-use crate::read_ahead::ReadAhead;
+use crate::tls_stream::TlsStream;
 use crate::verify;
 pub use crate::verify::{Identity, Trust};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_rustls::TlsConnector;
 
 /// The time-out of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,6 +33,11 @@ impl TlsOptions {
         Ok(TlsOptions { config: Arc::new(verify::config(trust, identity, &flaws)?), server_name, flaws })
     }
 
+    /// The configuration for rustls.
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
     /// The flaws of the certificate that was last accepted without verification.
     pub fn accepted_flaws(&self) -> impl Iterator<Item = CertificateFlaw> + use<> {
         self.flaws.iter()
@@ -45,11 +49,10 @@ pub async fn connect(stream: BoxStream, options: &TlsOptions, host: &str) -> Res
     let name = options.server_name.as_deref().unwrap_or(host);
     let server_name =
         ServerName::try_from(name.to_string()).map_err(|_| format!("tls: invalid server name \"{name}\""))?;
-    let stream = ReadAhead::new(stream);
-    let handshake = TlsConnector::from(options.config.clone()).connect(server_name, stream).into_fallible();
+    let handshake = TlsStream::connect(options.config(), server_name, stream);
     match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
         Ok(Ok(stream)) => Ok(Box::new(stream)),
-        Ok(Err((error, stream))) => Err(verify::in_words(&error, name, stream.first())),
+        Ok(Err((error, first))) => Err(verify::in_words(&error, name, first.get(..5).unwrap_or_default())),
         Err(_) => Err("net/http: TLS handshake timeout".to_string()),
     }
 }

@@ -1,23 +1,24 @@
 //! `Transport`: sends requests to backends over pooled connections, with its own dialer and TLS options. Bodies are
 //! streamed in both directions.
 
+use crate::connection::{BodyError, Connection};
 use crate::dial::{BoxStream, Dialer};
 use crate::flaw::CertificateFlaw;
-use crate::head::HeadError;
+use crate::head::ResponseHead;
+use crate::outgoing::Outgoing;
 use crate::pace::Paced;
-use crate::pool::{Connection, Pool};
+use crate::pool::Pool;
 use crate::tls::{self, TlsOptions};
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::Incoming;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// An error while reading a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -116,56 +117,35 @@ impl Transport {
     pub async fn send(
         &self,
         to: &Address,
-        mut request: Request<RequestBody>,
+        request: Request<RequestBody>,
     ) -> Result<Response<BackendBody>, SendError> {
-        // A pooled connection may have been closed in the meantime. As in Go, requests without a body are sent again.
-        let again = replayable(&request);
+        let has_body = request.method() != Method::HEAD;
+        let mut request = Box::new(Outgoing::new(request));
+        // A pooled connection may have been closed in the meantime.
         while let Some(mut pooled) = self.pool.take(to) {
-            match pooled.send(request).await {
-                Ok(response) => return Ok(self.answered(to, pooled, response)),
-                Err(mut error) => match (error.take_message(), &again) {
-                    (Some(unsent), _) => request = unsent,
-                    (None, Some(copy)) => request = copy(),
-                    (None, None) => return Err(SendError::Broken(describe(error.error()))),
-                },
+            match pooled.send(request, has_body).await {
+                Ok(head) => return Ok(self.answered(to, pooled, head)),
+                Err(error) => request = error.request.ok_or(SendError::Broken(error.why))?,
             }
         }
         let stream = self.connect(to).await.map_err(SendError::Dial)?;
-        let broken = |error: &hyper::Error| SendError::Broken(describe(error));
-        let mut connection = Connection::new(stream).await.map_err(|error| broken(&error))?;
-        let response = connection.send(request).await.map_err(|error| broken(error.error()))?;
-        Ok(self.answered(to, connection, response))
+        let mut connection = Connection::new(stream);
+        let head = connection.send(request, has_body).await;
+        let head = head.map_err(|error| SendError::Broken(error.why))?;
+        Ok(self.answered(to, connection, head))
     }
 
     fn answered(
         &self,
         to: &Address,
-        connection: Connection,
-        response: Response<Incoming>,
+        connection: Box<Connection>,
+        head: ResponseHead,
     ) -> Response<BackendBody> {
-        let lease = Lease { connection, to: to.clone(), pool: Arc::clone(&self.pool) };
-        response.map(|incoming| {
-            let mut body = BackendBody { incoming, lease: Some(lease) };
-            body.return_at_end();
-            body
-        })
+        let lease = Some((to.clone(), Arc::clone(&self.pool)));
+        let mut body = BackendBody { connection: Some(connection), lease };
+        body.return_at_end();
+        head.into_response(body)
     }
-}
-
-/// Returns how to recreate a request that can safely be sent again.
-fn replayable(request: &Request<RequestBody>) -> Option<impl Fn() -> Request<RequestBody> + use<>> {
-    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if !is_safe || !request.body().is_end_stream() {
-        return None;
-    }
-    let (method, uri, headers) = (request.method().clone(), request.uri().clone(), request.headers().clone());
-    Some(move || {
-        let mut copy = Request::new(empty_body());
-        *copy.method_mut() = method.clone();
-        *copy.uri_mut() = uri.clone();
-        *copy.headers_mut() = headers.clone();
-        copy
-    })
 }
 
 /// A body without content.
@@ -173,29 +153,25 @@ pub fn empty_body() -> RequestBody {
     http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A connection in use, and the pool that it returns to.
-struct Lease {
-    connection: Connection,
-    to: Address,
-    pool: Arc<Pool>,
-}
-
 /// The body of a response. Dropping it before its end closes the connection.
 pub struct BackendBody {
-    incoming: Incoming,
-    /// `None` once the connection has returned to the pool.
-    lease: Option<Lease>,
+    /// `None` once the body was read to its end.
+    connection: Option<Box<Connection>>,
+    /// The pool that the connection returns to.
+    lease: Option<(Address, Arc<Pool>)>,
 }
 
 impl BackendBody {
-    fn return_at_end(&mut self) {
-        if self.incoming.is_end_stream() {
-            self.return_connection();
-        }
+    /// The body of a response whose connection is not used again.
+    pub(crate) fn unpooled(connection: Box<Connection>) -> Self {
+        BackendBody { connection: Some(connection), lease: None }
     }
 
-    fn return_connection(&mut self) {
-        if let Some(Lease { connection, to, pool }) = self.lease.take() {
+    fn return_at_end(&mut self) {
+        if self.is_end_stream()
+            && let Some(connection) = self.connection.take()
+            && let Some((to, pool)) = self.lease.take()
+        {
             pool.put(to, connection);
         }
     }
@@ -203,59 +179,23 @@ impl BackendBody {
 
 impl http_body::Body for BackendBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let this = &mut *self;
-        let polled = match &mut this.lease {
-            Some(lease) => lease.connection.poll_frame(&mut this.incoming, cx),
-            None => Pin::new(&mut this.incoming).poll_frame(cx),
-        };
-        match &polled {
-            Poll::Ready(Some(Ok(_))) => this.return_at_end(),
-            Poll::Ready(None) => this.return_connection(),
-            _ => {}
-        }
-        polled
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
+        let polled = ready!(connection.poll_body(cx));
+        self.return_at_end();
+        Poll::Ready(polled.map(|part| part.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.connection.as_ref().is_none_or(|connection| connection.is_end())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        self.connection.as_ref().map_or(SizeHint::with_exact(0), |connection| connection.size_hint())
     }
-}
-
-/// How `net/http` begins its errors about a response that it cannot read.
-pub(crate) const BROKEN: &str = "net/http: HTTP/1.x transport connection broken: ";
-
-/// Go's error for a connection that ended before the response.
-pub(crate) fn describe(error: &hyper::Error) -> String {
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        if let Some(io) = inner.downcast_ref::<std::io::Error>() {
-            if io.get_ref().is_some_and(|inner| inner.is::<HeadError>()) {
-                return format!("{BROKEN}{io}");
-            }
-            return match io.kind() {
-                std::io::ErrorKind::UnexpectedEof => "EOF".to_string(),
-                std::io::ErrorKind::ConnectionReset => "read: connection reset by peer".to_string(),
-                std::io::ErrorKind::BrokenPipe => "write: broken pipe".to_string(),
-                _ => io.to_string(),
-            };
-        }
-        source = inner.source();
-    }
-    if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
-        return "EOF".to_string();
-    }
-    if error.is_parse() {
-        return format!("{BROKEN}malformed HTTP response");
-    }
-    error.to_string()
 }

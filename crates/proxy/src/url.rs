@@ -176,9 +176,20 @@ fn unescape(text: &str) -> Result<String, String> {
 
 /// A decoded path as Go escapes it.
 pub fn escape_path(path: &str) -> String {
+    let is_plain = |byte: u8| {
+        byte.is_ascii_alphanumeric()
+            || matches!(
+                byte,
+                b'-' | b'_' | b'.' | b'~' | b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'@'
+            )
+    };
+    // Most paths need no escaping.
+    if path.bytes().all(is_plain) {
+        return path.to_string();
+    }
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte) {
+        if is_plain(byte) {
             out.push(char::from(byte));
         } else {
             out.push_str(&format!("%{byte:02X}"));

@@ -118,7 +118,7 @@ impl Streamed<'_> {
         // This task ends when either side closes.
         tokio::spawn(async move {
             if let Ok(client) = upgrade.await {
-                translate::tunnel(TokioIo::new(client), TokioIo::new(*backend)).await;
+                translate::tunnel(TokioIo::new(client), *backend).await;
             }
         });
         Ok(accepted)
@@ -162,7 +162,7 @@ impl Kubelet {
     }
 
     /// Connects and returns the connection and the subprotocol that the kubelet chose. The error has client-go's text.
-    async fn connect(self) -> Result<(Upgraded, String), String> {
+    async fn connect(self) -> Result<(pintle_proxy::Upgraded, String), String> {
         let sending = |why: &str| format!("error sending request: Post \"{}\": {why}", self.url);
         match self.forward.upgrade(&self.transport).await {
             Ok(Upgrade::Switched(head, backend)) => {
@@ -208,7 +208,7 @@ async fn run(client: Upgraded, kubelet: Kubelet, options: StreamOptions) {
             translate::finish(&mut client, Some(&status(&ended))).await;
         }
         Ok((backend, protocol)) => {
-            let (mut writer, ended) = translate::run(client, TokioIo::new(backend), options, &protocol).await;
+            let (mut writer, ended) = translate::run(client, backend, options, &protocol).await;
             count(ended.as_ref());
             translate::finish(&mut writer, ended.as_ref().map(status).as_deref()).await;
         }

@@ -35,10 +35,10 @@ pub(super) fn transfer_encoding(fields: &mut Vec<Field>, status: &StatusLine) ->
     Ok(is_chunked)
 }
 
-/// Checks the length of the body, and removes it if chunks say it.
-pub(super) fn content_length(fields: &mut Vec<Field>, is_chunked: bool) -> Result<(), HeadError> {
+/// The length of the body, and removes the field if chunks say it.
+pub(super) fn content_length(fields: &mut Vec<Field>, is_chunked: bool) -> Result<Option<u64>, HeadError> {
     let given = values(fields, "content-length");
-    let Some(first) = given.first().map(|first| first.trim_ascii().to_vec()) else { return Ok(()) };
+    let Some(first) = given.first().map(|first| first.trim_ascii().to_vec()) else { return Ok(None) };
     if given.iter().any(|other| other.trim_ascii() != first) {
         let list = quoted_list(&given);
         return Err(HeadError(format!(
@@ -49,14 +49,16 @@ pub(super) fn content_length(fields: &mut Vec<Field>, is_chunked: bool) -> Resul
         return Err(refused("invalid empty Content-Length", &first));
     }
     let digits = std::str::from_utf8(&first).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-    if digits.and_then(|text| text.parse::<i64>().ok()).is_none() {
+    let length = digits.and_then(|text| text.parse::<i64>().ok()).and_then(|length| length.try_into().ok());
+    if length.is_none() {
         return Err(refused("bad Content-Length", &first));
     }
     remove(fields, "content-length");
-    if !is_chunked {
-        fields.push((b"content-length".to_vec(), first));
+    if is_chunked {
+        return Ok(None);
     }
-    Ok(())
+    fields.push((b"content-length".to_vec(), first));
+    Ok(length)
 }
 
 /// A trailer must not contain fields that determine the framing of the body.
@@ -72,14 +74,21 @@ pub(super) fn check_trailer(fields: &[Field]) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// `net/http` drops the whole field if the backend closes the connection. In that case other names in it are not
-/// hop-by-hop fields.
-pub(super) fn close(fields: &mut Vec<Field>, status: &StatusLine) {
-    let is_close = |token: &[u8]| token.trim_ascii().eq_ignore_ascii_case(b"close");
+/// Returns whether the connection stays open. `net/http` drops the whole field if the backend closes the connection. In
+/// that case other names in it are not hop-by-hop fields.
+pub(super) fn is_persistent(fields: &mut Vec<Field>, status: &StatusLine) -> bool {
     let given = values(fields, "connection");
-    let closes = given.iter().any(|value| value.split(|byte| *byte == b',').any(is_close));
-    if closes && status.is_at_least(1, 1) {
+    let has = |word: &[u8]| {
+        let is_word = |token: &[u8]| token.trim_ascii().eq_ignore_ascii_case(word);
+        given.iter().any(|value| value.split(|byte| *byte == b',').any(is_word))
+    };
+    let closes = has(b"close");
+    if !status.is_at_least(1, 1) {
+        return status.is_at_least(1, 0) && !closes && has(b"keep-alive");
+    }
+    if closes {
         remove(fields, "connection");
         fields.push((b"connection".to_vec(), b"close".to_vec()));
     }
+    !closes
 }
