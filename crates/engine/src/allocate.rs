@@ -61,6 +61,7 @@ impl Writer {
         allocated.map_err(|refusal| match refusal {
             Refusal::Invalid(errors) => Status::invalid(&target.group_kind(), &name, &errors),
             Refusal::Internal(why) => Status::internal(&why),
+            Refusal::Duplicate(why) => Status::unclassified(why),
         })?;
         if request.dry_run {
             return Ok(Vec::new());

@@ -6,6 +6,7 @@ mod pointer;
 mod tests;
 
 use super::PatchError;
+use pintle_meta::field::quoted;
 use pintle_value::{RawJson, Str, Value, json};
 use pointer::{Parent, child, existing_index, insert, open, parent, parent_mut, take};
 use std::borrow::Cow;
@@ -52,7 +53,7 @@ pub fn decode(patch: Value, duplicates: &[Str], strict: bool) -> Result<Patch, P
         let here = format!("[{index}].");
         while let Some(path) = duplicates.next_if(|path| path.starts_with(&here)) {
             if is_known(&path[here.len()..]) {
-                strict_errors.push(format!("json patch duplicate field \"{path}\""));
+                strict_errors.push(format!("json patch duplicate field {}", quoted(path)));
             }
         }
         operations.push(operation(item, index, strict, &mut strict_errors)?);
@@ -112,7 +113,8 @@ fn operation(
             }
             _ => {
                 if strict {
-                    strict_errors.push(format!("json patch unknown field \"[{index}].{key}\""));
+                    let path = quoted(&format!("[{index}].{key}"));
+                    strict_errors.push(format!("json patch unknown field {path}"));
                 }
                 continue;
             }

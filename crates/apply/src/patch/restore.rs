@@ -68,14 +68,27 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
     }
 }
 
-fn bytes(tree: &Value) -> Result<(), String> {
+fn bytes(tree: &mut Value) -> Result<(), String> {
     match tree {
         Value::String(text) => {
             base64::decode(text).map(|_| ()).map_err(|error| format!("error decoding from json: {error}"))
         }
-        Value::Array(_) => Ok(()),
+        Value::Array(items) => items.iter_mut().try_for_each(byte),
         other => Err(format!("cannot restore slice from {}", kind(other))),
     }
+}
+
+/// An item of a byte slice. Go truncates integers that do not fit.
+fn byte(item: &mut Value) -> Result<(), String> {
+    let whole = match item {
+        Value::Null => return Ok(()),
+        Value::Int(int) => *int,
+        Value::Float(float) if float.trunc() == *float => to_whole(*float),
+        Value::Float(_) => return Err("cannot convert float64 to uint8".to_string()),
+        _ => return Err("unrecognized type: uint8".to_string()),
+    };
+    *item = Value::Int(i64::from(whole as u8));
+    Ok(())
 }
 
 fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
@@ -164,6 +177,22 @@ mod tests {
             (r#"{"items":[[]]}"#, Err("cannot restore struct from: slice")),
         ] {
             assert_eq!(restored(json), expected.map(str::to_string).map_err(str::to_string), "{json}");
+        }
+    }
+
+    #[test]
+    fn items_of_bytes_are_fitted() {
+        for (json, expected) in [
+            (r#""eA==""#, Ok(r#""eA==""#)),
+            ("[1,300,-1,256.0,null]", Ok("[1,44,255,0,null]")),
+            ("[1.5]", Err("cannot convert float64 to uint8")),
+            (r#"["x"]"#, Err("unrecognized type: uint8")),
+            ("[[]]", Err("unrecognized type: uint8")),
+            ("5", Err("cannot restore slice from int64")),
+        ] {
+            let mut tree = tree(json);
+            let restored = bytes(&mut tree).map(|()| text(&tree));
+            assert_eq!(restored, expected.map(str::to_string).map_err(str::to_string), "{json}");
         }
     }
 }

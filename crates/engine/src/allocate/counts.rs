@@ -57,6 +57,8 @@ impl Allocating {
                 }
             }
             Refusal::Internal(why) => (why.contains("serviceIP"), "dynamic"),
+            // All ports of the service were allocated.
+            Refusal::Duplicate(_) => return,
         };
         if is_address {
             let requested = self.requested.0.into_iter().find(|ip| !self.had.0.contains(ip));

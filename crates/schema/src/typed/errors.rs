@@ -20,7 +20,12 @@ pub struct Strict {
 impl Strict {
     /// The errors with kube-apiserver's messages: `unknown field "spec.foo"`.
     pub fn texts(&self) -> Vec<String> {
-        self.unknown.iter().map(|path| format!("unknown field {}", quoted(path))).collect()
+        let text = |path: &Str| match self.omits_keys {
+            // Go's converter of unstructured objects does not escape the path.
+            true => format!("unknown field \"{path}\""),
+            false => format!("unknown field {}", quoted(path)),
+        };
+        self.unknown.iter().map(text).collect()
     }
 }
 
@@ -211,6 +216,21 @@ impl Errors {
         match self.found {
             Some(found) => Err(TypeError { message: found.message, mismatch: found.mismatch }),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_escaped_by_all_but_the_converter() {
+        for (omits_keys, expected) in
+            [(false, r#"unknown field "say \"hi\"""#), (true, r#"unknown field "say "hi"""#)]
+        {
+            let strict = Strict { unknown: vec![r#"say "hi""#.into()], omits_keys };
+            assert_eq!(strict.texts(), [expected]);
         }
     }
 }

@@ -52,6 +52,9 @@ pub enum Refusal {
     /// The range is exhausted; the text is that of an internal error.
     #[error("{0}")]
     Internal(String),
+    /// Two ports have the same node port; the text is the whole message.
+    #[error("{0}")]
+    Duplicate(String),
 }
 
 /// Decides the families and allocates what is missing. `object` has been prepared but not validated.
@@ -348,7 +351,7 @@ fn update_ports(object: &mut Value, old: &Value, ports: &mut Ports<'_, '_>) -> R
             take_port(at, port, ports)?;
         }
         if seen.contains(&(protocol.clone(), port)) {
-            return Err(Refusal::Internal(format!("duplicate nodePort: {{{protocol} {port}}}")));
+            return Err(Refusal::Duplicate(format!("duplicate nodePort: {{{protocol} {port}}}")));
         }
         seen.push((protocol, port));
     }

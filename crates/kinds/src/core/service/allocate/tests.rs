@@ -22,6 +22,7 @@ fn given(object: &str, old: Option<&str>, dry_run: bool, ips: &[&str], ports: &[
         }
         Err(Refusal::Invalid(errors)) => errors.sentence(),
         Err(Refusal::Internal(text)) => text,
+        Err(Refusal::Duplicate(text)) => format!("(unclassified) {text}"),
     }
 }
 
@@ -125,4 +126,14 @@ fn the_last_of_all_networks_has_no_address_to_allocate() {
     let network = |text: &str| net::parse_cidr_sloppy(text).unwrap();
     assert_eq!(bounds(&network("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")), None);
     assert_eq!(bounds(&network("10.0.0.0/30")), Some((0x0a00_0001, 0x0a00_0002)));
+}
+
+#[test]
+fn a_changed_service_has_each_node_port_once() {
+    let old = r#"{"spec":{"type":"NodePort","clusterIP":"10.0.0.9","clusterIPs":["10.0.0.9"],"ports":[{"protocol":"UDP","port":1,"nodePort":30007}]}}"#;
+    let port = r#"{"protocol":"UDP","port":1,"nodePort":30007}"#;
+    let new = format!(
+        r#"{{"spec":{{"type":"NodePort","clusterIP":"10.0.0.9","clusterIPs":["10.0.0.9"],"ports":[{port},{port}]}}}}"#
+    );
+    assert_eq!(given(&new, Some(old), false, &[], &[]), "(unclassified) duplicate nodePort: {UDP 30007}");
 }
