@@ -2,7 +2,7 @@
 
 use crate::transport::{BoxError, RequestBody};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request};
 use http_body::Body as _;
 use std::io::{self, IoSlice};
@@ -67,15 +67,16 @@ impl Outgoing {
                 head.put_slice(part);
             }
         };
-        for (name, value) in parts.headers.iter().filter(|(name, _)| *name != TRANSFER_ENCODING) {
+        // The length is written once, from the value that the body is held to: a backend that read another one would take the
+        // rest of the body for the next request on this connection, with an identity that the client chose.
+        let is_framing = |name: &HeaderName| *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING;
+        for (name, value) in parts.headers.iter().filter(|(name, _)| !is_framing(name)) {
             field(name.as_str().as_bytes(), value.as_bytes());
         }
         match length {
             None => field(b"transfer-encoding", b"chunked"),
-            Some(length) if announced.is_none() && !is_empty => {
-                field(b"content-length", HeaderValue::from(length).as_bytes());
-            }
-            Some(_) => {}
+            Some(_) if announced.is_none() && is_empty => {}
+            Some(length) => field(b"content-length", HeaderValue::from(length).as_bytes()),
         }
         head.put_slice(b"\r\n");
         let head = head.freeze();
@@ -197,4 +198,30 @@ impl Outgoing {
 
 fn wrong_length(how: &str) -> WriteError {
     WriteError::Body(format!("http: the body is {how} than its Content-Length").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use http_body_util::{BodyExt, Full};
+
+    #[test]
+    fn a_request_has_one_length_whatever_its_headers_say() {
+        for (headers, want) in [
+            (&[][..], "content-length: 5"),
+            (&[("content-length", "5"), ("content-length", "50")], "content-length: 5"),
+            (&[("content-length", "5"), ("transfer-encoding", "chunked")], "content-length: 5"),
+            (&[("content-length", "x"), ("content-length", "50")], "content-length: 5"),
+            (&[("content-length", "5, 50")], "content-length: 5"),
+        ] {
+            let body = Full::new(Bytes::from_static(b"hello")).map_err(Into::into).boxed_unsync();
+            let mut request = Request::new(body);
+            for (name, value) in headers {
+                request.headers_mut().append(*name, HeaderValue::from_static(value));
+            }
+            let head = Outgoing::new(request).head;
+            assert_eq!(String::from_utf8_lossy(&head), format!("GET / HTTP/1.1\r\n{want}\r\n\r\n"));
+        }
+    }
 }
