@@ -2,7 +2,7 @@
 
 use crate::api::ApiResponse;
 use crate::{Body, compress};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 /// The longest text of one warning, and of all warnings of an answer together, in characters.
@@ -16,10 +16,10 @@ pub(crate) fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool)
     add_warnings(&mut headers, &warnings);
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     let is_api = headers.get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/"));
-    let is_encoded = headers.contains_key("content-encoding");
+    let is_encoded = headers.contains_key(CONTENT_ENCODING);
     let body = if gzip && is_api && !is_encoded && compress::worth_it(&mut body) {
-        headers.insert("content-encoding", HeaderValue::from_static("gzip"));
-        headers.append("vary", HeaderValue::from_static("Accept-Encoding"));
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
         compress::gzip(body)
     } else {
         body

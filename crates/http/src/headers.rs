@@ -1,7 +1,7 @@
 //! Header values as text. No value is dropped because of its bytes: a header that affects authorization must never be
 //! ignored because it could not be decoded.
 
-use http::header::AsHeaderName;
+use http::header::{AsHeaderName, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 
@@ -23,9 +23,13 @@ pub(crate) fn first(headers: &HeaderMap, name: impl AsHeaderName) -> Cow<'_, str
 
 /// Sets a header of this server. Values that a backend sent remain after it, as in kube-apiserver, which adds them to its own.
 pub(crate) fn prepend(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
-    let theirs: Vec<HeaderValue> = headers.get_all(&name).iter().cloned().collect();
-    headers.insert(name.clone(), value);
-    theirs.into_iter().for_each(|value| _ = headers.append(name.clone(), value));
+    match headers.entry(name) {
+        Entry::Vacant(entry) => _ = entry.insert(value),
+        Entry::Occupied(mut entry) => {
+            let theirs: Vec<HeaderValue> = entry.insert_mult(value).collect();
+            theirs.into_iter().for_each(|value| entry.append(value));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use pintle_meta::Status;
 use pintle_metrics::Notation;
 use pintle_value::Str;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A media type that can be negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,11 +115,38 @@ pub struct Negotiated {
 /// The client's `Accept` header and related hints.
 #[derive(Clone, Debug, Default)]
 pub struct Accept {
-    clauses: Vec<Clause>,
-    /// The header's value; "" counts as absent.
-    header: String,
+    header: Arc<Header>,
     /// Whether to indent the output for people: `?pretty`, curl, Wget, browsers.
     pub pretty: bool,
+}
+
+/// A parsed `Accept` header.
+#[derive(Debug, Default)]
+struct Header {
+    clauses: Vec<Clause>,
+    /// The header's value; "" counts as absent.
+    text: String,
+}
+
+/// The longest `Accept` header that a connection remembers.
+const REMEMBERED_BYTES_MAX: usize = 1024;
+
+/// The last `Accept` header of a connection: most clients send the same one with each request.
+#[derive(Default)]
+pub(crate) struct LastAccept(Mutex<Arc<Header>>);
+
+impl LastAccept {
+    /// Like [`Accept::parse`].
+    pub(crate) fn parse(&self, header: &str, pretty: Option<&str>, user_agent: &str) -> Accept {
+        if header.len() > REMEMBERED_BYTES_MAX {
+            return Accept::parse(header, pretty, user_agent);
+        }
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.text != header {
+            *last = Arc::new(Header::parse(header));
+        }
+        Accept { header: Arc::clone(&last), pretty: is_pretty(pretty, user_agent) }
+    }
 }
 
 /// One clause of an `Accept` header.
@@ -169,23 +197,17 @@ const CLAUSES_MAX: usize = 100;
 impl Accept {
     /// Parses `Accept`, `?pretty` and `User-Agent`.
     pub fn parse(header: &str, pretty: Option<&str>, user_agent: &str) -> Self {
-        let pretty = match pretty {
-            Some(text) if !text.is_empty() => crate::query::go_bool(text).unwrap_or(false),
-            _ => ["curl", "Wget", "Mozilla/5.0"].iter().any(|agent| user_agent.starts_with(agent)),
-        };
-        let mut clauses: Vec<Clause> = header.split(',').take(CLAUSES_MAX).filter_map(clause).collect();
-        in_order(&mut clauses);
-        Accept { clauses, header: header.to_string(), pretty }
+        Accept { header: Arc::new(Header::parse(header)), pretty: is_pretty(pretty, user_agent) }
     }
 
     /// The first clause that can be served; JSON without a header.
     pub(crate) fn choose(&self, offer: &Offer<'_>) -> Option<Chosen> {
-        if self.header.is_empty() {
+        if self.header.text.is_empty() {
             let first = offer.media.first()?;
             let encoding = Encoding::of(*first, self.pretty);
             return Some(Chosen { encoding, convert: None, profile: String::new() });
         }
-        let pairs = self.clauses.iter().flat_map(|c| offer.media.iter().map(move |m| (c, *m)));
+        let pairs = self.header.clauses.iter().flat_map(|c| offer.media.iter().map(move |m| (c, *m)));
         pairs.filter(|(clause, media)| clause.names(*media)).find_map(|(clause, media)| {
             let streams = media.stream_name().is_some();
             let (convert, pretty) = clause.options(streams, offer.server_version)?;
@@ -197,13 +219,14 @@ impl Accept {
 
     /// The format of a page: text, or an object of a kind that `allows` accepts.
     pub(crate) fn for_page(&self, cbor: bool, allows: impl Fn(&Convert) -> bool) -> Option<PageForm> {
-        if self.header.trim().is_empty() {
+        if self.header.text.trim().is_empty() {
             return Some(PageForm::Text);
         }
         let objects = [Some(Media::Json), Some(Media::Yaml), None, Some(Media::Cbor).filter(|_| cbor)];
         // Text is third, after JSON and YAML; CBOR, the last one, may be missing.
         let offered = if cbor { &objects[..] } else { &objects[..3] };
-        let pairs = self.clauses.iter().flat_map(|clause| offered.iter().map(move |media| (clause, *media)));
+        let pairs =
+            self.header.clauses.iter().flat_map(|clause| offered.iter().map(move |media| (clause, *media)));
         pairs.into_iter().find_map(|(clause, media)| match media {
             Some(media) if clause.names(media) => {
                 let (convert, pretty) = clause.options(media.stream_name().is_some(), false)?;
@@ -251,7 +274,7 @@ impl Accept {
     pub(crate) fn for_metrics(&self) -> (Option<Notation>, &'static str) {
         const ESCAPINGS: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
         let mut escaping = "underscores";
-        for clause in &self.clauses {
+        for clause in &self.header.clauses {
             let param = |name: &str| clause.param(name);
             escaping = ESCAPINGS.into_iter().find(|known| *known == param("escaping")).unwrap_or(escaping);
             match (clause.type_.as_str(), clause.subtype.as_str()) {
@@ -274,22 +297,38 @@ impl Accept {
 
     /// Types and subtypes that the client accepts, best first; any without a header.
     pub(crate) fn ranges(&self) -> Vec<(&str, &str)> {
-        if self.header.is_empty() {
+        if self.header.text.is_empty() {
             return vec![("*", "*")];
         }
-        self.clauses.iter().map(|clause| (clause.type_.as_str(), clause.subtype.as_str())).collect()
+        self.header.clauses.iter().map(|clause| (clause.type_.as_str(), clause.subtype.as_str())).collect()
     }
 
     /// Returns whether the header contains a media type that `is_produced`, compared literally, with no wildcard
     /// but `*/*`, as kube-apiserver's router does.
     pub(crate) fn names_any_of(&self, is_produced: impl Fn(&str) -> bool) -> bool {
-        if self.header.is_empty() {
+        if self.header.text.is_empty() {
             return true;
         }
-        self.header.split(',').any(|clause| {
+        self.header.text.split(',').any(|clause| {
             let name = clause.split(';').next().unwrap_or("").trim_matches(' ');
             name == "*/*" || is_produced(name)
         })
+    }
+}
+
+impl Header {
+    fn parse(text: &str) -> Self {
+        let mut clauses: Vec<Clause> = text.split(',').take(CLAUSES_MAX).filter_map(clause).collect();
+        in_order(&mut clauses);
+        Header { clauses, text: text.to_string() }
+    }
+}
+
+/// Returns whether the output is indented, by `?pretty` and `User-Agent`.
+fn is_pretty(pretty: Option<&str>, user_agent: &str) -> bool {
+    match pretty {
+        Some(text) if !text.is_empty() => crate::query::go_bool(text).unwrap_or(false),
+        _ => ["curl", "Wget", "Mozilla/5.0"].iter().any(|agent| user_agent.starts_with(agent)),
     }
 }
 

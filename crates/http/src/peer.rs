@@ -1,6 +1,7 @@
 //! `Peer`: what is known about the client of a connection, independent of its requests.
 
 use crate::limits::Admitted;
+use crate::negotiate::LastAccept;
 use crate::turns::ClientTurns;
 use pintle_auth::authn::x509::PeerCertificates;
 use rustls::pki_types::CertificateDer;
@@ -18,6 +19,8 @@ pub(crate) struct Peer {
     pub(crate) admitted: Admitted,
     /// When the connection is read from and its requests run.
     pub(crate) turns: Arc<ClientTurns>,
+    /// Its last `Accept` header.
+    pub(crate) last_accept: LastAccept,
     has_sent_requests: AtomicBool,
     is_known: AtomicBool,
     is_closing: AtomicBool,
@@ -37,6 +40,7 @@ impl Peer {
             certificates: PeerCertificates::new(chain),
             admitted,
             turns,
+            last_accept: LastAccept::default(),
             has_sent_requests: AtomicBool::new(false),
             is_known: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),

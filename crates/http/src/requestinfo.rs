@@ -56,22 +56,24 @@ impl RequestInfo {
 
     /// Reads everything but the path itself.
     fn read(method: &str, path: &str, query: &[(String, String)]) -> Result<Self, Undetermined> {
-        let mut info = RequestInfo { verb: method.to_ascii_lowercase().into(), ..RequestInfo::default() };
+        let mut info = RequestInfo::default();
+        let of_no_resource =
+            |info: RequestInfo| Ok(RequestInfo { verb: method.to_ascii_lowercase().into(), ..info });
         let trimmed = path.trim_matches('/');
         let mut parts: &[&str] = &segments(trimmed);
         if trimmed.is_empty() || parts.len() < 3 {
-            return Ok(info);
+            return of_no_resource(info);
         }
         match take(&mut parts) {
             "api" => info.prefix = "api".into(),
             "apis" => {
                 info.prefix = "apis".into();
                 if parts.len() < 3 {
-                    return Ok(info);
+                    return of_no_resource(info);
                 }
                 info.group = take(&mut parts).into();
             }
-            _ => return Ok(info),
+            _ => return of_no_resource(info),
         }
         info.resource_request = true;
         info.version = take(&mut parts).into();
