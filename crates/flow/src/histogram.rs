@@ -27,7 +27,8 @@ impl Histogram {
     }
 
     fn bucket(&self, value: f64) -> usize {
-        self.bounds.partition_point(|bound| *bound < value)
+        // Not a binary search: most values are in the first buckets.
+        self.bounds.iter().take_while(|bound| **bound < value).count()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a weight")]

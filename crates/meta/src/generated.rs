@@ -46,24 +46,19 @@ pub fn name(base: &str, random: &mut dyn FnMut() -> u64) -> Str {
 
 /// The length of a UID.
 const UID_BYTES: usize = 36;
+/// Where the two digits of each byte are in a UID; dashes are between them.
+const UID_PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// A UID (UUID version 4) of 16 random bytes.
 pub fn uid(mut random: [u8; 16]) -> Str {
     random[6] = random[6] & 0x0f | 0x40;
     random[8] = random[8] & 0x3f | 0x80;
-    let digit =
-        |half: u8| if half < 10 { b'0'.saturating_add(half) } else { (b'a' - 10).saturating_add(half) };
+    let digit = |half: u8| DIGITS.get(usize::from(half & 15)).copied().unwrap_or_default();
     let mut text = [b'-'; UID_BYTES];
-    // Each byte has two digits; a dash follows the bytes 3, 5, 7 and 9.
-    let mut places = text.iter_mut();
-    for (i, byte) in random.iter().enumerate() {
-        if matches!(i, 4 | 6 | 8 | 10) {
-            places.next();
-        }
-        for half in [byte >> 4, byte & 15] {
-            if let Some(place) = places.next() {
-                *place = digit(half);
-            }
+    for (place, byte) in UID_PLACES.into_iter().zip(random) {
+        if let Some(digits) = text.get_mut(place..).and_then(<[u8]>::first_chunk_mut) {
+            *digits = [digit(byte >> 4), digit(byte)];
         }
     }
     Str::from(str::from_utf8(&text).unwrap_or_default())

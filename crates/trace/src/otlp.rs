@@ -44,7 +44,9 @@ fn write_trace(trace: &Trace, out: &mut Writer) {
                 out.int(6, if span.parent.is_none() { KIND_SERVER } else { KIND_INTERNAL });
                 out.fixed64(7, time(span.from));
                 out.fixed64(8, time(span.until.unwrap_or(span.from)));
-                span.attributes.iter().for_each(|(key, value)| attribute(9, key, value, out));
+                if span.parent.is_none() {
+                    trace.attributes.iter().for_each(|(key, value)| attribute(9, key, value, out));
+                }
             });
         }
     });

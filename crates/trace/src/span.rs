@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The maximum number of spans of one request; further ones are not recorded.
 const SPANS_MAX: usize = 256;
-/// The number of spans of a read: room for them is made at once.
+/// The number of spans of a read.
 const USUAL_SPANS: usize = 8;
 
 /// The spans of one request.
@@ -18,6 +18,8 @@ pub struct Trace {
     exporter: Option<Arc<Exporter>>,
     began: Instant,
     pub(crate) started: SystemTime,
+    /// The attributes of the first span; the others have none.
+    pub(crate) attributes: Vec<(&'static str, String)>,
     inner: Mutex<Inner>,
 }
 
@@ -34,7 +36,6 @@ pub(crate) struct Record {
     pub(crate) parent: Option<usize>,
     pub(crate) from: Instant,
     pub(crate) until: Option<Instant>,
-    pub(crate) attributes: Vec<(&'static str, String)>,
 }
 
 /// A span that is open until it is dropped.
@@ -87,17 +88,22 @@ impl Trace {
         let exporter = exporter.filter(is_sampled).cloned();
         // Only exported spans have times of the day.
         let started = exporter.as_ref().and_then(|_| SystemTime::now().checked_sub(began.elapsed()));
-        let trace = Trace {
+        let mut first = [0; 8];
+        if exporter.is_some() {
+            random(&mut first);
+        }
+        // Room for the spans of a read is made at once.
+        let mut spans = Vec::with_capacity(USUAL_SPANS);
+        spans.push(Record { name: name.into(), id: first, parent: None, from: began, until: None });
+        Arc::new(Trace {
             id,
             parent: parent.map(|parent| parent.span),
             exporter,
             began,
             started: started.unwrap_or(SystemTime::UNIX_EPOCH),
-            inner: Mutex::new(Inner { spans: Vec::with_capacity(USUAL_SPANS), open: None }),
-        };
-        let open = trace.push(&mut trace.lock(), name.into(), None, began, attributes);
-        trace.lock().open = open;
-        Arc::new(trace)
+            attributes,
+            inner: Mutex::new(Inner { spans, open: Some(0) }),
+        })
     }
 
     /// Opens a child of the last span at `now`; it stays open until the trace is finished.
@@ -113,7 +119,7 @@ impl Trace {
     pub(crate) fn enter_concurrent(trace: &Arc<Self>, name: &'static str, parent: Option<usize>) -> Span {
         let mut inner = trace.lock();
         let parent = parent.or(inner.open);
-        let index = trace.push(&mut inner, name.into(), parent, Instant::now(), Vec::new());
+        let index = trace.push(&mut inner, name, parent, Instant::now());
         drop(inner);
         Span { trace: Arc::clone(trace), index }
     }
@@ -158,10 +164,9 @@ impl Trace {
     fn push(
         &self,
         inner: &mut Inner,
-        name: Cow<'static, str>,
+        name: &'static str,
         parent: Option<usize>,
         from: Instant,
-        attributes: Vec<(&'static str, String)>,
     ) -> Option<usize> {
         let mut id = [0; 8];
         if self.exporter.is_some() {
@@ -171,7 +176,7 @@ impl Trace {
         if index >= SPANS_MAX {
             return None;
         }
-        inner.spans.push(Record { name, id, parent, from, until: None, attributes });
+        inner.spans.push(Record { name: name.into(), id, parent, from, until: None });
         Some(index)
     }
 
@@ -179,7 +184,7 @@ impl Trace {
     fn push_open(&self, name: &'static str, now: Instant) -> Option<usize> {
         let mut inner = self.lock();
         let parent = inner.open;
-        let index = self.push(&mut inner, name.into(), parent, now, Vec::new());
+        let index = self.push(&mut inner, name, parent, now);
         inner.open = index.or(parent);
         index
     }
