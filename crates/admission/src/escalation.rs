@@ -98,7 +98,7 @@ fn may(
     name: &str,
 ) -> bool {
     let question = Question {
-        user: request.user.clone(),
+        user: request.user.clone().into(),
         verb: verb.to_string(),
         group: GROUP.to_string(),
         version: "*".to_string(),

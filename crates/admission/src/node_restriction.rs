@@ -304,7 +304,7 @@ impl Case<'_> {
             }
         }
         let question = Question {
-            user: self.request.user.clone(),
+            user: self.request.user.clone().into(),
             verb: "request-serviceaccounts-token-audience".into(),
             namespace: self.request.namespace.into(),
             version: "v1".into(),

@@ -95,7 +95,7 @@ fn blocks(owner: &Value) -> bool {
 /// The authorizer's attributes for a verb on the request's object.
 fn question(request: &Attributes<'_>, verb: &str, subresource: &str) -> Question {
     Question {
-        user: request.user.clone(),
+        user: request.user.clone().into(),
         verb: verb.to_string(),
         group: request.kind.group.to_string(),
         version: request.version.name.to_string(),
@@ -135,7 +135,7 @@ mod tests {
         fn authorize<'a>(&'a self, question: &'a Question) -> Authorizing<'a> {
             let asked = format!("{} {}/{}", question.verb, question.resource, question.subresource);
             match self.0.contains(&asked.as_str()) {
-                true => Decision::Allow(String::new()),
+                true => Decision::Allow(Default::default()),
                 false => Decision::NoOpinion("no".to_string()),
             }
             .into()

@@ -39,7 +39,7 @@ fn measure(name: &str, mut check: impl FnMut(usize) -> bool) -> usize {
 
 fn get(user: UserInfo, resource: &str, namespace: String, name: String) -> Attributes {
     Attributes {
-        user,
+        user: user.into(),
         verb: "get".into(),
         resource_request: true,
         version: "v1".into(),

@@ -10,7 +10,7 @@ use pintle_meta::Status;
 use pintle_metrics::families;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// From this number of checks on, the constrained modes first check the right to everything at once.
@@ -193,7 +193,7 @@ impl Mode {
         let checker = RightsChecker { mode: self, rights, requestor: self.requestor(&request.user) };
         if self != Mode::Legacy {
             let verb = format!("impersonate-on:{}:{}", self.name(), request.verb);
-            let user = checker.requestor.clone();
+            let user = Arc::clone(&checker.requestor);
             rights.check(&Attributes { verb, user, ..request.clone() }).await?;
         }
         let mut user = wanted.clone();
@@ -215,10 +215,11 @@ impl Mode {
     }
 
     /// The user whose rights are checked: for an associated node, without the details of the node.
-    fn requestor(self, user: &UserInfo) -> UserInfo {
-        let mut user = user.clone();
+    fn requestor(self, user: &Arc<UserInfo>) -> Arc<UserInfo> {
+        let mut user = Arc::clone(user);
         if self == Mode::AssociatedNode {
-            let keys = user.extra.into_keys().collect();
+            let user = Arc::make_mut(&mut user);
+            let keys = std::mem::take(&mut user.extra).into_keys().collect();
             user.extra = BTreeMap::from([("authentication.kubernetes.io/associated-node-keys".into(), keys)]);
         }
         user
@@ -229,7 +230,7 @@ impl Mode {
 struct RightsChecker<'a> {
     mode: Mode,
     rights: Rights<'a>,
-    requestor: UserInfo,
+    requestor: Arc<UserInfo>,
 }
 
 impl RightsChecker<'_> {
@@ -243,7 +244,7 @@ impl RightsChecker<'_> {
             mode => format!("impersonate:{}", mode.name()),
         };
         Attributes {
-            user: self.requestor.clone(),
+            user: Arc::clone(&self.requestor),
             verb,
             resource_request: true,
             group: group.to_string(),
@@ -427,7 +428,7 @@ mod tests {
             .map_err(|s| s.message)?
             .unwrap();
         let attributes = Attributes {
-            user: UserInfo::new("root", requestor),
+            user: UserInfo::new("root", requestor).into(),
             verb: "list".into(),
             resource_request: true,
             resource: "configmaps".into(),

@@ -28,7 +28,7 @@ fn attributes(spec: &Value) -> Attributes {
     };
     let Some(resource) = spec.get("resourceAttributes") else {
         return Attributes {
-            user,
+            user: user.into(),
             verb: spec.str_at(&["nonResourceAttributes", "verb"]).to_string(),
             path: spec.str_at(&["nonResourceAttributes", "path"]).to_string(),
             ..Attributes::default()
@@ -42,7 +42,7 @@ fn attributes(spec: &Value) -> Attributes {
         value: requirement.items_at(&["values"])[0].as_str().unwrap().into(),
     });
     Attributes {
-        user,
+        user: user.into(),
         verb: text("verb"),
         resource_request: true,
         group: text("group"),

@@ -88,8 +88,8 @@ impl Storage {
     }
 
     /// The user as which the server itself acts.
-    pub fn system_user(&self) -> UserInfo {
-        UserInfo::new("system:apiserver", &[UserInfo::MASTERS, UserInfo::AUTHENTICATED])
+    pub fn system_user(&self) -> Arc<UserInfo> {
+        UserInfo::new("system:apiserver", &[UserInfo::MASTERS, UserInfo::AUTHENTICATED]).into()
     }
 
     /// Makes a write and ignores a conflict: another server has already made it.

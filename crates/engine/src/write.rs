@@ -54,7 +54,7 @@ pub struct WriteRequest {
     /// How unknown fields are handled, if the client specifies it.
     pub validation: Option<FieldValidation>,
     /// The user.
-    pub user: UserInfo,
+    pub user: Arc<UserInfo>,
 }
 
 impl WriteRequest {

@@ -91,7 +91,7 @@ fn request(engine: &Engine, plural: &str, namespace: &str, name: &str, change: C
         field_manager: "test".into(),
         user_agent: String::new(),
         validation: Some(FieldValidation::Strict),
-        user: UserInfo::new("admin", &[UserInfo::MASTERS]),
+        user: UserInfo::new("admin", &[UserInfo::MASTERS]).into(),
     }
 }
 

@@ -13,15 +13,17 @@ use pintle_auth::{
 };
 use pintle_meta::Status;
 use pintle_meta::selector::{FieldSelector, LabelSelector};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-/// Authenticates a request for `path` by its headers, the certificate of its connection or a session of the console. Also returns
-/// when that was done.
+/// Authenticates a request for `path` by its headers, the certificate of its connection or a session of the console. `began` is when
+/// the request came. Also returns when it was authenticated.
 pub(crate) async fn authenticate(
     context: &Context,
     peer: &Peer,
     headers: &HeaderMap,
     path: &str,
+    began: Instant,
 ) -> (Result<Authenticated, Unauthorized>, Instant) {
     let given = headers.get(http::header::AUTHORIZATION).map(headers::text);
     let authorization = given.or_else(|| websocket::authorization(headers).map(Into::into));
@@ -40,7 +42,6 @@ pub(crate) async fn authenticate(
             path,
         },
     };
-    let began = Instant::now();
     let known = context.authenticator.authenticate(credentials, SystemTime::now()).await;
     let now = Instant::now();
     if authorization.is_some() {
@@ -101,44 +102,46 @@ impl Refusal {
     }
 }
 
-/// Returns the effective user after impersonation.
+/// Returns whether a request has headers of impersonation.
+pub(crate) fn impersonates(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
+}
+
+/// Returns the effective user of a request with headers of impersonation, and when that was decided.
 pub(crate) async fn effective_user(
     context: &Context,
-    user: UserInfo,
+    user: Arc<UserInfo>,
     headers: &HeaderMap,
     info: &RequestInfo,
     audit: Option<&mut pintle_audit::Record>,
-) -> Result<UserInfo, Refusal> {
-    if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
-        return Ok(user);
-    }
+) -> Result<(Arc<UserInfo>, Instant), Refusal> {
     let given = headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
     let given = given.map(|(name, value)| (name.as_str(), headers::text(value)));
-    let Some(wanted) = impersonate::wanted(given)? else { return Ok(user) };
+    let Some(wanted) = impersonate::wanted(given)? else { return Ok((user, Instant::now())) };
     let attributes = attributes_of(info, user);
     let authorizer = &*context.authorizer;
     let (user, constraint) = context.impersonation.impersonate(authorizer, &wanted, &attributes).await?;
     if let Some(audit) = audit {
         audit.impersonates(&user, &constraint);
     }
-    Ok(user)
+    Ok((user.into(), Instant::now()))
 }
 
 /// Authorizes a request; `steps` are at the beginning of that. Returns its user.
 pub(crate) async fn authorize(
     context: &Context,
-    user: UserInfo,
+    user: Arc<UserInfo>,
     info: &RequestInfo,
     audit: Option<&mut pintle_audit::Record>,
     steps: &mut Steps,
-) -> Result<UserInfo, Refusal> {
+) -> Result<Arc<UserInfo>, Refusal> {
     let attributes = attributes_of(info, user);
     let decision = context.authorizer.authorize(&attributes).await;
     let now = Instant::now();
     filter_metrics::authorized(&decision, now.saturating_duration_since(steps.began()));
     if let Some(audit) = audit {
         let (allowed, reason) = match &decision {
-            Decision::Allow(reason) => (true, reason.as_str()),
+            Decision::Allow(reason) => (true, &**reason),
             Decision::Deny(reason) | Decision::NoOpinion(reason) => (false, reason.as_str()),
             Decision::Failed(_) => (false, "internal error"),
         };
@@ -157,12 +160,13 @@ pub(crate) async fn authorize(
     }
 }
 
-fn attributes_of(info: &RequestInfo, user: UserInfo) -> Attributes {
+fn attributes_of(info: &RequestInfo, user: Arc<UserInfo>) -> Attributes {
     Attributes {
         user,
         verb: info.verb.as_str().into(),
         resource_request: info.resource_request,
-        path: info.path.clone(),
+        // Authorizers look at the path of other requests only.
+        path: if info.resource_request { String::new() } else { info.path.clone() },
         group: info.group.as_str().into(),
         version: info.version.as_str().into(),
         resource: info.resource.as_str().into(),

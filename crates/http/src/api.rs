@@ -80,7 +80,7 @@ pub struct ApiRequest {
     /// Body, read to its end.
     pub body: Bytes,
     /// The authenticated user.
-    pub user: UserInfo,
+    pub user: Arc<UserInfo>,
     /// The representation of the answer.
     pub accept: Negotiated,
     /// The representation of errors; see [`ApiRequest::fail`].

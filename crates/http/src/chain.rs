@@ -79,7 +79,7 @@ pub(crate) async fn handle<B: ClientBody>(
         response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, directives.clone());
     }
     let code = response.status().as_u16();
-    let log = pintle_log::is_enabled(3).then(|| {
+    let log = spans::are_requests_logged().then(|| {
         Box::new(RequestLog {
             verb: record.verb.map_or_else(|| parts.method.to_string(), str::to_string),
             uri: target::path_and_query(&parts).to_string(),
@@ -165,7 +165,7 @@ fn expects_the_unknown(parts: &http::request::Parts) -> bool {
 }
 
 /// Passes a request through the filters. Returns its effective user; the error is the answer of the filter that stops it.
-async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<UserInfo, ApiResponse> {
+async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<Arc<UserInfo>, ApiResponse> {
     let Call { context, peer, parts, id, began, .. } = *call;
     match request_timeout(call) {
         Ok(timeout) => call.timeout = timeout,
@@ -188,17 +188,22 @@ async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<UserInfo, Ap
     record.trace = Some(Arc::clone(&trace));
     trace.open("audit", steps.began());
     record.audit = auditing::received(context, peer, parts, info, &user, &remarks, id).await?;
-    let now = steps.end(Filter::Audit, Instant::now());
+    // Steps that are left out take no time.
+    let now = if record.audit.is_some() { Instant::now() } else { steps.began() };
+    let now = steps.end(Filter::Audit, now);
 
     trace.open(context.impersonation.filter_name(), now);
     let audit = record.audit.as_deref_mut();
-    let user = access::effective_user(context, user, &parts.headers, info, audit).await;
-    let user = user.map_err(refuse)?;
+    let user = match access::impersonates(&parts.headers) {
+        false => Ok((user, now)),
+        true => Box::pin(access::effective_user(context, user, &parts.headers, info, audit)).await,
+    };
+    let (user, now) = user.map_err(refuse)?;
     let impersonation = match context.impersonation.is_constrained() {
         true => Filter::ConstrainedImpersonation,
         false => Filter::Impersonation,
     };
-    let now = steps.end(impersonation, Instant::now());
+    let now = steps.end(impersonation, now);
 
     trace.open("priorityandfairness", now);
     let asking = FlowRequest { info, query: &call.query, user: &user, began, timeout: call.timeout };
@@ -217,10 +222,10 @@ async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<UserInfo, Ap
 /// Authenticates a request; the error is the answer. Also returns the steps that follow.
 async fn authenticate(call: &Call<'_>) -> Result<(Authenticated, Steps), ApiResponse> {
     let Call { context, peer, parts, .. } = *call;
-    let (known, now) = access::authenticate(context, peer, &parts.headers, &call.info.path).await;
+    let (known, now) = access::authenticate(context, peer, &parts.headers, &call.info.path, call.began).await;
     let took = now.saturating_duration_since(call.began);
-    filter_metrics::authenticated(peer, known.as_ref().map(|known| &known.user), took);
-    access::note_identity(context, peer, parts, known.as_ref().ok().map(|known| &known.user));
+    filter_metrics::authenticated(peer, known.as_ref().map(|known| &*known.user), took);
+    access::note_identity(context, peer, parts, known.as_ref().ok().map(|known| &*known.user));
     match known {
         Ok(known) => Ok((known, Steps::begin(now))),
         Err(_) => {

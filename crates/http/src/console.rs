@@ -144,7 +144,7 @@ impl Console {
         // The link belongs to the user of the credentials themselves, so that nobody gets a link by impersonation, by
         // the headers of a front proxy, or as the anonymous user.
         let known = context.authenticator.authenticate(credentials.get(LINKS), SystemTime::now()).await;
-        let is_same = known.is_ok_and(|known| known.user == *user);
+        let is_same = known.is_ok_and(|known| *known.user == *user);
         if !is_same || user.in_group(UserInfo::UNAUTHENTICATED) {
             return Err(forbidden(
                 "links are only for users with a client certificate or a token of their own",
@@ -197,13 +197,16 @@ async fn evaluate_expression<B: ClientBody>(
 /// Returns the user that the credentials of a request authenticate; none if they are missing or refused. The page
 /// requests this first, because a browser may have a client certificate that no script can see.
 async fn identity(context: &Context, peer: &Peer, parts: &Parts) -> ApiResponse {
-    let (known, _) = access::authenticate(context, peer, &parts.headers, SESSION).await;
+    let (known, _) = access::authenticate(context, peer, &parts.headers, SESSION, Instant::now()).await;
     let user = known.ok().map(|known| known.user).filter(|user| !user.in_group(UserInfo::UNAUTHENTICATED));
     let Some(user) = user else { return answer(&[("user", Value::Null)]) };
     peer.authenticated();
     let mut map = Map::new();
-    map.insert("username", user.name.into());
-    map.insert("groups", user.groups.into_iter().map(Value::from).collect::<Vec<_>>().into());
+    map.insert("username", user.name.as_str().into());
+    map.insert(
+        "groups",
+        user.groups.iter().map(|group| Value::from(group.as_str())).collect::<Vec<_>>().into(),
+    );
     answer(&[("user", map.into())])
 }
 

@@ -81,7 +81,7 @@ impl<'a> Call<'a> {
         })?;
         let pretty = query::first(&query, "pretty");
         let value = |name| headers::first(&parts.headers, name);
-        let accept = Accept::parse(&value(ACCEPT), pretty, &value(USER_AGENT));
+        let accept = peer.last_accept.parse(&value(ACCEPT), pretty, &value(USER_AGENT));
         let timeout = context.request_timeout;
         Ok(Call { context, peer, parts, id, began, timeout, info: Arc::new(info), query, accept })
     }
@@ -107,8 +107,8 @@ impl<'a> Call<'a> {
     /// Answers the request of an authorized user. What ordinary requests for resources do not need is boxed: the future of a request
     /// has room for the largest branch, and is copied when it is made.
     pub(crate) async fn dispatch<B: ClientBody>(
-        self,
-        user: UserInfo,
+        &mut self,
+        user: Arc<UserInfo>,
         body: B,
         record: &mut Record,
     ) -> ApiResponse {
@@ -279,13 +279,13 @@ impl<'a> Call<'a> {
 
     /// Answers a request for a resource.
     async fn serve_resource<B: ClientBody>(
-        self,
+        &mut self,
         routed: Routed,
-        user: UserInfo,
+        user: Arc<UserInfo>,
         body: B,
         record: &mut Record,
     ) -> ApiResponse {
-        let Call { context, parts, .. } = self;
+        let Call { context, parts, began, timeout, .. } = *self;
         self.record_route(&routed, record);
         let is_log = self.info.subresource == "log" && routed.target.action == Action::Get;
         if routed.target.action == Action::Connect || is_log {
@@ -305,26 +305,28 @@ impl<'a> Call<'a> {
                 _ => answer,
             };
         }
-        let Call { began, timeout, .. } = self;
-        let (info, is_write) = (Arc::clone(&self.info), self.info.is_write());
         let time = HandlerTime::of(routed.target.action, timeout);
         let errors = routed.errors;
-        let answer = match began.elapsed() >= timeout {
+        let now = Instant::now();
+        let answer = match now.saturating_duration_since(began) >= timeout {
             true => None,
             false => {
-                let work = self.serve_api(routed, user, body, Some(time.limit), record);
-                match tokio::time::timeout(time.limit, work).await {
+                let limit = now.checked_add(time.limit).unwrap_or(now);
+                let deadline = began.checked_add(timeout).map_or(limit, |ends| ends.min(limit));
+                // Pinned here: the timer would copy it, and it is large.
+                let work = std::pin::pin!(self.serve_api(routed, user, body, Some(deadline), record));
+                match tokio::time::timeout_at(limit.into(), work).await {
                     Ok(answer) => Some(answer),
                     Err(_) => time.expired(errors),
                 }
             }
         };
         answer.unwrap_or_else(|| {
-            if let Some(audit) = record.audit.as_deref().filter(|_| is_write) {
+            if let Some(audit) = record.audit.as_deref().filter(|_| self.info.is_write()) {
                 auditing::timed_out(audit);
             }
             if let Some(labels) = &record.labels {
-                metrics::count_termination(&labels.by_request(&info), GATEWAY_TIMEOUT);
+                metrics::count_termination(&labels.by_request(&self.info), GATEWAY_TIMEOUT);
             }
             respond::timed_out()
         })
@@ -351,16 +353,17 @@ impl<'a> Call<'a> {
         record.labels = Some(labels);
     }
 
-    /// Reads the body and lets the API answer. `limit` is the time that is left, unless the request is long-running.
+    /// Reads the body and lets the API answer. The request ends at `deadline`, unless it is long-running.
     async fn serve_api<B: ClientBody>(
-        self,
+        &mut self,
         routed: Routed,
-        user: UserInfo,
+        user: Arc<UserInfo>,
         body: B,
-        limit: Option<Duration>,
+        deadline: Option<Instant>,
         record: &Record,
     ) -> ApiResponse {
-        let Call { context, parts, began, timeout, info, query, .. } = self;
+        let Call { context, parts, .. } = *self;
+        let (info, query) = (Arc::clone(&self.info), std::mem::take(&mut self.query));
         let body = match read_body(parts.method.as_str(), body).await {
             Ok(body) => body,
             Err(status) => return respond::status(&status, routed.errors),
@@ -380,10 +383,6 @@ impl<'a> Call<'a> {
             accept: routed.accept,
             errors: routed.errors,
         };
-        let deadline = limit.and_then(|limit| {
-            let ends = [began.checked_add(timeout), Instant::now().checked_add(limit)];
-            ends.into_iter().flatten().min()
-        });
         let notes = record.audit.as_ref().map(|audit| Arc::clone(&audit.notes));
         let served = pintle_engine::with_deadline(deadline, context.api.serve(request));
         let served = pintle_audit::with_notes(notes, served);

@@ -9,7 +9,7 @@ mod report;
 use crate::api::{Api, ApiResponse};
 use crate::requestinfo::RequestInfo;
 use crate::turns::{ClientTurns, Turn};
-use crate::{headers, query, respond};
+use crate::{headers, query, respond, spans};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use inflight::{InFlightGuard, InFlightLimits};
@@ -166,7 +166,8 @@ impl FlowControl {
                 held.is_watch = is_watch;
                 held.until = request.began.checked_add(request.timeout);
                 held.seat = Some(fair.seat(api, request, held).await?);
-                held.seated = Some(Instant::now());
+                // Only the request log contains the time of execution.
+                held.seated = spans::are_requests_logged().then(Instant::now);
                 if is_watch {
                     held.watch = fair.register_watch(request);
                 }

@@ -67,6 +67,11 @@ fn name_of(parts: &Parts, info: &RequestInfo) -> String {
     format!("{} {path}", parts.method)
 }
 
+/// Returns whether requests are logged.
+pub(crate) fn are_requests_logged() -> bool {
+    pintle_log::is_enabled(3)
+}
+
 /// What is logged when a request completes, if requests are logged.
 pub(crate) struct RequestLog {
     pub(crate) verb: String,

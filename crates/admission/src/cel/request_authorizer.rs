@@ -17,7 +17,7 @@ pub struct RequestAuthorizer {
 impl RequestAuthorizer {
     /// Creates the `authorizer` for the user of `request`.
     pub fn new(authorizer: &Arc<dyn Authorizer>, request: &Attributes<'_>) -> Self {
-        let questions = Questions { authorizer: authorizer.clone(), user: request.user.clone() };
+        let questions = Questions { authorizer: authorizer.clone(), user: Arc::new(request.user.clone()) };
         let resource = library::Resource {
             group: request.version.group.to_string(),
             resource: request.kind.plural.to_string(),
@@ -40,7 +40,7 @@ impl RequestAuthorizer {
 
 struct Questions {
     authorizer: Arc<dyn Authorizer>,
-    user: UserInfo,
+    user: Arc<UserInfo>,
 }
 
 impl fmt::Debug for Questions {
@@ -52,8 +52,10 @@ impl fmt::Debug for Questions {
 impl library::Authorizer for Questions {
     fn authorize(&self, question: &Question<'_>) -> Decision {
         let user = match question.subject {
-            Subject::Requester => self.user.clone(),
-            Subject::ServiceAccount { namespace, name } => UserInfo::service_account(namespace, name),
+            Subject::Requester => Arc::clone(&self.user),
+            Subject::ServiceAccount { namespace, name } => {
+                Arc::new(UserInfo::service_account(namespace, name))
+            }
         };
         let mut asked =
             authz::Attributes { user, verb: question.verb.to_string(), ..authz::Attributes::default() };

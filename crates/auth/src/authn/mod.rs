@@ -24,6 +24,7 @@ use front_proxy::FrontProxy;
 use http::HeaderMap;
 use oidc::Issuers;
 use service_account::ServiceAccountTokens;
+use std::sync::Arc;
 use std::time::SystemTime;
 use token_file::TokenFile;
 use webhook::TokenWebhook;
@@ -46,7 +47,7 @@ pub struct Credentials<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     /// The user, groups completed.
-    pub user: UserInfo,
+    pub user: Arc<UserInfo>,
     /// Remarks about the credentials.
     pub remarks: Remarks,
 }
@@ -63,8 +64,8 @@ pub struct Remarks {
 /// The user of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenUser {
-    /// The user, without the group `system:authenticated`.
-    pub user: UserInfo,
+    /// The user, groups completed.
+    pub user: Arc<UserInfo>,
     /// The requested audiences for which the token is valid.
     pub audiences: Vec<String>,
     /// Remarks about the token.
@@ -131,14 +132,14 @@ impl Authenticator {
         let peer = credentials.peer.filter(|peer| !peer.is_empty());
         if let (Some(peer), Some(proxy), Some(headers)) = (peer, &self.front_proxy, credentials.headers) {
             match proxy.authenticate(peer, headers, now) {
-                Ok(Some(user)) => return Ok(known(user, Remarks::default())),
+                Ok(Some(user)) => return Ok(known(Arc::new(user.with_authenticated_group()))),
                 Ok(None) => {}
                 Err(why) => refused.push(why),
             }
         }
         if let (Some(peer), Some(authorities)) = (peer, &self.certificates) {
             match &*peer.identity(authorities, now) {
-                Ok(Some(user)) => return Ok(known(user.clone(), Remarks::default())),
+                Ok(Some(user)) => return Ok(known(Arc::clone(user))),
                 Ok(None) => {}
                 Err(why) => refused.push(why.clone()),
             }
@@ -146,7 +147,7 @@ impl Authenticator {
         let (token, warning) = bearer(credentials.authorization.unwrap_or(""));
         if let Some(token) = token {
             match self.authenticate_token(token, None, now).await {
-                Ok(found) => return Ok(known(found.user, found.remarks)),
+                Ok(TokenUser { user, remarks, .. }) => return Ok(Authenticated { user, remarks }),
                 Err(Unauthorized(why)) => refused.push(why),
             }
         }
@@ -154,14 +155,13 @@ impl Authenticator {
             false => Err(Unauthorized(aggregate(refused))),
             true if self.may_be_anonymous(credentials.path) => {
                 let remarks = Remarks { warning, ..Remarks::default() };
-                Ok(Authenticated { user: UserInfo::anonymous(), remarks })
+                Ok(Authenticated { user: Arc::new(UserInfo::anonymous()), remarks })
             }
             true => Err(Unauthorized::without_credentials()),
         }
     }
 
     /// Authenticates a token for these audiences (`None` means the audiences of this server), as a TokenReview does.
-    /// The group `system:authenticated` is not added.
     pub async fn authenticate_token(
         &self,
         token: &str,
@@ -175,7 +175,7 @@ impl Authenticator {
         };
         let ours = audiences.is_none() || !own.is_empty();
         if let Some(user) = self.tokens.get(token).filter(|_| ours) {
-            return Ok(TokenUser { user: user.clone(), audiences: own, remarks: Remarks::default() });
+            return Ok(TokenUser { user: Arc::clone(user), audiences: own, remarks: Remarks::default() });
         }
         let mut refused = Vec::new();
         if let Some(tokens) = &self.service_accounts {
@@ -187,6 +187,7 @@ impl Authenticator {
         }
         if let Some(user) = self.bootstrap.as_ref().filter(|_| ours).and_then(|b| b.authenticate(token, now))
         {
+            let user = Arc::new(user.with_authenticated_group());
             return Ok(TokenUser { user, audiences: own, remarks: Remarks::default() });
         }
         let issuers = self.issuers.load_full();
@@ -216,8 +217,8 @@ impl Authenticator {
     }
 }
 
-fn known(user: UserInfo, remarks: Remarks) -> Authenticated {
-    Authenticated { user: user.with_authenticated_group(), remarks }
+fn known(user: Arc<UserInfo>) -> Authenticated {
+    Authenticated { user, remarks: Remarks::default() }
 }
 
 /// The effective token of a TokenReview. kube-apiserver parses it like a header: it ends at a space, and one that
@@ -228,16 +229,16 @@ pub fn reviewed_token(token: &str) -> Option<String> {
 
 /// The bearer token of an `Authorization` header, and a warning if it is ignored.
 fn bearer(header: &str) -> (Option<&str>, Option<&'static str>) {
-    let mut parts = header.trim().splitn(3, ' ');
-    let scheme = parts.next().unwrap_or("");
-    let Some(token) = parts.next() else { return (None, None) };
+    let Some((scheme, rest)) = header.trim().split_once(' ') else { return (None, None) };
     if !scheme.eq_ignore_ascii_case("bearer") {
         return (None, None);
     }
-    match (token, parts.next()) {
-        ("", Some(_)) => (None, Some(EXTRA_SPACE)),
-        ("", None) => (None, None),
-        (token, _) => (Some(token), None),
+    // Tokens of service accounts are long, and each request has one.
+    let end = memchr::memchr(b' ', rest.as_bytes()).unwrap_or(rest.len());
+    match rest.get(..end) {
+        Some("") if end < rest.len() => (None, Some(EXTRA_SPACE)),
+        Some("") | None => (None, None),
+        token => (token, None),
     }
 }
 
@@ -262,11 +263,11 @@ mod tests {
         assert_eq!((admin.name.as_str(), admin.uid.as_str()), ("admin", "admin-uid"));
         assert_eq!(admin.groups, ["system:masters", "system:authenticated"]);
         for header in ["", "Bearer", "Bearer ", "Basic YWRtaW4=", "admintoken"] {
-            assert_eq!(ask(header).map(|a| a.user), Ok(UserInfo::anonymous()), "{header:?}");
+            assert_eq!(ask(header).map(|a| a.user), Ok(UserInfo::anonymous().into()), "{header:?}");
         }
         assert!(ask("Bearer nope").is_err());
         let spaced = ask("Bearer  admintoken").unwrap();
-        assert_eq!((spaced.user, spaced.remarks.warning), (UserInfo::anonymous(), Some(EXTRA_SPACE)));
+        assert_eq!((&*spaced.user, spaced.remarks.warning), (&UserInfo::anonymous(), Some(EXTRA_SPACE)));
     }
 
     #[test]

@@ -9,9 +9,9 @@ use super::jwt::{self, Token};
 use super::token_keys::{IssueError, TokenKeys};
 use super::{Remarks, TokenUser};
 use crate::UserInfo;
-use pintle_metrics::families;
+use pintle_metrics::{Handle, families};
 use pintle_value::{Map, Value};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The allowed clock skew, and how long a token is accepted after its bound object was deleted.
@@ -140,13 +140,32 @@ pub struct ServiceAccountTokens {
     pub objects: Option<Arc<dyn BoundObjects>>,
     /// Whether tokens of Secrets are only accepted while their Secret contains them.
     pub lookup: bool,
-    /// The claims of tokens with a verified signature. Everything else about a token is checked each time.
+    /// Tokens with a verified signature. Everything else about a token is checked each time.
     pub signatures: SignatureCache,
 }
 
-/// The claims of tokens whose signature was verified, by the hash of the token. They are valid as long as the keys do
-/// not change.
-pub struct SignatureCache(Cache<(u64, Arc<Value>)>);
+/// Tokens whose signature was verified, by the hash of the token. They are valid as long as the keys do not change.
+pub struct SignatureCache(Cache<(u64, Arc<VerifiedToken>)>);
+
+/// A token whose signature was verified.
+struct VerifiedToken {
+    claims: Value,
+    /// What a token that is not a legacy one names, read on first use.
+    bound: OnceLock<BoundToken>,
+}
+
+/// The objects that a token names, and its user.
+struct BoundToken {
+    namespace: String,
+    account: ObjectRef,
+    pod: Option<ObjectRef>,
+    secret: Option<ObjectRef>,
+    node: Option<ObjectRef>,
+    /// When its use begins to be counted as late, in seconds since 1970. Only tokens that were issued with an extended
+    /// lifetime contain the time at which they should have been refreshed.
+    warn_after: Option<i64>,
+    user: Arc<UserInfo>,
+}
 
 impl Default for SignatureCache {
     fn default() -> Self {
@@ -163,31 +182,38 @@ impl ServiceAccountTokens {
         audiences: Option<&[String]>,
         now: SystemTime,
     ) -> Result<Option<TokenUser>, TokenError> {
-        let Some(claims) = self.verified_claims(text).await? else { return Ok(None) };
-        let audiences = self.check_audience(&claims, audiences)?;
+        let Some(token) = self.verified(text).await? else { return Ok(None) };
+        let claims = &token.claims;
+        let audiences = self.check_audience(claims, audiences)?;
         let mut remarks = Remarks::default();
-        if jwt::audiences(&claims).is_some_and(|audiences| audiences.is_empty()) {
+        if jwt::audiences(claims).is_some_and(|audiences| audiences.is_empty()) {
             remarks.annotations.push((LEGACY_TOKEN, claims.str_at(&["sub"]).to_string()));
         }
         let user = match claims.str_at(&["iss"]) {
-            LEGACY_ISSUER => self.legacy_user(&claims, text, now, &mut remarks)?,
+            LEGACY_ISSUER => {
+                let user = self.legacy_user(claims, text, now, &mut remarks)?;
+                Arc::new(user.with_authenticated_group())
+            }
             _ => {
                 let now = unix_seconds(now);
-                check_times(&claims, now)?;
-                self.bound_user(&claims, now, &mut remarks)?
+                check_times(claims, now)?;
+                let bound = token.bound.get_or_init(|| BoundToken::of(claims));
+                self.check_objects(bound, now)?;
+                count_age(bound, now, claims, &mut remarks);
+                Arc::clone(&bound.user)
             }
         };
         Ok(Some(TokenUser { user, audiences, remarks }))
     }
 
-    /// The claims of a token that one of our keys signed for one of our issuers.
-    async fn verified_claims(&self, text: &str) -> Result<Option<Arc<Value>>, TokenError> {
+    /// A token that one of our keys signed for one of our issuers.
+    async fn verified(&self, text: &str) -> Result<Option<Arc<VerifiedToken>>, TokenError> {
         let (key, now) = (cache::key(text, None), Instant::now());
         let generation = self.keys.generation();
-        if let Some((of, claims)) = self.signatures.0.get(&key, now)
+        if let Some((of, verified)) = self.signatures.0.get(&key, now)
             && of == generation
         {
-            return Ok(Some(claims));
+            return Ok(Some(verified));
         }
         let Ok(mut token) = Token::parse(text) else { return Ok(None) };
         let issuer = token.claims.str_at(&["iss"]);
@@ -195,16 +221,17 @@ impl ServiceAccountTokens {
             return Ok(None);
         }
         self.check_signature(&token).await?;
-        let claims = Arc::new(std::mem::take(&mut token.claims));
-        // A tree takes a few times as much memory as its text.
+        let claims = std::mem::take(&mut token.claims);
+        let verified = Arc::new(VerifiedToken { claims, bound: OnceLock::new() });
+        // A tree takes a few times as much memory as its text, and the user repeats a part of it.
         self.signatures.0.insert(
             key,
-            (generation, claims.clone()),
-            text.len().saturating_mul(4),
+            (generation, Arc::clone(&verified)),
+            text.len().saturating_mul(6),
             SIGNATURE_CACHE_LIFE,
             now,
         );
-        Ok(Some(claims))
+        Ok(Some(verified))
     }
 
     /// Makes a token.
@@ -239,57 +266,19 @@ impl ServiceAccountTokens {
         Ok(good)
     }
 
-    fn bound_user(&self, claims: &Value, now: i64, remarks: &mut Remarks) -> Result<UserInfo, TokenError> {
-        let of = |key: &str| -> Option<ObjectRef> {
-            let claimed = claims.at(&["kubernetes.io", key])?;
-            Some(ObjectRef {
-                name: claimed.str_at(&["name"]).to_string(),
-                uid: claimed.str_at(&["uid"]).to_string(),
-            })
-        };
-        let namespace = claims.str_at(&["kubernetes.io", "namespace"]);
-        let account = of("serviceaccount").unwrap_or_default();
-        let (pod, secret, node) = (of("pod"), of("secret"), of("node"));
-        self.check_account(namespace, &account, now)?;
-        if let Some(secret) = &secret {
+    /// Checks that the objects of a token exist and are those that it was issued for.
+    fn check_objects(&self, token: &BoundToken, now: i64) -> Result<(), TokenError> {
+        let BoundToken { namespace, account, pod, secret, node, .. } = token;
+        self.check_account(namespace, account, now)?;
+        if let Some(secret) = secret {
             self.check_bound(BoundKind::Secret, namespace, secret, now)?;
         }
-        if let Some(pod) = &pod {
+        if let Some(pod) = pod {
             self.check_bound(BoundKind::Pod, namespace, pod, now)?;
-        } else if let Some(node) = &node {
+        } else if let Some(node) = node {
             self.check_bound(BoundKind::Node, "", node, now)?;
         }
-        // Only tokens that were issued with an extended lifetime contain the time at which they should have been
-        // refreshed.
-        match claims.at(&["kubernetes.io", "warnafter"]).and_then(Value::as_int) {
-            None | Some(0) => {}
-            Some(warn_after) if now > warn_after => {
-                families::STALE_TOKENS.inc(&[]);
-                let (subject, late) = (claims.str_at(&["sub"]), now.saturating_sub(warn_after));
-                let text = format!("subject: {subject}, seconds after warning threshold: {late}");
-                remarks.annotations.push((STALE_TOKEN, text));
-            }
-            Some(_) => families::VALID_TOKENS.inc(&[]),
-        }
-        let mut user = account_user(namespace, &account);
-        let mut extra = |key: &str, value: &str| {
-            if !value.is_empty() {
-                user.extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_string()]);
-            }
-        };
-        if let Some(pod) = pod.filter(|p| !p.name.is_empty() && !p.uid.is_empty()) {
-            extra("pod-name", &pod.name);
-            extra("pod-uid", &pod.uid);
-        }
-        if let Some(node) = node.filter(|n| !n.name.is_empty()) {
-            extra("node-name", &node.name);
-            extra("node-uid", &node.uid);
-        }
-        let id = claims.str_at(&["jti"]);
-        if !id.is_empty() {
-            extra("credential-id", &format!("JTI={id}"));
-        }
-        Ok(user)
+        Ok(())
     }
 
     fn check_account(&self, namespace: &str, account: &ObjectRef, now: i64) -> Result<(), TokenError> {
@@ -335,6 +324,58 @@ impl ServiceAccountTokens {
             )));
         }
         if gone(&live, now) { Err(invalidated()) } else { Ok(()) }
+    }
+}
+
+impl BoundToken {
+    fn of(claims: &Value) -> Self {
+        let of = |key: &str| -> Option<ObjectRef> {
+            let claimed = claims.at(&["kubernetes.io", key])?;
+            Some(ObjectRef {
+                name: claimed.str_at(&["name"]).to_string(),
+                uid: claimed.str_at(&["uid"]).to_string(),
+            })
+        };
+        let namespace = claims.str_at(&["kubernetes.io", "namespace"]).to_string();
+        let account = of("serviceaccount").unwrap_or_default();
+        let (pod, secret, node) = (of("pod"), of("secret"), of("node"));
+        let mut user = account_user(&namespace, &account);
+        let mut extra = |key: &str, value: &str| {
+            if !value.is_empty() {
+                user.extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_string()]);
+            }
+        };
+        if let Some(pod) = pod.as_ref().filter(|p| !p.name.is_empty() && !p.uid.is_empty()) {
+            extra("pod-name", &pod.name);
+            extra("pod-uid", &pod.uid);
+        }
+        if let Some(node) = node.as_ref().filter(|n| !n.name.is_empty()) {
+            extra("node-name", &node.name);
+            extra("node-uid", &node.uid);
+        }
+        let id = claims.str_at(&["jti"]);
+        if !id.is_empty() {
+            extra("credential-id", &format!("JTI={id}"));
+        }
+        let warn_after = claims.at(&["kubernetes.io", "warnafter"]).and_then(Value::as_int);
+        let warn_after = warn_after.filter(|at| *at != 0);
+        let user = Arc::new(user.with_authenticated_group());
+        BoundToken { namespace, account, pod, secret, node, warn_after, user }
+    }
+}
+
+/// Counts whether a token with an extended lifetime is used after the time at which it should have been refreshed.
+fn count_age(token: &BoundToken, now: i64, claims: &Value, remarks: &mut Remarks) {
+    static VALID: LazyLock<Handle> = LazyLock::new(|| families::VALID_TOKENS.with(&[]));
+    match token.warn_after {
+        None => {}
+        Some(warn_after) if now > warn_after => {
+            families::STALE_TOKENS.inc(&[]);
+            let (subject, late) = (claims.str_at(&["sub"]), now.saturating_sub(warn_after));
+            let text = format!("subject: {subject}, seconds after warning threshold: {late}");
+            remarks.annotations.push((STALE_TOKEN, text));
+        }
+        Some(_) => VALID.add(1),
     }
 }
 
@@ -485,7 +526,10 @@ mod tests {
         let TokenUser { user, audiences, .. } =
             ready(tokens.authenticate(&text, None, at(10_100))).unwrap().unwrap();
         assert_eq!(user.name, "system:serviceaccount:ns:sa");
-        assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:ns"]);
+        assert_eq!(
+            user.groups,
+            ["system:serviceaccounts", "system:serviceaccounts:ns", UserInfo::AUTHENTICATED]
+        );
         assert_eq!(user.extra.len(), 3);
         assert_eq!(audiences, ["api"]);
         assert_eq!(ready(tokens.authenticate(&text, None, at(20_000))), Err(TokenError::Expired));
@@ -530,7 +574,7 @@ mod tests {
         let tokens = tokens();
         let ask = |spec: TokenSpec| {
             let text = ready(tokens.issue(&spec, at(10_000))).unwrap();
-            ready(tokens.authenticate(&text, None, at(10_000))).map(|found| found.unwrap().user.name)
+            ready(tokens.authenticate(&text, None, at(10_000))).map(|found| found.unwrap().user.name.clone())
         };
         assert!(ask(spec()).is_ok());
         for bad in [
@@ -579,7 +623,7 @@ mod tests {
         let ask = |text: &str| {
             ready(tokens.authenticate(text, None, at(10_000))).map(|found| {
                 let found = found.unwrap();
-                (found.user.name, found.audiences.join(" "), found.remarks.warning.is_some())
+                (found.user.name.clone(), found.audiences.join(" "), found.remarks.warning.is_some())
             })
         };
         let object = |why: &str| Err(TokenError::Object(why.into()));

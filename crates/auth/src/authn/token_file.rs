@@ -2,10 +2,11 @@
 
 use crate::UserInfo;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Static tokens and their users.
 #[derive(Default)]
-pub struct TokenFile(HashMap<String, UserInfo>);
+pub struct TokenFile(HashMap<String, Arc<UserInfo>>);
 
 /// A record of the file is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,13 +61,13 @@ impl TokenFile {
                 groups: groups.unwrap_or_default(),
                 ..UserInfo::default()
             };
-            users.insert(token.clone(), user);
+            users.insert(token.clone(), Arc::new(user.with_authenticated_group()));
         }
         Ok(TokenFile(users))
     }
 
-    /// The user of a token.
-    pub fn get(&self, token: &str) -> Option<&UserInfo> {
+    /// The user of a token, groups completed.
+    pub fn get(&self, token: &str) -> Option<&Arc<UserInfo>> {
         self.0.get(token)
     }
 }
@@ -196,10 +197,10 @@ mod tests {
         )
         .unwrap();
         let groups = |token| file.get(token).map(|u| (u.name.as_str(), u.groups.join(" ")));
-        assert_eq!(groups("t1"), Some(("alice", "dev".into())));
-        assert_eq!(groups("t2"), Some(("bob \"b\"", "g1 g2".into())));
-        assert_eq!(groups("t3"), Some(("carl", String::new())));
-        assert_eq!(groups("t5"), Some(("two\nlines", String::new())));
+        assert_eq!(groups("t1"), Some(("alice", "dev system:authenticated".into())));
+        assert_eq!(groups("t2"), Some(("bob \"b\"", "g1 g2 system:authenticated".into())));
+        assert_eq!(groups("t3"), Some(("carl", "system:authenticated".into())));
+        assert_eq!(groups("t5"), Some(("two\nlines", " system:authenticated".into())));
         assert_eq!(groups("t4"), None);
         assert_eq!(groups(""), None);
     }

@@ -119,6 +119,7 @@ impl TokenWebhook {
                 })
                 .collect(),
         };
+        let user = Arc::new(user.with_authenticated_group());
         Ok(Some(TokenUser { user, audiences, remarks: Remarks::default() }))
     }
 }

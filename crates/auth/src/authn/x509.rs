@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime};
 use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// The user of a client certificate (`None`: no certificate), or the reason why it is refused.
-pub type CertificateIdentity = Result<Option<UserInfo>, String>;
+/// The user of a client certificate, groups completed (`None`: no certificate), or the reason why it is refused.
+pub type CertificateIdentity = Result<Option<Arc<UserInfo>>, String>;
 
 /// How long a verification result is cached.
 const VERIFIED_SECONDS_MAX: u64 = 60;
@@ -207,7 +207,7 @@ fn user_of(der: &CertificateDer<'_>) -> CertificateIdentity {
     }
     let id = format!("X509SHA256={}", hex::encode(digest::digest(&digest::SHA256, der).as_ref()));
     user.extra.insert(UserInfo::CREDENTIAL_ID.to_string(), vec![id]);
-    Ok(Some(user))
+    Ok(Some(Arc::new(user.with_authenticated_group())))
 }
 
 /// Attribute of a subject that carries the uid of a user.
@@ -262,7 +262,7 @@ mod tests {
         let peer = PeerCertificates::new(vec![client(&issuer, "alice", &["dev"], "u1")]);
         let user = (*peer.identity(&authorities, now())).clone().unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.uid.as_str()), ("alice", "u1"));
-        assert_eq!(user.groups, ["dev"]);
+        assert_eq!(user.groups, ["dev", UserInfo::AUTHENTICATED]);
         assert!(user.extra.get(UserInfo::CREDENTIAL_ID).unwrap().first().unwrap().starts_with("X509SHA256="));
     }
 
@@ -278,7 +278,7 @@ mod tests {
         ] {
             let peer = PeerCertificates::new(vec![client(&issuer, "alice", &[group], "")]);
             let user = (*peer.identity(&authorities, now())).clone().unwrap().unwrap();
-            assert_eq!(user.groups, ["devs"]);
+            assert_eq!(user.groups, ["devs", UserInfo::AUTHENTICATED]);
         }
     }
 

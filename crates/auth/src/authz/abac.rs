@@ -43,7 +43,7 @@ impl Abac {
 impl Authorizer for Abac {
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
         match self.0.iter().any(|policy| policy.allows(attributes)) {
-            true => Decision::Allow(String::new()),
+            true => Decision::Allow(Default::default()),
             false => Decision::NoOpinion("No policy matched.".into()),
         }
         .into()
@@ -218,7 +218,7 @@ mod tests {
         .unwrap();
         let may = |user: &str, groups: &[&str], verb: &str, namespace: &str, resource: &str| {
             let attributes = Attributes {
-                user: UserInfo::new(user, groups),
+                user: UserInfo::new(user, groups).into(),
                 verb: verb.into(),
                 resource_request: !resource.starts_with('/'),
                 path: resource.into(),

@@ -9,7 +9,7 @@ pub struct AlwaysAllow;
 
 impl Authorizer for AlwaysAllow {
     fn authorize<'a>(&'a self, _attributes: &'a Attributes) -> Authorizing<'a> {
-        Decision::Allow(String::new()).into()
+        Decision::Allow(Default::default()).into()
     }
 
     fn rules_for(&self, _user: &UserInfo, _namespace: &str) -> RulesFound {
@@ -44,7 +44,7 @@ pub struct PrivilegedGroup(pub &'static str);
 impl Authorizer for PrivilegedGroup {
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
         match attributes.user.in_group(self.0) {
-            true => Decision::Allow(String::new()),
+            true => Decision::Allow(Default::default()),
             false => Decision::NoOpinion(String::new()),
         }
         .into()

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn conditions_see_the_whole_request() {
         let lists = Attributes {
-            user: UserInfo::new("alice", &["dev"]),
+            user: UserInfo::new("alice", &["dev"]).into(),
             verb: "list".into(),
             resource_request: true,
             resource: "pods".into(),

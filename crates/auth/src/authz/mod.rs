@@ -30,7 +30,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct Attributes {
-    pub user: UserInfo,
+    pub user: Arc<UserInfo>,
     pub verb: String,
     pub resource_request: bool,
     pub path: String,
@@ -50,7 +50,7 @@ impl Attributes {
     pub fn for_signer(user: &UserInfo, verb: &str, signer: &str) -> [Attributes; 2] {
         let domain = signer.split('/').next().unwrap_or_default();
         [signer.to_string(), format!("{domain}/*")].map(|name| Attributes {
-            user: user.clone(),
+            user: Arc::new(user.clone()),
             verb: verb.to_string(),
             name,
             group: "certificates.k8s.io".into(),
@@ -65,8 +65,8 @@ impl Attributes {
 /// The decision of an authorizer, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The request is allowed.
-    Allow(String),
+    /// The request is allowed. The reason is shared, because only the audit uses it.
+    Allow(Arc<str>),
     /// The request is denied, whatever other authorizers say.
     Deny(String),
     /// Other authorizers decide; if none allows it, the request is denied.
@@ -95,7 +95,8 @@ impl Decision {
     /// The reason of any decision.
     pub fn reason(&self) -> &str {
         match self {
-            Decision::Allow(reason) | Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
+            Decision::Allow(reason) => reason,
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
             Decision::Failed(failure) => &failure.reason,
         }
     }
@@ -245,8 +246,11 @@ mod tests {
 
     #[test]
     fn sentences_of_refusals() {
-        let alice =
-            Attributes { user: UserInfo::new("alice", &[]), verb: "list".into(), ..Attributes::default() };
+        let alice = Attributes {
+            user: UserInfo::new("alice", &[]).into(),
+            verb: "list".into(),
+            ..Attributes::default()
+        };
         let pods = Attributes {
             resource_request: true,
             resource: "pods".into(),

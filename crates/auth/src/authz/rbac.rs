@@ -80,10 +80,10 @@ impl Policy {
         match kind {
             PolicyKind::ClusterRole => _ = self.cluster_roles.insert(name, rules_of(object)),
             PolicyKind::Role => _ = self.roles.entry(namespace).or_default().insert(name, rules_of(object)),
-            PolicyKind::ClusterRoleBinding => self.cluster_bindings.insert(name, binding_of(object), ""),
+            PolicyKind::ClusterRoleBinding => self.cluster_bindings.insert(binding_of(object), ""),
             PolicyKind::RoleBinding => {
-                let binding = binding_of(object);
-                self.bindings.entry(namespace.clone()).or_default().insert(name, binding, &namespace);
+                let bindings = self.bindings.entry(namespace.clone()).or_default();
+                bindings.insert(binding_of(object), &namespace);
             }
         }
     }
@@ -113,7 +113,7 @@ impl Policy {
         self.visit(&attributes.user, &attributes.namespace, |source, rules| {
             match rules {
                 Ok(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
-                    reason = Some(source.describe())
+                    reason = Some(source.reason())
                 }
                 Ok(_) => {}
                 Err(error) => errors.push(error),
@@ -121,7 +121,7 @@ impl Policy {
             reason.is_none()
         });
         match reason {
-            Some(source) => Decision::Allow(format!("RBAC: allowed by {source}")),
+            Some(reason) => Decision::Allow(reason),
             None if errors.is_empty() => Decision::NoOpinion(String::new()),
             None => Decision::NoOpinion(format!("RBAC: {}", aggregate(errors))),
         }
@@ -167,10 +167,10 @@ impl Policy {
         let local = self.bindings.get(namespace).filter(|_| !namespace.is_empty());
         let all = [Some((&self.cluster_bindings, "")), local.map(|bindings| (bindings, namespace))];
         for (bindings, namespace) in all.into_iter().flatten() {
-            for (name, binding) in bindings.of(user) {
+            for binding in bindings.of(user) {
                 let Some(subject) = binding.subjects.iter().find(|s| s.is(user, namespace)) else { continue };
                 let rules = self.role_rules(&binding.role_kind, &binding.role_name, namespace);
-                let source = Source { name, binding, subject, namespace };
+                let source = Source { binding, subject, namespace };
                 if !visitor(&source, rules) {
                     return;
                 }
@@ -250,7 +250,7 @@ mod tests {
         let mut parts = path.split('/').map(str::to_string);
         let mut next = || parts.next().unwrap_or_default();
         Attributes {
-            user: UserInfo::new(user, &["dev"]),
+            user: UserInfo::new(user, &["dev"]).into(),
             verb: verb.into(),
             resource_request: true,
             namespace: next(),
@@ -294,7 +294,7 @@ mod tests {
         else {
             panic!("allowed")
         };
-        assert_eq!(why, "RBAC: allowed by RoleBinding \"c/x\" of Role \"one\" to ServiceAccount \"sa/x\"");
+        assert_eq!(&*why, "RBAC: allowed by RoleBinding \"c/x\" of Role \"one\" to ServiceAccount \"sa/x\"");
     }
 
     #[test]

@@ -106,12 +106,13 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn the_first_opinion_counts() {
         let boxed = |decision: Decision| -> Box<dyn Authorizer> { Box::new(Later(decision)) };
-        let root = Attributes { user: UserInfo::new("root", &[UserInfo::MASTERS]), ..Attributes::default() };
+        let root =
+            Attributes { user: UserInfo::new("root", &[UserInfo::MASTERS]).into(), ..Attributes::default() };
         let nobody = Attributes::default();
         let masters = || -> Box<dyn Authorizer> { Box::new(PrivilegedGroup(UserInfo::MASTERS)) };
         let allow = || Decision::Allow("ok".into());
         for (attributes, all, want) in [
-            (&root, vec![masters(), Box::new(AlwaysDeny)], Decision::Allow(String::new())),
+            (&root, vec![masters(), Box::new(AlwaysDeny)], Decision::Allow(Default::default())),
             (
                 &nobody,
                 vec![masters(), Box::new(AlwaysDeny)],

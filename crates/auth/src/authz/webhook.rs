@@ -149,7 +149,7 @@ impl WebhookAuthorizer {
                 reason,
             }),
             (false, true) => Decision::Deny(reason),
-            (true, false) => Decision::Allow(reason),
+            (true, false) => Decision::Allow(reason.into()),
             (false, false) => Decision::NoOpinion(reason),
         })
     }
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn questions_leave_out_what_is_empty() {
         let pods = Attributes {
-            user: UserInfo::new("alice", &["dev"]),
+            user: UserInfo::new("alice", &["dev"]).into(),
             verb: "list".into(),
             resource_request: true,
             version: "v1".into(),

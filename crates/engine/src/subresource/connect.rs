@@ -86,7 +86,7 @@ impl Writer {
     async fn authorize_stream(&self, target: &Target, user: &UserInfo) -> Result<(), Status> {
         let version = target.kind_version();
         let question = pintle_auth::Attributes {
-            user: user.clone(),
+            user: user.clone().into(),
             verb: "create".into(),
             resource_request: true,
             group: version.group.to_string(),

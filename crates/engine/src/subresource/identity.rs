@@ -56,7 +56,7 @@ pub(super) async fn review_token(mut review: Value, access: &Access, now: System
         None => {}
         Some(Ok(found)) => {
             status.set_at(&["authenticated"], Value::Bool(true));
-            status.set_at(&["user"], user_value(&found.user.with_authenticated_group()));
+            status.set_at(&["user"], user_value(&found.user));
             let audiences = found.audiences.iter().map(|a| Value::from(a.as_str())).collect();
             status.set_at(&["audiences"], Value::Array(audiences));
         }

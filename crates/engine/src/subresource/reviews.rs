@@ -177,7 +177,7 @@ fn check_selectors(resource: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 /// Calls the authorizer and returns the review with its decision.
 pub(super) async fn answer(scope: ReviewScope, mut review: Value, access: &Access, user: &UserInfo) -> Value {
     let subject = if scope == ReviewScope::Own { user.clone() } else { subject(&review) };
-    let mut attributes = Attributes { user: subject, ..Attributes::default() };
+    let mut attributes = Attributes { user: subject.into(), ..Attributes::default() };
     let mut errors = Vec::new();
     if let Some(resource) = present(&review, "resourceAttributes") {
         let text = |key: &str| resource.str_at(&[key]).to_string();

@@ -234,7 +234,7 @@ async fn create(engine: &Engine, target: &Target, document: &Document) -> Findin
         field_manager: "pintle-check".into(),
         user_agent: String::new(),
         validation: Some(FieldValidation::Strict),
-        user: UserInfo::new("check", &[UserInfo::MASTERS]),
+        user: UserInfo::new("check", &[UserInfo::MASTERS]).into(),
     };
     let (outcome, warnings) = match engine.writer().write(&request).await {
         Ok(written) => {

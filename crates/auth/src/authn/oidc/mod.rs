@@ -93,7 +93,7 @@ impl Issuers {
         &self,
         token: &str,
         now: SystemTime,
-    ) -> Result<Option<UserInfo>, String> {
+    ) -> Result<Option<Arc<UserInfo>>, String> {
         let Some(issuer) = untrusted_issuer(token) else { return Ok(None) };
         let Some(known) = self.0.iter().find(|known| known.url == issuer) else { return Ok(None) };
         known.authenticate(token, now).await.map(Some)
@@ -143,10 +143,10 @@ impl Issuer {
         })
     }
 
-    async fn authenticate(&self, token: &str, now: SystemTime) -> Result<UserInfo, String> {
+    async fn authenticate(&self, token: &str, now: SystemTime) -> Result<Arc<UserInfo>, String> {
         let (key, instant) = (cache::key(token, None), Instant::now());
         if let Some(user) = self.cache.get(&key, instant) {
-            return Ok((*user).clone());
+            return Ok(user);
         }
         let found = self.authenticate_anew(token, key, instant, now).await;
         let result = if found.is_ok() { "success" } else { "failure" };
@@ -161,7 +161,7 @@ impl Issuer {
         key: cache::Key,
         instant: Instant,
         now: SystemTime,
-    ) -> Result<UserInfo, String> {
+    ) -> Result<Arc<UserInfo>, String> {
         if !self.provider.is_ready() {
             return Err("oidc: authenticator not initialized".to_string());
         }
@@ -173,10 +173,10 @@ impl Issuer {
             let expanded = distributed.expand(&mut claims, seconds).await;
             expanded.map_err(|why| format!("oidc: could not expand distributed claims: {why}"))?;
         }
-        let user = self.mapping.user(&claims)?;
+        let user = Arc::new(self.mapping.user(&claims)?.with_authenticated_group());
         let expiry = claims.get("exp").and_then(Value::as_int).unwrap_or(0);
         let left = Duration::from_secs(u64::try_from(expiry.saturating_sub(seconds)).unwrap_or(0));
-        self.cache.insert(key, Arc::new(user.clone()), user.bytes(), CACHE_LIFE.min(left), instant);
+        self.cache.insert(key, Arc::clone(&user), user.bytes(), CACHE_LIFE.min(left), instant);
         Ok(user)
     }
 }

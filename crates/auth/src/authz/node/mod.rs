@@ -127,7 +127,7 @@ impl Authorizer for NodeAuthorizer {
         }
         let request = Request { node, a: attributes, authorizer: self };
         match request.decide() {
-            Ok(()) => Decision::Allow(String::new()),
+            Ok(()) => Decision::Allow(Default::default()),
             Err(reason) => Decision::NoOpinion(reason),
         }
         .into()

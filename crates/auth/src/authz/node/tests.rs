@@ -17,7 +17,7 @@ fn request(verb: &str, what: &str, key: &str) -> Attributes {
     let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     Attributes {
-        user: UserInfo::new("system:node:n1", &[NODES]),
+        user: UserInfo::new("system:node:n1", &[NODES]).into(),
         verb: verb.into(),
         resource_request: true,
         group: group.into(),
@@ -117,7 +117,7 @@ fn what_a_node_may_do() {
     ] {
         let attributes = request(verb, what, key);
         let decision = authorizer.authorize(&attributes).wait();
-        let want = want.map_or(Decision::Allow(String::new()), |why| Decision::NoOpinion(why.into()));
+        let want = want.map_or(Decision::Allow(Default::default()), |why| Decision::NoOpinion(why.into()));
         assert_eq!(decision, want, "{verb} {what} {key}");
     }
     let mut own = request("list", "pods", "");
@@ -135,7 +135,8 @@ fn only_nodes_are_judged() {
         ("n1", &[NODES], ""),
         ("system:node:", &[NODES], "unknown node for user \"system:node:\""),
     ] {
-        let attributes = Attributes { user: UserInfo::new(name, groups), ..request("get", "secrets", "x/s") };
+        let attributes =
+            Attributes { user: UserInfo::new(name, groups).into(), ..request("get", "secrets", "x/s") };
         assert_eq!(authorizer.authorize(&attributes).wait(), Decision::NoOpinion(want.into()), "{name}");
     }
 }
@@ -156,7 +157,7 @@ fn cost_of_a_decision() {
     println!("{:?} for all pods", begin.elapsed());
     let questions: Vec<Attributes> = (0..10_000)
         .map(|index| Attributes {
-            user: UserInfo::new(&format!("system:node:n{index}"), &[NODES]),
+            user: UserInfo::new(&format!("system:node:n{index}"), &[NODES]).into(),
             ..match index % 3 {
                 0 => request("get", "secrets", &format!("x/s{index}")),
                 1 => request("get", "configmaps", "x/kube-root-ca.crt"),

@@ -3,10 +3,12 @@
 use crate::UserInfo;
 use pintle_meta::field::quoted;
 use pintle_value::Value;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 #[derive(Clone, Debug)]
 pub(super) struct Binding {
+    pub(super) name: String,
     pub(super) role_kind: String,
     pub(super) role_name: String,
     pub(super) subjects: Vec<Subject>,
@@ -17,29 +19,37 @@ pub(super) struct Subject {
     pub(super) kind: String,
     pub(super) name: String,
     pub(super) namespace: String,
+    /// The text that names this subject of the binding in decisions, made on first use: few subjects make requests, but
+    /// these make many.
+    reason: OnceLock<Arc<str>>,
 }
 
 /// Bindings of the cluster or of one namespace, indexed by the users and groups they name. A decision only costs the
 /// user's own bindings, however many others there are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bindings {
-    pub(super) all: BTreeMap<String, Binding>,
-    /// Names of bindings by the name of a user, or of a service account's user.
-    of_users: HashMap<String, BTreeSet<String>>,
-    of_groups: HashMap<String, BTreeSet<String>>,
+    all: HashMap<String, Arc<Binding>>,
+    /// Bindings by the name of a user, or of a service account's user; sorted by their own names.
+    of_users: HashMap<String, Vec<Arc<Binding>>>,
+    of_groups: HashMap<String, Vec<Arc<Binding>>>,
 }
 
 impl Bindings {
     /// `namespace` is that of the binding, "" for a cluster binding.
-    pub(super) fn insert(&mut self, name: String, binding: Binding, namespace: &str) {
-        self.remove(&name, namespace);
+    pub(super) fn insert(&mut self, binding: Binding, namespace: &str) {
+        self.remove(&binding.name, namespace);
+        let binding = Arc::new(binding);
         for subject in &binding.subjects {
             if let Some((is_group, key)) = subject.key(namespace) {
                 let index = if is_group { &mut self.of_groups } else { &mut self.of_users };
-                index.entry(key).or_default().insert(name.clone());
+                let bindings = index.entry(key).or_default();
+                // A binding may name a subject twice.
+                if let Err(place) = bindings.binary_search_by(|other| other.name.cmp(&binding.name)) {
+                    bindings.insert(place, Arc::clone(&binding));
+                }
             }
         }
-        self.all.insert(name, binding);
+        self.all.insert(binding.name.clone(), binding);
     }
 
     pub(super) fn remove(&mut self, name: &str, namespace: &str) {
@@ -47,9 +57,9 @@ impl Bindings {
         for subject in &binding.subjects {
             let Some((is_group, key)) = subject.key(namespace) else { continue };
             let index = if is_group { &mut self.of_groups } else { &mut self.of_users };
-            if let Some(names) = index.get_mut(&key) {
-                names.remove(name);
-                if names.is_empty() {
+            if let Some(bindings) = index.get_mut(&key) {
+                bindings.retain(|other| other.name != name);
+                if bindings.is_empty() {
                     index.remove(&key);
                 }
             }
@@ -57,29 +67,35 @@ impl Bindings {
     }
 
     /// The bindings of this user and their groups, by name.
-    pub(super) fn of<'a>(&'a self, user: &UserInfo) -> impl Iterator<Item = (&'a str, &'a Binding)> {
+    pub(super) fn of<'a>(&'a self, user: &UserInfo) -> Vec<&'a Binding> {
         let by_name = self.of_users.get(&user.name);
         let by_group = user.groups.iter().filter_map(|group| self.of_groups.get(group));
-        let mut names: Vec<&'a String> = by_name.into_iter().chain(by_group).flatten().collect();
-        names.sort_unstable();
-        names.dedup();
-        names.into_iter().filter_map(|name| Some((name.as_str(), self.all.get(name)?)))
+        let mut all: Vec<&'a Binding> =
+            by_name.into_iter().chain(by_group).flatten().map(|binding| &**binding).collect();
+        all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        all.dedup_by(|a, b| std::ptr::eq(*a, *b));
+        all
     }
 }
 
 /// The binding and subject that a rule comes from.
 pub(super) struct Source<'a> {
-    pub(super) name: &'a str,
     pub(super) binding: &'a Binding,
     pub(super) subject: &'a Subject,
     pub(super) namespace: &'a str,
 }
 
 impl Source<'_> {
-    pub(super) fn describe(&self) -> String {
+    /// The reason of a decision that is based on the binding.
+    pub(super) fn reason(&self) -> Arc<str> {
+        Arc::clone(self.subject.reason.get_or_init(|| self.describe().into()))
+    }
+
+    fn describe(&self) -> String {
+        let name = &self.binding.name;
         let (kind, full_name) = match self.namespace {
-            "" => ("ClusterRoleBinding", self.name.to_string()),
-            namespace => ("RoleBinding", format!("{}/{namespace}", self.name)),
+            "" => ("ClusterRoleBinding", name.clone()),
+            namespace => ("RoleBinding", format!("{name}/{namespace}")),
         };
         let subject = match self.subject.kind.as_str() {
             "ServiceAccount" => {
@@ -89,7 +105,7 @@ impl Source<'_> {
             _ => self.subject.name.clone(),
         };
         format!(
-            "{kind} {} of {} {} to {} {}",
+            "RBAC: allowed by {kind} {} of {} {} to {} {}",
             quoted(&full_name),
             self.binding.role_kind,
             quoted(&self.binding.role_name),
@@ -137,8 +153,10 @@ pub(super) fn binding_of(object: &Value) -> Binding {
         kind: s.str_at(&["kind"]).to_string(),
         name: s.str_at(&["name"]).to_string(),
         namespace: s.str_at(&["namespace"]).to_string(),
+        reason: OnceLock::new(),
     };
     Binding {
+        name: object.str_at(&["metadata", "name"]).to_string(),
         role_kind: object.str_at(&["roleRef", "kind"]).to_string(),
         role_name: object.str_at(&["roleRef", "name"]).to_string(),
         subjects: object.items_at(&["subjects"]).iter().map(subject).collect(),
