@@ -1,5 +1,6 @@
 //! The command line, and the server of a kubeconfig.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ usage: bench [--server URL] (--token TOKEN | --kubeconfig FILE) [options]
   --starts N       that many starts, the last one stays (default 1)
   --pid P[,P...]   processes whose memory and CPU count as the server's
   --objects N      objects for memory per object (default 100000)
+  --pod-address IP where pods and kubelets of this program listen; on 127.0.0.1 (default) no pod can be proxied to
   --nodes N        nodes of the cluster (default 1000)
   --seconds S      how long a load lasts (default 5)
   --quick          a second a load, 10000 objects, 100 nodes
@@ -35,6 +37,7 @@ pub(crate) struct Arguments {
     pub(crate) starts: usize,
     pub(crate) pids: Vec<u32>,
     pub(crate) objects: usize,
+    pub(crate) pod_address: IpAddr,
     pub(crate) nodes: usize,
     pub(crate) duration: Duration,
     pub(crate) only: Vec<String>,
@@ -52,6 +55,7 @@ impl Arguments {
             starts: 1,
             pids: Vec::new(),
             objects: 100_000,
+            pod_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             nodes: 1000,
             duration: Duration::from_secs(5),
             only: Vec::new(),
@@ -92,6 +96,7 @@ impl Arguments {
             "--json" => self.json = Some(value.into()),
             "--starts" => self.starts = value.parse().map_err(|_| wrong())?,
             "--nodes" => self.nodes = value.parse().ok().filter(|nodes| *nodes > 0).ok_or_else(wrong)?,
+            "--pod-address" => self.pod_address = value.parse().map_err(|_| wrong())?,
             "--objects" => self.objects = value.parse().map_err(|_| wrong())?,
             "--seconds" => {
                 let seconds = value.parse().map_err(|_| wrong())?;

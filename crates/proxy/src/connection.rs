@@ -9,13 +9,14 @@ use crate::dial::BoxStream;
 use crate::head::{Head, HeadError, ResponseHead};
 use crate::outgoing::{Outgoing, WriteError};
 use crate::stall::StallGuard;
+use crate::upgraded::Upgraded;
 use bytes::{Bytes, BytesMut};
 use http_body::SizeHint;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 /// The number of bytes read at once: at first, and while the backend sends more than that. A TLS record has 16 KiB at most.
 const READ_BYTES_MIN: usize = 4 * 1024;
@@ -234,7 +235,7 @@ impl Connection {
 
     /// The stream of a connection that was upgraded.
     pub(crate) fn into_upgraded(self) -> Upgraded {
-        Upgraded { stream: self.stream.into_inner(), unread: self.unread }
+        Upgraded::new(self.stream.into_inner(), self.unread)
     }
 }
 
@@ -245,54 +246,6 @@ fn io_error(error: &io::Error) -> String {
         io::ErrorKind::ConnectionReset => "read: connection reset by peer".to_string(),
         io::ErrorKind::BrokenPipe => "write: broken pipe".to_string(),
         _ => error.to_string(),
-    }
-}
-
-/// A connection whose backend switched protocols.
-pub struct Upgraded {
-    stream: BoxStream,
-    /// Bytes that came with the head of the response.
-    unread: Bytes,
-}
-
-impl AsyncRead for Upgraded {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.unread.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(cx, buffer);
-        }
-        let size = self.unread.len().min(buffer.remaining());
-        buffer.put_slice(&self.unread.split_to(size));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Upgraded {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

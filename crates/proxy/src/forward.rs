@@ -1,12 +1,13 @@
 //! One request to a backend and its response: the reverse proxy for aggregated APIs, nodes, pods and services, like
 //! kube-apiserver's `UpgradeAwareHandler`. Bodies are streamed.
 
-use crate::connection::{BROKEN, Connection, Upgraded};
+use crate::connection::{BROKEN, Connection};
 use crate::header;
 use crate::outgoing::Outgoing;
 use crate::rewrite::{Links, Page};
 use crate::sniff::media_type;
 use crate::transport::{Address, BackendBody, BoxError, RequestBody, SendError, Transport, empty_body};
+use crate::upgraded::Upgraded;
 use crate::url::{escape_path, join};
 use bytes::{Bytes, BytesMut};
 use http::header::{

@@ -2,7 +2,7 @@
 
 mod framing;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use pintle_value::quote::go_quoted;
 
@@ -73,6 +73,8 @@ pub(crate) struct Head {
     status: Option<StatusLine>,
     /// The names and values of the header fields.
     fields: Vec<framing::Field>,
+    /// The value of the last field, if it has several lines.
+    continued: Vec<u8>,
     is_complete: bool,
 }
 
@@ -94,15 +96,14 @@ impl Head {
                     "net/http: server response headers exceeded {HEAD_BYTES_MAX} bytes; aborted"
                 )));
             }
-            let part = bytes.get(..size).unwrap_or_default();
+            let part = bytes.split_to(size);
             if end.is_none() || !self.line.is_empty() {
-                self.line.extend_from_slice(part);
+                self.line.extend_from_slice(&part);
             }
             if end.is_some() {
                 let line = std::mem::take(&mut self.line);
-                self.finish_line(if line.is_empty() { part } else { &line })?;
+                self.finish_line(&if line.is_empty() { part } else { Bytes::from(line) })?;
             }
-            bytes.advance(size);
         }
         if self.is_complete { std::mem::take(self).complete().map(Some) } else { Ok(None) }
     }
@@ -114,13 +115,13 @@ impl Head {
         }
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
-            self.finish_line(&line)?;
+            self.finish_line(&Bytes::from(line))?;
         }
         Err(HeadError("unexpected EOF".to_string()))
     }
 
-    fn finish_line(&mut self, line: &[u8]) -> Result<(), HeadError> {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
+    fn finish_line(&mut self, whole: &Bytes) -> Result<(), HeadError> {
+        let line = whole.strip_suffix(b"\n").unwrap_or(whole);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if self.status.is_none() {
             self.status = Some(StatusLine::parse(line)?);
@@ -130,11 +131,15 @@ impl Head {
         match self.fields.last_mut() {
             None if continues => Err(refused("malformed MIME header initial line:", line)),
             Some((_, value)) if continues => {
-                value.push(b' ');
-                value.extend_from_slice(line.trim_ascii());
+                if self.continued.is_empty() {
+                    self.continued.extend_from_slice(value);
+                }
+                self.continued.push(b' ');
+                self.continued.extend_from_slice(line.trim_ascii());
                 Ok(())
             }
             _ if line.is_empty() => {
+                self.finish_continued();
                 self.is_complete = true;
                 Ok(())
             }
@@ -151,9 +156,17 @@ impl Head {
                 if name.is_empty() || !name.iter().all(is_name) || !value.iter().all(is_value) {
                     return Err(refused("malformed MIME header line:", line));
                 }
-                self.fields.push((name.to_vec(), value.trim_ascii_start().to_vec()));
+                self.finish_continued();
+                self.fields.push((whole.slice_ref(name), whole.slice_ref(value.trim_ascii_start())));
                 Ok(())
             }
+        }
+    }
+
+    /// Sets the value of the last field, if it has several lines.
+    fn finish_continued(&mut self) {
+        if let Some((_, value)) = self.fields.last_mut().filter(|_| !self.continued.is_empty()) {
+            *value = std::mem::take(&mut self.continued).into();
         }
     }
 
@@ -171,7 +184,7 @@ impl Head {
         let mut headers = HeaderMap::with_capacity(fields.len());
         for (name, value) in fields.into_iter().filter(|(name, _)| name.iter().all(|byte| is_token(*byte))) {
             let name = HeaderName::from_bytes(&name).map_err(|_| malformed())?;
-            let value = HeaderValue::from_maybe_shared(Bytes::from(value)).map_err(|_| malformed())?;
+            let value = HeaderValue::from_maybe_shared(value).map_err(|_| malformed())?;
             headers.try_append(name, value).map_err(|_| malformed())?;
         }
         let status = StatusCode::from_u16(status.code).map_err(|_| malformed())?;

@@ -33,9 +33,9 @@ fn is_cross_origin(name: &str) -> bool {
 }
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const USER: &str = "x-remote-user";
-const UID: &str = "x-remote-uid";
-const GROUP: &str = "x-remote-group";
+const USER: HeaderName = HeaderName::from_static("x-remote-user");
+const UID: HeaderName = HeaderName::from_static("x-remote-uid");
+const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA_PREFIX: &str = "x-remote-extra-";
 const IMPERSONATE_PREFIX: &str = "impersonate-";
 
@@ -100,7 +100,7 @@ impl IdentityHeaders {
     pub fn remove(&self, headers: &mut HeaderMap) {
         remove_all(headers, |header| {
             let name = header.as_str();
-            matches!(name, "authorization" | USER | UID | GROUP)
+            matches!(name, "authorization" | "x-remote-user" | "x-remote-uid" | "x-remote-group")
                 || name.starts_with(EXTRA_PREFIX)
                 || name.starts_with(IMPERSONATE_PREFIX)
                 || self.names.contains(header)

@@ -25,18 +25,20 @@ mod tls_stream;
 pub mod translate;
 pub mod transport;
 pub mod tunnel;
+mod upgraded;
 mod verify;
 mod websocket;
 mod whole_body;
 
 mod url;
 
-pub use connection::{BodyError, Upgraded};
+pub use connection::BodyError;
 pub use dial::{ConnectProxy, Dialer, Egress};
 pub use flaw::CertificateFlaw;
 pub use forward::{Forward, ForwardError, ProxyBody, Upgrade};
 pub use stall::WriteTimeout;
 pub use tls::{Identity, TlsOptions, Trust};
 pub use transport::{Address, BoxError, RequestBody, SendError, Transport, empty_body};
+pub use upgraded::Upgraded;
 pub use url::{encode_query, escape_path, join as join_path, join_keeping_slash};
 pub use whole_body::read_whole;

@@ -1,7 +1,7 @@
 //! A request as it is written to a backend: its head, then its body as the client sends it.
 
 use crate::transport::{BoxError, RequestBody};
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request};
 use http_body::Body as _;
@@ -56,16 +56,16 @@ impl Outgoing {
         let announced = announced.and_then(|text| text.parse().ok());
         let is_empty = body.is_end_stream();
         let length = announced.or_else(|| if is_empty { Some(0) } else { body.size_hint().exact() });
-        let mut head = BytesMut::with_capacity(HEAD_BYTES);
-        head.put_slice(parts.method.as_str().as_bytes());
-        head.put_slice(b" ");
-        head.put_slice(parts.uri.path_and_query().map_or("/", |target| target.as_str()).as_bytes());
-        head.put_slice(b" HTTP/1.1\r\n");
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        head.extend_from_slice(parts.method.as_str().as_bytes());
+        head.extend_from_slice(b" ");
+        head.extend_from_slice(parts.uri.path_and_query().map_or("/", |target| target.as_str()).as_bytes());
+        head.extend_from_slice(b" HTTP/1.1\r\n");
         let mut field = |name: &[u8], value: &[u8]| {
-            head.reserve(name.len().saturating_add(value.len()).saturating_add(4));
-            for part in [name, b": ", value, b"\r\n"] {
-                head.put_slice(part);
-            }
+            head.extend_from_slice(name);
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(value);
+            head.extend_from_slice(b"\r\n");
         };
         // The length is written once, from the value that the body is held to: a backend that read another one would take the
         // rest of the body for the next request on this connection, with an identity that the client chose.
@@ -78,8 +78,8 @@ impl Outgoing {
             Some(_) if announced.is_none() && is_empty => {}
             Some(length) => field(b"content-length", HeaderValue::from(length).as_bytes()),
         }
-        head.put_slice(b"\r\n");
-        let head = head.freeze();
+        head.extend_from_slice(b"\r\n");
+        let head = Bytes::from(head);
         Outgoing {
             frame: head.clone(),
             head,

@@ -230,6 +230,10 @@ pub fn join(parts: &[&str]) -> String {
         return String::new();
     }
     let rooted = joined.starts_with('/');
+    // Most paths are clean.
+    if rooted && !joined.ends_with('/') && !joined.contains("//") && !joined.contains("/.") {
+        return joined;
+    }
     let mut steps: Vec<&str> = Vec::new();
     for step in joined.split('/') {
         match step {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -121,8 +122,17 @@ impl Backend {
         names: &[&str],
         answers: impl Fn(&Received) -> Reply + Send + Sync + 'static,
     ) -> io::Result<Backend> {
+        Backend::start_on(IpAddr::V4(Ipv4Addr::LOCALHOST), names, answers).await
+    }
+
+    /// Starts a backend on another address of this machine: kube-apiserver does not proxy to pods on the loopback address.
+    pub async fn start_on(
+        address: IpAddr,
+        names: &[&str],
+        answers: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> io::Result<Backend> {
         let (acceptor, authority) = self_signed(names)?;
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind((address, 0)).await?;
         let port = listener.local_addr()?.port();
         let answers: Arc<Answers> = Arc::new(answers);
         let task = tokio::spawn(async move {

@@ -106,6 +106,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         "GET of a 1 KB object of an extension server, 1 and 32 clients",
         proxied::aggregated
     ),
+    bench!(
+        "proxied",
+        "GET of 1 KB through nodes/proxy, and with --pod-address pods/proxy and services/proxy, 1 and 32 clients",
+        proxied::small
+    ),
     bench!("log", "a log of 1 GiB from a kubelet", proxied::log),
     bench!("idle-streams", "memory of 1,000 idle exec and portforward streams", proxied::idle_streams),
     bench!("idle-watches", "memory of connections with idle watches", resources::idle_watches),

@@ -42,15 +42,52 @@ pub(super) async fn aggregated(context: &Context) -> Result<Vec<Row>, BenchError
     let services = "/apis/apiregistration.k8s.io/v1/apiservices";
     context.make(services, registration).await?;
     let path = format!("/apis/{GROUP}/v1/things/one");
-    until_available(context, &path).await?;
-    let mut rows = Vec::new();
-    for clients in [1, 32] {
-        let request = Request::new("GET", &path);
-        let load = context.load("aggregated", clients, context.elapsed());
-        rows.push(load.run(move |_| request.clone()).await?);
-    }
+    let rows = gets(context, "aggregated", &path).await?;
     context.client.delete(&format!("{services}/{name}")).await?;
     context.remove_namespace(&namespace).await?;
+    Ok(rows)
+}
+
+/// GETs of one path by one and by many clients.
+async fn gets(context: &Context, name: &str, path: &str) -> Result<Vec<Row>, BenchError> {
+    until_available(context, path).await?;
+    let mut rows = Vec::new();
+    for clients in [1, 32] {
+        let request = Request::new("GET", path);
+        let load = context.load(name, clients, context.elapsed());
+        rows.push(load.run(move |_| request.clone()).await?);
+    }
+    Ok(rows)
+}
+
+/// GETs of 1 KB from a kubelet, a pod and a service.
+pub(super) async fn small(context: &Context) -> Result<Vec<Row>, BenchError> {
+    let address = context.arguments.pod_address;
+    let answer = |_: &Received| Reply::new(200, "text/plain", "0123456789abcde\n".repeat(64));
+    let kubelet = Backend::start_on(address, &["localhost"], answer).await.map_err(broken)?;
+    let port = kubelet.port();
+    let pod = Pod::make(context, "proxied", kubelet).await?;
+    let mut rows = gets(context, "nodes/proxy", &format!("/api/v1/nodes/{}/proxy/page", pod.node)).await?;
+    if !address.is_loopback() {
+        let api = format!("/api/v1/namespaces/{}", pod.namespace);
+        let status = json!({"status": {"podIP": address, "podIPs": [{"ip": address}], "phase": "Running"}});
+        let patch = "application/merge-patch+json";
+        context.client.patch(&pod.path("status"), patch, &status).await?;
+        let path = format!("{api}/pods/https:one:{port}/proxy/page");
+        rows.extend(gets(context, "pods/proxy", &path).await?);
+        let service = json!({"metadata": {"name": "one"}, "spec": {"ports": [{"port": 443}]}});
+        context.make(&format!("{api}/services"), service).await?;
+        // Services are proxied only to addresses of pods.
+        let reference = json!({"kind": "Pod", "namespace": pod.namespace, "name": "one"});
+        let addresses = json!([{"ip": address, "targetRef": reference}]);
+        let subsets = json!([{"addresses": addresses, "ports": [{"port": port}]}]);
+        context
+            .make(&format!("{api}/endpoints"), json!({"metadata": {"name": "one"}, "subsets": subsets}))
+            .await?;
+        let path = format!("{api}/services/https:one:443/proxy/page");
+        rows.extend(gets(context, "services/proxy", &path).await?);
+    }
+    pod.remove(context).await?;
     Ok(rows)
 }
 
@@ -77,7 +114,7 @@ async fn until_available(context: &Context, path: &str) -> Result<(), BenchError
 
 /// A log of 1 GiB that a client reads to its end.
 pub(super) async fn log(context: &Context) -> Result<Vec<Row>, BenchError> {
-    let pod = Pod::make(context, "log").await?;
+    let pod = Pod::make(context, "log", kubelet(context).await?).await?;
     let load = context.load("log of 1 GiB", 1, Until::Operations(1));
     let bytes = context.client.bytes_of(&Request::new("GET", &pod.path("log")));
     let row = load.run_ops(move |connection, _| {
@@ -101,7 +138,7 @@ async fn read_log(connection: &mut Connection, request: &[u8]) -> Result<(), Ben
 
 /// Memory of idle streams: commands over WebSockets, as kubectl opens them, and forwarded ports over SPDY.
 pub(super) async fn idle_streams(context: &Context) -> Result<Vec<Row>, BenchError> {
-    let pod = Pod::make(context, "streams").await?;
+    let pod = Pod::make(context, "streams", kubelet(context).await?).await?;
     let exec = Request::new("GET", &pod.path("exec?command=pause&stdin=true&stdout=true&stderr=true"))
         .header("Connection", "Upgrade")
         .header("Upgrade", "websocket")
@@ -150,6 +187,15 @@ async fn open_streams(client: &Client, request: &Request) -> Result<Vec<Connecti
     Ok(open)
 }
 
+/// A kubelet with a long log.
+async fn kubelet(context: &Context) -> Result<Backend, BenchError> {
+    let answer = |_: &Received| Reply {
+        chunks: Some(LOG_CHUNKS),
+        ..Reply::new(200, "text/plain", "0123456789abcde\n".repeat(LOG_CHUNK_BYTES / 16))
+    };
+    Backend::start_on(context.arguments.pod_address, &["localhost"], answer).await.map_err(broken)
+}
+
 /// A pod on a node of its own, and the node's kubelet.
 struct Pod {
     namespace: String,
@@ -158,15 +204,10 @@ struct Pod {
 }
 
 impl Pod {
-    async fn make(context: &Context, purpose: &str) -> Result<Pod, BenchError> {
-        let kubelet = Backend::start(&["127.0.0.1"], |_| Reply {
-            chunks: Some(LOG_CHUNKS),
-            ..Reply::new(200, "text/plain", "0123456789abcde\n".repeat(LOG_CHUNK_BYTES / 16))
-        });
-        let kubelet = kubelet.await.map_err(broken)?;
+    async fn make(context: &Context, purpose: &str, kubelet: Backend) -> Result<Pod, BenchError> {
         let namespace = context.namespace(purpose).await?;
         let node = format!("node-of-{namespace}");
-        let status = json!({"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        let status = json!({"addresses": [{"type": "InternalIP", "address": context.arguments.pod_address}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port()}}});
         context.make("/api/v1/nodes", json!({"metadata": {"name": node}, "status": status})).await?;
         let pod = json!({"metadata": {"name": "one"}, "spec": {"nodeName": node,

@@ -1,14 +1,16 @@
 //! The header fields that determine where the body ends and whether the connection is reused, by the rules of
 //! `net/http`.
 
+use bytes::Bytes;
+
 use super::{HeadError, StatusLine, quoted, refused};
 
 /// Name and value of a field.
-pub(super) type Field = (Vec<u8>, Vec<u8>);
+pub(super) type Field = (Bytes, Bytes);
 
 fn values<'f>(fields: &'f [Field], name: &str) -> Vec<&'f [u8]> {
     let of = |field: &&Field| field.0.eq_ignore_ascii_case(name.as_bytes());
-    fields.iter().filter(of).map(|(_, value)| value.as_slice()).collect()
+    fields.iter().filter(of).map(|(_, value)| &value[..]).collect()
 }
 
 fn remove(fields: &mut Vec<Field>, name: &str) {
@@ -57,7 +59,7 @@ pub(super) fn content_length(fields: &mut Vec<Field>, is_chunked: bool) -> Resul
     if is_chunked {
         return Ok(None);
     }
-    fields.push((b"content-length".to_vec(), first));
+    fields.push((Bytes::from_static(b"content-length"), first.into()));
     Ok(length)
 }
 
@@ -88,7 +90,7 @@ pub(super) fn is_persistent(fields: &mut Vec<Field>, status: &StatusLine) -> boo
     }
     if closes {
         remove(fields, "connection");
-        fields.push((b"connection".to_vec(), b"close".to_vec()));
+        fields.push((Bytes::from_static(b"connection"), Bytes::from_static(b"close")));
     }
     !closes
 }
