@@ -20,7 +20,9 @@ pub use merge::merge;
 pub use narrow::narrow;
 pub use reconcile::reconcile;
 pub use remove::remove;
-pub use validate::{Duplicates, Foreign, Form, ValidationErrors, refuse_foreign, validate, validate_unmanaged};
+pub use validate::{
+    Duplicates, Foreign, Form, ValidationErrors, refuse_foreign, validate, validate_unmanaged,
+};
 
 use pintle_schema::{Arena, Field, ListKind, MapKind, Node, NodeId, Omit, Schema, Shape, Struct};
 use pintle_value::{Str, Value};
