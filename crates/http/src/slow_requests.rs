@@ -2,7 +2,6 @@
 //! (admission policies, validation rules, reviews of many rules, selectors), and only its execution shows it.
 
 use crate::requestinfo::RequestInfo;
-use rustix::time::{ClockId, clock_gettime};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +10,10 @@ use std::time::{Duration, Instant};
 /// A request that uses a processor longer than this without a pause is slow.
 const SLOW: Duration = Duration::from_millis(20);
 /// The flag of an entry after a request that took long, perhaps because its thread had to wait for a processor. The time that a
-/// thread used costs a system call, so only the next requests of the entry are measured by it.
+/// thread used costs some microseconds to find out, so only the next requests of the entry are measured by it.
 const SUSPECTED: u64 = 1 << 63;
+/// How long that is.
+const SUSPICION: Duration = Duration::from_secs(5);
 /// How long requests of the same kind count as slow after that.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// The number of entries. Two kinds of requests that share one by chance are slow together, which does no harm.
@@ -59,20 +60,18 @@ impl SlowRequests {
     pub(crate) async fn measure<F: Future>(&self, entry: &AtomicU64, work: F) -> F::Output {
         let mut work = pin!(work);
         std::future::poll_fn(|cx| {
-            let until = || self.milliseconds(REMEMBERED);
-            if self.is_noted(entry) {
-                let began = used_by_thread();
-                let polled = work.as_mut().poll(cx);
-                if used_by_thread().saturating_sub(began) >= SLOW {
-                    entry.store(until(), Ordering::Relaxed);
-                }
-                return polled;
-            }
+            let used_before = if self.is_noted(entry) { Some(used_by_thread()) } else { None };
             let began = Instant::now();
             let polled = work.as_mut().poll(cx);
-            if began.elapsed() >= SLOW {
-                entry.store(until() | SUSPECTED, Ordering::Relaxed);
+            if began.elapsed() < SLOW {
+                return polled;
             }
+            let noted = match used_before {
+                None => self.milliseconds(SUSPICION) | SUSPECTED,
+                Some(before) if was_used(before, used_by_thread()) => self.milliseconds(REMEMBERED),
+                Some(_) => return polled,
+            };
+            entry.store(noted, Ordering::Relaxed);
             polled
         })
         .await
@@ -83,9 +82,15 @@ impl SlowRequests {
     }
 }
 
-/// The processor time that this thread has used.
-fn used_by_thread() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+/// The processor time that this thread has used; `None` if the kernel does not tell.
+fn used_by_thread() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// Returns whether a thread used a processor for long between two readings. Without readings, time that passed was used.
+fn was_used(before: Option<Duration>, after: Option<Duration>) -> bool {
+    before.zip(after).is_none_or(|(before, after)| after.saturating_sub(before) >= SLOW)
 }
 
 #[cfg(test)]
@@ -95,9 +100,7 @@ mod tests {
     /// Uses a processor for longer than [`SLOW`].
     async fn compute() {
         let began = used_by_thread();
-        while used_by_thread() - began < SLOW {
-            std::hint::spin_loop();
-        }
+        while !was_used(began, used_by_thread()) {}
     }
 
     #[tokio::test]
