@@ -252,6 +252,8 @@ const TABLE_BYTES: usize = 4096;
 /// The most bytes of replaced URLs that a connection retains, besides the newest URL. All that can be in the dynamic table, and all that
 /// the library reads before it passes requests on, is less.
 const RETAINED_BYTES_MAX: usize = 64 * 1024;
+/// The most replaced URLs that a connection retains: short ones take more memory than they have bytes.
+const RETAINED_URLS_MAX: usize = 2048;
 /// How a placeholder begins. [`target_form`] has all URLs replaced that contain a quotation mark, so that none of a client begins so.
 const PLACEHOLDER: &str = "/\"";
 /// The digits of a placeholder's number, six bits each.
@@ -312,7 +314,9 @@ impl ReplacedUrls {
         retained.bytes = retained.bytes.saturating_add(url.len());
         let replaced = Replaced { placeholder: placeholder.clone(), url: url.to_vec(), _share: share };
         retained.urls.push_back(replaced);
-        while retained.bytes > RETAINED_BYTES_MAX && retained.urls.len() > 1 {
+        while (retained.bytes > RETAINED_BYTES_MAX && retained.urls.len() > 1)
+            || retained.urls.len() > RETAINED_URLS_MAX
+        {
             let oldest = retained.urls.pop_front().map_or(0, |oldest| oldest.url.len());
             retained.bytes = retained.bytes.saturating_sub(oldest);
         }
@@ -532,6 +536,10 @@ mod tests {
         assert_eq!(target(&first), HeadTarget::Refused(400));
         Http2Heads::new(0, urls.clone()).forget_long_urls();
         assert_eq!((target(&long), urls.lock().bytes), (HeadTarget::Refused(400), 0));
+        for n in 0..2 * RETAINED_URLS_MAX {
+            urls.replace(format!("/<{n:04}").as_bytes()).unwrap();
+        }
+        assert_eq!(urls.lock().urls.len(), RETAINED_URLS_MAX);
         // Long URLs of all connections share the budget for heads.
         let granted = (0..65).map(|_| ReplacedUrls { retained: Arc::default(), ..urls.clone() });
         let granted: Vec<_> = granted.filter(|urls| urls.replace(&[b'/'; 1 << 20]).is_some()).collect();
