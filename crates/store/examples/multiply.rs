@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (count, namespaces): (u64, u64) = (count.parse()?, argument(4).unwrap_or("1").parse()?);
     let snapshot = read_backup(&mut BufReader::new(File::open(from)?))?;
     let entry = snapshot.get(key).ok_or("the backup has no such key")?;
-    let copies = Copies::of(key, &entry.value).ok_or("the key has no namespace, or the value no uid")?;
+    let copies = Copies::of(key, &entry.value)
+        .ok_or("the key has no namespace, the value no uid, or a name has fewer than seven letters")?;
     let base = snapshot.revision().0;
     let old = snapshot.iter().map(|(key, entry)| (key.clone(), entry.clone()));
     let new = (0..count).map(|n| {
@@ -33,6 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     write_backup(&all, &mut out)?;
     Ok(out.flush()?)
 }
+
+/// The digits of the number that distinguishes a copy.
+const NUMBER_DIGITS: usize = 7;
 
 /// An object of which copies are made.
 struct Copies {
@@ -48,6 +52,10 @@ impl Copies {
     fn of(key: &str, value: &[u8]) -> Option<Copies> {
         let (rest, name) = key.rsplit_once('/')?;
         let (prefix, namespace) = rest.rsplit_once('/')?;
+        // A shorter name has no room for a number, and the values would no longer be JSON.
+        if name.len().min(namespace.len()) < NUMBER_DIGITS {
+            return None;
+        }
         let text = String::from_utf8_lossy(value);
         let uid = text.split_once("\"uid\":\"")?.1.split('"').next()?;
         Some(Copies {
@@ -76,7 +84,7 @@ impl Copies {
 
 /// The text with its end replaced by a number.
 fn numbered(text: &str, n: u64) -> String {
-    let number = format!("{n:07}");
+    let number = format!("{n:0NUMBER_DIGITS$}");
     let keep = text.len().saturating_sub(number.len());
     format!("{}{number}", text.get(..keep).unwrap_or_default())
 }
