@@ -135,7 +135,7 @@ impl Forward {
             .connect_to_upgrade(&self.to)
             .await
             .map_err(|why| ForwardError::Upgrade(format!("error dialing backend: {why}")))?;
-        let mut connection = Connection::new(stream);
+        let mut connection = Connection::for_upgrade(stream);
         let has_body = self.method != Method::HEAD;
         let answer = connection.send(Box::new(Outgoing::new(request)), has_body).await;
         let head = answer.map_err(|error| {
