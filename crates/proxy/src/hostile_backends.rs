@@ -2,7 +2,7 @@
 //! exchange becomes part of another.
 
 use crate::connection::Connection;
-use crate::forward::Forward;
+use crate::forward::{Forward, ProxyBody};
 use crate::outgoing::Outgoing;
 use crate::transport::{Address, RequestBody, Transport};
 use crate::{BoxError, Dialer, empty_body};
@@ -192,6 +192,32 @@ async fn request_to(answer: &'static str) -> Forward {
         client: None,
         links: None,
         rejects_redirects: false,
+    }
+}
+
+/// The body of the response to such a request.
+async fn forward(answer: &'static str) -> Result<Vec<u8>, String> {
+    let transport = Transport::new(Dialer::Direct, None);
+    let response = request_to(answer).await.send(&transport, empty_body()).await;
+    let mut body: ProxyBody = response.map_err(|error| error.to_string())?.into_body();
+    let mut all = Vec::new();
+    while let Some(chunk) = poll_fn(|cx| Pin::new(&mut body).poll_chunk(cx)).await {
+        all.extend_from_slice(&chunk.map_err(|error| error.to_string())?);
+    }
+    Ok(all)
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_at_its_beginning_is_not_an_empty_body() {
+    for head in ["content-length: 5\r\n", "transfer-encoding: chunked\r\n"] {
+        for media_type in ["", "content-type: text/plain\r\n"] {
+            let answer = format!("HTTP/1.1 200 OK\r\n{head}{media_type}\r\n");
+            assert_eq!(
+                forward(answer.leak()).await,
+                Err("unexpected EOF".to_string()),
+                "{head:?} {media_type:?}"
+            );
+        }
     }
 }
 
