@@ -11,16 +11,24 @@ use crate::outgoing::{Outgoing, WriteError};
 use crate::stall::StallGuard;
 use crate::upgraded::Upgraded;
 use bytes::{Bytes, BytesMut};
+use http::StatusCode;
 use http_body::SizeHint;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::task::unconstrained;
+use tokio::time::{Sleep, sleep};
 
 /// The number of bytes read at once: at first, and while the backend sends more than that. A TLS record has 16 KiB at most.
 const READ_BYTES_MIN: usize = 4 * 1024;
 const READ_BYTES_MAX: usize = 16 * 1024;
+
+/// How long a response is waited for after the request could not be written: a backend that refuses to read a request may
+/// have said why.
+const WAIT_AFTER_FAILED_WRITE: Duration = Duration::from_secs(1);
 
 /// How `net/http` begins its errors about a response that it cannot read.
 pub(crate) const BROKEN: &str = "net/http: HTTP/1.x transport connection broken: ";
@@ -57,6 +65,8 @@ pub(crate) struct Connection {
     content: Content,
     /// Whether the connection can be used again after the response.
     is_persistent: bool,
+    /// Whether interim responses (1xx) are skipped.
+    skips_interim: bool,
 }
 
 impl Connection {
@@ -69,7 +79,16 @@ impl Connection {
             request: None,
             content: Content::Length(0),
             is_persistent: true,
+            skips_interim: true,
         })
+    }
+
+    /// Takes over a stream for an upgrade. As in kube-apiserver, the first response of the backend counts, even if it is an
+    /// interim one.
+    pub(crate) fn for_upgrade(stream: BoxStream) -> Box<Self> {
+        let mut connection = Connection::new(stream);
+        connection.skips_interim = false;
+        connection
     }
 
     /// Returns whether the last exchange is over and the backend has left the connection open.
@@ -79,7 +98,10 @@ impl Connection {
         }
         let mut byte = [0];
         let mut cx = Context::from_waker(Waker::noop());
-        Pin::new(&mut self.stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
+        let read = poll_fn(|cx| Pin::new(&mut self.stream).poll_read(cx, &mut ReadBuf::new(&mut byte)));
+        // In a task that has used its budget, Tokio's streams are pending even if bytes have arrived. Such bytes would become
+        // the response to the next request.
+        pin!(unconstrained(read)).poll(&mut cx).is_pending()
     }
 
     /// Sends a request and returns the head of the response. `has_body` tells whether the response to a request of this method
@@ -90,8 +112,9 @@ impl Connection {
         has_body: bool,
     ) -> Result<ResponseHead, ExchangeError> {
         self.request = Some(request);
-        let mut head = Head::default();
+        let mut lines = Head::default();
         let mut written = None;
+        let mut wait: Option<Pin<Box<Sleep>>> = None;
         let received = poll_fn(|cx| {
             if written.is_none()
                 && let Poll::Ready(outcome) = self.poll_request(cx)
@@ -102,7 +125,12 @@ impl Connection {
                     return Poll::Ready(Err(String::new()));
                 }
             }
-            self.poll_head(&mut head, cx)
+            let polled = self.poll_head(&mut lines, cx);
+            if polled.is_pending() && matches!(written, Some(Err(_))) {
+                let wait = wait.get_or_insert_with(|| Box::pin(sleep(WAIT_AFTER_FAILED_WRITE)));
+                return wait.as_mut().poll(cx).map(|()| Err(String::new()));
+            }
+            polled
         })
         .await;
         let head = received.map_err(|why| ExchangeError {
@@ -112,7 +140,13 @@ impl Connection {
                 Some(Err(WriteError::Body(error))) => error.to_string(),
                 Some(Ok(())) | None => why,
             },
-            request: self.request.take().and_then(Outgoing::again),
+            // As in Go, a request is sent again only if no byte of a response has arrived. What was read of a body that
+            // failed is not a complete request.
+            request: match &written {
+                Some(Err(WriteError::Body(_))) => None,
+                _ if lines.is_started() => None,
+                _ => self.request.take().and_then(Outgoing::again),
+            },
         })?;
         if let Some(outcome) = written {
             self.request = None;
@@ -124,7 +158,10 @@ impl Connection {
             Some(length) => Content::Length(length),
             None => Content::UntilClosed,
         };
-        self.is_persistent &= head.is_persistent && !matches!(self.content, Content::UntilClosed);
+        // After 101 the backend speaks another protocol.
+        let is_switched = head.status == StatusCode::SWITCHING_PROTOCOLS;
+        self.is_persistent &=
+            head.is_persistent && !is_switched && !matches!(self.content, Content::UntilClosed);
         Ok(head)
     }
 
@@ -148,7 +185,7 @@ impl Connection {
                 Err(error) => return Poll::Ready(Err(io_error(&error))),
             }
             match head.push(&mut self.unread).map_err(broken) {
-                Ok(Some(complete)) if complete.is_interim() => {}
+                Ok(Some(complete)) if complete.is_interim() && self.skips_interim => {}
                 Ok(Some(complete)) => return Poll::Ready(Ok(complete)),
                 Ok(None) => {}
                 Err(why) => return Poll::Ready(Err(why)),

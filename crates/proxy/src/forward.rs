@@ -135,7 +135,7 @@ impl Forward {
             .connect_to_upgrade(&self.to)
             .await
             .map_err(|why| ForwardError::Upgrade(format!("error dialing backend: {why}")))?;
-        let mut connection = Connection::new(stream);
+        let mut connection = Connection::for_upgrade(stream);
         let has_body = self.method != Method::HEAD;
         let answer = connection.send(Box::new(Outgoing::new(request)), has_body).await;
         let head = answer.map_err(|error| {
@@ -247,8 +247,12 @@ async fn with_media_type(parts: &mut Parts, mut body: ProxyBody, method: &Method
     if parts.headers.contains_key(CONTENT_TYPE) || is_encoded || has_no_body {
         return body;
     }
-    // A body that ends with an error fails again when it is read.
-    let Some(Ok(first)) = poll_fn(|cx| Pin::new(&mut body).poll_chunk(cx)).await else { return body };
+    let first = match poll_fn(|cx| Pin::new(&mut body).poll_chunk(cx)).await {
+        Some(Ok(first)) => first,
+        // The body does not report its error again: without it, the response would look complete.
+        Some(Err(error)) => return ProxyBody::Failed(Some(error)),
+        None => return body,
+    };
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type(&first)));
     ProxyBody::Started(Some(first), Box::new(body))
 }
@@ -272,6 +276,8 @@ pub enum ProxyBody {
     Text(Option<Bytes>),
     /// A body whose beginning was read.
     Started(Option<Bytes>, Box<ProxyBody>),
+    /// A body whose first read failed.
+    Failed(Option<BoxError>),
 }
 
 impl ProxyBody {
@@ -280,6 +286,7 @@ impl ProxyBody {
         match self.get_mut() {
             ProxyBody::Plain(body) => poll_data(Pin::new(body), cx),
             ProxyBody::Text(text) => Poll::Ready(text.take().map(Ok)),
+            ProxyBody::Failed(error) => Poll::Ready(error.take().map(Err)),
             ProxyBody::Started(start, rest) => match start.take() {
                 Some(start) => Poll::Ready(Some(Ok(start))),
                 None => Pin::new(&mut **rest).poll_chunk(cx),
@@ -313,7 +320,7 @@ impl ProxyBody {
                 let read = u64::try_from(start.as_ref().map_or(0, Bytes::len)).ok()?;
                 rest.remaining()?.checked_add(read)
             }
-            ProxyBody::Page(..) => None,
+            ProxyBody::Page(..) | ProxyBody::Failed(_) => None,
         }
     }
 }

@@ -6,8 +6,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use pintle_value::quote::go_quoted;
 
-/// The size limit in bytes of a head.
+/// The size limit in bytes of a head, together with the interim heads (1xx) before it.
 const HEAD_BYTES_MAX: usize = 1 << 20;
+/// How many fields a head may have. A field takes much more memory than the two bytes that it can be sent in.
+const HEAD_FIELDS_MAX: usize = 1000;
 
 /// A head that `net/http` refuses, with its message.
 #[derive(Debug, thiserror::Error)]
@@ -69,11 +71,14 @@ fn status_has_body(code: u16) -> bool {
 pub(crate) struct Head {
     /// The current line, if only a part of it has arrived.
     line: Vec<u8>,
+    /// The size of what has arrived, interim heads included.
     bytes: usize,
     status: Option<StatusLine>,
     /// The names and values of the header fields.
     fields: Vec<framing::Field>,
-    /// The value of the last field, if it has several lines.
+    /// The first line of a field that may continue in the next line.
+    pending: Option<Bytes>,
+    /// The lines of that field joined, if it has several.
     continued: Vec<u8>,
     is_complete: bool,
 }
@@ -85,8 +90,16 @@ struct StatusLine {
 }
 
 impl Head {
+    /// Whether any byte has arrived.
+    pub(crate) fn is_started(&self) -> bool {
+        self.bytes > 0
+    }
+
     /// Processes bytes up to the end of the head, and returns the head if it is complete.
     pub(crate) fn push(&mut self, bytes: &mut Bytes) -> Result<Option<ResponseHead>, HeadError> {
+        // Fields share the buffer of the first read. Later lines are copied: a backend that sends each line on its own would
+        // otherwise make the head retain a whole buffer for each of them.
+        let is_first_read = !self.is_started();
         while !self.is_complete && !bytes.is_empty() {
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let size = end.map_or(bytes.len(), |end| end.saturating_add(1));
@@ -97,6 +110,7 @@ impl Head {
                 )));
             }
             let part = bytes.split_to(size);
+            let part = if is_first_read { part } else { Bytes::copy_from_slice(&part) };
             if end.is_none() || !self.line.is_empty() {
                 self.line.extend_from_slice(&part);
             }
@@ -105,18 +119,23 @@ impl Head {
                 self.finish_line(&if line.is_empty() { part } else { Bytes::from(line) })?;
             }
         }
-        if self.is_complete { std::mem::take(self).complete().map(Some) } else { Ok(None) }
+        if !self.is_complete {
+            return Ok(None);
+        }
+        let next = Head { bytes: self.bytes, ..Head::default() };
+        std::mem::replace(self, next).complete().map(Some)
     }
 
     /// Handles the end of the stream.
     pub(crate) fn end(&mut self) -> Result<(), HeadError> {
-        if self.bytes == 0 {
+        if !self.is_started() {
             return Ok(());
         }
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
             self.finish_line(&Bytes::from(line))?;
         }
+        self.finish_field()?;
         Err(HeadError("unexpected EOF".to_string()))
     }
 
@@ -127,47 +146,50 @@ impl Head {
             self.status = Some(StatusLine::parse(line)?);
             return Ok(());
         }
-        let continues = line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'));
-        match self.fields.last_mut() {
-            None if continues => Err(refused("malformed MIME header initial line:", line)),
-            Some((_, value)) if continues => {
-                if self.continued.is_empty() {
-                    self.continued.extend_from_slice(value);
-                }
-                self.continued.push(b' ');
-                self.continued.extend_from_slice(line.trim_ascii());
-                Ok(())
+        if line.first().is_some_and(|byte| is_blank(*byte)) {
+            let Some(first) = &self.pending else {
+                return Err(refused("malformed MIME header initial line:", line));
+            };
+            if self.continued.is_empty() {
+                self.continued.extend_from_slice(first);
             }
-            _ if line.is_empty() => {
-                self.finish_continued();
-                self.is_complete = true;
-                Ok(())
-            }
-            _ => {
-                let line = line.trim_ascii_end();
-                let Some(colon) = line.iter().position(|byte| *byte == b':') else {
-                    return Err(refused("malformed MIME header: missing colon:", line));
-                };
-                let (name, value) = line.split_at(colon);
-                let value = value.strip_prefix(b":").unwrap_or_default();
-                // Names with spaces are accepted, but not passed on.
-                let is_name = |byte: &u8| is_token(*byte) || *byte == b' ';
-                let is_value = |byte: &u8| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f;
-                if name.is_empty() || !name.iter().all(is_name) || !value.iter().all(is_value) {
-                    return Err(refused("malformed MIME header line:", line));
-                }
-                self.finish_continued();
-                self.fields.push((whole.slice_ref(name), whole.slice_ref(value.trim_ascii_start())));
-                Ok(())
-            }
+            self.continued.push(b' ');
+            self.continued.extend_from_slice(trim_blanks(line));
+            return Ok(());
         }
+        self.finish_field()?;
+        if line.is_empty() {
+            self.is_complete = true;
+        } else if line.contains(&b':') {
+            self.pending = Some(whole.slice_ref(trim_blanks(line)));
+        } else {
+            return Err(refused("malformed MIME header: missing colon:", line));
+        }
+        Ok(())
     }
 
-    /// Sets the value of the last field, if it has several lines.
-    fn finish_continued(&mut self) {
-        if let Some((_, value)) = self.fields.last_mut().filter(|_| !self.continued.is_empty()) {
-            *value = std::mem::take(&mut self.continued).into();
+    /// Adds the pending field, whose lines are all there. Its value is checked after they were joined, as in Go.
+    fn finish_field(&mut self) -> Result<(), HeadError> {
+        let Some(first) = self.pending.take() else { return Ok(()) };
+        let line = if self.continued.is_empty() { first } else { std::mem::take(&mut self.continued).into() };
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let (name, value) = line.split_at(colon);
+        let value = value.strip_prefix(b":").unwrap_or_default();
+        // Names with spaces are accepted, but not passed on.
+        let is_name = |byte: &u8| is_token(*byte) || *byte == b' ';
+        let is_value = |byte: &u8| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f;
+        if name.is_empty() || !name.iter().all(is_name) || !value.iter().all(is_value) {
+            return Err(refused("malformed MIME header line:", &line));
         }
+        if self.fields.len() >= HEAD_FIELDS_MAX {
+            return Err(HeadError(format!(
+                "net/http: server response headers exceeded {HEAD_FIELDS_MAX} fields; aborted"
+            )));
+        }
+        let start = value.iter().position(|byte| !is_blank(*byte)).unwrap_or(value.len());
+        let value = value.get(start..).unwrap_or_default();
+        self.fields.push((line.slice_ref(name), line.slice_ref(value)));
+        Ok(())
     }
 
     fn complete(self) -> Result<ResponseHead, HeadError> {
@@ -219,6 +241,17 @@ impl StatusLine {
     fn is_at_least(&self, major: u8, minor: u8) -> bool {
         (self.major, self.minor) >= (major, minor)
     }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// The text without blanks at its ends. Other white space, such as a bare CR, stays and is refused.
+fn trim_blanks(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|byte| !is_blank(*byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_blank(*byte)).map_or(start, |last| last.saturating_add(1));
+    text.get(start..end).unwrap_or_default()
 }
 
 fn is_token(byte: u8) -> bool {
@@ -292,5 +325,50 @@ mod tests {
             }
         }
         assert_eq!(read(b"\xff<\n", 5), Err("malformed HTTP response \"\\xff<\"".to_string()));
+    }
+
+    #[test]
+    fn a_head_has_a_limited_number_of_fields() {
+        for (field, count) in [("a: b\n", 1_001), ("a: b\n", 100_000), ("a:\n", 300_000)] {
+            let sent = format!("HTTP/1.1 200 OK\n{}\n", field.repeat(count));
+            assert_eq!(
+                read(sent.as_bytes(), 10_000),
+                Err("net/http: server response headers exceeded 1000 fields; aborted".to_string())
+            );
+        }
+        let sent = format!("HTTP/1.1 200 OK\n{}\n", "a: b\n".repeat(1_000));
+        assert!(read(sent.as_bytes(), 10_000).is_ok());
+    }
+
+    #[test]
+    fn only_the_first_read_buffer_is_retained() {
+        let mut head = Head::default();
+        let mut reads =
+            ["HTTP/1.1 200 OK\n", "a: b\n", "c: d\n"].map(|text| Bytes::from(text.as_bytes().to_vec()));
+        let buffers = reads.each_ref().map(Bytes::clone);
+        for read in &mut reads {
+            assert!(head.push(read).unwrap().is_none());
+        }
+        drop(reads);
+        assert_eq!(head.fields.len(), 1, "the last line may continue");
+        let [_, second, third] = buffers;
+        assert!(second.is_unique() && third.is_unique());
+    }
+
+    #[test]
+    fn a_value_of_several_lines_is_checked_as_one() {
+        for (sent, want) in [
+            ("HTTP/1.1 200 OK\nA:\n b\n\tc \n\n", Ok("200 a=b c; ")),
+            ("HTTP/1.1 200 OK\nTransfer-Encoding:\n chunked\n\n", Ok("200 chunked; ")),
+            ("HTTP/1.1 200 OK\nContent-Length: 1\n 2\n\n", Err("bad Content-Length \"1 2\"")),
+            ("HTTP/1.1 200 OK\nA: b\n c\0d\n\n", Err("malformed MIME header line: \"A: b c\\x00d\"")),
+            ("HTTP/1.1 200 OK\nA: b\r\r\n\n", Err("malformed MIME header line: \"A: b\\r\"")),
+            ("HTTP/1.1 200 OK\nA: b\rC: d\n\n", Err("malformed MIME header line: \"A: b\\rC: d\"")),
+        ] {
+            for piece in [1, 7, 10_000] {
+                let read = read(sent.as_bytes(), piece);
+                assert_eq!(read.as_deref().map_err(String::as_str), want, "{sent:?} in pieces of {piece}");
+            }
+        }
     }
 }

@@ -11,6 +11,8 @@ mod flaw;
 pub mod forward;
 mod head;
 pub mod header;
+#[cfg(test)]
+mod hostile_backends;
 mod konnectivity;
 mod outgoing;
 mod pace;

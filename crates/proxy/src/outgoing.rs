@@ -96,8 +96,11 @@ impl Outgoing {
     /// Returns the request for another connection, if it can be sent again: as in Go if nothing of it was written, or if it
     /// changes nothing and has no body.
     pub(crate) fn again(mut self: Box<Self>) -> Option<Box<Self>> {
-        let is_untouched = !self.is_started && self.part.is_empty();
-        if !is_untouched && !self.is_safe {
+        if !self.is_started {
+            // What was read of the body is still there, and so is the mark of its end.
+            return Some(self);
+        }
+        if !self.is_safe {
             return None;
         }
         self.frame = self.head.clone();
