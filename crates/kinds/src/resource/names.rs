@@ -2,8 +2,10 @@
 
 use crate::core::podspec::volume_sources;
 use crate::{check, fields};
+use pintle_meta::field::ErrorText;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, json};
+use std::collections::HashSet;
 
 pub(super) const SUBDOMAIN_BYTES_MAX: usize = 253;
 pub(super) const ID_BYTES_MAX: usize = 32;
@@ -11,25 +13,37 @@ pub(super) const ID_BYTES_MAX: usize = 32;
 pub(super) const RAW_BYTES_MAX: usize = 10 * 1024;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// Returns the list if it has at most `max` items; otherwise reports only that.
-pub(super) fn bounded<'a>(
-    list: &'a [Value],
+/// Calls `validate` with each item of the list `key` and its path. If there are more than `max` items, reports only that.
+pub(super) fn each_limited<'a>(
+    object: &'a Value,
+    key: &str,
     max: usize,
     path: &Path<'_>,
     errors: &mut FieldErrors,
-) -> impl Iterator<Item = (usize, &'a Value)> {
-    let fits = list.len() <= max;
-    if !fits {
-        errors.too_many(path, list.len(), max);
+    mut validate: impl FnMut(&'a Value, &Path<'_>, &mut FieldErrors),
+) {
+    let count = fields::list(object, key).len();
+    if count > max {
+        return errors.too_many(&path.field(key), count, max);
     }
-    list.iter().enumerate().filter(move |_| fits)
+    check::each_item(object, key, path, |item, path| validate(item, path, errors));
 }
 
-/// Items with a duplicate key, with that key.
-pub(super) fn repeated<'a>(list: &'a [Value], key: impl Fn(&'a Value) -> &'a str) -> Vec<(usize, &'a str)> {
-    let keys: Vec<&str> = list.iter().map(key).collect();
-    let earlier = |at: usize, key: &str| keys.iter().take(at).any(|k| *k == key);
-    keys.iter().enumerate().filter(|(at, key)| earlier(*at, key)).map(|(at, key)| (at, *key)).collect()
+/// Reports the items of the list `key` whose text an earlier item has. `text` returns the text of an item.
+pub(super) fn unique<'a, T: ErrorText>(
+    object: &'a Value,
+    key: &str,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+    text: impl Fn(&'a Value) -> T,
+) {
+    let mut seen = HashSet::new();
+    check::each_item(object, key, path, |item, path| {
+        let text = text(item);
+        if !seen.insert(text.error_text()) {
+            errors.duplicate(path, text);
+        }
+    });
 }
 
 pub(super) fn driver(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -152,12 +166,9 @@ pub(super) fn binding(object: &Value, path: &Path<'_>, errors: &mut FieldErrors)
     const CONDITIONS_MAX: usize = 4;
     let keys = ["bindingConditions", "bindingFailureConditions"];
     for key in keys {
-        let at = path.field(key);
-        for (index, condition) in
-            bounded(fields::list(object, key), CONDITIONS_MAX, &at, errors).collect::<Vec<_>>()
-        {
-            check::qualified_name(&at.index(index), condition.as_str().unwrap_or(""), errors);
-        }
+        each_limited(object, key, CONDITIONS_MAX, path, errors, |condition, path, errors| {
+            check::qualified_name(path, condition.as_str().unwrap_or(""), errors);
+        });
     }
     let [conditions, failures] = keys.map(|key| fields::list(object, key));
     for (key, list) in keys.into_iter().zip([conditions, failures]) {

@@ -1,6 +1,6 @@
 //! One device of a slice: attributes, capacity, taints, counters and placement.
 
-use super::names::{self, ID_BYTES_MAX, bounded, repeated};
+use super::names::{self, ID_BYTES_MAX, each_limited, unique};
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
 use crate::{check, fields};
@@ -36,21 +36,12 @@ pub(super) fn validate(
     }
     validate_properties(device, path, errors);
     if old.is_none_or(|old| old.get("taints") != device.get("taints")) {
-        let at = path.field("taints");
-        for (index, taint) in
-            bounded(fields::list(device, "taints"), TAINTS_MAX, &at, errors).collect::<Vec<_>>()
-        {
-            validate_taint(taint, &at.index(index), errors);
-        }
+        each_limited(device, "taints", TAINTS_MAX, path, errors, validate_taint);
     }
-    let consumed = fields::list(device, "consumesCounters");
-    let at = path.field("consumesCounters");
-    for (index, each) in bounded(consumed, CONSUMPTIONS_MAX, &at, errors).collect::<Vec<_>>() {
-        validate_counters(each, "counterSet", &at.index(index), errors);
-    }
-    for (index, set) in repeated(consumed, |each| fields::text(each, "counterSet")) {
-        errors.duplicate(&at.index(index), set);
-    }
+    each_limited(device, "consumesCounters", CONSUMPTIONS_MAX, path, errors, |consumed, path, errors| {
+        validate_counters(consumed, "counterSet", path, errors);
+    });
+    unique(device, "consumesCounters", path, errors, |consumed| fields::text(consumed, "counterSet"));
     validate_placement(device, per_device, path, errors);
     names::binding(device, path, errors);
 }

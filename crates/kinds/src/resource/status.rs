@@ -1,11 +1,11 @@
 //! The status of a claim: its allocation, reservations, and the drivers' device status.
 
-use super::names::{self, bounded, repeated};
+use super::names::{self, each_limited, unique};
 use super::request;
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
 use crate::{check, facts, fields};
-use pintle_meta::field::{ErrorText, Plain};
+use pintle_meta::field::{ErrorText, Named, Plain};
 use pintle_meta::{FieldErrors, conditions, net};
 use pintle_value::{Path, Value};
 
@@ -42,7 +42,7 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
     let status = object.get("status").unwrap_or(&Value::Null);
     let before = old.get("status").unwrap_or(&Value::Null);
-    validate_reserved(status, &path.field("reservedFor"), errors);
+    validate_reserved(status, &path, errors);
     validate_devices(object, status, &path.field("devices"), errors);
     validate_reservation(object, status, before, &path.field("reservedFor"), errors);
     let at = path.field("allocation");
@@ -56,13 +56,10 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_reserved(status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let list = fields::list(status, "reservedFor");
-    for (index, consumer) in bounded(list, RESERVED_MAX, path, errors).collect::<Vec<_>>() {
-        facts::check(consumer, "resource/v1.ResourceClaimConsumerReference", &path.index(index), errors);
-    }
-    for (index, uid) in repeated(list, |consumer| fields::text(consumer, "uid")) {
-        errors.duplicate(&path.index(index), pintle_meta::field::Named(uid));
-    }
+    each_limited(status, "reservedFor", RESERVED_MAX, path, errors, |consumer, path, errors| {
+        facts::check(consumer, "resource/v1.ResourceClaimConsumerReference", path, errors);
+    });
+    unique(status, "reservedFor", path, errors, |consumer| Named(fields::text(consumer, "uid")));
 }
 
 /// Only an allocated claim can be reserved, and no new reservation is allowed during deallocation.
@@ -92,27 +89,20 @@ fn validate_allocation(allocation: &Value, object: &Value, path: &Path<'_>, erro
     let requested = object.at(&["spec", "devices"]).unwrap_or(&Value::Null);
     let devices = allocation.get("devices").unwrap_or(&Value::Null);
     let at = path.field("devices");
-    let results = at.field("results");
-    for (index, result) in
-        bounded(fields::list(devices, "results"), RESULTS_MAX, &results, errors).collect::<Vec<_>>()
-    {
-        let at = results.index(index);
-        request::validate_reference(fields::text(result, "request"), requested, &at.field("request"), errors);
-        validate_device_name(result, &at, errors);
-        names::binding(result, &at, errors);
+    each_limited(devices, "results", RESULTS_MAX, &at, errors, |result, path, errors| {
+        let reference = fields::text(result, "request");
+        request::validate_reference(reference, requested, &path.field("request"), errors);
+        validate_device_name(result, path, errors);
+        names::binding(result, path, errors);
         if let Some(id) = fields::opt_text(result, "shareID") {
-            names::share_id(id, &at.field("shareID"), errors);
+            names::share_id(id, &path.field("shareID"), errors);
         }
-    }
-    let config = at.field("config");
-    for (index, each) in
-        bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>()
-    {
-        let at = config.index(index);
-        facts::check(each, "resource/v1.DeviceAllocationConfiguration", &at, errors);
-        request::validate_references(each, requested, &at, errors);
-        names::configuration(each, false, &at, errors);
-    }
+    });
+    each_limited(devices, "config", CONFIG_MAX, &at, errors, |config, path, errors| {
+        facts::check(config, "resource/v1.DeviceAllocationConfiguration", path, errors);
+        request::validate_references(config, requested, path, errors);
+        names::configuration(config, false, path, errors);
+    });
     if let Some(selector) = fields::member(allocation, "nodeSelector") {
         affinity::node_selector(selector, false, &path.field("nodeSelector"), errors);
     }
@@ -163,12 +153,8 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
 
 fn validate_network(network: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(network, "resource/v1.NetworkDeviceData", path, errors);
-    let list = fields::list(network, "ips");
-    let at = path.field("ips");
-    for (index, address) in bounded(list, ADDRESSES_MAX, &at, errors).collect::<Vec<_>>() {
-        net::validate_interface_address(&at.index(index), address.as_str().unwrap_or(""), errors);
-    }
-    for (index, address) in repeated(list, |address| address.as_str().unwrap_or("")) {
-        errors.duplicate(&at.index(index), address);
-    }
+    each_limited(network, "ips", ADDRESSES_MAX, path, errors, |address, path, errors| {
+        net::validate_interface_address(path, address.as_str().unwrap_or(""), errors);
+    });
+    unique(network, "ips", path, errors, |address| address.as_str().unwrap_or(""));
 }
