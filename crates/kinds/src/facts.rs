@@ -94,6 +94,8 @@ enum Presence {
     Any,
     /// An absent value is fine.
     Present,
+    /// An absent value is fine, an empty one is an error.
+    NonEmpty,
     /// An absent or empty value is fine.
     Optional,
     /// An absent value is an error.
@@ -131,6 +133,7 @@ impl Fact {
         for word in words {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("present", _) => presence = Presence::Present,
+                ("nonempty", _) => presence = Presence::NonEmpty,
                 ("optional", _) => presence = Presence::Optional,
                 ("given", _) => presence = Presence::Given,
                 ("required", _) => presence = Presence::Required,
@@ -165,16 +168,16 @@ impl Fact {
 
     fn check_value(&self, value: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) -> bool {
         match self.presence {
-            Presence::Required | Presence::RequiredFirst if is_unset(value) => {
-                errors.required(path, self.detail);
-                return self.presence == Presence::Required;
-            }
+            Presence::Present | Presence::NonEmpty if value.is_none() => return true,
+            Presence::Optional if is_unset(value) => return true,
             Presence::Given if value.is_none() => {
                 errors.required(path, self.detail);
                 return true;
             }
-            Presence::Optional if is_unset(value) => return true,
-            Presence::Present if value.is_none() => return true,
+            Presence::Required | Presence::RequiredFirst | Presence::NonEmpty if is_unset(value) => {
+                errors.required(path, self.detail);
+                return self.presence != Presence::RequiredFirst;
+            }
             _ => {}
         }
         for check in &self.checks {
@@ -374,7 +377,10 @@ mod tests {
             let words = facts.split(" : ").next().unwrap();
             let expected = words.split(' ').skip(1).filter(|word| {
                 !word.starts_with("as=")
-                    && !matches!(*word, "present" | "optional" | "given" | "required" | "required!")
+                    && !matches!(
+                        *word,
+                        "present" | "nonempty" | "optional" | "given" | "required" | "required!"
+                    )
             });
             let expected = expected.count();
             for fact in Fact::parse(facts) {
