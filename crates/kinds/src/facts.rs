@@ -10,14 +10,17 @@ use pintle_value::{Path, Value};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 14] = [
+    include_str!("../data/facts/apiregistration.txt"),
     include_str!("../data/facts/apps.txt"),
     include_str!("../data/facts/autoscaling.txt"),
     include_str!("../data/facts/batch.txt"),
     include_str!("../data/facts/coordination.txt"),
     include_str!("../data/facts/core.txt"),
     include_str!("../data/facts/discovery.txt"),
+    include_str!("../data/facts/flowcontrol.txt"),
     include_str!("../data/facts/networking.txt"),
+    include_str!("../data/facts/node.txt"),
     include_str!("../data/facts/policy.txt"),
     include_str!("../data/facts/resource.txt"),
     include_str!("../data/facts/scheduling.txt"),
@@ -308,8 +311,10 @@ fn format_named(name: &str) -> Option<Format> {
                 volume_sources::csi_driver_name(name, path, errors)
             })
         }
+        "dns-1035-label" => text_format!(names::is_dns1035_label),
         "dns-label" => text_format!(names::is_dns1123_label),
         "dns-subdomain" => text_format!(names::is_dns1123_subdomain),
+        "domain-prefixed-path" => reporting_format!(names::domain_prefixed_path),
         "env-name" => text_format!(names::is_relaxed_env_var_name),
         "ip" => {
             |path, value, errors| net::validate_ip_legacy(path, value.as_str().unwrap_or(""), &[], errors)
