@@ -4,6 +4,7 @@
 //! relates several fields or the old and the new object. The grammar of the files is in `data/facts/README`.
 
 use crate::core::podspec::{paths, volume_sources};
+use crate::resource::names as device_names;
 use crate::{check as checks, fields};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -311,6 +312,7 @@ fn format_named(name: &str) -> Option<Format> {
                 volume_sources::csi_driver_name(name, path, errors)
             })
         }
+        "device-pool" => reporting_format!(device_names::pool),
         "dns-1035-label" => text_format!(names::is_dns1035_label),
         "dns-label" => text_format!(names::is_dns1123_label),
         "dns-subdomain" => text_format!(names::is_dns1123_subdomain),
@@ -322,6 +324,7 @@ fn format_named(name: &str) -> Option<Format> {
         "iscsi-name" => reporting_format!(|path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
             volume_sources::iscsi_name(name, path, errors)
         }),
+        "label-value" => text_format!(names::is_label_value),
         "long-name" => text_format!(|text| in_bytes(names::is_dns1123_subdomain(text))),
         "long-name-caseless" => text_format!(names::is_dns1123_subdomain_caseless),
         "pool-name" => reporting_format!(pool_name),
@@ -345,6 +348,7 @@ fn format_named(name: &str) -> Option<Format> {
             }
         },
         "qualified-name" => text_format!(names::is_qualified_name),
+        "share-id" => reporting_format!(device_names::share_id),
         _ => return None,
     })
 }

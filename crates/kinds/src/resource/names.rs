@@ -11,7 +11,6 @@ pub(super) const SUBDOMAIN_BYTES_MAX: usize = 253;
 pub(super) const ID_BYTES_MAX: usize = 32;
 /// The limit of opaque parameters and data in bytes.
 pub(super) const RAW_BYTES_MAX: usize = 10 * 1024;
-const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 /// Calls `validate` with each item of the list `key` and its path. If there are more than `max` items, reports only that.
 pub(super) fn each_limited<'a>(
@@ -50,7 +49,8 @@ pub(super) fn driver(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     volume_sources::csi_driver_name(fields::text(object, "driver"), &path.field("driver"), errors);
 }
 
-pub(super) fn pool(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+/// Validates the name of a pool: subdomains, separated by slashes.
+pub(crate) fn pool(path: &Path<'_>, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         return errors.required(path, "");
     }
@@ -63,7 +63,7 @@ pub(super) fn pool(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// Validates the identifier of a share of a device.
-pub(super) fn share_id(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn share_id(path: &Path<'_>, id: &str, errors: &mut FieldErrors) {
     let is_uuid = |text: &str| {
         let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
         text.len() == 36
@@ -149,16 +149,6 @@ pub(super) fn configuration(config: &Value, stored: bool, path: &Path<'_>, error
     };
     driver(opaque, &at, errors);
     raw_object(opaque.get("parameters"), stored, &at.field("parameters"), errors);
-}
-
-pub(super) fn label_value(value: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::each(names::is_label_value(value), path, value, errors);
-}
-
-/// Validates the effect of a taint or toleration, if present.
-pub(super) fn effect(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let effect = fields::opt_text(object, "effect").filter(|effect| !effect.is_empty());
-    check::supported(&path.field("effect"), effect, &EFFECTS, errors);
 }
 
 /// Validates binding conditions and binding failure conditions.

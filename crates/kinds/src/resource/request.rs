@@ -5,6 +5,7 @@ use super::selector;
 use crate::{check, facts, fields, fill};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Plain;
+use pintle_meta::names::is_label_value;
 use pintle_value::{Path, Value};
 
 const REQUESTS_MAX: usize = 32;
@@ -13,6 +14,7 @@ const CONFIG_MAX: usize = 32;
 const SELECTORS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;
 const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
+const TOLERATION: &str = "resource/v1.DeviceToleration";
 const NO_SUCH_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
@@ -93,21 +95,19 @@ pub(super) fn validate_selectors(object: &Value, path: &Path<'_>, errors: &mut F
 }
 
 fn validate_toleration(toleration: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let (key, value) = (fields::text(toleration, "key"), fields::text(toleration, "value"));
-    if !key.is_empty() {
-        check::qualified_name(&path.field("key"), key, errors);
-    }
+    facts::check_fields(toleration, TOLERATION, &["key"], path, errors);
+    let value = fields::text(toleration, "value");
     match fields::text(toleration, "operator") {
         "Exists" if !value.is_empty() => {
             errors.invalid(&path.field("value"), value, "must be empty for operator `Exists`");
         }
         "Exists" => {}
-        "Equal" => names::label_value(value, &path.field("value"), errors),
+        "Equal" => check::each(is_label_value(value), &path.field("value"), value, errors),
         operator => {
             check::required_supported(&path.field("operator"), operator, &["Equal", "Exists"], errors)
         }
     }
-    names::effect(toleration, path, errors);
+    facts::check_fields(toleration, TOLERATION, &["effect"], path, errors);
 }
 
 fn validate_constraint(constraint: &Value, devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -61,7 +61,8 @@ fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
     let path = Path::of("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     names::driver(spec, &path, errors);
-    validate_pool(spec, &path.field("pool"), errors);
+    let pool = spec.get("pool").unwrap_or(&Value::Null);
+    facts::check(pool, "resource/v1.ResourcePool", &path.field("pool"), errors);
     if let Some(old) = old.and_then(|old| old.get("spec")) {
         let immutable: [(&[&str], Path<'_>); 3] = [
             (&["pool", "name"], path.field("pool.name")),
@@ -81,12 +82,6 @@ fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
         slice_device::validate_counters(set, "name", path, errors);
     });
     unique(spec, "sharedCounters", &path, errors, |set| fields::text(set, "name"));
-}
-
-fn validate_pool(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let pool = spec.get("pool").unwrap_or(&Value::Null);
-    names::pool(fields::text(pool, "name"), &path.field("name"), errors);
-    facts::check(pool, "resource/v1.ResourcePool", path, errors);
 }
 
 /// Requires exactly one of the fields that say which nodes have the devices.

@@ -3,7 +3,7 @@
 use super::names::{self, ID_BYTES_MAX, each_limited, unique};
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
-use crate::{check, fields};
+use crate::{check, facts, fields};
 use pintle_meta::field::Plain;
 use pintle_meta::{FieldErrors, Quantity};
 use pintle_value::{Path, Value};
@@ -244,15 +244,7 @@ fn validate_range(
 }
 
 pub(super) fn validate_taint(taint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::qualified_name(&path.field("key"), fields::text(taint, "key"), errors);
-    let value = fields::text(taint, "value");
-    if !value.is_empty() {
-        names::label_value(value, &path.field("value"), errors);
-    }
-    if fields::text(taint, "effect").is_empty() {
-        errors.required(&path.field("effect"), "");
-    }
-    names::effect(taint, path, errors);
+    facts::check(taint, "resource/v1.DeviceTaint", path, errors);
 }
 
 /// Validates a counter set, or the counters that a device consumes; `name` is the field of its name.

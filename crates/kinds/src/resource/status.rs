@@ -12,8 +12,9 @@ use pintle_value::{Path, Value};
 const RESERVED_MAX: usize = 256;
 const RESULTS_MAX: usize = 32;
 const CONFIG_MAX: usize = 64;
-const CONDITIONS_MAX: usize = 8;
 const ADDRESSES_MAX: usize = 16;
+const RESULT: &str = "resource/v1.DeviceRequestAllocationResult";
+const DEVICE: &str = "resource/v1.AllocatedDeviceStatus";
 
 /// Identifies a device, or a share of one.
 fn device_id(device: &Value) -> String {
@@ -92,11 +93,9 @@ fn validate_allocation(allocation: &Value, object: &Value, path: &Path<'_>, erro
     each_limited(devices, "results", RESULTS_MAX, &at, errors, |result, path, errors| {
         let reference = fields::text(result, "request");
         request::validate_reference(reference, requested, &path.field("request"), errors);
-        validate_device_name(result, path, errors);
+        facts::check_fields(result, RESULT, &["driver", "pool", "device"], path, errors);
         names::binding(result, path, errors);
-        if let Some(id) = fields::opt_text(result, "shareID") {
-            names::share_id(id, &path.field("shareID"), errors);
-        }
+        facts::check_fields(result, RESULT, &["shareID"], path, errors);
     });
     each_limited(devices, "config", CONFIG_MAX, &at, errors, |config, path, errors| {
         facts::check(config, "resource/v1.DeviceAllocationConfiguration", path, errors);
@@ -108,22 +107,13 @@ fn validate_allocation(allocation: &Value, object: &Value, path: &Path<'_>, erro
     }
 }
 
-fn validate_device_name(device: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    names::driver(device, path, errors);
-    names::pool(fields::text(device, "pool"), &path.field("pool"), errors);
-    check::dns_label(&path.field("device"), fields::text(device, "device"), errors);
-}
-
 fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let devices = fields::list(status, "devices");
     let allocated = allocated(object);
     let ids: Vec<String> = devices.iter().map(device_id).collect();
     for (index, (device, id)) in devices.iter().zip(&ids).enumerate() {
         let at = path.index(index);
-        validate_device_name(device, &at, errors);
-        if let Some(id) = fields::opt_text(device, "shareID") {
-            names::share_id(id, &at.field("shareID"), errors);
-        }
+        facts::check_fields(device, DEVICE, &["driver", "pool", "device", "shareID"], &at, errors);
         if !allocated.contains(id) {
             let [driver, pool, device_name, share] =
                 ["driver", "pool", "device", "shareID"].map(|key| fields::text(device, key).error_text());
@@ -131,12 +121,9 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
                 format!(r#"{{"Driver":{driver},"Pool":{pool},"Device":{device_name},"ShareID":{share}}}"#);
             errors.invalid(&at, Plain(&error_text), "must be an allocated device in the claim");
         }
+        facts::check_fields(device, DEVICE, &["conditions"], &at, errors);
         let given = fields::list(device, "conditions");
-        let at_conditions = at.field("conditions");
-        if given.len() > CONDITIONS_MAX {
-            errors.too_many(&at_conditions, given.len(), CONDITIONS_MAX);
-        }
-        conditions::validate_conditions(given, &at_conditions, errors);
+        conditions::validate_conditions(given, &at.field("conditions"), errors);
         if let Some(data) = fields::member(device, "data") {
             names::raw_object(Some(data), false, &at.field("data"), errors);
         }
