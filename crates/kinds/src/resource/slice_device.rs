@@ -17,7 +17,7 @@ const CONSUMPTIONS_MAX: usize = 2;
 const COUNTERS_MAX: usize = 32;
 const OPTIONS_MAX: usize = 10;
 /// Error texts contain at least this many bytes of a key.
-const SHOWN_KEY_BYTES_MIN: usize = 16;
+const ERROR_KEY_BYTES_MIN: usize = 16;
 
 /// Validates a device.
 pub(super) fn validate(
@@ -70,7 +70,7 @@ fn validate_properties(device: &Value, path: &Path<'_>, errors: &mut FieldErrors
 
 /// Shortens a long key in the middle.
 fn shortened(key: &str, max: usize) -> String {
-    let max = max.max(SHOWN_KEY_BYTES_MIN);
+    let max = max.max(ERROR_KEY_BYTES_MIN);
     if key.len() <= max {
         return key.to_string();
     }
