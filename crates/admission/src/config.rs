@@ -55,12 +55,12 @@ pub(crate) struct PluginConfig {
 impl AdmissionConfiguration {
     /// Reads the file at `path`. `enabled` are the enabled plugins: a legacy file without a kind configures two of them.
     pub fn load(path: &Path, enabled: &[&str]) -> Result<Self, ConfigError> {
-        let shown = path.display().to_string();
+        let path_text = path.display().to_string();
         let text = read(path).map_err(|error| {
-            let why = format!("open {shown}: {}", go_error_text(&error));
+            let why = format!("open {path_text}: {}", go_error_text(&error));
             ConfigError::File(format!(
                 "unable to read admission control configuration from {} [{why}]",
-                quoted(&shown)
+                quoted(&path_text)
             ))
         })?;
         Self::parse(&text, path, enabled).map_err(ConfigError::File)

@@ -139,13 +139,13 @@ fn confirm(request: &Attributes<'_>, object: &Value, policy: &Policy, rules: &[R
     if missing.is_empty() {
         return Ok(());
     }
-    let shown: BTreeSet<String> = compact(missing).iter().map(describe).collect();
-    let shown: Vec<String> = shown.into_iter().collect();
+    let descriptions: BTreeSet<String> = compact(missing).iter().map(describe).collect();
+    let descriptions: Vec<String> = descriptions.into_iter().collect();
     let mut why = format!(
         "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
         quoted(&request.user.name),
         list(&request.user.groups),
-        shown.join("\n")
+        descriptions.join("\n")
     );
     if !errors.is_empty() {
         why.push_str(&format!("; resolution errors: [{}]", errors.join(" ")));
@@ -306,9 +306,9 @@ mod tests {
         let wanted = rule(
             r#"{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","secrets"],"nonResourceURLs":["/x"]}"#,
         );
-        let shown: Vec<String> = compact(atoms(&wanted)).iter().map(describe).collect();
+        let descriptions: Vec<String> = compact(atoms(&wanted)).iter().map(describe).collect();
         assert_eq!(
-            shown,
+            descriptions,
             [
                 r#"{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}"#,
                 r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}"#,

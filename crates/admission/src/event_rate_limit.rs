@@ -58,8 +58,8 @@ fn validate(tree: &Value, errors: &mut FieldErrors) {
     let root = Path::of("limits");
     let limits = tree.items_at(&["limits"]);
     if limits.is_empty() {
-        let shown = tree.get("limits").unwrap_or(&Value::Null);
-        errors.invalid(&root, shown, "must not be empty");
+        let limits_value = tree.get("limits").unwrap_or(&Value::Null);
+        errors.invalid(&root, limits_value, "must not be empty");
     }
     for (index, limit) in limits.iter().enumerate() {
         let path = root.index(index);

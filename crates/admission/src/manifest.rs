@@ -23,11 +23,11 @@ pub struct ManifestFolder {
 impl ManifestFolder {
     /// Reads all files whose names end with `.yaml`, `.yml` or `.json`.
     pub fn read(folder: &Path) -> Result<Self, String> {
-        let shown = folder.display().to_string();
+        let path_text = folder.display().to_string();
         let entries = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let mut entries = entries.map_err(|error| {
             let why = go_error_text(&error);
-            format!("failed to read manifest directory {}: open {shown}: {why}", quoted(&shown))
+            format!("failed to read manifest directory {}: open {path_text}: {why}", quoted(&path_text))
         })?;
         entries.sort_by_key(std::fs::DirEntry::file_name);
         let (mut documents, mut digest, mut left) = (Vec::new(), Context::new(&SHA256), FOLDER_BYTES_MAX);
@@ -84,16 +84,18 @@ pub struct ManifestNames(BTreeMap<String, String>);
 impl ManifestNames {
     /// Refuses a name that is empty, lacks the suffix, or was seen before.
     pub fn add(&mut self, name: &str, file: &str) -> Result<(), String> {
-        let (suffix, shown, at) = (quoted(STATIC_SUFFIX), quoted(name), quoted(file));
+        let (suffix, quoted_name, at) = (quoted(STATIC_SUFFIX), quoted(name), quoted(file));
         if name.is_empty() {
             return Err(format!("resource in file {at} must have a name"));
         }
         if !name.ends_with(STATIC_SUFFIX) {
-            return Err(format!("{shown} in file {at} must have a name ending with {suffix}"));
+            return Err(format!("{quoted_name} in file {at} must have a name ending with {suffix}"));
         }
         if let Some(before) = self.0.insert(name.to_string(), file.to_string()) {
             let before = quoted(&before);
-            return Err(format!("duplicate name {shown} found in file {at} (previously seen in {before})"));
+            return Err(format!(
+                "duplicate name {quoted_name} found in file {at} (previously seen in {before})"
+            ));
         }
         Ok(())
     }

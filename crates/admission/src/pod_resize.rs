@@ -62,11 +62,12 @@ fn excess_requests(pod: &Value, node: &Value) -> Option<String> {
     let allocatable = resources::list(node.at(&["status", "allocatable"]));
     let zero = Quantity::new(0, Format::DecimalSI);
     let mut out = Vec::new();
-    for (name, shown) in [("cpu", Quantity::milli_value as fn(&Quantity) -> i64), ("memory", Quantity::value)]
+    for (name, number_of) in
+        [("cpu", Quantity::milli_value as fn(&Quantity) -> i64), ("memory", Quantity::value)]
     {
         let (wanted, has) = (requests.get(name).unwrap_or(&zero), allocatable.get(name).unwrap_or(&zero));
         if wanted > has {
-            out.push(format!("{name}, requested: {}, allocatable: {}", shown(wanted), shown(has)));
+            out.push(format!("{name}, requested: {}, allocatable: {}", number_of(wanted), number_of(has)));
         }
     }
     if out.is_empty() { None } else { Some(out.join("; ")) }

@@ -338,8 +338,8 @@ fn warn(request: &Attributes<'_>, level: LevelVersion, pod: &Value, warnings: &m
     let violations = checks::evaluate(level, pod.get("metadata"), pod.get("spec"));
     if !violations.is_empty() {
         counts::evaluated(request, level, Mode::Warn, false);
-        let shown = quoted(&level.to_string());
-        warnings.push(format!("would violate PodSecurity {shown}: {}", checks::details(&violations)));
+        let level_text = quoted(&level.to_string());
+        warnings.push(format!("would violate PodSecurity {level_text}: {}", checks::details(&violations)));
     }
 }
 

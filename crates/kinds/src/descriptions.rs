@@ -1,5 +1,5 @@
 //! Descriptions of the API's types and fields, as OpenAPI documents publish them. They stay in the binary's read-only
-//! data: nothing is parsed or kept in memory, an entry is found by binary search when a document is rendered.
+//! data: nothing is parsed or cached, an entry is found by binary search when a document is rendered.
 
 use pintle_value::Value;
 use std::borrow::Cow;

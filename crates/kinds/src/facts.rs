@@ -3,21 +3,26 @@
 //! Hooks call [`check`] where kube-apiserver validates the struct, so that errors appear in its order, and add what
 //! relates several fields or the old and the new object. The grammar of the files is in `data/facts/README`.
 
-use crate::core::podspec::{paths, volume_sources};
+mod format;
+
 use crate::{check as checks, fields};
-use pintle_meta::{FieldErrors, names, net};
+use format::{Format, format_named};
+use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 14] = [
+    include_str!("../data/facts/apiregistration.txt"),
     include_str!("../data/facts/apps.txt"),
     include_str!("../data/facts/autoscaling.txt"),
     include_str!("../data/facts/batch.txt"),
     include_str!("../data/facts/coordination.txt"),
     include_str!("../data/facts/core.txt"),
     include_str!("../data/facts/discovery.txt"),
+    include_str!("../data/facts/flowcontrol.txt"),
     include_str!("../data/facts/networking.txt"),
+    include_str!("../data/facts/node.txt"),
     include_str!("../data/facts/policy.txt"),
     include_str!("../data/facts/resource.txt"),
     include_str!("../data/facts/scheduling.txt"),
@@ -94,6 +99,8 @@ enum Presence {
     Any,
     /// An absent value is fine.
     Present,
+    /// An absent value is fine, an empty one is an error.
+    NonEmpty,
     /// An absent or empty value is fine.
     Optional,
     /// An absent value is an error.
@@ -119,8 +126,6 @@ enum Check {
     Blocks(&'static str),
 }
 
-type Format = fn(&Path<'_>, &Value, &mut FieldErrors);
-
 impl Fact {
     /// Parses a line; one that names several fields gives a fact for each.
     fn parse(line: &'static str) -> Vec<Fact> {
@@ -131,6 +136,7 @@ impl Fact {
         for word in words {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("present", _) => presence = Presence::Present,
+                ("nonempty", _) => presence = Presence::NonEmpty,
                 ("optional", _) => presence = Presence::Optional,
                 ("given", _) => presence = Presence::Given,
                 ("required", _) => presence = Presence::Required,
@@ -165,16 +171,16 @@ impl Fact {
 
     fn check_value(&self, value: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) -> bool {
         match self.presence {
-            Presence::Required | Presence::RequiredFirst if is_unset(value) => {
-                errors.required(path, self.detail);
-                return self.presence == Presence::Required;
-            }
+            Presence::Present | Presence::NonEmpty if value.is_none() => return true,
+            Presence::Optional if is_unset(value) => return true,
             Presence::Given if value.is_none() => {
                 errors.required(path, self.detail);
                 return true;
             }
-            Presence::Optional if is_unset(value) => return true,
-            Presence::Present if value.is_none() => return true,
+            Presence::Required | Presence::RequiredFirst | Presence::NonEmpty if is_unset(value) => {
+                errors.required(path, self.detail);
+                return self.presence != Presence::RequiredFirst;
+            }
             _ => {}
         }
         for check in &self.checks {
@@ -251,96 +257,6 @@ fn range_detail(min: i64, max: i64, detail: &str) -> String {
     }
 }
 
-/// A format that reports complaints about a text.
-macro_rules! text_format {
-    ($complaints:expr) => {
-        |path, value, errors| {
-            let text = value.as_str().unwrap_or("");
-            checks::each($complaints(text), path, text, errors)
-        }
-    };
-}
-
-/// A format of a text that reports its errors itself.
-macro_rules! reporting_format {
-    ($report:expr) => {
-        |path, value, errors| $report(path, value.as_str().unwrap_or(""), errors)
-    };
-}
-
-/// Declarative validation counts bytes where other validation speaks of characters.
-fn in_bytes(complaints: Vec<String>) -> Vec<String> {
-    let reworded = |why: String| match why.starts_with("must be no more than") {
-        true => why.replace("characters", "bytes"),
-        false => why,
-    };
-    complaints.into_iter().map(reworded).collect()
-}
-
-/// The name of a resource pool: subdomains, separated by slashes.
-fn pool_name(path: &Path<'_>, name: &str, errors: &mut FieldErrors) {
-    const BYTES_MAX: usize = 253;
-    if name.len() > BYTES_MAX {
-        errors.too_long(path, BYTES_MAX);
-    }
-    for (at, part) in name.split('/').enumerate() {
-        if part.is_empty() {
-            errors.invalid(path, name, &format!("segment {at}: must not be empty"));
-            continue;
-        }
-        for why in in_bytes(names::is_dns1123_subdomain(part)) {
-            errors.invalid(path, part, &format!("segment {at}: {why}"));
-        }
-    }
-}
-
-/// The formats that files name.
-fn format_named(name: &str) -> Option<Format> {
-    Some(match name {
-        "absolute-path" => reporting_format!(paths::absolute),
-        "backstepless-path" => reporting_format!(paths::no_backsteps),
-        "config-map-key" => text_format!(names::is_config_map_key),
-        "csi-driver-name" => {
-            reporting_format!(|path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
-                volume_sources::csi_driver_name(name, path, errors)
-            })
-        }
-        "dns-label" => text_format!(names::is_dns1123_label),
-        "dns-subdomain" => text_format!(names::is_dns1123_subdomain),
-        "env-name" => text_format!(names::is_relaxed_env_var_name),
-        "ip" => {
-            |path, value, errors| net::validate_ip_legacy(path, value.as_str().unwrap_or(""), &[], errors)
-        }
-        "iscsi-name" => reporting_format!(|path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
-            volume_sources::iscsi_name(name, path, errors)
-        }),
-        "long-name" => text_format!(|text| in_bytes(names::is_dns1123_subdomain(text))),
-        "long-name-caseless" => text_format!(names::is_dns1123_subdomain_caseless),
-        "pool-name" => reporting_format!(pool_name),
-        "short-name" => text_format!(|text| in_bytes(names::is_dns1123_label(text))),
-        "local-path" => reporting_format!(paths::local_descending),
-        "nonreserved-path" => reporting_format!(paths::local_non_reserved),
-        "nonnegative-quantity" => {
-            |path, value, errors| checks::nonnegative_quantity(path, &fields::quantity(Some(value)), errors)
-        }
-        "object-name" => text_format!(|text| names::dns_subdomain(text, false)),
-        "path-segment" => text_format!(|text| names::path_segment_name(text, false)),
-        "port" => |path, value, errors| {
-            let number = value.as_int().unwrap_or(0);
-            checks::each_int(names::is_valid_port_num(number), path, number, errors)
-        },
-        "port-or-name" => |path, value, errors| checks::port_number_or_name(path, Some(value), errors),
-        "positive-quantity" => |path, value, errors| {
-            let amount = fields::quantity(Some(value));
-            if amount.sign() != 1 {
-                errors.invalid(path, amount.to_string().as_str(), "must be positive");
-            }
-        },
-        "qualified-name" => text_format!(names::is_qualified_name),
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,7 +290,10 @@ mod tests {
             let words = facts.split(" : ").next().unwrap();
             let expected = words.split(' ').skip(1).filter(|word| {
                 !word.starts_with("as=")
-                    && !matches!(*word, "present" | "optional" | "given" | "required" | "required!")
+                    && !matches!(
+                        *word,
+                        "present" | "nonempty" | "optional" | "given" | "required" | "required!"
+                    )
             });
             let expected = expected.count();
             for fact in Fact::parse(facts) {

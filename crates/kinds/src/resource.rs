@@ -2,7 +2,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod deviceclass;
-mod names;
+pub(crate) mod names;
 pub(crate) mod poolstatus;
 mod request;
 pub(crate) mod resourceslice;

@@ -95,16 +95,16 @@ impl FieldErrors {
         self.0.is_empty()
     }
 
-    /// Adds an error whose message is `words: value: detail`; `shown` is the text of the value in the message. Errors
+    /// Adds an error whose message is `words: value: detail`; `value_text` is the text of the value in the message. Errors
     /// beyond [`ERRORS_MAX`] are dropped.
-    pub fn push(&mut self, kind: ErrorKind, path: &Path<'_>, shown: Option<&str>, detail: &str) {
+    pub fn push(&mut self, kind: ErrorKind, path: &Path<'_>, value_text: Option<&str>, detail: &str) {
         if self.0.len() >= ERRORS_MAX {
             return;
         }
         let mut body = kind.words().to_string();
-        if let Some(shown) = shown {
+        if let Some(value_text) = value_text {
             body.push_str(": ");
-            body.push_str(shown);
+            body.push_str(value_text);
         }
         if !detail.is_empty() {
             body.push_str(": ");

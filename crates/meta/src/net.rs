@@ -244,22 +244,22 @@ pub fn ip_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
 pub fn cidr_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
     let Some(cidr) = parse_cidr_sloppy(value) else { return Vec::new() };
     let mut out = Vec::new();
-    let (shown, network) = (quoted(value), quoted(&cidr.network_text()));
+    let (value_text, network) = (quoted(value), quoted(&cidr.network_text()));
     if cidr.address != cidr.network() {
         let bits = if cidr.address.is_ipv4() { 32 } else { 128 };
         let single = quoted(&format!("{}/{bits}", ip_text(cidr.address)));
         out.push(format!(
-            "{path}: CIDR value {shown} is ambiguous in this context (should be {network} or {single}?)"
+            "{path}: CIDR value {value_text} is ambiguous in this context (should be {network} or {single}?)"
         ));
     }
     match parse_prefix(value).filter(|p| mapped(p.address).is_none()) {
-        None => out.push(format!("{path}: non-standard CIDR value {shown} is invalid: use {network}")),
+        None => out.push(format!("{path}: non-standard CIDR value {value_text} is invalid: use {network}")),
         Some(prefix) => {
             let canonical = format!("{}/{}", prefix.address, prefix.bits);
             if out.is_empty() && prefix.address.is_ipv6() && canonical != value {
                 let canonical = quoted(&canonical);
                 out.push(format!(
-                    "{path}: IPv6 CIDR value {shown} should be in RFC 5952 canonical format ({canonical})"
+                    "{path}: IPv6 CIDR value {value_text} should be in RFC 5952 canonical format ({canonical})"
                 ));
             }
         }
@@ -295,11 +295,11 @@ mod tests {
             (":1", bad, bad),
             ("", bad, bad),
         ] {
-            let shown = |detail: &str| {
+            let value_text = |detail: &str| {
                 if detail.is_empty() { String::new() } else { format!("Invalid value: {text:?}: {detail}") }
             };
             assert_eq!(parse_ip_sloppy(text).is_some(), sloppy.is_empty(), "{text}");
-            assert_eq!(said(|p, e| validate_ip(p, text, e)), shown(strict), "{text}");
+            assert_eq!(said(|p, e| validate_ip(p, text, e)), value_text(strict), "{text}");
         }
     }
 
@@ -317,11 +317,11 @@ mod tests {
             ("10.0.0.0", bad, bad),
             ("10.0.0.0/", bad, bad),
         ] {
-            let shown = |detail: &str| {
+            let value_text = |detail: &str| {
                 if detail.is_empty() { String::new() } else { format!("Invalid value: {text:?}: {detail}") }
             };
             assert_eq!(parse_cidr_sloppy(text).is_some(), sloppy.is_empty(), "{text}");
-            assert_eq!(said(|p, e| validate_cidr(p, text, e)), shown(strict), "{text}");
+            assert_eq!(said(|p, e| validate_cidr(p, text, e)), value_text(strict), "{text}");
         }
         assert_eq!(parse_cidr_sloppy("::ffff:1.2.3.4/120").unwrap().network_text(), "1.2.3.0/24");
         assert_eq!(parse_cidr_sloppy("1.2.3.4/0").unwrap().network_text(), "0.0.0.0/0");

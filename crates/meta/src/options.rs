@@ -199,9 +199,9 @@ impl IncludeObject {
             "Object" => Ok(IncludeObject::Object),
             other => {
                 let mut errors = FieldErrors::new();
-                let shown = crate::field::Named(other);
+                let value_text = crate::field::Named(other);
                 let detail = "must be 'Metadata', 'Object', 'None', or empty";
-                errors.invalid(&Path::of("includeObject"), shown, detail);
+                errors.invalid(&Path::of("includeObject"), value_text, detail);
                 let message = format!("Unable to convert to Table as requested: {}", errors.sentence());
                 Err(Status::bad_request(message))
             }

@@ -112,13 +112,13 @@ impl Conditions {
 
 /// Joins several errors into one text without duplicates.
 fn together(errors: &[String]) -> String {
-    let mut told: Vec<&str> = Vec::new();
+    let mut reported: Vec<&str> = Vec::new();
     for error in errors {
-        if !told.contains(&error.as_str()) {
-            told.push(error);
+        if !reported.contains(&error.as_str()) {
+            reported.push(error);
         }
     }
-    match told.as_slice() {
+    match reported.as_slice() {
         [one] => (*one).to_string(),
         many => format!("[{}]", many.join(", ")),
     }

@@ -17,11 +17,11 @@ pub(super) struct Violation {
 
 /// All violations as one sentence.
 pub(super) fn details(violations: &[Violation]) -> String {
-    let shown = violations.iter().map(|v| match v.detail.as_str() {
+    let texts = violations.iter().map(|v| match v.detail.as_str() {
         "" => v.reason.clone(),
         detail => format!("{} ({detail})", v.reason),
     });
-    shown.collect::<Vec<_>>().join(", ")
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// The pod to check, and the version of the rules.
@@ -72,9 +72,9 @@ pub(super) fn evaluate(
     ];
     let mut checks: Vec<Check> = Vec::new();
     if level.level != Level::Privileged {
-        let kept =
+        let applicable =
             BASELINE.iter().filter(|(_, from, over)| *from <= minor && !(restricted && *over <= minor));
-        checks.extend(kept.map(|(check, ..)| *check));
+        checks.extend(applicable.map(|(check, ..)| *check));
     }
     if restricted {
         checks.extend(RESTRICTED.iter().filter(|(_, from)| *from <= minor).map(|(check, _)| *check));

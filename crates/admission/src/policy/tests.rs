@@ -56,19 +56,19 @@ fn said(spec: &str, bindings: &[&str]) -> (String, Vec<String>) {
                 }
                 Found::Applicable(application) => application,
             };
-            let told = admission_request(request, &application.matched, "");
+            let request_value = admission_request(request, &application.matched, "");
             let (request_authorizer, namespace) =
                 (RequestAuthorizer::new(&authorizer, request), namespace_object(&tree(CLUSTER)));
             for params in &application.params {
                 let inputs = Inputs {
                     object: Some(&object),
                     old: None,
-                    request: &told,
+                    request: &request_value,
                     namespace: Some(&namespace),
                     params: params.as_ref(),
                     request_authorizer: Some(&request_authorizer),
                 };
-                verdict.evaluate(application, &inputs, &told);
+                verdict.evaluate(application, &inputs, &request_value);
             }
         }
         let warnings = std::mem::take(&mut verdict.warnings);

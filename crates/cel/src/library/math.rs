@@ -205,26 +205,18 @@ fn sqrt<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 fn bits() -> Vec<Function> {
-    let two = |name, ids: [&'static str; 2], run: Run| {
-        let [ints, uints] = ids;
+    let binary = |name, [ints, uints]: [&'static str; 2], second_of_uints: Type, run: Run| {
         Function::new(
             name,
             [
                 Overload::function(ints, [Type::Int, Type::Int], Type::Int, run),
-                Overload::function(uints, [Type::Uint, Type::Uint], Type::Uint, run),
+                Overload::function(uints, [Type::Uint, second_of_uints], Type::Uint, run),
             ],
         )
     };
-    let shift = |name, ids: [&'static str; 2], run: Run| {
-        let [ints, uints] = ids;
-        Function::new(
-            name,
-            [
-                Overload::function(ints, [Type::Int, Type::Int], Type::Int, run),
-                Overload::function(uints, [Type::Uint, Type::Int], Type::Uint, run),
-            ],
-        )
-    };
+    let two = |name, ids, run: Run| binary(name, ids, Type::Uint, run);
+    // The number of places to shift by is always an int.
+    let shift = |name, ids, run: Run| binary(name, ids, Type::Int, run);
     vec![
         two("math.bitAnd", ["math_bitAnd_int_int", "math_bitAnd_uint_uint"], |args| {
             bitwise(args, |a, b| a & b)

@@ -1,13 +1,9 @@
 //! APIService: which server serves a version of a group. Those without a service are served by this server.
 
-use crate::{Hooks, Scope, check, fields, hooks};
+use crate::{Hooks, Scope, facts, fields, hooks};
 use pintle_meta::field::{Named, quoted};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, base64};
-
-/// The default port of a service.
-const GROUP_PRIORITY_MAX: i64 = 20_000;
-const VERSION_PRIORITY_MAX: i64 = 1000;
 
 pub(crate) struct ApiService;
 
@@ -84,22 +80,10 @@ fn validate_name(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let (group, version) = (fields::text(spec, "group"), fields::text(spec, "version"));
-    if group.is_empty() && version != "v1" {
+    if fields::text(spec, "group").is_empty() && fields::text(spec, "version") != "v1" {
         errors.required(&path.field("group"), "only v1 may have an empty group and it better be legacy kube");
     }
-    if !group.is_empty() {
-        check::dns_subdomain(&path.field("group"), group, errors);
-    }
-    check::each(names::is_dns1035_label(version), &path.field("version"), version, errors);
-    for (key, max) in
-        [("groupPriorityMinimum", GROUP_PRIORITY_MAX), ("versionPriority", VERSION_PRIORITY_MAX)]
-    {
-        let given = fields::int(spec, key);
-        if !(1..=max).contains(&given) {
-            errors.invalid(&path.field(key), given, &format!("must be positive and less than {max}"));
-        }
-    }
+    facts::check(spec, "apiregistration/v1.APIServiceSpec", path, errors);
     let bundle = base64::decode(fields::text(spec, "caBundle")).map_or(0, |bytes| bytes.len());
     let insecure = fields::flag(spec, "insecureSkipTLSVerify");
     let Some(service) = fields::member(spec, "service") else {
@@ -118,8 +102,7 @@ fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         return;
     };
     let at = path.field("service");
-    check::required(service, "namespace", &at, errors);
-    check::required(service, "name", &at, errors);
+    facts::check(service, "apiregistration/v1.ServiceReference", &at, errors);
     let port = fields::int(service, "port");
     let wrong = names::is_valid_port_num(port);
     if !wrong.is_empty() {

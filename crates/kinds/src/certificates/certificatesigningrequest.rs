@@ -120,13 +120,13 @@ fn conditions<'a>(object: &'a Value, kind: &str) -> Vec<&'a Value> {
 
 /// Restores conditions of this type, unless one was added or removed.
 fn keep_conditions(object: &mut Value, old: &Value, kind: &str) {
-    let kept: Vec<Value> = conditions(old, kind).into_iter().cloned().collect();
-    if conditions(object, kind).len() != kept.len() {
+    let before: Vec<Value> = conditions(old, kind).into_iter().cloned().collect();
+    if conditions(object, kind).len() != before.len() {
         return;
     }
     let Some(all) = object.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut) else { return };
-    for (place, kept) in all.iter_mut().filter(|c| fields::text(c, "type") == kind).zip(kept) {
-        *place = kept;
+    for (condition, old) in all.iter_mut().filter(|c| fields::text(c, "type") == kind).zip(before) {
+        *condition = old;
     }
 }
 

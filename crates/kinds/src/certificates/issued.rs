@@ -103,8 +103,8 @@ fn validate_times(object: &Value, certificate: &X509Certificate<'_>, errors: &mu
     let lifetime = not_after.saturating_sub(not_before);
     let max =
         fields::opt_int(object.get("spec").unwrap_or(&Value::Null), "maxExpirationSeconds").unwrap_or(0);
-    // kube-apiserver shows a duration as its nanoseconds.
-    let shown = lifetime.saturating_mul(NANOS_PER_SECOND);
+    // kube-apiserver prints a duration as its nanoseconds.
+    let lifetime_nanos = lifetime.saturating_mul(NANOS_PER_SECOND);
     let mut refuse = |field: &str, why: &str| errors.invalid(&STATUS.field(field), text(field), why);
     if start != not_before {
         refuse("notBefore", "must be set to the NotBefore time encoded in the leaf certificate");
@@ -112,10 +112,10 @@ fn validate_times(object: &Value, certificate: &X509Certificate<'_>, errors: &mu
         refuse("notAfter", "must be set to the NotAfter time encoded in the leaf certificate");
     } else if lifetime < LIFETIME_SECONDS_MIN {
         let why = "leaf certificate lifetime must be >= 1 hour";
-        errors.invalid(&STATUS.field("certificateChain"), shown, why);
+        errors.invalid(&STATUS.field("certificateChain"), lifetime_nanos, why);
     } else if lifetime > max {
         let why = format!("leaf certificate lifetime must be <= spec.maxExpirationSeconds ({max})");
-        errors.invalid(&STATUS.field("certificateChain"), shown, &why);
+        errors.invalid(&STATUS.field("certificateChain"), lifetime_nanos, &why);
     } else if refresh < start.saturating_add(REFRESH_MARGIN_SECONDS) {
         refuse("beginRefreshAt", "must be at least 10 minutes after status.notBefore");
     } else if refresh > end.saturating_sub(REFRESH_MARGIN_SECONDS) {

@@ -1,7 +1,7 @@
 //! LeaseCandidate: a candidate for holding a lease, with its versions.
 
 use super::lease::validate_strategy;
-use crate::Hooks;
+use crate::{Hooks, facts};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::cmp::Ordering;
@@ -18,9 +18,8 @@ impl Hooks for LeaseCandidate {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let path = Path::of("spec");
         let text = |field: &str| object.str_at(&["spec", field]);
-        if text("leaseName").is_empty() {
-            errors.required(&path.field("leaseName"), "");
-        }
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        facts::check(spec, "coordination/v1beta1.LeaseCandidateSpec", &path, errors);
         let mut version = |field: &str| {
             let given = Some(text(field)).filter(|given| !given.is_empty())?;
             let parsed = Version::parse(given);

@@ -1,12 +1,10 @@
 //! Endpoints: subsets of addresses and ports.
 
-use crate::{Hooks, Scope};
-use pintle_meta::field::Named;
-use pintle_meta::{FieldErrors, names, net};
+use crate::{Hooks, Scope, check, facts};
+use pintle_meta::{FieldErrors, net};
 use pintle_value::{Path, Value};
 use std::net::IpAddr;
 
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
 
@@ -60,45 +58,15 @@ impl Hooks for Endpoints {
 }
 
 fn validate_address(address: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let ip = address.str_at(&["ip"]);
-    net::validate_ip_legacy(&path.field("ip"), ip, &[], errors);
-    let hostname = address.str_at(&["hostname"]);
-    if !hostname.is_empty() {
-        for complaint in names::is_dns1123_label(hostname) {
-            errors.invalid(&path.field("hostname"), hostname, &complaint);
-        }
-    }
-    if let Some(node) = address.get("nodeName").and_then(Value::as_str) {
-        for complaint in names::dns_subdomain(node, false) {
-            errors.invalid(&path.field("nodeName"), node, &complaint);
-        }
-    }
-    validate_endpoint_ip(ip, &path.field("ip"), errors);
+    facts::check(address, "core/v1.EndpointAddress", path, errors);
+    validate_endpoint_ip(address.str_at(&["ip"]), &path.field("ip"), errors);
 }
 
 fn validate_port(port: &Value, wants_name: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    let name = port.str_at(&["name"]);
-    if !name.is_empty() {
-        for complaint in names::is_dns1123_label(name) {
-            errors.invalid(&path.field("name"), name, &complaint);
-        }
-    } else if wants_name {
-        errors.required(&path.field("name"), "");
+    if wants_name {
+        check::required(port, "name", path, errors);
     }
-    let number = port.get("port").and_then(Value::as_int).unwrap_or(0);
-    for complaint in names::is_valid_port_num(number) {
-        errors.invalid(&path.field("port"), number, &complaint);
-    }
-    match port.str_at(&["protocol"]) {
-        "" => errors.required(&path.field("protocol"), ""),
-        known if PROTOCOLS.contains(&known) => {}
-        other => errors.not_supported(&path.field("protocol"), Named(other), &PROTOCOLS),
-    }
-    if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-        for complaint in names::is_qualified_name(protocol) {
-            errors.invalid(&path.field("appProtocol"), protocol, &complaint);
-        }
-    }
+    facts::check(port, "core/v1.EndpointPort", path, errors);
 }
 
 /// Requires an address that an endpoint can have: not loopback or link-local.

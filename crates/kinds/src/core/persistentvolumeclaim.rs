@@ -255,19 +255,19 @@ mod tests {
 
     #[test]
     fn each_source_field_is_filled_from_the_other() {
-        let settled = |spec: &str| {
+        let defaulted = |spec: &str| {
             let mut object = tree(&format!(r#"{{"spec":{spec}}}"#));
             default_data_sources(&mut object, None);
             Value::from(object.remove_at(&["spec"]).unwrap().as_object().unwrap().clone())
         };
         assert_eq!(
-            settled(r#"{"dataSource":{"kind":"PersistentVolumeClaim","name":"a"}}"#),
+            defaulted(r#"{"dataSource":{"kind":"PersistentVolumeClaim","name":"a"}}"#),
             tree(
                 r#"{"dataSource":{"kind":"PersistentVolumeClaim","name":"a"},"dataSourceRef":{"apiGroup":null,"kind":"PersistentVolumeClaim","name":"a"}}"#
             )
         );
-        assert_eq!(settled(r#"{"dataSource":{"kind":"Odd","name":"a"}}"#), tree("{}"));
-        assert_eq!(settled(r#"{"dataSourceRef":{"kind":"K","name":"a","namespace":"n"}}"#), tree("{}"));
+        assert_eq!(defaulted(r#"{"dataSource":{"kind":"Odd","name":"a"}}"#), tree("{}"));
+        assert_eq!(defaulted(r#"{"dataSourceRef":{"kind":"K","name":"a","namespace":"n"}}"#), tree("{}"));
     }
 
     #[test]

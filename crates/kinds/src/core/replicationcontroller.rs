@@ -1,13 +1,14 @@
 //! ReplicationController: selector and labels default to those of its template.
 
 use crate::core::podspec::{self, options::Options, warnings};
-use crate::fields::{entries, member, opt_int};
+use crate::fields::{entries, member};
 use crate::fill::map_at;
-use crate::{Hooks, Scope, check, workload};
+use crate::{Hooks, Scope, facts, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
+const TYPE: &str = "core/v1.ReplicationControllerSpec";
 
 pub(crate) struct ReplicationController;
 
@@ -52,16 +53,13 @@ impl Hooks for ReplicationController {
 }
 
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
-    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    facts::check_fields(spec, TYPE, &["minReadySeconds"], &SPEC, errors);
     let selector = spec.get("selector");
     let empty = entries(selector).next().is_none();
     if empty {
         errors.required(&SPEC.field("selector"), "");
     }
-    match opt_int(spec, "replicas") {
-        None => errors.required(&SPEC.field("replicas"), ""),
-        Some(replicas) => check::nonnegative(&SPEC.field("replicas"), replicas, errors),
-    }
+    facts::check_fields(spec, TYPE, &["replicas"], &SPEC, errors);
     let Some(template) = member(spec, "template") else {
         return errors.required(&SPEC.field("template"), "");
     };

@@ -2,12 +2,12 @@
 
 use super::{fixed, validate_conditions};
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields};
+use crate::{Hooks, Scope, check, facts, fields};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Str, Value};
 
-const PRECEDENCE_MAX: i64 = 10_000;
+const SPEC: &str = "flowcontrol/v1.FlowSchemaSpec";
 const EXEMPT: &str = "exempt";
 const VERBS: [&str; 9] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
@@ -37,7 +37,7 @@ impl Hooks for FlowSchema {
         {
             errors.invalid(
                 &path,
-                Internal(Some(spec), "flowcontrol/v1.FlowSchemaSpec"),
+                Internal(Some(spec), SPEC),
                 &format!("spec of '{name}' must equal the fixed value"),
             );
         }
@@ -53,16 +53,10 @@ impl Hooks for FlowSchema {
 }
 
 fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let precedence = fields::int(spec, "matchingPrecedence");
-    let at = path.field("matchingPrecedence");
-    if precedence <= 0 {
-        errors.invalid(&at, precedence, "must be a positive value");
-    }
-    if precedence > PRECEDENCE_MAX {
-        errors.invalid(&at, precedence, &format!("must not be greater than {PRECEDENCE_MAX}"));
-    }
-    if precedence == 1 && name != EXEMPT {
-        errors.invalid(&at, precedence, "only the schema named 'exempt' may have matchingPrecedence 1");
+    facts::check_fields(spec, SPEC, &["matchingPrecedence"], path, errors);
+    if fields::int(spec, "matchingPrecedence") == 1 && name != EXEMPT {
+        let why = "only the schema named 'exempt' may have matchingPrecedence 1";
+        errors.invalid(&path.field("matchingPrecedence"), 1, why);
     }
     if let Some(method) = fields::member(spec, "distinguisherMethod")
         && !matches!(fields::text(method, "type"), "ByNamespace" | "ByUser")
@@ -73,13 +67,7 @@ fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
             &["ByNamespace", "ByUser"],
         );
     }
-    let level = spec.str_at(&["priorityLevelConfiguration", "name"]);
-    let at = path.field("priorityLevelConfiguration.name");
-    if level.is_empty() {
-        errors.required(&at, "must reference a priority level");
-    } else {
-        check::dns_subdomain(&at, level, errors);
-    }
+    facts::check_fields(spec, SPEC, &["priorityLevelConfiguration"], path, errors);
     check::each_item(spec, "rules", path, |rule, path| validate_rule(rule, path, errors));
 }
 
@@ -122,17 +110,13 @@ fn validate_subject(subject: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 fn validate_account(account: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let (name, namespace) = (fields::text(account, "name"), fields::text(account, "namespace"));
+    let name = fields::text(account, "name");
     if name.is_empty() {
         errors.required(&path.field("name"), "");
     } else if name != "*" {
         check::dns_subdomain(&path.field("name"), name, errors);
     }
-    if namespace.is_empty() {
-        errors.required(&path.field("namespace"), "must specify namespace for service account");
-    } else {
-        check::dns_label(&path.field("namespace"), namespace, errors);
-    }
+    facts::check(account, "flowcontrol/v1.ServiceAccountSubject", path, errors);
 }
 
 /// A list of texts of a rule.

@@ -2,7 +2,7 @@
 
 use super::{fixed, validate_conditions};
 use crate::error_text::Internal;
-use crate::{Hooks, Scope, check, fields, metadata};
+use crate::{Hooks, Scope, check, facts, fields, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Value};
@@ -11,7 +11,7 @@ const EXEMPT: &str = "exempt";
 const CATCH_ALL: &str = "catch-all";
 const ROUND_TRIP: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
-const QUEUES_MAX: i64 = 10_000_000;
+const LIMITED: &str = "flowcontrol/v1.LimitedPriorityLevelConfiguration";
 /// How many bits of a hash shuffle sharding may use.
 const HASH_BITS_MAX: i64 = 60;
 
@@ -70,7 +70,8 @@ fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
                 errors.forbidden(&path.field("limited"), "must be nil if the type is not Limited");
             }
             if let Some(exempt) = exempt {
-                validate_exempt(exempt, &path.field("exempt"), errors);
+                let block = "flowcontrol/v1.ExemptPriorityLevelConfiguration";
+                facts::check(exempt, block, &path.field("exempt"), errors);
             }
         }
         "Limited" => {
@@ -86,35 +87,11 @@ fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
     }
 }
 
-fn validate_shares(level: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let shares = fields::int(level, "nominalConcurrencyShares");
-    if shares < 0 {
-        errors.invalid(&path.field("nominalConcurrencyShares"), shares, "must be a non-negative integer");
-    }
-}
-
-fn validate_lendable(level: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let lendable = fields::int(level, "lendablePercent");
-    if !(0..=100).contains(&lendable) {
-        errors.invalid(&path.field("lendablePercent"), lendable, "must be between 0 and 100, inclusive");
-    }
-}
-
-fn validate_exempt(exempt: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    validate_shares(exempt, path, errors);
-    validate_lendable(exempt, path, errors);
-}
-
 fn validate_limited(limited: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    validate_shares(limited, path, errors);
+    facts::check_fields(limited, LIMITED, &["nominalConcurrencyShares"], path, errors);
     let response = limited.get("limitResponse").unwrap_or(&Value::Null);
     validate_response(response, &path.field("limitResponse"), errors);
-    validate_lendable(limited, path, errors);
-    let borrowing = fields::int(limited, "borrowingLimitPercent");
-    if borrowing < 0 {
-        let why = "if specified, must be a non-negative integer";
-        errors.invalid(&path.field("borrowingLimitPercent"), borrowing, why);
-    }
+    facts::check_fields(limited, LIMITED, &["lendablePercent", "borrowingLimitPercent"], path, errors);
 }
 
 fn validate_response(response: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -132,20 +109,13 @@ fn validate_response(response: &Value, path: &Path<'_>, errors: &mut FieldErrors
 }
 
 fn validate_queuing(queuing: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let number = |key: &str| fields::int(queuing, key);
-    let (queues, hand) = (number("queues"), number("handSize"));
-    if number("queueLengthLimit") <= 0 {
-        errors.invalid(&path.field("queueLengthLimit"), number("queueLengthLimit"), "must be positive");
-    }
-    if queues <= 0 {
-        errors.invalid(&path.field("queues"), queues, "must be positive");
-    } else if queues > QUEUES_MAX {
-        errors.invalid(&path.field("queues"), queues, &format!("must not be greater than {QUEUES_MAX}"));
+    facts::check(queuing, "flowcontrol/v1.QueuingConfiguration", path, errors);
+    let (queues, hand) = (fields::int(queuing, "queues"), fields::int(queuing, "handSize"));
+    if hand <= 0 {
+        return;
     }
     let at = path.field("handSize");
-    if hand <= 0 {
-        errors.invalid(&at, hand, "must be positive");
-    } else if hand > queues {
+    if hand > queues {
         errors.invalid(&at, hand, &format!("should not be greater than queues ({queues})"));
     } else if entropy_bits(queues, hand) > HASH_BITS_MAX {
         let why = format!(

@@ -5,21 +5,15 @@ use crate::{Hooks, Scope, check, facts, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-const CONTROLLER_BYTES_MAX: usize = 250;
-
 pub(crate) struct IngressClass;
 
 impl Hooks for IngressClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        let spec = Path::of("spec");
-        let controller = object.str_at(&["spec", "controller"]);
-        let path = spec.field("controller");
-        if controller.len() > CONTROLLER_BYTES_MAX {
-            errors.too_long(&path, CONTROLLER_BYTES_MAX);
-        }
-        names::domain_prefixed_path(&path, controller, errors);
-        if let Some(parameters) = object.get("spec").and_then(|s| member(s, "parameters")) {
-            validate_parameters(parameters, &spec.field("parameters"), errors);
+        let path = Path::of("spec");
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        facts::check(spec, "networking/v1.IngressClassSpec", &path, errors);
+        if let Some(parameters) = member(spec, "parameters") {
+            validate_parameters(parameters, &path.field("parameters"), errors);
         }
     }
 

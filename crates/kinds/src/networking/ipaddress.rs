@@ -1,9 +1,8 @@
 //! IPAddress: its name is the address, its reference the owner.
 
-use crate::fields::{member, text};
-use crate::{Hooks, check};
+use crate::{Hooks, facts};
 use pintle_meta::field::quoted;
-use pintle_meta::{FieldErrors, names, net};
+use pintle_meta::{FieldErrors, net};
 use pintle_value::{Path, Value};
 
 pub(crate) struct IpAddress;
@@ -17,23 +16,8 @@ impl Hooks for IpAddress {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        let path = Path::of("spec.parentRef");
-        let Some(parent) = object.get("spec").and_then(|s| member(s, "parentRef")) else {
-            return errors.required(&path, "");
-        };
-        let group = text(parent, "group");
-        if !group.is_empty() {
-            check::dns_subdomain(&path.field("group"), group, errors);
-        }
-        for field in ["resource", "name", "namespace"] {
-            match text(parent, field) {
-                "" if field == "namespace" => {}
-                "" => errors.required(&path.field(field), ""),
-                value => {
-                    check::each(names::path_segment_name(value, false), &path.field(field), value, errors)
-                }
-            }
-        }
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        facts::check(spec, "networking/v1.IPAddressSpec", &Path::of("spec"), errors);
     }
 }
 

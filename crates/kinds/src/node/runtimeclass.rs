@@ -6,9 +6,9 @@ use crate::core::podspec::resources::{self, Claims, Of};
 use crate::core::podspec::scheduling;
 use crate::error_text::Internal;
 use crate::fields::{entries, list, member, text};
-use crate::{Hooks, check};
+use crate::{Hooks, facts};
+use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::validate_labels;
-use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
@@ -16,13 +16,7 @@ pub(crate) struct RuntimeClass;
 
 impl Hooks for RuntimeClass {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        let handler = text(object, "handler");
-        let path = Path::of("handler");
-        if handler.is_empty() {
-            errors.required(&path, "");
-        } else {
-            check::each(names::dns_label(handler, false), &path, handler, errors);
-        }
+        facts::check(object, "node/v1.RuntimeClass", &Path::ROOT, errors);
         if let Some(overhead) = member(object, "overhead") {
             validate_overhead(overhead, errors);
         }

@@ -1,6 +1,6 @@
 //! DeviceClass: named criteria for devices.
 
-use super::names::{self, bounded};
+use super::names::{self, each_limited};
 use super::request;
 use crate::core::podspec::resources;
 use crate::{Hooks, Scope, fields, metadata};
@@ -30,13 +30,11 @@ impl Hooks for DeviceClass {
 fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let path = Path::of("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    request::validate_selectors(spec, &path.field("selectors"), errors);
+    request::validate_selectors(spec, &path, errors);
     let stored = old.is_some_and(|old| old.at(&["spec", "config"]) == spec.get("config"));
-    let at = path.field("config");
-    for (index, config) in bounded(fields::list(spec, "config"), CONFIG_MAX, &at, errors).collect::<Vec<_>>()
-    {
-        names::configuration(config, stored, &at.index(index), errors);
-    }
+    each_limited(spec, "config", CONFIG_MAX, &path, errors, |config, path, errors| {
+        names::configuration(config, stored, path, errors);
+    });
     if let Some(name) =
         fields::opt_text(spec, "extendedResourceName").filter(|name| !resources::is_extended(name))
     {

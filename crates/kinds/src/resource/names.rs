@@ -2,41 +2,55 @@
 
 use crate::core::podspec::volume_sources;
 use crate::{check, fields};
+use pintle_meta::field::ErrorText;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, json};
+use std::collections::HashSet;
 
 pub(super) const SUBDOMAIN_BYTES_MAX: usize = 253;
 pub(super) const ID_BYTES_MAX: usize = 32;
 /// The limit of opaque parameters and data in bytes.
 pub(super) const RAW_BYTES_MAX: usize = 10 * 1024;
-const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// Returns the list if it has at most `max` items; otherwise reports only that.
-pub(super) fn bounded<'a>(
-    list: &'a [Value],
+/// Calls `validate` with each item of the list `key` and its path. If there are more than `max` items, reports only that.
+pub(super) fn each_limited<'a>(
+    object: &'a Value,
+    key: &str,
     max: usize,
     path: &Path<'_>,
     errors: &mut FieldErrors,
-) -> impl Iterator<Item = (usize, &'a Value)> {
-    let fits = list.len() <= max;
-    if !fits {
-        errors.too_many(path, list.len(), max);
+    mut validate: impl FnMut(&'a Value, &Path<'_>, &mut FieldErrors),
+) {
+    let count = fields::list(object, key).len();
+    if count > max {
+        return errors.too_many(&path.field(key), count, max);
     }
-    list.iter().enumerate().filter(move |_| fits)
+    check::each_item(object, key, path, |item, path| validate(item, path, errors));
 }
 
-/// Items with a duplicate key, with that key.
-pub(super) fn repeated<'a>(list: &'a [Value], key: impl Fn(&'a Value) -> &'a str) -> Vec<(usize, &'a str)> {
-    let keys: Vec<&str> = list.iter().map(key).collect();
-    let earlier = |at: usize, key: &str| keys.iter().take(at).any(|k| *k == key);
-    keys.iter().enumerate().filter(|(at, key)| earlier(*at, key)).map(|(at, key)| (at, *key)).collect()
+/// Reports the items of the list `key` whose text an earlier item has. `text` returns the text of an item.
+pub(super) fn unique<'a, T: ErrorText>(
+    object: &'a Value,
+    key: &str,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+    text: impl Fn(&'a Value) -> T,
+) {
+    let mut seen = HashSet::new();
+    check::each_item(object, key, path, |item, path| {
+        let text = text(item);
+        if !seen.insert(text.error_text()) {
+            errors.duplicate(path, text);
+        }
+    });
 }
 
 pub(super) fn driver(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     volume_sources::csi_driver_name(fields::text(object, "driver"), &path.field("driver"), errors);
 }
 
-pub(super) fn pool(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+/// Validates the name of a pool: subdomains, separated by slashes.
+pub(crate) fn pool(path: &Path<'_>, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         return errors.required(path, "");
     }
@@ -49,7 +63,7 @@ pub(super) fn pool(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// Validates the identifier of a share of a device.
-pub(super) fn share_id(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn share_id(path: &Path<'_>, id: &str, errors: &mut FieldErrors) {
     let is_uuid = |text: &str| {
         let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
         text.len() == 36
@@ -137,27 +151,14 @@ pub(super) fn configuration(config: &Value, stored: bool, path: &Path<'_>, error
     raw_object(opaque.get("parameters"), stored, &at.field("parameters"), errors);
 }
 
-pub(super) fn label_value(value: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::each(names::is_label_value(value), path, value, errors);
-}
-
-/// Validates the effect of a taint or toleration, if present.
-pub(super) fn effect(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let effect = fields::opt_text(object, "effect").filter(|effect| !effect.is_empty());
-    check::supported(&path.field("effect"), effect, &EFFECTS, errors);
-}
-
 /// Validates binding conditions and binding failure conditions.
 pub(super) fn binding(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     const CONDITIONS_MAX: usize = 4;
     let keys = ["bindingConditions", "bindingFailureConditions"];
     for key in keys {
-        let at = path.field(key);
-        for (index, condition) in
-            bounded(fields::list(object, key), CONDITIONS_MAX, &at, errors).collect::<Vec<_>>()
-        {
-            check::qualified_name(&at.index(index), condition.as_str().unwrap_or(""), errors);
-        }
+        each_limited(object, key, CONDITIONS_MAX, path, errors, |condition, path, errors| {
+            check::qualified_name(path, condition.as_str().unwrap_or(""), errors);
+        });
     }
     let [conditions, failures] = keys.map(|key| fields::list(object, key));
     for (key, list) in keys.into_iter().zip([conditions, failures]) {

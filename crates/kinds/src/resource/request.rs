@@ -1,10 +1,11 @@
 //! The spec of claims: device requests, constraints and configuration.
 
-use super::names::{self, bounded, repeated};
+use super::names::{self, each_limited, unique};
 use super::selector;
 use crate::{check, facts, fields, fill};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Plain;
+use pintle_meta::names::is_label_value;
 use pintle_value::{Path, Value};
 
 const REQUESTS_MAX: usize = 32;
@@ -13,6 +14,7 @@ const CONFIG_MAX: usize = 32;
 const SELECTORS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;
 const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
+const TOLERATION: &str = "resource/v1.DeviceToleration";
 const NO_SUCH_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
@@ -29,55 +31,41 @@ pub(crate) fn default_beta_request(request: &mut Value) {
 
 /// Validates `devices`.
 pub(super) fn validate(devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let requests = fields::list(devices, "requests");
-    let at = path.field("requests");
-    for (index, request) in bounded(requests, REQUESTS_MAX, &at, errors).collect::<Vec<_>>() {
-        validate_request(request, &at.index(index), errors);
-    }
-    for (index, name) in repeated(requests, |request| fields::text(request, "name")) {
-        errors.duplicate(&at.index(index), name);
-    }
-    let constraints = path.field("constraints");
-    let list = bounded(fields::list(devices, "constraints"), CONSTRAINTS_MAX, &constraints, errors)
-        .collect::<Vec<_>>();
-    for (index, constraint) in list {
-        validate_constraint(constraint, devices, &constraints.index(index), errors);
-    }
-    let config = path.field("config");
-    for (index, each) in
-        bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>()
-    {
-        validate_references(each, devices, &config.index(index), errors);
-        names::configuration(each, false, &config.index(index), errors);
-    }
+    each_limited(devices, "requests", REQUESTS_MAX, path, errors, validate_request);
+    unique(devices, "requests", path, errors, |request| fields::text(request, "name"));
+    each_limited(devices, "constraints", CONSTRAINTS_MAX, path, errors, |constraint, path, errors| {
+        validate_constraint(constraint, devices, path, errors);
+    });
+    each_limited(devices, "config", CONFIG_MAX, path, errors, |config, path, errors| {
+        validate_references(config, devices, path, errors);
+        names::configuration(config, false, path, errors);
+    });
 }
 
 fn validate_request(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     check::dns_label(&path.field("name"), fields::text(request, "name"), errors);
-    let alternatives = fields::list(request, "firstAvailable");
-    match (fields::member(request, "exactly"), alternatives.is_empty()) {
-        (None, true) => errors.required(path, "exactly one of `exactly` or `firstAvailable` is required"),
-        (Some(_), false) => {
+    let has_alternatives = !fields::list(request, "firstAvailable").is_empty();
+    match (fields::member(request, "exactly"), has_alternatives) {
+        (None, false) => errors.required(path, "exactly one of `exactly` or `firstAvailable` is required"),
+        (Some(_), true) => {
             let why = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             errors.invalid(path, Plain("null"), why);
         }
-        (Some(exactly), true) => validate_devices(exactly, &path.field("exactly"), errors),
-        (None, false) => {
-            let at = path.field("firstAvailable");
-            for (index, each) in bounded(alternatives, ALTERNATIVES_MAX, &at, errors).collect::<Vec<_>>() {
-                check::dns_label(&at.index(index).field("name"), fields::text(each, "name"), errors);
-                validate_devices(each, &at.index(index), errors);
-            }
-            for (index, name) in repeated(alternatives, |each| fields::text(each, "name")) {
-                errors.duplicate(&at.index(index), name);
-            }
+        (Some(exactly), false) => validate_devices(exactly, &path.field("exactly"), errors),
+        (None, true) => {
+            let key = "firstAvailable";
+            each_limited(request, key, ALTERNATIVES_MAX, path, errors, |alternative, path, errors| {
+                check::dns_label(&path.field("name"), fields::text(alternative, "name"), errors);
+                validate_devices(alternative, path, errors);
+            });
+            unique(request, key, path, errors, |alternative| fields::text(alternative, "name"));
         }
     }
 }
 
 fn validate_devices(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(request, "resource/v1.ExactDeviceRequest", path, errors);
-    validate_selectors(request, &path.field("selectors"), errors);
+    validate_selectors(request, path, errors);
     let (mode, count) = (fields::text(request, "allocationMode"), fields::int(request, "count"));
     match mode {
         "All" if count != 0 => {
@@ -94,11 +82,8 @@ fn validate_devices(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 
 /// Validates `selectors` of requests and classes.
 pub(super) fn validate_selectors(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    for (index, selector) in
-        bounded(fields::list(object, "selectors"), SELECTORS_MAX, path, errors).collect::<Vec<_>>()
-    {
-        let at = path.index(index);
-        let at = at.field("cel");
+    each_limited(object, "selectors", SELECTORS_MAX, path, errors, |selector, path, errors| {
+        let at = path.field("cel");
         match fields::member(selector, "cel") {
             None => errors.required(&at, ""),
             Some(cel) if fields::text(cel, "expression").len() > EXPRESSION_BYTES_MAX => {
@@ -106,25 +91,23 @@ pub(super) fn validate_selectors(object: &Value, path: &Path<'_>, errors: &mut F
             }
             Some(cel) => selector::validate(fields::text(cel, "expression"), &at.field("expression"), errors),
         }
-    }
+    });
 }
 
 fn validate_toleration(toleration: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let (key, value) = (fields::text(toleration, "key"), fields::text(toleration, "value"));
-    if !key.is_empty() {
-        check::qualified_name(&path.field("key"), key, errors);
-    }
+    facts::check_fields(toleration, TOLERATION, &["key"], path, errors);
+    let value = fields::text(toleration, "value");
     match fields::text(toleration, "operator") {
         "Exists" if !value.is_empty() => {
             errors.invalid(&path.field("value"), value, "must be empty for operator `Exists`");
         }
         "Exists" => {}
-        "Equal" => names::label_value(value, &path.field("value"), errors),
+        "Equal" => check::each(is_label_value(value), &path.field("value"), value, errors),
         operator => {
             check::required_supported(&path.field("operator"), operator, &["Equal", "Exists"], errors)
         }
     }
-    names::effect(toleration, path, errors);
+    facts::check_fields(toleration, TOLERATION, &["effect"], path, errors);
 }
 
 fn validate_constraint(constraint: &Value, devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -148,14 +131,10 @@ pub(super) fn validate_references(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let list = fields::list(object, "requests");
-    let at = path.field("requests");
-    for (index, name) in bounded(list, REQUESTS_MAX, &at, errors).collect::<Vec<_>>() {
-        validate_reference(name.as_str().unwrap_or(""), devices, &at.index(index), errors);
-    }
-    for (index, name) in repeated(list, |name| name.as_str().unwrap_or("")) {
-        errors.duplicate(&at.index(index), name);
-    }
+    each_limited(object, "requests", REQUESTS_MAX, path, errors, |name, path, errors| {
+        validate_reference(name.as_str().unwrap_or(""), devices, path, errors);
+    });
+    unique(object, "requests", path, errors, |name| name.as_str().unwrap_or(""));
 }
 
 /// Validates the name of a request, or of one of its alternatives.

@@ -1,6 +1,6 @@
 //! ResourceSlice: the devices that a driver offers, on one node or several.
 
-use super::names::{self, bounded, repeated};
+use super::names::{self, each_limited, unique};
 use super::slice_device;
 use super::v1beta1::{self, Direction};
 use crate::core::podspec::affinity;
@@ -61,7 +61,8 @@ fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
     let path = Path::of("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     names::driver(spec, &path, errors);
-    validate_pool(spec, &path.field("pool"), errors);
+    let pool = spec.get("pool").unwrap_or(&Value::Null);
+    facts::check(pool, "resource/v1.ResourcePool", &path.field("pool"), errors);
     if let Some(old) = old.and_then(|old| old.get("spec")) {
         let immutable: [(&[&str], Path<'_>); 3] = [
             (&["pool", "name"], path.field("pool.name")),
@@ -76,21 +77,11 @@ fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
     if fields::member(spec, "sharedCounters").is_some() && fields::member(spec, "devices").is_some() {
         errors.invalid(&path, "", "only one of `sharedCounters` or `devices` is allowed");
     }
-    validate_devices(spec, old, &path.field("devices"), errors);
-    let sets = fields::list(spec, "sharedCounters");
-    let at = path.field("sharedCounters");
-    for (index, set) in bounded(sets, COUNTER_SETS_MAX, &at, errors).collect::<Vec<_>>() {
-        slice_device::validate_counters(set, "name", &at.index(index), errors);
-    }
-    for (index, name) in repeated(sets, |set| fields::text(set, "name")) {
-        errors.duplicate(&at.index(index), name);
-    }
-}
-
-fn validate_pool(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let pool = spec.get("pool").unwrap_or(&Value::Null);
-    names::pool(fields::text(pool, "name"), &path.field("name"), errors);
-    facts::check(pool, "resource/v1.ResourcePool", path, errors);
+    validate_devices(spec, old, &path, errors);
+    each_limited(spec, "sharedCounters", COUNTER_SETS_MAX, &path, errors, |set, path, errors| {
+        slice_device::validate_counters(set, "name", path, errors);
+    });
+    unique(spec, "sharedCounters", &path, errors, |set| fields::text(set, "name"));
 }
 
 /// Requires exactly one of the fields that say which nodes have the devices.
@@ -146,14 +137,11 @@ fn validate_devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: 
     let max = if devices.iter().any(advanced) { ADVANCED_DEVICES_MAX } else { DEVICES_MAX };
     let per_device = fields::flag(spec, "perDeviceNodeSelection");
     let before = old.map(|old| old.items_at(&["spec", "devices"])).unwrap_or_default();
-    let checked = bounded(devices, max, path, errors).collect::<Vec<_>>();
-    let fits = checked.len() == devices.len();
-    for (index, device) in checked {
+    each_limited(spec, "devices", max, path, errors, |device, path, errors| {
         let old = before.iter().find(|old| old.get("name") == device.get("name"));
-        slice_device::validate(device, old, per_device, &path.index(index), errors);
-    }
-    for (index, name) in repeated(devices, |device| fields::text(device, "name")).into_iter().filter(|_| fits)
-    {
-        errors.duplicate(&path.index(index), name);
+        slice_device::validate(device, old, per_device, path, errors);
+    });
+    if devices.len() <= max {
+        unique(spec, "devices", path, errors, |device| fields::text(device, "name"));
     }
 }

@@ -1,9 +1,9 @@
 //! One device of a slice: attributes, capacity, taints, counters and placement.
 
-use super::names::{self, ID_BYTES_MAX, bounded, repeated};
+use super::names::{self, ID_BYTES_MAX, each_limited, unique};
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
-use crate::{check, fields};
+use crate::{check, facts, fields};
 use pintle_meta::field::Plain;
 use pintle_meta::{FieldErrors, Quantity};
 use pintle_value::{Path, Value};
@@ -17,7 +17,7 @@ const CONSUMPTIONS_MAX: usize = 2;
 const COUNTERS_MAX: usize = 32;
 const OPTIONS_MAX: usize = 10;
 /// Error texts contain at least this many bytes of a key.
-const SHOWN_KEY_BYTES_MIN: usize = 16;
+const ERROR_KEY_BYTES_MIN: usize = 16;
 
 /// Validates a device.
 pub(super) fn validate(
@@ -36,21 +36,12 @@ pub(super) fn validate(
     }
     validate_properties(device, path, errors);
     if old.is_none_or(|old| old.get("taints") != device.get("taints")) {
-        let at = path.field("taints");
-        for (index, taint) in
-            bounded(fields::list(device, "taints"), TAINTS_MAX, &at, errors).collect::<Vec<_>>()
-        {
-            validate_taint(taint, &at.index(index), errors);
-        }
+        each_limited(device, "taints", TAINTS_MAX, path, errors, validate_taint);
     }
-    let consumed = fields::list(device, "consumesCounters");
-    let at = path.field("consumesCounters");
-    for (index, each) in bounded(consumed, CONSUMPTIONS_MAX, &at, errors).collect::<Vec<_>>() {
-        validate_counters(each, "counterSet", &at.index(index), errors);
-    }
-    for (index, set) in repeated(consumed, |each| fields::text(each, "counterSet")) {
-        errors.duplicate(&at.index(index), set);
-    }
+    each_limited(device, "consumesCounters", CONSUMPTIONS_MAX, path, errors, |consumed, path, errors| {
+        validate_counters(consumed, "counterSet", path, errors);
+    });
+    unique(device, "consumesCounters", path, errors, |consumed| fields::text(consumed, "counterSet"));
     validate_placement(device, per_device, path, errors);
     names::binding(device, path, errors);
 }
@@ -79,7 +70,7 @@ fn validate_properties(device: &Value, path: &Path<'_>, errors: &mut FieldErrors
 
 /// Shortens a long key in the middle.
 fn shortened(key: &str, max: usize) -> String {
-    let max = max.max(SHOWN_KEY_BYTES_MIN);
+    let max = max.max(ERROR_KEY_BYTES_MIN);
     if key.len() <= max {
         return key.to_string();
     }
@@ -253,15 +244,7 @@ fn validate_range(
 }
 
 pub(super) fn validate_taint(taint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::qualified_name(&path.field("key"), fields::text(taint, "key"), errors);
-    let value = fields::text(taint, "value");
-    if !value.is_empty() {
-        names::label_value(value, &path.field("value"), errors);
-    }
-    if fields::text(taint, "effect").is_empty() {
-        errors.required(&path.field("effect"), "");
-    }
-    names::effect(taint, path, errors);
+    facts::check(taint, "resource/v1.DeviceTaint", path, errors);
 }
 
 /// Validates a counter set, or the counters that a device consumes; `name` is the field of its name.

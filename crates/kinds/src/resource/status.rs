@@ -1,19 +1,20 @@
 //! The status of a claim: its allocation, reservations, and the drivers' device status.
 
-use super::names::{self, bounded, repeated};
+use super::names::{self, each_limited, unique};
 use super::request;
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
 use crate::{check, facts, fields};
-use pintle_meta::field::{ErrorText, Plain};
+use pintle_meta::field::{ErrorText, Named, Plain};
 use pintle_meta::{FieldErrors, conditions, net};
 use pintle_value::{Path, Value};
 
 const RESERVED_MAX: usize = 256;
 const RESULTS_MAX: usize = 32;
 const CONFIG_MAX: usize = 64;
-const CONDITIONS_MAX: usize = 8;
 const ADDRESSES_MAX: usize = 16;
+const RESULT: &str = "resource/v1.DeviceRequestAllocationResult";
+const DEVICE: &str = "resource/v1.AllocatedDeviceStatus";
 
 /// Identifies a device, or a share of one.
 fn device_id(device: &Value) -> String {
@@ -42,7 +43,7 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
     let status = object.get("status").unwrap_or(&Value::Null);
     let before = old.get("status").unwrap_or(&Value::Null);
-    validate_reserved(status, &path.field("reservedFor"), errors);
+    validate_reserved(status, &path, errors);
     validate_devices(object, status, &path.field("devices"), errors);
     validate_reservation(object, status, before, &path.field("reservedFor"), errors);
     let at = path.field("allocation");
@@ -56,13 +57,10 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_reserved(status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let list = fields::list(status, "reservedFor");
-    for (index, consumer) in bounded(list, RESERVED_MAX, path, errors).collect::<Vec<_>>() {
-        facts::check(consumer, "resource/v1.ResourceClaimConsumerReference", &path.index(index), errors);
-    }
-    for (index, uid) in repeated(list, |consumer| fields::text(consumer, "uid")) {
-        errors.duplicate(&path.index(index), pintle_meta::field::Named(uid));
-    }
+    each_limited(status, "reservedFor", RESERVED_MAX, path, errors, |consumer, path, errors| {
+        facts::check(consumer, "resource/v1.ResourceClaimConsumerReference", path, errors);
+    });
+    unique(status, "reservedFor", path, errors, |consumer| Named(fields::text(consumer, "uid")));
 }
 
 /// Only an allocated claim can be reserved, and no new reservation is allowed during deallocation.
@@ -92,36 +90,21 @@ fn validate_allocation(allocation: &Value, object: &Value, path: &Path<'_>, erro
     let requested = object.at(&["spec", "devices"]).unwrap_or(&Value::Null);
     let devices = allocation.get("devices").unwrap_or(&Value::Null);
     let at = path.field("devices");
-    let results = at.field("results");
-    for (index, result) in
-        bounded(fields::list(devices, "results"), RESULTS_MAX, &results, errors).collect::<Vec<_>>()
-    {
-        let at = results.index(index);
-        request::validate_reference(fields::text(result, "request"), requested, &at.field("request"), errors);
-        validate_device_name(result, &at, errors);
-        names::binding(result, &at, errors);
-        if let Some(id) = fields::opt_text(result, "shareID") {
-            names::share_id(id, &at.field("shareID"), errors);
-        }
-    }
-    let config = at.field("config");
-    for (index, each) in
-        bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>()
-    {
-        let at = config.index(index);
-        facts::check(each, "resource/v1.DeviceAllocationConfiguration", &at, errors);
-        request::validate_references(each, requested, &at, errors);
-        names::configuration(each, false, &at, errors);
-    }
+    each_limited(devices, "results", RESULTS_MAX, &at, errors, |result, path, errors| {
+        let reference = fields::text(result, "request");
+        request::validate_reference(reference, requested, &path.field("request"), errors);
+        facts::check_fields(result, RESULT, &["driver", "pool", "device"], path, errors);
+        names::binding(result, path, errors);
+        facts::check_fields(result, RESULT, &["shareID"], path, errors);
+    });
+    each_limited(devices, "config", CONFIG_MAX, &at, errors, |config, path, errors| {
+        facts::check(config, "resource/v1.DeviceAllocationConfiguration", path, errors);
+        request::validate_references(config, requested, path, errors);
+        names::configuration(config, false, path, errors);
+    });
     if let Some(selector) = fields::member(allocation, "nodeSelector") {
         affinity::node_selector(selector, false, &path.field("nodeSelector"), errors);
     }
-}
-
-fn validate_device_name(device: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    names::driver(device, path, errors);
-    names::pool(fields::text(device, "pool"), &path.field("pool"), errors);
-    check::dns_label(&path.field("device"), fields::text(device, "device"), errors);
 }
 
 fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -130,10 +113,7 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
     let ids: Vec<String> = devices.iter().map(device_id).collect();
     for (index, (device, id)) in devices.iter().zip(&ids).enumerate() {
         let at = path.index(index);
-        validate_device_name(device, &at, errors);
-        if let Some(id) = fields::opt_text(device, "shareID") {
-            names::share_id(id, &at.field("shareID"), errors);
-        }
+        facts::check_fields(device, DEVICE, &["driver", "pool", "device", "shareID"], &at, errors);
         if !allocated.contains(id) {
             let [driver, pool, device_name, share] =
                 ["driver", "pool", "device", "shareID"].map(|key| fields::text(device, key).error_text());
@@ -141,12 +121,9 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
                 format!(r#"{{"Driver":{driver},"Pool":{pool},"Device":{device_name},"ShareID":{share}}}"#);
             errors.invalid(&at, Plain(&error_text), "must be an allocated device in the claim");
         }
+        facts::check_fields(device, DEVICE, &["conditions"], &at, errors);
         let given = fields::list(device, "conditions");
-        let at_conditions = at.field("conditions");
-        if given.len() > CONDITIONS_MAX {
-            errors.too_many(&at_conditions, given.len(), CONDITIONS_MAX);
-        }
-        conditions::validate_conditions(given, &at_conditions, errors);
+        conditions::validate_conditions(given, &at.field("conditions"), errors);
         if let Some(data) = fields::member(device, "data") {
             names::raw_object(Some(data), false, &at.field("data"), errors);
         }
@@ -163,12 +140,8 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
 
 fn validate_network(network: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(network, "resource/v1.NetworkDeviceData", path, errors);
-    let list = fields::list(network, "ips");
-    let at = path.field("ips");
-    for (index, address) in bounded(list, ADDRESSES_MAX, &at, errors).collect::<Vec<_>>() {
-        net::validate_interface_address(&at.index(index), address.as_str().unwrap_or(""), errors);
-    }
-    for (index, address) in repeated(list, |address| address.as_str().unwrap_or("")) {
-        errors.duplicate(&at.index(index), address);
-    }
+    each_limited(network, "ips", ADDRESSES_MAX, path, errors, |address, path, errors| {
+        net::validate_interface_address(path, address.as_str().unwrap_or(""), errors);
+    });
+    unique(network, "ips", path, errors, |address| address.as_str().unwrap_or(""));
 }

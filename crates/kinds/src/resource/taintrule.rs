@@ -1,13 +1,12 @@
 //! DeviceTaintRule: taints all devices that it selects.
 
-use super::names;
 use super::slice_device;
-use crate::{Hooks, Scope, check, fields, fill};
+use crate::{Hooks, Scope, facts, fields, fill};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
 
-const CONDITIONS_MAX: usize = 8;
+const SELECTOR: &str = "resource/v1beta2.DeviceTaintSelector";
 const TAINT: [&str; 2] = ["spec", "taint"];
 
 pub(crate) struct DeviceTaintRule;
@@ -26,16 +25,7 @@ impl Hooks for DeviceTaintRule {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let spec = Path::of("spec");
         if let Some(selector) = object.at(&["spec", "deviceSelector"]) {
-            let at = spec.field("deviceSelector");
-            if fields::opt_text(selector, "driver").is_some() {
-                names::driver(selector, &at, errors);
-            }
-            if let Some(pool) = fields::opt_text(selector, "pool") {
-                names::pool(pool, &at.field("pool"), errors);
-            }
-            if let Some(device) = fields::opt_text(selector, "device") {
-                check::dns_label(&at.field("device"), device, errors);
-            }
+            facts::check(selector, SELECTOR, &spec.field("deviceSelector"), errors);
         }
         let taint = object.at(&TAINT).unwrap_or(&Value::Null);
         slice_device::validate_taint(taint, &spec.field("taint"), errors);
@@ -45,11 +35,9 @@ impl Hooks for DeviceTaintRule {
         if scope == Scope::Main {
             return self.validate_create(object, errors);
         }
-        let path = Path::of("status.conditions");
-        let conditions = object.items_at(&["status", "conditions"]);
-        validate_conditions(conditions, &path, errors);
-        if conditions.len() > CONDITIONS_MAX {
-            errors.too_many(&path, conditions.len(), CONDITIONS_MAX);
-        }
+        let path = Path::of("status");
+        let status = object.get("status").unwrap_or(&Value::Null);
+        validate_conditions(fields::list(status, "conditions"), &path.field("conditions"), errors);
+        facts::check(status, "resource/v1beta2.DeviceTaintRuleStatus", &path, errors);
     }
 }

@@ -7,8 +7,8 @@ use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
 
 const CLAIMS_MAX: usize = 4;
-const PRIORITY_MAX: i64 = 1_000_000_000;
 const SPEC: Path<'static> = Path::of("spec");
+const GROUP: &str = "scheduling/v1alpha2.PodGroupSpec";
 const REFERENCE: &str = "scheduling/v1alpha2.WorkloadPodGroupTemplateReference";
 const CLAIM: &str = "scheduling/v1alpha2.PodGroupResourceClaim";
 const CLAIM_STATUS: &str = "scheduling/v1alpha2.PodGroupResourceClaimStatus";
@@ -94,32 +94,14 @@ pub(super) fn validate_policy(group: &Value, path: &Path<'_>, errors: &mut Field
     let policy = group.get("schedulingPolicy").unwrap_or(&Value::Null);
     validate_union(policy, &["basic", "gang"], &path, errors);
     let Some(gang) = fields::member(policy, "gang") else { return };
-    let at = path.field("gang.minCount");
-    match fields::int(gang, "minCount") {
-        0 => errors.required(&at, ""),
-        count if count < 1 => errors.invalid(&at, count, "must be greater than or equal to 1"),
-        _ => {}
-    }
+    facts::check(gang, "scheduling/v1alpha2.GangSchedulingPolicy", &path.field("gang"), errors);
 }
 
 /// Validates the fields that groups and templates have behind feature gates; without these they are dropped.
 pub(super) fn validate_resources(group: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    if let Some(constraints) = fields::member(group, "schedulingConstraints") {
-        let block = "scheduling/v1alpha2.PodGroupSchedulingConstraints";
-        facts::check(constraints, block, &path.field("schedulingConstraints"), errors);
-    }
+    facts::check_fields(group, GROUP, &["schedulingConstraints"], path, errors);
     validate_claims(fields::list(group, "resourceClaims"), &path.field("resourceClaims"), errors);
-    if let Some(mode) = fields::opt_text(group, "disruptionMode") {
-        check::supported(&path.field("disruptionMode"), Some(mode), &["Pod", "PodGroup"], errors);
-    }
-    let class = fields::text(group, "priorityClassName");
-    if !class.is_empty() {
-        check::dns_subdomain(&path.field("priorityClassName"), class, errors);
-    }
-    if let Some(priority) = fields::opt_int(group, "priority").filter(|p| *p > PRIORITY_MAX) {
-        let why = format!("must be less than or equal to {PRIORITY_MAX}");
-        errors.invalid(&path.field("priority"), priority, &why);
-    }
+    facts::check_fields(group, GROUP, &["disruptionMode", "priorityClassName", "priority"], path, errors);
 }
 
 fn validate_claims(claims: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {

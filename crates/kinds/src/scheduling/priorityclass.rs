@@ -1,7 +1,7 @@
 //! PriorityClass: values below the system's, immutable.
 
-use crate::fields::{flag, int, opt_text};
-use crate::{Hooks, Scope, check};
+use crate::fields::{flag, int};
+use crate::{Hooks, Scope, facts};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -28,10 +28,7 @@ impl Hooks for PriorityClass {
             let detail = format!("maximum allowed value of a user defined priority is {USER_MAX}");
             errors.forbidden(&Path::of("value"), &detail);
         }
-        if let Some(policy) = opt_text(object, "preemptionPolicy") {
-            let policies = ["PreemptLowerPriority", "Never"];
-            check::required_supported(&Path::of("preemptionPolicy"), policy, &policies, errors);
-        }
+        facts::check(object, "scheduling/v1.PriorityClass", &Path::ROOT, errors);
     }
 
     fn deletion_refusal(&self, name: &str) -> Option<&'static str> {

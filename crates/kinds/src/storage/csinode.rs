@@ -1,13 +1,13 @@
 //! CSINode: the drivers of a node.
 
-use crate::core::podspec::volume_sources::csi_driver_name;
 use crate::error_text::Internal;
-use crate::fields::{opt_int, text, texts};
-use crate::{Hooks, Scope, check};
+use crate::fields::{text, texts};
+use crate::{Hooks, Scope, check, facts};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
+const DRIVER: &str = "storage/v1.CSINodeDriver";
 const NODE_ID_BYTES_MAX: usize = 256;
 
 pub(crate) struct CsiNode;
@@ -19,17 +19,12 @@ impl Hooks for CsiNode {
         for (i, driver) in drivers(object).iter().enumerate() {
             let path = all.index(i);
             let (name, id) = (text(driver, "name"), text(driver, "nodeID"));
-            csi_driver_name(name, &path.field("name"), errors);
-            if id.is_empty() {
-                errors.required(&path.field("nodeID"), "");
-            }
+            facts::check_fields(driver, DRIVER, &["name", "nodeID"], &path, errors);
             if id.len() > NODE_ID_BYTES_MAX {
                 let detail = format!("must be {NODE_ID_BYTES_MAX} characters or less");
                 errors.invalid(&path.field("nodeID"), id, &detail);
             }
-            if let Some(count) = driver.get("allocatable").and_then(|a| opt_int(a, "count")) {
-                check::nonnegative(&path.field("allocatable.count"), count, errors);
-            }
+            facts::check_fields(driver, DRIVER, &["allocatable"], &path, errors);
             if !seen.insert(name) {
                 errors.duplicate(&path.field("name"), name);
             }
@@ -45,7 +40,7 @@ impl Hooks for CsiNode {
                 if !same {
                     let mut after = after.clone();
                     after.remove_at(&["allocatable"]);
-                    let error_text = Internal(Some(&after), "storage/v1.CSINodeDriver");
+                    let error_text = Internal(Some(&after), DRIVER);
                     errors.invalid(&Path::of("spec.drivers"), error_text, objectmeta::IMMUTABLE);
                 }
             }

@@ -3,8 +3,8 @@
 use super::cell::{scalar, text, with_more};
 use pintle_value::Value;
 
-/// How many ports and addresses a cell contains.
-const SHOWN: usize = 3;
+/// How many ports or addresses a cell lists; the number of the others follows.
+const LISTED_MAX: usize = 3;
 
 fn port(port: &Value) -> String {
     let named = || port.get("name").and_then(Value::as_str).unwrap_or("*").to_string();
@@ -13,8 +13,8 @@ fn port(port: &Value) -> String {
 
 fn some_of(parts: impl Iterator<Item = String>) -> Value {
     let parts: Vec<String> = parts.collect();
-    let first: Vec<&str> = parts.iter().take(SHOWN).map(String::as_str).collect();
-    match with_more(&first, parts.len(), SHOWN) {
+    let first: Vec<&str> = parts.iter().take(LISTED_MAX).map(String::as_str).collect();
+    match with_more(&first, parts.len(), LISTED_MAX) {
         nothing if nothing.is_empty() => text("<unset>"),
         some => text(some),
     }

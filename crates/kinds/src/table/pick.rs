@@ -29,7 +29,7 @@ impl Need {
     /// Adds a path of members, such as `spec.containers.name`; a trailing `#` only needs the number of members.
     pub(super) fn add(&mut self, path: &str) {
         let (path, counted) = path.strip_suffix('#').map_or((path, false), |path| (path, true));
-        let need = self.along(path.split('.'));
+        let need = self.descend(path.split('.'));
         if counted {
             need.counted = true;
         } else {
@@ -39,7 +39,7 @@ impl Need {
 
     /// Adds a path of members whose names may contain dots; an empty path needs everything.
     pub(super) fn add_members<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) {
-        self.along(path).whole = true;
+        self.descend(path).whole = true;
     }
 
     /// Returns whether a member of a member is needed.
@@ -47,8 +47,9 @@ impl Need {
         self.whole || self.member(outer).is_some_and(|need| need.whole || need.member(inner).is_some())
     }
 
+    /// Returns the need at a path of members; those that are missing are added.
     #[expect(clippy::indexing_slicing, reason = "the position is that of a member that was found or pushed")]
-    fn along<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) -> &mut Need {
+    fn descend<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) -> &mut Need {
         let mut need = self;
         for part in path {
             let at = need.members.iter().position(|(name, _)| name == part).unwrap_or_else(|| {

@@ -43,8 +43,8 @@ pub(super) fn pool_status(object: &Value, now: Timestamp) -> Vec<Value> {
     };
     let (all, listed) = (number(object, &["status", "poolCount"]), count(object, &["status", "pools"]));
     let is_cut = state == "Complete" && all > listed;
-    let shown = if is_cut { format!("Complete ({listed}/{all} pools)") } else { state.to_string() };
+    let progress = if is_cut { format!("Complete ({listed}/{all} pools)") } else { state.to_string() };
     let completed = end.filter(|_| state == "Complete");
     let completed = completed.map_or(text("<none>"), |c| since(c.str_at(&["lastTransitionTime"]), now));
-    counts.into_iter().chain([Value::Int(all), text(shown), completed]).collect()
+    counts.into_iter().chain([Value::Int(all), text(progress), completed]).collect()
 }

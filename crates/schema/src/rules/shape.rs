@@ -246,14 +246,14 @@ mod tests {
     }
 
     /// A shape as one line: type, most elements, fewest bytes.
-    fn shown(shape: &Shape) -> String {
+    fn describe(shape: &Shape) -> String {
         let sizes = format!("<{}>{}", shape.max_elements, shape.min_serialized_size);
         match &shape.kind {
-            ShapeKind::List { element, list } => format!("{list:?}[{}]{sizes}", shown(element)),
-            ShapeKind::Map { value } => format!("map({}){sizes}", shown(value)),
+            ShapeKind::List { element, list } => format!("{list:?}[{}]{sizes}", describe(element)),
+            ShapeKind::Map { value } => format!("map({}){sizes}", describe(value)),
             ShapeKind::Object(object) => {
                 let fields = object.fields.iter().map(|(name, field)| {
-                    format!("{name}{}:{}", if field.required { "!" } else { "" }, shown(&field.shape))
+                    format!("{name}{}:{}", if field.required { "!" } else { "" }, describe(&field.shape))
                 });
                 format!("{}{{{}}}{sizes}", object.name, fields.collect::<Vec<_>>().join(","))
             }
@@ -294,7 +294,7 @@ mod tests {
         ];
         for (schema, expected) in cases {
             let shape = shape(&tree(schema), false);
-            assert_eq!(shape.map_or("-".to_string(), |s| shown(&s)), expected, "{schema}");
+            assert_eq!(shape.map_or("-".to_string(), |s| describe(&s)), expected, "{schema}");
         }
     }
 
@@ -305,14 +305,14 @@ mod tests {
         let expected = format!(
             "selfType{{apiVersion:{text},kind:{text},metadata:selfType.metadata{{generateName:{text},name:{text}}}<0>2}}<0>2"
         );
-        assert_eq!(shape(&tree(schema), true).map(|s| shown(&s)), Some(expected));
+        assert_eq!(shape(&tree(schema), true).map(|s| describe(&s)), Some(expected));
     }
 
     #[test]
     fn reserved_names_without_escapes_have_no_bounds() {
         let schema = r#"{"type":"object","properties":{"for":{"type":"string","maxLength":1}}}"#;
         let expected = format!("selfType{{__for__:String<4>2,for:String<{}>2}}<0>2", u64::MAX);
-        assert_eq!(shape(&tree(schema), false).map(|s| shown(&s)), Some(expected));
+        assert_eq!(shape(&tree(schema), false).map(|s| describe(&s)), Some(expected));
     }
 
     #[test]

@@ -100,10 +100,10 @@ fn transition_rules_need_something_to_compare_with() {
     let optional = of(
         r#"{"type":"integer","x-kubernetes-validations":[{"rule":"oldSelf.hasValue() || self == 0","optionalOldSelf":true}]}"#,
     );
-    let told = "a[1]: Invalid value: failed rule: self.v >= oldSelf.v";
+    let failed = "a[1]: Invalid value: failed rule: self.v >= oldSelf.v";
     let cases = [
         (&list, r#"[{"k":"x","v":1}]"#, None, ""),
-        (&list, r#"[{"k":"y","v":1},{"k":"x","v":1}]"#, Some(r#"[{"k":"x","v":2}]"#), told),
+        (&list, r#"[{"k":"y","v":1},{"k":"x","v":1}]"#, Some(r#"[{"k":"x","v":2}]"#), failed),
         (&list, r#"[{"k":"y","v":1}]"#, Some(r#"[{"k":"x","v":2}]"#), ""),
         (&optional, "1", None, "a: Invalid value: 1: failed rule: oldSelf.hasValue() || self == 0"),
         (&optional, "1", Some("1"), ""),
@@ -123,13 +123,13 @@ fn what_did_not_change_only_makes_a_warning() {
     ));
     let atomic = of(&format!(r#"{{"type":"array","items":{item}}}"#));
     let old = r#"{"a":[{"k":"x","v":1}]}"#;
-    let told = |at: &str| format!("{at}: Invalid value: failed rule: self.v > 1");
+    let failed = |at: &str| format!("{at}: Invalid value: failed rule: self.v > 1");
     let cases = [
-        (&keyed, old, vec![format!("~{}", told("a[0]"))]),
-        (&keyed, r#"{"a":[{"k":"y","v":2},{"k":"x","v":1}]}"#, vec![format!("~{}", told("a[1]"))]),
-        (&keyed, r#"{"a":[{"k":"x","v":0}]}"#, vec![told("a[0]")]),
-        (&atomic, old, vec![format!("~{}", told("a[0]"))]),
-        (&atomic, r#"{"a":[{"k":"x","v":1},{"k":"y","v":2}]}"#, vec![told("a[0]")]),
+        (&keyed, old, vec![format!("~{}", failed("a[0]"))]),
+        (&keyed, r#"{"a":[{"k":"y","v":2},{"k":"x","v":1}]}"#, vec![format!("~{}", failed("a[1]"))]),
+        (&keyed, r#"{"a":[{"k":"x","v":0}]}"#, vec![failed("a[0]")]),
+        (&atomic, old, vec![format!("~{}", failed("a[0]"))]),
+        (&atomic, r#"{"a":[{"k":"x","v":1},{"k":"y","v":2}]}"#, vec![failed("a[0]")]),
     ];
     for (schema, object, expected) in cases {
         assert_eq!(run(schema, object, Some(old), REQUEST_BUDGET), expected, "{schema} {object}");

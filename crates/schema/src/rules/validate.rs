@@ -364,11 +364,11 @@ impl Walk<'_> {
 
 fn report(reason: Reason, subject: &Subject<'_, '_>, at: &Path<'_>, message: &str, errors: &mut FieldErrors) {
     // Objects and lists are not quoted.
-    let shown = (!matches!(subject.type_name, "object" | "array")).then(|| subject.value.error_text());
+    let value_text = (!matches!(subject.type_name, "object" | "array")).then(|| subject.value.error_text());
     match reason {
-        Reason::Invalid => errors.push(ErrorKind::Invalid, at, shown.as_deref(), message),
+        Reason::Invalid => errors.push(ErrorKind::Invalid, at, value_text.as_deref(), message),
         Reason::Forbidden => errors.forbidden(at, message),
         Reason::Required => errors.required(at, message),
-        Reason::Duplicate => errors.push(ErrorKind::Duplicate, at, shown.as_deref(), ""),
+        Reason::Duplicate => errors.push(ErrorKind::Duplicate, at, value_text.as_deref(), ""),
     }
 }

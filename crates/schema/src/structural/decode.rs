@@ -117,8 +117,8 @@ impl Coerce<'_> {
     fn object(&self, map: &mut Map, path: &Path<'_>, unknown: &mut Vec<Str>) -> Result<(), TypeError> {
         for key in ["apiVersion", "kind"] {
             if let Some(other) = map.get(key).filter(|word| word.as_str().is_none()) {
-                let shown = ErrorText::error_text(&other);
-                return Err(TypeError::new("must be a string").within(&path.field(key).to_str(), &shown));
+                let value_text = ErrorText::error_text(&other);
+                return Err(TypeError::new("must be a string").within(&path.field(key).to_str(), &value_text));
             }
         }
         let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };

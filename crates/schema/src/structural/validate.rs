@@ -210,8 +210,8 @@ impl Walk<'_> {
                 best = Some(outcome);
             }
         }
-        let kept = if fitting == 0 { best } else { first };
-        (fitting, kept.unwrap_or_default())
+        let reported = if fitting == 0 { best } else { first };
+        (fitting, reported.unwrap_or_default())
     }
 
     fn items(
@@ -380,7 +380,7 @@ fn check_type(type_name: &str, nullable: bool, format: &str, value: &Value, path
     };
     let mut out = Outcome::default();
     let text_or_list = matches!(value, Value::String(_) | Value::Array(_));
-    let (wanted, shown) = if value.is_null() {
+    let (wanted, value_text) = if value.is_null() {
         (type_name, actual)
     } else if !format.is_empty() && !text_or_list && !fits && actual_format != format {
         (format, actual_format)
@@ -394,9 +394,9 @@ fn check_type(type_name: &str, nullable: bool, format: &str, value: &Value, path
         out.matches = 1;
         return out;
     }
-    let shown = quoted(shown);
-    let why = format!("{path} in body must be of type {wanted}: {shown}");
-    out.errors.push(ErrorKind::TypeInvalid, path, Some(&shown), &why);
+    let value_text = quoted(value_text);
+    let why = format!("{path} in body must be of type {wanted}: {value_text}");
+    out.errors.push(ErrorKind::TypeInvalid, path, Some(&value_text), &why);
     out
 }
 
@@ -455,9 +455,9 @@ fn check_text(checks: &Checks, text: &str, path: &Path<'_>) -> Outcome {
 fn check_format(format: &str, text: &str, path: &Path<'_>) -> Outcome {
     let mut out = Outcome::default();
     if !formats::fits(format, text) {
-        let shown = quoted(text);
-        let why = format!("{path} in body must be of type {format}: {shown}");
-        out.errors.push(ErrorKind::TypeInvalid, path, Some(&shown), &why);
+        let value_text = quoted(text);
+        let why = format!("{path} in body must be of type {format}: {value_text}");
+        out.errors.push(ErrorKind::TypeInvalid, path, Some(&value_text), &why);
     }
     out
 }

@@ -59,9 +59,9 @@ impl TypeError {
         TypeError { message: message.to_string(), mismatch: None }
     }
 
-    /// This error for an object at `path`, which the message prints as `shown`.
-    pub(crate) fn within(&self, path: &str, shown: &str) -> TypeError {
-        let message = format!("{path}: Invalid value: {shown}: {}", self.message);
+    /// This error for an object at `path`, which the message prints as `value_text`.
+    pub(crate) fn within(&self, path: &str, value_text: &str) -> TypeError {
+        let message = format!("{path}: Invalid value: {value_text}: {}", self.message);
         TypeError { message, mismatch: self.mismatch.clone() }
     }
 

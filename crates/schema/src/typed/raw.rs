@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(printed(&tree), answer);
         let mut stored = Vec::new();
         crate::typed::encode_stored(&schema, &tree, &mut stored);
-        let kept = r#"{"data":{ "b":1,"a":2},"items":[{"d":"<","c":1.0}],"other":{"a":2,"b":1}}"#;
-        assert_eq!(String::from_utf8(stored).unwrap(), kept);
+        let expected = r#"{"data":{ "b":1,"a":2},"items":[{"d":"<","c":1.0}],"other":{"a":2,"b":1}}"#;
+        assert_eq!(String::from_utf8(stored).unwrap(), expected);
         compact_raw(&schema, &mut tree);
         assert_eq!(printed(&tree), answer);
         drop_raw(&schema, &mut tree);

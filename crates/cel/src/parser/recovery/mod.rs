@@ -31,10 +31,10 @@ const REPORTS_MAX: usize = 100;
 /// Reports the text that the lexer did not recognize.
 pub(super) fn unrecognized(text: &str, lexed: &Lexed, issues: &mut Issues) {
     for unrecognized in &lexed.unrecognized {
-        let shown = text.get(unrecognized.start..unrecognized.end).unwrap_or_default();
+        let token_text = text.get(unrecognized.start..unrecognized.end).unwrap_or_default();
         issues.report(
             Some(unrecognized.offset),
-            format!("Syntax error: token recognition error at: '{shown}'"),
+            format!("Syntax error: token recognition error at: '{token_text}'"),
         );
     }
 }

@@ -47,13 +47,9 @@ pub(super) fn validate(field: &str, source: &Value, name: &str, path: &Path<'_>,
             endpoints_namespace(source, &path.field("endpointsNamespace"), errors);
         }
         "iscsi" => iscsi(source, name, path, errors),
-        "azureFile" => {
+        "azureFile" | "cinder" | "local" | "storageos" | "csi" => {
             facts::check_member(source, SOURCES, field, path, errors);
-            if opt_text(source, "secretNamespace") == Some("") {
-                errors.required(&path.field("secretNamespace"), "");
-            }
         }
-        "cinder" | "local" | "storageos" | "csi" => facts::check_member(source, SOURCES, field, path, errors),
         shared => volume_sources::validate(shared, source, path, errors),
     }
 }

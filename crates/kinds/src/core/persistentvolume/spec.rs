@@ -3,8 +3,8 @@
 use super::sources;
 use crate::core::podspec::affinity;
 use crate::core::resources::amounts;
+use crate::facts;
 use crate::fields::{member, opt_text, text, texts};
-use crate::{check, facts};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -149,13 +149,8 @@ fn is_root(path: &str) -> bool {
 }
 
 fn attributes_class(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let at = path.field("volumeAttributesClassName");
-    match opt_text(spec, "volumeAttributesClassName") {
-        None => return,
-        Some("") => errors.required(&at, "an empty string is disallowed"),
-        Some(name) => check::each(names::dns_subdomain(name, false), &at, name, errors),
-    }
-    if member(spec, "csi").is_none() {
+    facts::check_fields(spec, SPEC, &["volumeAttributesClassName"], path, errors);
+    if member(spec, "volumeAttributesClassName").is_some() && member(spec, "csi").is_none() {
         errors.required(&path.field("csi"), "has to be specified when using volumeAttributesClassName");
     }
 }

@@ -124,8 +124,8 @@ fn validate_unchanged(spec: &Value, old: &Value, errors: &mut FieldErrors) {
 /// The scheduling constraints of a gated pod may become stricter.
 fn gated(munged: &mut Value, old: &Value, errors: &mut FieldErrors) {
     if munged.get("nodeSelector") != old.get("nodeSelector") {
-        let kept = |(key, value): (&str, &Value)| munged.at(&["nodeSelector", key]) == Some(value);
-        if !entries(old.get("nodeSelector")).all(kept) {
+        let unchanged = |(key, value): (&str, &Value)| munged.at(&["nodeSelector", key]) == Some(value);
+        if !entries(old.get("nodeSelector")).all(unchanged) {
             let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
             errors.invalid(&SPEC.field("nodeSelector"), munged.get("nodeSelector"), detail);
         }

@@ -96,8 +96,8 @@ pub(crate) fn only_added(
         copy.remove_at(&["tolerationSeconds"]);
         copy
     };
-    let kept = |old: &Value| new.iter().any(|new| timeless(new) == timeless(old));
-    if !old.iter().all(kept) {
+    let still_present = |old: &Value| new.iter().any(|new| timeless(new) == timeless(old));
+    if !old.iter().all(still_present) {
         return errors
             .forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
     }

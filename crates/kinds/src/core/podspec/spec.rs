@@ -209,10 +209,7 @@ fn hostname_override(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 fn preemption_and_overhead(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
-    if let Some(policy) = opt_text(spec, "preemptionPolicy") {
-        let policies = ["PreemptLowerPriority", "Never"];
-        check::required_supported(&path.field("preemptionPolicy"), policy, &policies, errors);
-    }
+    facts::check_fields(spec, TYPE, &["preemptionPolicy"], path, errors);
     if let Some(overhead) = member(spec, "overhead") {
         let mut limits = Value::object();
         limits.set_at(&["limits"], overhead.clone());

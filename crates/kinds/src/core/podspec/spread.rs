@@ -1,8 +1,8 @@
 //! Validates topology spread constraints and label keys.
 
 use super::options::Options;
+use crate::facts;
 use crate::fields::{entries, list, member, opt_int, text, texts};
-use crate::{check, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_name, validate_label_selector};
 use pintle_value::{Path, Value};
@@ -23,7 +23,7 @@ pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options
             errors,
         );
         not_repeated(constraint, constraints.get(at.saturating_add(1)..).unwrap_or(&[]), &path, errors);
-        min_domains(constraint, &path.field("minDomains"), errors);
+        min_domains(constraint, &path, errors);
         facts::check_fields(constraint, TYPE, &["nodeAffinityPolicy", "nodeTaintsPolicy"], &path, errors);
         if options.old_match_label_keys {
             old_label_keys(constraint, &path.field("matchLabelKeys"), errors);
@@ -48,11 +48,11 @@ fn not_repeated(constraint: &Value, others: &[Value], path: &Path<'_>, errors: &
 
 fn min_domains(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(domains) = opt_int(constraint, "minDomains") else { return };
-    check::positive(path, domains, errors);
+    facts::check_fields(constraint, TYPE, &["minDomains"], path, errors);
     let action = text(constraint, "whenUnsatisfiable");
     if action != "DoNotSchedule" {
         let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
-        errors.invalid(path, domains, &detail);
+        errors.invalid(&path.field("minDomains"), domains, &detail);
     }
 }
 

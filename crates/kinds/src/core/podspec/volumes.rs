@@ -2,8 +2,8 @@
 
 use super::options::Options;
 use super::{projected, volume_sources};
-use crate::check;
 use crate::fields::{list, member, quantity, text};
+use crate::{check, facts};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashMap;
@@ -142,17 +142,9 @@ fn one_source(
             claim_name(text(volume, "name"), pod, path, errors);
         }
         "image" => {
-            let path = path.field(key);
-            if options.is_pod {
-                check::required(source, "reference", &path, errors);
-            }
-            let policies = ["Always", "IfNotPresent", "Never"];
-            check::required_supported(
-                &path.field("pullPolicy"),
-                text(source, "pullPolicy"),
-                &policies,
-                errors,
-            );
+            // In a template the reference is optional: a workload controller may set it.
+            let fields = if options.is_pod { &["reference", "pullPolicy"][..] } else { &["pullPolicy"] };
+            facts::check_fields(source, "core/v1.ImageVolumeSource", fields, &path.field(key), errors);
         }
         // The only source whose error path differs from its field.
         "gcePersistentDisk" => volume_sources::validate(key, source, &path.field("persistentDisk"), errors),

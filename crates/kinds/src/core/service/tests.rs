@@ -96,7 +96,7 @@ fn what_was_allocated_stays() {
 
 #[test]
 fn families_follow_cluster_and_policy() {
-    let settled = |spec: &str, families: &[&str]| -> String {
+    let prepared = |spec: &str, families: &[&str]| -> String {
         let mut object = tree(&format!(r#"{{"spec":{spec}}}"#));
         match default_ip_families(&mut object, None, families) {
             Ok(()) => print(object.get("spec").unwrap()),
@@ -135,6 +135,6 @@ fn families_follow_cluster_and_policy() {
             r#"spec.clusterIPs[0]: Invalid value: ["::5"]: IPv6 is not configured on this cluster"#,
         ),
     ] {
-        assert_eq!(settled(spec, &families), expected);
+        assert_eq!(prepared(spec, &families), expected);
     }
 }
