@@ -295,11 +295,11 @@ mod tests {
             (":1", bad, bad),
             ("", bad, bad),
         ] {
-            let value_text = |detail: &str| {
+            let expected_error = |detail: &str| {
                 if detail.is_empty() { String::new() } else { format!("Invalid value: {text:?}: {detail}") }
             };
             assert_eq!(parse_ip_sloppy(text).is_some(), sloppy.is_empty(), "{text}");
-            assert_eq!(said(|p, e| validate_ip(p, text, e)), value_text(strict), "{text}");
+            assert_eq!(said(|p, e| validate_ip(p, text, e)), expected_error(strict), "{text}");
         }
     }
 
@@ -317,11 +317,11 @@ mod tests {
             ("10.0.0.0", bad, bad),
             ("10.0.0.0/", bad, bad),
         ] {
-            let value_text = |detail: &str| {
+            let expected_error = |detail: &str| {
                 if detail.is_empty() { String::new() } else { format!("Invalid value: {text:?}: {detail}") }
             };
             assert_eq!(parse_cidr_sloppy(text).is_some(), sloppy.is_empty(), "{text}");
-            assert_eq!(said(|p, e| validate_cidr(p, text, e)), value_text(strict), "{text}");
+            assert_eq!(said(|p, e| validate_cidr(p, text, e)), expected_error(strict), "{text}");
         }
         assert_eq!(parse_cidr_sloppy("::ffff:1.2.3.4/120").unwrap().network_text(), "1.2.3.0/24");
         assert_eq!(parse_cidr_sloppy("1.2.3.4/0").unwrap().network_text(), "0.0.0.0/0");

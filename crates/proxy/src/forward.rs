@@ -4,6 +4,7 @@
 use crate::connection::{BROKEN, Connection};
 use crate::header;
 use crate::outgoing::Outgoing;
+use crate::page_body::PageBody;
 use crate::rewrite::{Links, Page};
 use crate::sniff::media_type;
 use crate::transport::{Address, BackendBody, BoxError, RequestBody, SendError, Transport, empty_body};
@@ -228,7 +229,7 @@ async fn page_or_plain(
         return Ok(ProxyBody::Plain(body));
     }
     headers.remove(CONTENT_LENGTH);
-    let mut rest = ProxyBody::Page(body, Some(Box::new(page)));
+    let mut rest = ProxyBody::Page(Box::new(PageBody::new(body, page)));
     let mut start = BytesMut::new();
     while start.len() < PAGE_START_BYTES {
         match poll_fn(|cx| Pin::new(&mut rest).poll_chunk(cx)).await {
@@ -271,7 +272,7 @@ pub enum ProxyBody {
     /// Unchanged.
     Plain(BackendBody),
     /// HTML whose links are rewritten.
-    Page(BackendBody, Option<Box<Page>>),
+    Page(Box<PageBody<BackendBody>>),
     /// A text that is complete.
     Text(Option<Bytes>),
     /// A body whose beginning was read.
@@ -291,23 +292,7 @@ impl ProxyBody {
                 Some(start) => Poll::Ready(Some(Ok(start))),
                 None => Pin::new(&mut **rest).poll_chunk(cx),
             },
-            ProxyBody::Page(body, page) => loop {
-                let Some(rewriter) = page.as_mut() else { return Poll::Ready(None) };
-                let made = match ready!(poll_data(Pin::new(body), cx)) {
-                    Some(Ok(piece)) => rewriter.push(&piece),
-                    Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                    None => match page.take() {
-                        Some(rewriter) => rewriter.finish(),
-                        None => return Poll::Ready(None),
-                    },
-                };
-                match made {
-                    Ok(piece) if piece.is_empty() && page.is_some() => {}
-                    Ok(piece) if piece.is_empty() => return Poll::Ready(None),
-                    Ok(piece) => return Poll::Ready(Some(Ok(piece))),
-                    Err(error) => return Poll::Ready(Some(Err(error.into()))),
-                }
-            },
+            ProxyBody::Page(page) => page.poll_chunk(cx),
         }
     }
 
@@ -325,7 +310,11 @@ impl ProxyBody {
     }
 }
 
-fn poll_data<B>(mut body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BoxError>>>
+/// The next bytes of a body that are not empty; `None` at the end.
+pub(crate) fn poll_data<B>(
+    mut body: Pin<&mut B>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, BoxError>>>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<BoxError>,

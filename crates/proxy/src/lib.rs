@@ -16,6 +16,7 @@ mod hostile_backends;
 mod konnectivity;
 mod outgoing;
 mod pace;
+mod page_body;
 mod pool;
 pub mod rewrite;
 pub mod sniff;

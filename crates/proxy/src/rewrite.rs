@@ -12,6 +12,8 @@ use tags::Tokens;
 
 /// How many compressed bytes are unpacked at once; they expand at most about a thousandfold.
 const COMPRESSED_BYTES: usize = 1024;
+/// How many bytes of a page that is not compressed are rewritten at once.
+const PLAIN_BYTES: usize = 64 << 10;
 
 /// The position of a proxy, which determines how links are rewritten.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +86,14 @@ impl Page {
         Some(Page { links, coding, tokens: Tokens::default() })
     }
 
+    /// How many bytes the caller may push at once; then it must let other tasks run.
+    pub(crate) fn bytes_at_once(&self) -> usize {
+        match self.coding {
+            Coding::Plain => PLAIN_BYTES,
+            Coding::Gzip(..) | Coding::Deflate(..) => COMPRESSED_BYTES,
+        }
+    }
+
     /// Rewrites the next chunk. An incomplete tag is returned with a later chunk.
     pub fn push(&mut self, piece: &[u8]) -> std::io::Result<Bytes> {
         self.push_piece(piece).map_err(decoding_error)
@@ -94,19 +104,15 @@ impl Page {
         match coding {
             Coding::Plain => Ok(tokens.push(piece, links)),
             Coding::Gzip(decoder, encoder) => {
-                for part in piece.chunks(COMPRESSED_BYTES) {
-                    decoder.write_all(part)?;
-                    let plain = std::mem::take(decoder.get_mut());
-                    encoder.write_all(&tokens.push(&plain, links))?;
-                }
+                decoder.write_all(piece)?;
+                let plain = std::mem::take(decoder.get_mut());
+                encoder.write_all(&tokens.push(&plain, links))?;
                 Ok(std::mem::take(encoder.get_mut()).into())
             }
             Coding::Deflate(decoder, encoder) => {
-                for part in piece.chunks(COMPRESSED_BYTES) {
-                    decoder.write_all(part)?;
-                    let plain = std::mem::take(decoder.get_mut());
-                    encoder.write_all(&tokens.push(&plain, links))?;
-                }
+                decoder.write_all(piece)?;
+                let plain = std::mem::take(decoder.get_mut());
+                encoder.write_all(&tokens.push(&plain, links))?;
                 Ok(std::mem::take(encoder.get_mut()).into())
             }
         }
