@@ -31,7 +31,7 @@ impl Map {
         if ascending(&entries) {
             return (Map(entries), Vec::new());
         }
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        entries.sort_by(|a, b| compare_text(&a.0, &b.0));
         if ascending(&entries) {
             return (Map(entries), Vec::new());
         }
@@ -183,7 +183,7 @@ pub fn compare_text(a: &str, b: &str) -> Ordering {
 
 /// Whether the keys are unique and in order.
 fn ascending(entries: &[(Str, Value)]) -> bool {
-    entries.windows(2).all(|pair| matches!(pair, [a, b] if a.0 < b.0))
+    entries.windows(2).all(|pair| matches!(pair, [a, b] if compare_text(&a.0, &b.0).is_lt()))
 }
 
 impl IntoIterator for Map {
