@@ -170,10 +170,11 @@ impl Parser<'_> {
     }
 
     fn year(&mut self) -> Result<i64, TimeError> {
-        let digits: Option<Vec<i64>> = (0..4).map(|at| self.digit(at)).collect();
-        let digits = digits.ok_or_else(|| self.bad("2006"))?;
+        let year = (0..4)
+            .try_fold(0_i64, |year, at| Some(year.saturating_mul(10).saturating_add(self.digit(at)?)))
+            .ok_or_else(|| self.bad("2006"))?;
         self.take(4);
-        Ok(digits.iter().fold(0_i64, |year, digit| year.saturating_mul(10).saturating_add(*digit)))
+        Ok(year)
     }
 
     /// Parses two digits, or one if the layout allows it.
