@@ -7,12 +7,13 @@ use crate::context::Context;
 use crate::negotiate::Encoding;
 use crate::requestinfo::RequestInfo;
 use crate::route::Target;
-use crate::{passthrough, respond, target};
+use crate::{passthrough, respond, target, websocket};
 use arc_swap::ArcSwap;
 use http::header::{HOST, HeaderValue, LOCATION, USER_AGENT};
 use http::request::Parts;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Limited};
+use hyper::upgrade::OnUpgrade;
 use pintle_auth::UserInfo;
 use pintle_engine::{Backend, Location, NodeSettings};
 use pintle_meta::{GroupResource, Status};
@@ -192,7 +193,7 @@ impl Streamed<'_> {
         };
         let Some(location) = location else { return ApiResponse::empty(204) };
         let answered = match self.info.subresource.as_str() {
-            "log" => log(streams, &location, &self.info.name).await,
+            "log" => log(streams, &location, &self.info.name).await.map(|answer| self.over_websocket(answer)),
             "proxy" => self.proxy(streams, &location, body).await,
             _ => self.stream(streams, &location).await,
         };
@@ -268,6 +269,15 @@ impl Streamed<'_> {
         let query = parameters(location);
         let forward = self.forward(streams, location, location.path.clone(), query, None);
         self.upgraded(forward.upgrade(&transport).await)
+    }
+
+    /// Sends a log over a WebSocket, if the client asks for one.
+    fn over_websocket(&self, answer: ApiResponse) -> ApiResponse {
+        let upgrade = self.parts.extensions.get::<OnUpgrade>();
+        match upgrade.filter(|_| websocket::asked_for(&self.parts.headers)) {
+            Some(upgrade) => websocket::switch_log(&self.parts.headers, upgrade.clone(), answer),
+            None => answer,
+        }
     }
 
     fn upgraded(&self, upgrade: Result<Upgrade, ForwardError>) -> Result<ApiResponse, Status> {

@@ -1,4 +1,4 @@
-//! Watches over WebSocket: the handshake, tokens in subprotocols, and events as messages.
+//! Watches and logs over WebSocket: the handshake, tokens in subprotocols, and events or pieces of a log as messages.
 
 mod incoming;
 
@@ -12,6 +12,7 @@ use hyper_util::rt::TokioIo;
 use incoming::{End, Incoming};
 use pintle_proxy::header::is_upgrade;
 use pintle_value::base64;
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::pin::Pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,6 +23,8 @@ const SALT: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 /// The buffer size for a client's frames.
 const READ_BYTES: usize = 1024;
+/// The longest piece of a log in one message, as in kube-apiserver.
+const PIECE_BYTES_MAX: usize = 2048;
 
 const TEXT: u8 = 0x81;
 const BINARY: u8 = 0x82;
@@ -79,58 +82,94 @@ pub(crate) fn protocols(headers: &HeaderMap) -> Vec<String> {
     each.map(str::to_string).collect()
 }
 
-/// Turns a stream into the answer to a handshake, and sends its events as messages after the upgrade.
+/// Turns the stream of a watch into the answer to a handshake, and sends its events as messages after the upgrade.
 pub(crate) fn switch(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiResponse) -> ApiResponse {
-    let header = |name: &str| headers::first(headers, name);
-    // Go's handshake looks at the first header only.
-    if !header("connection").to_ascii_lowercase().contains("upgrade") {
-        return refusal(400, "not websocket protocol");
-    }
-    let key = header("sec-websocket-key");
-    if key.is_empty() {
-        return refusal(400, "mismatch challenge/response");
-    }
-    if header("sec-websocket-version") != "13" {
-        let mut refused = refusal(400, "missing or bad WebSocket Version");
-        refused.set_header("sec-websocket-version", "13");
-        return refused;
-    }
-    if header("origin").is_empty() {
+    let key = match challenge(headers) {
+        Ok(key) => key,
+        Err(refused) => return refused,
+    };
+    if headers::first(headers, "origin").is_empty() {
         return refusal(403, "");
     }
-    let kind =
+    let framing =
         answer.headers.get("content-type").and_then(|v| v.to_str().ok()).map_or(Framing::Whole, Framing::of);
-    let stream = match answer.body {
-        Body::Chunks(stream) => stream,
+    let protocol = offered(headers).into_iter().next();
+    match answer.body {
+        Body::Chunks(stream) => send_after_upgrade(upgrade, stream, framing),
         body => return ApiResponse { body, ..answer },
-    };
-    tokio::spawn(async move {
-        if let Ok(upgraded) = upgrade.await {
-            send(TokioIo::new(upgraded), stream, kind).await;
-        }
-    });
-    let protocol =
-        protocols(headers).into_iter().find(|p| !p.starts_with(TOKEN_PROTOCOL)).unwrap_or_default();
-    switching(&key, &protocol)
+    }
+    switching(&key, protocol.as_deref())
 }
 
-/// The answer to a handshake that selects `protocol` ("" for none), or a refusal.
-pub(crate) fn accept(headers: &HeaderMap, protocol: &str) -> ApiResponse {
-    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let key = header("sec-websocket-key");
-    if key.is_empty() {
-        return refusal(400, "mismatch challenge/response");
+/// Turns a log into the answer to a handshake, and sends it in pieces after the upgrade. Unlike a watch, a log needs no
+/// `Origin`, and its subprotocol selects the encoding; an unknown one is refused.
+pub(crate) fn switch_log(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiResponse) -> ApiResponse {
+    let key = match challenge(headers) {
+        Ok(key) => key,
+        Err(refused) => return refused,
+    };
+    let mut protocols = offered(headers);
+    if protocols.is_empty() {
+        // As in Go, the answer then has an empty header.
+        protocols.push(String::new());
     }
-    if header("sec-websocket-version") != "13" {
+    let known = |protocol: String| Framing::of_log(&protocol).map(|framing| (protocol, framing));
+    let Some((protocol, framing)) = protocols.into_iter().find_map(known) else { return refusal(403, "") };
+    match answer.body {
+        Body::Chunks(stream) => send_after_upgrade(upgrade, stream, framing),
+        body => return ApiResponse { body, ..answer },
+    }
+    switching(&key, Some(&protocol))
+}
+
+/// The answer to a handshake that selects `protocol`, or a refusal.
+pub(crate) fn accept(headers: &HeaderMap, protocol: &str) -> ApiResponse {
+    match challenge_key(headers) {
+        Ok(key) => switching(&key, Some(protocol).filter(|protocol| !protocol.is_empty())),
+        Err(refused) => refused,
+    }
+}
+
+/// The subprotocols that a client offers, without tokens.
+fn offered(headers: &HeaderMap) -> Vec<String> {
+    let mut all = protocols(headers);
+    all.retain(|protocol| !protocol.starts_with(TOKEN_PROTOCOL));
+    all
+}
+
+/// The key of a handshake that Go's library would accept, or its refusal.
+fn challenge(headers: &HeaderMap) -> Result<String, ApiResponse> {
+    // Go's handshake looks at the first header only.
+    if !headers::first(headers, "connection").to_ascii_lowercase().contains("upgrade") {
+        return Err(refusal(400, "not websocket protocol"));
+    }
+    challenge_key(headers)
+}
+
+fn challenge_key(headers: &HeaderMap) -> Result<String, ApiResponse> {
+    let key = headers::first(headers, "sec-websocket-key");
+    if key.is_empty() {
+        return Err(refusal(400, "mismatch challenge/response"));
+    }
+    if headers::first(headers, "sec-websocket-version") != "13" {
         let mut refused = refusal(400, "missing or bad WebSocket Version");
         refused.set_header("sec-websocket-version", "13");
-        return refused;
+        return Err(refused);
     }
-    switching(key, protocol)
+    Ok(key.to_string())
+}
+
+/// Sends a stream as messages once the connection has switched. The task ends with the stream or the connection.
+fn send_after_upgrade(upgrade: OnUpgrade, stream: Pin<Box<dyn Chunks>>, framing: Framing) {
+    tokio::spawn(async move {
+        if let Ok(upgraded) = upgrade.await {
+            send(TokioIo::new(upgraded), stream, framing).await;
+        }
+    });
 }
 
 /// The answer that upgrades the connection.
-fn switching(key: &str, protocol: &str) -> ApiResponse {
+fn switching(key: &str, protocol: Option<&str>) -> ApiResponse {
     let digest = aws_lc_rs::digest::digest(
         &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY,
         format!("{key}{SALT}").as_bytes(),
@@ -139,7 +178,7 @@ fn switching(key: &str, protocol: &str) -> ApiResponse {
     response.set_header("upgrade", "websocket");
     response.set_header("connection", "Upgrade");
     response.set_header("sec-websocket-accept", &base64::encode(digest.as_ref()));
-    if !protocol.is_empty() {
+    if let Some(protocol) = protocol {
         response.set_header("sec-websocket-protocol", protocol);
     }
     response
@@ -154,14 +193,19 @@ fn refusal(code: u16, text: &'static str) -> ApiResponse {
     response
 }
 
-/// How events are delimited in the stream.
+/// How a stream is divided into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
+    /// Each line is an event.
     Lines,
     /// A length of four bytes precedes each event.
     Lengths,
     /// There are no delimiters: all bytes that have arrived are one message.
     Whole,
+    /// A log: each message has what has arrived, up to `PIECE_BYTES_MAX`.
+    Pieces,
+    /// The same in base64.
+    PiecesInBase64,
 }
 
 impl Framing {
@@ -173,7 +217,33 @@ impl Framing {
         }
     }
 
-    /// Splits one event off the buffer.
+    /// How a log is sent with this subprotocol; `None` if there is no such protocol.
+    fn of_log(protocol: &str) -> Option<Self> {
+        match protocol {
+            "" | "binary.k8s.io" => Some(Framing::Pieces),
+            "base64.binary.k8s.io" => Some(Framing::PiecesInBase64),
+            _ => None,
+        }
+    }
+
+    /// Returns whether an empty message precedes the others, so that the client notices the upgrade.
+    fn begins_with_empty_message(self) -> bool {
+        matches!(self, Framing::Pieces | Framing::PiecesInBase64)
+    }
+
+    /// The message for one part of the stream.
+    fn message(self, part: &[u8]) -> Vec<u8> {
+        let (opcode, content) = match self {
+            Framing::Lines => (TEXT, Cow::Borrowed(part)),
+            Framing::PiecesInBase64 => (TEXT, Cow::Owned(base64::encode(part).into_bytes())),
+            Framing::Lengths | Framing::Whole | Framing::Pieces => (BINARY, Cow::Borrowed(part)),
+        };
+        let mut message = head(opcode, content.len());
+        message.extend_from_slice(&content);
+        message
+    }
+
+    /// Splits the content of one message off the buffer.
     fn split(self, buffer: &mut BytesMut) -> Option<Bytes> {
         match self {
             Framing::Lines => {
@@ -190,11 +260,15 @@ impl Framing {
                 Some(buffer.split_to(length).freeze())
             }
             Framing::Whole => (!buffer.is_empty()).then(|| buffer.split().freeze()),
+            Framing::Pieces | Framing::PiecesInBase64 => {
+                let length = buffer.len().min(PIECE_BYTES_MAX);
+                (length > 0).then(|| buffer.split_to(length).freeze())
+            }
         }
     }
 }
 
-/// Sends events until the stream ends or the client closes the connection.
+/// Sends messages until the stream ends or the client closes the connection.
 async fn send<I>(io: I, mut stream: Pin<Box<dyn Chunks>>, framing: Framing)
 where
     I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -203,6 +277,11 @@ where
     let mut received = [0; READ_BYTES];
     let mut incoming = Incoming::default();
     let mut buffer = BytesMut::new();
+    if framing.begins_with_empty_message()
+        && (writer.write_all(&framing.message(&[])).await.is_err() || writer.flush().await.is_err())
+    {
+        return;
+    }
     loop {
         let piece = tokio::select! {
             piece = poll_fn(|cx| stream.as_mut().poll_chunk(cx)) => piece,
@@ -227,11 +306,8 @@ where
         };
         let Some(Ok(piece)) = piece else { break };
         buffer.extend_from_slice(&piece);
-        let opcode = if framing == Framing::Lines { TEXT } else { BINARY };
-        while let Some(event) = framing.split(&mut buffer) {
-            let mut message = head(opcode, event.len());
-            message.extend_from_slice(&event);
-            if writer.write_all(&message).await.is_err() {
+        while let Some(part) = framing.split(&mut buffer) {
+            if writer.write_all(&framing.message(&part)).await.is_err() {
                 return;
             }
         }
@@ -320,6 +396,23 @@ mod tests {
         let mut split = || Framing::Lengths.split(&mut buffer);
         assert_eq!((split().as_deref(), split()), (Some(&[7, 8][..]), None));
         assert_eq!((head(TEXT, 5), head(TEXT, 300)), (vec![0x81, 5], vec![0x81, 126, 1, 44]));
+    }
+
+    #[test]
+    fn logs_are_sent_in_pieces() {
+        let mut buffer = BytesMut::from(&[b'x'; PIECE_BYTES_MAX + 1][..]);
+        let lengths: Vec<usize> =
+            std::iter::from_fn(|| Framing::Pieces.split(&mut buffer)).map(|piece| piece.len()).collect();
+        assert_eq!(lengths, [PIECE_BYTES_MAX, 1]);
+        for (protocol, wanted) in [
+            ("", Some(&[BINARY, 2, b'h', b'i'][..])),
+            ("binary.k8s.io", Some(&[BINARY, 2, b'h', b'i'])),
+            ("base64.binary.k8s.io", Some(&[TEXT, 4, b'a', b'G', b'k', b'='])),
+            ("channel.k8s.io", None),
+        ] {
+            let message = Framing::of_log(protocol).map(|framing| framing.message(b"hi"));
+            assert_eq!(message.as_deref(), wanted, "{protocol}");
+        }
     }
 
     /// An event stream that never has an event.
