@@ -17,14 +17,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 pub(crate) const USAGE: &str = "\
-Usage: pintle migrate to-etcd|from-etcd [flags of the server] [--output text|json]
+Usage: pintle migrate to-etcd|from-etcd [flags of the server] [-o text|json]
 
 Copies all objects from the store in --data-dir to the etcd of --etcd-servers, or back, and compares all of them afterwards.
 The flags are those of the server: --data-dir, --etcd-servers, --etcd-prefix, --etcd-cafile, --etcd-certfile, --etcd-keyfile,
 --storage-media-type, --encryption-provider-config, --feature-gates. Stop all servers first. The source is not changed; the
 destination must be empty. Revisions continue after those of the source, so that they never decrease for clients.
 
-      --output FORMAT  text (default) or json
+  -o, --output FORMAT  text (default) or json
 ";
 
 /// The largest increase of the revision by writing, which takes minutes.

@@ -100,6 +100,14 @@ async fn results_are_printed_as_json() {
     let user = parsed(&["kubeconfig", "--user", "eve", "--data-dir", data, "--output", "json"]);
     assert_eq!(user["kind"], "Config");
     assert_eq!(parsed(&["version", "--output", "json"])["gitVersion"], "v1.36.4");
+    assert_eq!(parsed(&["version", "-o", "json"])["gitVersion"], "v1.36.4");
+    assert_eq!(parsed(&["completion", "fish", "-o", "json"])["shell"], "fish");
+    assert!(parsed(&["man", "-o", "json"])["page"].as_str().unwrap().starts_with(".TH PINTLE"));
+    let commands = parsed(&["help", "-o", "json"]);
+    assert_eq!(commands["commands"][0]["name"], "serve");
+    assert_eq!(parsed(&["help", "health", "-o", "json"])["flags"][0]["name"], "data-dir");
+    let (ok, text) = run(&["health", "--data-dir", data, "--path", "readyz"]);
+    assert!(!ok && text.contains("does not begin with /"), "{text}");
     assert_eq!(run(&["version"]), (true, "Kubernetes v1.36.4\n".to_string()));
 }
 
