@@ -54,7 +54,8 @@ pub(crate) fn list(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&LIST, args)? else { return Ok(()) };
     let output = Output::parse(arguments.value("output"))?;
     let folder = arguments.data_dir().join("pki");
-    let read = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let read = std::fs::read_dir(&folder)
+        .map_err(|error| format!("{}: {error} (--data-dir names the data folder)", folder.display()))?;
     let mut names: Vec<String> =
         read.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();

@@ -52,7 +52,7 @@ pub(crate) enum OwnersError {
     Documents(String),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("expected: {0} conflicts or rejections")]
+    #[error("expected conflicts or rejections: {0}")]
     Conflicts(usize),
     #[error("cannot write: {0}")]
     Write(std::io::Error),

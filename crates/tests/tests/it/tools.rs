@@ -61,7 +61,7 @@ async fn owners_and_conflicts() {
         format!("{file}:8:3: .data.theirs: \"x\" on the server, \"b\" here (them: Update, v1, since 20"),
         format!("{file}:10:1: ConfigMap fresh: would be created\n"),
         "namespaces \"none\" not found".to_string(),
-        "expected: 2 conflicts or rejections\n".to_string(),
+        "expected conflicts or rejections: 2\n".to_string(),
     ] {
         assert!(text.contains(&part), "{part}\n{text}");
     }
@@ -123,6 +123,13 @@ fn completion_and_manual_come_from_the_tables() {
     ] {
         let (ok, text) = run(args);
         assert!(ok && text.contains(part), "{args:?}\n{text}");
+    }
+    for (args, part) in [
+        (&["migrate"][..], "an argument is missing. Usage: pintle migrate to-etcd|from-etcd"),
+        (&["migrate", "sideways"], "\"sideways\" is no direction. Usage: pintle migrate"),
+    ] {
+        let (ok, text) = run(args);
+        assert!(!ok && text.contains(part), "{args:?}\n{text}");
     }
     let (ok, text) = run(&["completion", "tcsh"]);
     assert!(!ok && text.contains("bash, zsh or fish"), "{text}");
