@@ -171,7 +171,7 @@ test("custom resources have their columns and their schema", () =>
           type: "object",
           required: ["size"],
           properties: {
-            size: { type: "integer", minimum: 1, default: 3, description: "How large the gadget is." },
+            size: { type: "integer", minimum: 1, default: 3, description: "How large the gadget is, in `mm`." },
             parts: { type: "array", items: { type: "object", properties: { title: { type: "string" } } } },
           },
         },
@@ -195,7 +195,8 @@ test("custom resources have their columns and their schema", () =>
     await page.locator("tr[data-name=gear]", { hasText: "7" }).waitFor();
     await page.getByRole("columnheader", { name: "Size" }).waitFor();
     await page.getByRole("link", { name: "schema", exact: true }).click();
-    await page.getByText("How large the gadget is.").waitFor();
+    await page.getByText("How large the gadget is, in mm.").waitFor();
+    assert.equal(await page.locator(".about code", { hasText: /^mm$/ }).count(), 1);
     await page.getByText("required").waitFor();
     await page.getByLabel("Find a field").fill("title");
     await page.getByText(".spec.parts.title").waitFor();
@@ -388,6 +389,47 @@ test("nothing in an object becomes code", () =>
     forgive(problems, /status of 40[04]/);
   }));
 
+test("characters that nobody sees are shown", () =>
+  open({}, async (page) => {
+    // The override would display the rest of the line backwards, so that it reads as another value.
+    await server.must("POST", MAPS, configMap("disguised", { text: "user\u202E\u2066# nimda" }));
+    await signIn(page, admin, place("disguised"));
+    const shown = editor(page, "Object as YAML").locator(".cm-specialChar");
+    await shown.nth(1).waitFor();
+    assert.deepEqual(await shown.evaluateAll((all) => all.map((one) => one.getAttribute("aria-label"))), ["Control character right-to-left override", "Control character left-to-right isolate"]);
+  }));
+
+test("pages outlive a restart of the server", async () => {
+  const restarted = await Server.start();
+  try {
+    const token = await restarted.token("admin", "cluster-admin");
+    await restarted.must("POST", MAPS, configMap("lasting", { a: "before" }));
+    await open({}, async (page, problems) => {
+      await page.addInitScript((value) => sessionStorage.setItem("pintle-token", value), token);
+      const status = page.locator(".status");
+      const list = await page.context().newPage();
+      await list.addInitScript((value) => sessionStorage.setItem("pintle-token", value), token);
+      await list.goto(`${restarted.url}/console/#/list/core/v1/configmaps?namespace=default`);
+      await list.locator("tr[data-name=lasting]").waitFor();
+      await page.goto(`${restarted.url}/console/${place("lasting")}`);
+      await status.getByText("Live").waitFor();
+      await restarted.terminate();
+      await status.getByText("Reconnecting…").waitFor();
+      await list.locator(".status").getByText("Reconnecting…").waitFor();
+      await page.getByText("before").waitFor();
+      await restarted.resume();
+      await restarted.must("PATCH", `${MAPS}/lasting`, { data: { a: "after" } }, { type: "application/merge-patch+json" });
+      await restarted.must("POST", MAPS, configMap("later", {}));
+      await page.getByText("after").waitFor();
+      await status.getByText("Live").waitFor();
+      await list.locator("tr[data-name=later]").waitFor();
+      forgive(problems, /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_HTTP2_/);
+    });
+  } finally {
+    await restarted.stop();
+  }
+});
+
 test("the keyboard reaches everything", () =>
   open({}, async (page) => {
     await server.must("POST", MAPS, configMap("key-a", {}));
@@ -447,6 +489,10 @@ async function checkPage(page, name, colorScheme) {
     await page.setViewportSize({ width, height: 900 });
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     assert.ok(overflow <= 0, `${name} at ${width}: ${overflow} px too wide`);
+    if (name === "all resources" && width > 390) {
+      const hidden = await page.locator(".scroll").evaluate((element) => element.scrollWidth - element.clientWidth);
+      assert.ok(hidden <= 0, `the table of resources at ${width}: ${hidden} px too wide`);
+    }
     if (process.env.CONSOLE_SHOTS) {
       await page.waitForTimeout(name === "activity" ? 4500 : 300);
       await page.screenshot({ path: `${process.env.CONSOLE_SHOTS}/${name.replace(" ", "-")}-${width}-${colorScheme}.png` });

@@ -30,10 +30,24 @@ export class Server {
     return server;
   }
 
-  async stop() {
+  async terminate() {
     const ended = new Promise((resolve) => this.process.on("exit", resolve));
     this.process.kill("SIGTERM");
     await ended;
+  }
+
+  /** Starts a terminated server again, with its data and on its port. */
+  async resume() {
+    const args = ["--data-dir", this.folder, "--secure-port", new URL(this.url).port];
+    this.process = spawn(BINARY, args, { stdio: ["ignore", "ignore", "pipe"] });
+    await new Promise((resolve, reject) => {
+      this.process.stderr.on("data", (data) => /data: /.test(data) && resolve());
+      this.process.on("exit", (code) => reject(new Error(`the server ended with ${code}`)));
+    });
+  }
+
+  async stop() {
+    await this.terminate();
     rmSync(this.folder, { recursive: true, force: true });
   }
 

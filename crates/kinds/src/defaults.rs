@@ -392,6 +392,41 @@ mod tests {
         }
     }
 
+    /// Of conditional defaults and of objects and lists the text need not have the value: it says it in words.
+    #[test]
+    fn descriptions_mention_defaults() {
+        let loader = Loader { structs: structs(), blocks: blocks(), done: HashMap::new() };
+        let mut unmentioned = Vec::new();
+        let mut check = |type_: &str, field: &str, value: &str| {
+            let Some(text) = crate::descriptions::of_go_field(type_, field) else { return };
+            let value = value.trim_matches('"');
+            let is_plain = !value.is_empty() && !value.starts_with(['{', '[']);
+            // Permission bits are octal numbers in texts.
+            let octal =
+                value.parse().map_or_else(|_| value.to_string(), |number: u32| format!("0{number:o}"));
+            let text = text.to_lowercase();
+            let says_value = [value, &octal].iter().any(|value| text.contains(&value.to_lowercase()));
+            if !text.contains("default") || (is_plain && !says_value) {
+                unmentioned.push(format!("{type_} {field}={value}: {text}"));
+            }
+        };
+        let mut structs: Vec<_> = loader.structs.iter().collect();
+        structs.sort_by_key(|(name, _)| **name);
+        for (type_, fields) in structs {
+            for field in fields {
+                field.default.iter().for_each(|value| check(type_, field.member.key, value));
+            }
+        }
+        let mut blocks: Vec<_> = loader.blocks.iter().collect();
+        blocks.sort();
+        for (type_, lines) in blocks {
+            for (names, value) in lines.iter().filter_map(|line| line.split(' ').next()?.split_once('=')) {
+                names.split(',').for_each(|field| check(type_, field, value));
+            }
+        }
+        assert!(unmentioned.is_empty(), "{unmentioned:#?}");
+    }
+
     #[test]
     fn plain_structs_exist_and_pointers_do_not() {
         assert_eq!(

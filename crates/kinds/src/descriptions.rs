@@ -127,6 +127,12 @@ fn entries(mut lines: &str) -> &str {
     lines
 }
 
+/// The description of a field of a Go type (`core/v1.Probe`), for tests that compare it with what the tables say.
+#[cfg(test)]
+pub(crate) fn of_go_field(type_: &str, field: &str) -> Option<&'static str> {
+    find(&format!("io.k8s.api.{}", type_.replace('/', ".")), field)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -314,6 +314,41 @@ mod tests {
         }
     }
 
+    /// Returns whether a description says this limit; formats and blocks are no limits.
+    fn mentions(text: &str, check: &Check) -> bool {
+        let number = |number: &i64| text.contains(&number.to_string());
+        match check {
+            Check::In(values) => values.iter().all(|value| text.contains(value)),
+            Check::MaxBytes(max) | Check::MaxItems(max) => [(*max, ""), (max / 1024, " KiB")]
+                .iter()
+                .any(|(max, unit)| text.contains(&format!("{max}{unit}"))),
+            Check::Range(0, i64::MAX) => text.contains('0') || text.to_lowercase().contains("not negative"),
+            Check::Range(1, i64::MAX) => text.contains('1') || text.to_lowercase().contains("positive"),
+            Check::Range(min, i64::MAX) => number(min),
+            Check::Range(i64::MIN, max) => number(max),
+            Check::Range(min, max) => number(min) && number(max),
+            _ => true,
+        }
+    }
+
+    /// What a status may contain concerns controllers only, so that its descriptions need no limits.
+    #[test]
+    fn descriptions_mention_limits() {
+        let mut unmentioned = Vec::new();
+        let mut blocks: Vec<_> = BLOCKS.iter().collect();
+        blocks.sort_by_key(|(name, _)| **name);
+        for (block, facts) in blocks {
+            let type_ = block.split('#').next().unwrap();
+            for fact in facts.iter().filter(|_| !type_.ends_with("Status")) {
+                let Some(text) = crate::descriptions::of_go_field(type_, fact.field) else { continue };
+                if !fact.checks.iter().all(|check| mentions(text, check)) {
+                    unmentioned.push(format!("{block} {}: {text}", fact.field));
+                }
+            }
+        }
+        assert!(unmentioned.is_empty(), "{unmentioned:#?}");
+    }
+
     #[test]
     fn errors_are_in_order_and_have_the_texts_of_kube_apiserver() {
         let mut errors = FieldErrors::new();

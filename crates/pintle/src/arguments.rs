@@ -33,7 +33,11 @@ pub(crate) fn parse(syntax: &Syntax, args: Vec<String>) -> Result<Option<Argumen
             _ = crate::commands::print(syntax.usage);
             return Ok(None);
         }
+        let arg = long_form(arg, syntax);
         let Some(flag) = arg.strip_prefix("--") else {
+            if arg.starts_with('-') && arg != "-" {
+                return Err(format!("unknown flag {arg}"));
+            }
             parsed.operands.push(arg);
             continue;
         };
@@ -51,9 +55,22 @@ pub(crate) fn parse(syntax: &Syntax, args: Vec<String>) -> Result<Option<Argumen
             return Err(crate::commands::unknown("flag", name, all));
         }
     }
-    match parsed.operands.len().cmp(&syntax.operands) {
-        std::cmp::Ordering::Equal => Ok(Some(parsed)),
-        _ => Err(syntax.usage.lines().next().unwrap_or_default().to_string()),
+    let usage = syntax.usage.lines().next().unwrap_or_default();
+    match parsed.operands.get(syntax.operands) {
+        Some(extra) => Err(format!("unexpected argument {extra:?}. {usage}")),
+        None if parsed.operands.len() < syntax.operands => Err(format!("an argument is missing. {usage}")),
+        None => Ok(Some(parsed)),
+    }
+}
+
+/// `-o json`, `-o=json` and `-ojson` as `--output` for commands that have it; other arguments unchanged.
+fn long_form(arg: String, syntax: &Syntax) -> String {
+    match arg.strip_prefix("-o") {
+        Some(value) if syntax.values.contains(&"output") => match value.trim_start_matches('=') {
+            "" => "--output".to_string(),
+            value => format!("--output={value}"),
+        },
+        _ => arg,
     }
 }
 
@@ -81,5 +98,48 @@ impl Arguments {
     /// The data folder that `--data-dir` names, or the server's default.
     pub(crate) fn data_dir(&self) -> PathBuf {
         PathBuf::from(self.value("data-dir").unwrap_or("./pintle-data"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYNTAX: Syntax = Syntax {
+        usage: "Usage: pintle copy FILE [-o text|json]\n\nCopies.\n",
+        values: &["output", "data-dir"],
+        switches: &["force"],
+        operands: 1,
+    };
+
+    fn parsed(line: &str) -> Result<Arguments, String> {
+        let args = line.split_whitespace().map(str::to_string).collect();
+        parse(&SYNTAX, args).map(Option::unwrap_or_default)
+    }
+
+    #[test]
+    fn flags_may_stand_anywhere_and_output_has_a_short_form() {
+        for line in
+            ["a -o json", "-ojson a", "a -o=json", "--output json a", "--output=json a", "-o text a -o json"]
+        {
+            let arguments = parsed(line).unwrap();
+            assert_eq!((arguments.operand(0), arguments.value("output")), ("a", Some("json")), "{line}");
+        }
+        assert!(parsed("- --force").unwrap().has("force"));
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        for (line, why) in [
+            ("", "an argument is missing. Usage: pintle copy FILE [-o text|json]"),
+            ("a b", "unexpected argument \"b\". Usage: pintle copy FILE [-o text|json]"),
+            ("a -o", "--output needs a value"),
+            ("a -x", "unknown flag -x"),
+            ("a --forse", "unknown flag \"forse\": did you mean \"force\"?"),
+        ] {
+            assert_eq!(parsed(line).unwrap_err(), why, "{line}");
+        }
+        let without_output = Syntax { values: &[], ..SYNTAX };
+        assert_eq!(parse(&without_output, vec!["-o".to_string()]).unwrap_err(), "unknown flag -o");
     }
 }

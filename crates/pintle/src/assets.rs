@@ -1,6 +1,7 @@
 //! `pintle assets`: a folder for `KUBEBUILDER_ASSETS`, with Pintle under the names of the programs that envtest starts.
 
 use crate::arguments::{self, Syntax};
+use crate::output::Output;
 use pintle_value::json;
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const ASSETS: Syntax = Syntax {
     usage: "\
-Usage: pintle assets DIR [--copy] [--force] [--output json]
+Usage: pintle assets DIR [--copy] [--force] [-o text|json]
 
 Creates DIR with links kube-apiserver and etcd to Pintle, and kubectl if it is on PATH. Test frameworks that read
 KUBEBUILDER_ASSETS (controller-runtime's envtest and others) then start Pintle:
@@ -19,7 +20,7 @@ KUBEBUILDER_ASSETS (controller-runtime's envtest and others) then start Pintle:
 
       --copy         Copy the programs instead of linking to them, for a folder that is moved to another machine
       --force        Replace existing files that are not links
-      --output json  Print {\"assets\": DIR, \"kubectl\": PATH} instead of the shell command
+  -o, --output json  Print {\"assets\": DIR, \"kubectl\": PATH} instead of the shell command
 ",
     values: &["output"],
     switches: &["copy", "force"],
@@ -45,11 +46,7 @@ pub(crate) enum AssetsError {
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: Vec<String>) -> Result<(), AssetsError> {
     let Some(arguments) = arguments::parse(&ASSETS, args).map_err(AssetsError::Usage)? else { return Ok(()) };
-    let as_json = match arguments.value("output") {
-        None => false,
-        Some("json") => true,
-        Some(other) => return Err(AssetsError::Usage(format!("there is no output {other:?}"))),
-    };
+    let as_json = Output::parse(arguments.value("output")).map_err(AssetsError::Usage)? == Output::Json;
     let own = std::env::current_exe().map_err(AssetsError::OwnPath)?;
     let folder = PathBuf::from(arguments.operand(0));
     let placing = Placing { copy: arguments.has("copy"), force: arguments.has("force") };

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const BACKUP: Syntax = Syntax {
     usage: "\
-Usage: pintle backup FILE [--data-dir DIR] [--output text|json]
+Usage: pintle backup FILE [--data-dir DIR] [-o text|json]
 
 Writes a consistent snapshot of all objects to FILE. The server may be running. Values that the server encrypts are
 encrypted in the file, too. Keys and certificates (DIR/pki) are not included.
 
       --data-dir DIR   The server's data folder (default ./pintle-data)
-      --output FORMAT  text (default) or json
+  -o, --output FORMAT  text (default) or json
 ",
     values: &["data-dir", "output"],
     switches: &[],
@@ -28,14 +28,14 @@ encrypted in the file, too. Keys and certificates (DIR/pki) are not included.
 
 pub(crate) const RESTORE: Syntax = Syntax {
     usage: "\
-Usage: pintle restore FILE [--data-dir DIR] [--output text|json]
+Usage: pintle restore FILE [--data-dir DIR] [-o text|json]
 
 Creates a store in DIR from a backup, reads it again and compares every object. An existing store is not changed: move
 DIR/store away first, but leave DIR/pki. Revisions continue far after those of the backup, so that no revision that a client
 has seen is used again.
 
       --data-dir DIR   The server's data folder (default ./pintle-data)
-      --output FORMAT  text (default) or json
+  -o, --output FORMAT  text (default) or json
 ",
     values: &["data-dir", "output"],
     switches: &[],

@@ -13,13 +13,13 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 pub(crate) const LIST: Syntax = Syntax {
     usage: "\
-Usage: pintle certs [--data-dir DIR] [--output text|json]
+Usage: pintle certs [--data-dir DIR] [-o text|json]
 
 Lists the certificates and keys in DIR/pki with their subject, issuer and expiration. The server renews its own
 certificates before they expire.
 
       --data-dir DIR   The server's data folder (default ./pintle-data)
-      --output FORMAT  text (default) or json
+  -o, --output FORMAT  text (default) or json
 ",
     values: &["data-dir", "output"],
     switches: &[],
@@ -28,7 +28,7 @@ certificates before they expire.
 
 pub(crate) const KUBECONFIG: Syntax = Syntax {
     usage: "\
-Usage: pintle kubeconfig --user NAME [--group GROUP]… [--days N] [--server URL] [--data-dir DIR] [--output text|json]
+Usage: pintle kubeconfig --user NAME [--group GROUP]… [--days N] [--server URL] [--data-dir DIR] [-o text|json]
 
 Issues a client certificate for a user, signed by the server's own CA, and prints a kubeconfig with it. Roles determine the
 rights of the user. A certificate cannot be revoked before it expires.
@@ -38,7 +38,7 @@ rights of the user. A certificate cannot be revoked before it expires.
       --days N         Days until the certificate expires (default 365)
       --server URL     URL of the server (default: that of DIR/admin.kubeconfig)
       --data-dir DIR   The server's data folder (default ./pintle-data)
-      --output FORMAT  text (default; YAML) or json
+  -o, --output FORMAT  text (default; YAML) or json
 ",
     values: &["user", "group", "days", "server", "data-dir", "output"],
     switches: &[],
@@ -54,7 +54,8 @@ pub(crate) fn list(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&LIST, args)? else { return Ok(()) };
     let output = Output::parse(arguments.value("output"))?;
     let folder = arguments.data_dir().join("pki");
-    let read = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let read = std::fs::read_dir(&folder)
+        .map_err(|error| format!("{}: {error} (--data-dir names the data folder)", folder.display()))?;
     let mut names: Vec<String> =
         read.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();

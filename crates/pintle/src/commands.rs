@@ -3,8 +3,8 @@
 use crate::arguments::{self, Syntax};
 use crate::output::{Output, object};
 use crate::{
-    assets, backup, certs, check, completion, console, flags, health, history, man, migrate, owners, recover,
-    serve,
+    assets, backup, certs, check, completion, console, flags, health, help, history, man, migrate, owners,
+    recover, serve,
 };
 use pintle_http::version::{GIT_VERSION, platform};
 use std::io::Write;
@@ -89,7 +89,7 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand { name: "man", summary: "Print the manual page", run: |args| exit(man::run(args)) },
     Subcommand { name: "version", summary: "Print the version", run: |args| exit(version(args)) },
-    Subcommand { name: "help", summary: "Print the commands and flags", run: help },
+    Subcommand { name: "help", summary: "Print the commands and flags", run: |args| exit(help::run(args)) },
 ];
 
 /// Runs the command line, which is given without the program's name.
@@ -111,6 +111,7 @@ pub(crate) fn usage(command: &str) -> &'static str {
         "check" => check::USAGE,
         "completion" => completion::USAGE,
         "console" => console::SYNTAX.usage,
+        "help" => help::USAGE,
         "history" => history::USAGE,
         "health" => health::SYNTAX.usage,
         "kubeconfig" => certs::KUBECONFIG.usage,
@@ -126,11 +127,11 @@ pub(crate) fn usage(command: &str) -> &'static str {
 
 const VERSION: Syntax = Syntax {
     usage: "\
-Usage: pintle version [--output text|json]
+Usage: pintle version [-o text|json]
 
-Prints the version of the Kubernetes API that is served; with --output json also that of Pintle.
+Prints the version of the Kubernetes API that is served; with -o json also that of Pintle.
 
-      --output FORMAT  text (default) or json
+  -o, --output FORMAT  text (default) or json
 ",
     values: &["output"],
     switches: &[],
@@ -198,13 +199,6 @@ fn run_server(args: Vec<String>) -> ExitCode {
             }
         },
         Err(error) => fail(&error.to_string()),
-    }
-}
-
-fn help(args: Vec<String>) -> ExitCode {
-    match args.first() {
-        Some(name) if name != "help" && name != "serve" => run(vec![name.clone(), "--help".to_string()]),
-        _ => print(&flags::help()),
     }
 }
 

@@ -3,19 +3,22 @@
 use crate::arguments::{self, Syntax};
 use crate::commands::{self, SUBCOMMANDS};
 use crate::flags::table::{FLAGS, Type};
+use crate::output::{Output, object};
 use std::fmt::Write;
 
 pub(crate) const USAGE: &str = "\
-Usage: pintle completion bash|zsh|fish
+Usage: pintle completion bash|zsh|fish [-o text|json]
 
 Prints a script that completes commands and flags. To use it:
 
   bash  source <(pintle completion bash), or write it to /etc/bash_completion.d/pintle
   zsh   write it to a file _pintle in a folder of $fpath
   fish  pintle completion fish > ~/.config/fish/completions/pintle.fish
+
+  -o, --output FORMAT  text (default) or json
 ";
 
-const SYNTAX: Syntax = Syntax { usage: USAGE, values: &[], switches: &[], operands: 1 };
+const SYNTAX: Syntax = Syntax { usage: USAGE, values: &["output"], switches: &[], operands: 1 };
 
 /// A flag for completion.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,13 +34,15 @@ pub(crate) struct Completed {
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(()) };
-    let script = match arguments.operand(0) {
+    let output = Output::parse(arguments.value("output"))?;
+    let shell = arguments.operand(0);
+    let script = match shell {
         "bash" => bash(),
         "zsh" => zsh(),
         "fish" => fish(),
         other => return Err(format!("there is no completion for {other:?}: bash, zsh or fish")),
     };
-    _ = commands::print(&script);
+    output.print(&script, &object([("shell", shell.into()), ("script", script.as_str().into())]));
     Ok(())
 }
 

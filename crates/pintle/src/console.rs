@@ -14,14 +14,14 @@ use std::time::Duration;
 
 pub(crate) const SYNTAX: Syntax = Syntax {
     usage: "\
-Usage: pintle console [--kubeconfig FILE] [--no-open] [--output text|json]
+Usage: pintle console [--kubeconfig FILE] [--no-open] [-o text|json]
 
 Prints a link to the web console that signs in the user of the kubeconfig, and opens it in a browser if there is one.
 The link is valid once, for a minute.
 
       --kubeconfig FILE  Kubeconfig of the server (default: $KUBECONFIG or ~/.kube/config)
       --no-open          Only print the link
-      --output FORMAT    text (default) or json
+  -o, --output FORMAT    text (default) or json
 ",
     values: &["kubeconfig", "output"],
     switches: &["no-open"],

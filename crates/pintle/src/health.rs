@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 pub(crate) const SYNTAX: Syntax = Syntax {
     usage: "\
-Usage: pintle health [--data-dir DIR | --kubeconfig FILE] [--path PATH] [--output text|json]
+Usage: pintle health [--data-dir DIR | --kubeconfig FILE] [--path PATH] [-o text|json]
 
 Requests a health path of a server and exits with 0 if it is healthy. The server is that of DIR/admin.kubeconfig, or of FILE.
 
       --data-dir DIR     The server's data folder (default ./pintle-data)
       --kubeconfig FILE  Kubeconfig of the server
       --path PATH        /readyz (default), /livez, or one check such as /readyz/etcd
-      --output FORMAT    text (default) or json
+  -o, --output FORMAT    text (default) or json
 ",
     values: &["data-dir", "kubeconfig", "path", "output"],
     switches: &[],
@@ -27,6 +27,9 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(()) };
     let output = Output::parse(arguments.value("output"))?;
     let path = arguments.value("path").unwrap_or("/readyz").to_string();
+    if !path.starts_with('/') {
+        return Err(format!("--path {path:?} does not begin with /, as /readyz and /livez do"));
+    }
     let file = match arguments.value("kubeconfig") {
         Some(file) => PathBuf::from(file),
         None => arguments.data_dir().join("admin.kubeconfig"),

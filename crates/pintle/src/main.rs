@@ -29,6 +29,7 @@ mod flag_checks;
 mod flags;
 mod flow;
 mod health;
+mod help;
 mod history;
 mod identity_flags;
 mod kubeconfig;

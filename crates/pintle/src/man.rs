@@ -4,21 +4,25 @@ use crate::arguments::{self, Syntax};
 use crate::commands::{self, SUBCOMMANDS};
 use crate::completion::flags_of;
 use crate::flags::sections::SECTIONS;
+use crate::output::{Output, object};
 use std::fmt::Write;
 
 pub(crate) const USAGE: &str = "\
-Usage: pintle man
+Usage: pintle man [-o text|json]
 
 Prints the manual page: pintle man > /usr/local/share/man/man1/pintle.1, or pintle man | man -l -.
+
+  -o, --output FORMAT  text (default) or json
 ";
 
-const SYNTAX: Syntax = Syntax { usage: USAGE, values: &[], switches: &[], operands: 0 };
+const SYNTAX: Syntax = Syntax { usage: USAGE, values: &["output"], switches: &[], operands: 0 };
 
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
-    if arguments::parse(&SYNTAX, args)?.is_some() {
-        _ = commands::print(&page());
-    }
+    let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(()) };
+    let page = page();
+    let tree = object([("page", page.as_str().into())]);
+    Output::parse(arguments.value("output"))?.print(&page, &tree);
     Ok(())
 }
 

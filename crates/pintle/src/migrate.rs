@@ -5,7 +5,7 @@ use crate::data_dir::DataDir;
 use crate::etcd::EtcdSettings;
 use crate::flags::{self, Flags, Invocation};
 use crate::output::{Output, number, object};
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::{encryption, objects};
 use bytes::Bytes;
 use pintle_engine::{Codec, MASTER_LEASES, PEER_LEASES, is_object_key};
@@ -17,14 +17,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 pub(crate) const USAGE: &str = "\
-Usage: pintle migrate to-etcd|from-etcd [flags of the server] [--output text|json]
+Usage: pintle migrate to-etcd|from-etcd [flags of the server] [-o text|json]
 
 Copies all objects from the store in --data-dir to the etcd of --etcd-servers, or back, and compares all of them afterwards.
 The flags are those of the server: --data-dir, --etcd-servers, --etcd-prefix, --etcd-cafile, --etcd-certfile, --etcd-keyfile,
 --storage-media-type, --encryption-provider-config, --feature-gates. Stop all servers first. The source is not changed; the
 destination must be empty. Revisions continue after those of the source, so that they never decrease for clients.
 
-      --output FORMAT  text (default) or json
+  -o, --output FORMAT  text (default) or json
 ";
 
 /// The largest increase of the revision by writing, which takes minutes.
@@ -41,7 +41,13 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
         return Ok(());
     }
     let output = Output::take(&mut args)?;
-    let direction = if args.is_empty() { String::new() } else { args.remove(0) };
+    let direction = match args.first().map(String::as_str) {
+        Some("to-etcd") => Direction::ToEtcd,
+        Some("from-etcd") => Direction::FromEtcd,
+        Some(other) => return Err(format!("{other:?} is no direction. {}", first_line())),
+        None => return Err(format!("an argument is missing. {}", first_line())),
+    };
+    args.remove(0);
     let flags = match flags::parse(args).map_err(|error| error.to_string())? {
         Invocation::Serve(flags) => flags,
         Invocation::Print(_) => return Err(first_line()),
@@ -50,10 +56,9 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let moved = runtime.block_on(async {
-        match direction.as_str() {
-            "to-etcd" => migration.import().await,
-            "from-etcd" => migration.export().await,
-            _ => Err(first_line()),
+        match direction {
+            Direction::ToEtcd => migration.import().await,
+            Direction::FromEtcd => migration.export().await,
         }
     })?;
     let Moved { objects, place, revision } = moved;
@@ -65,6 +70,12 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
     ]);
     output.print(&text, &tree);
     Ok(())
+}
+
+/// Where the objects go.
+enum Direction {
+    ToEtcd,
+    FromEtcd,
 }
 
 /// The result of a migration.
@@ -114,7 +125,8 @@ impl Migration {
     }
 
     async fn connect(&self) -> Result<Etcd, String> {
-        match tokio::time::timeout(CONNECT_MAX, self.etcd()?.connect()).await {
+        let connect = tokio::time::timeout(CONNECT_MAX, self.etcd()?.connect());
+        match progress::during_future("waiting for etcd", connect).await {
             Ok(connected) => connected.map_err(|error| error.to_string()),
             Err(_) => Err(format!("etcd does not answer within {} s", CONNECT_MAX.as_secs())),
         }
@@ -124,7 +136,7 @@ impl Migration {
     async fn import(&self) -> Result<Moved, String> {
         let _held = DataDir::open(&self.folder).map_err(|error| error.to_string())?;
         let store = self.folder.join("store");
-        let source = pintle_store::read_state(&store)
+        let source = progress::during("reading the store", || pintle_store::read_state(&store))
             .map_err(|error| format!("cannot read the store in {}: {error}", store.display()))?;
         let codecs = self.codecs().await?;
         let etcd = Arc::new(self.connect().await?);
@@ -177,7 +189,8 @@ impl Migration {
         let shown = store.display();
         pintle_store::restore(&store, &stored, &Options::default())
             .map_err(|error| format!("{shown}: {error}"))?;
-        let written = pintle_store::read_state(&store).map_err(|error| format!("{shown}: {error}"))?;
+        let written = progress::during("reading the store again", || pintle_store::read_state(&store))
+            .map_err(|error| format!("{shown}: {error}"))?;
         compare(&objects, &decode_all(&written, &codecs.embedded)?)?;
         Ok(Moved { objects: objects.len(), place: shown.to_string(), revision })
     }

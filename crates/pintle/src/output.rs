@@ -19,9 +19,9 @@ impl Output {
         }
     }
 
-    /// Removes `--output VALUE` or `--output=VALUE` from a command line whose other flags are parsed elsewhere.
+    /// Removes `-o VALUE`, `--output VALUE` or `--output=VALUE` from a command line whose other flags are parsed elsewhere.
     pub(crate) fn take(args: &mut Vec<String>) -> Result<Output, String> {
-        let is_output = |arg: &String| arg == "--output" || arg.starts_with("--output=");
+        let is_output = |arg: &String| arg == "-o" || arg == "--output" || arg.starts_with("--output=");
         let Some(at) = args.iter().position(is_output) else { return Ok(Output::Text) };
         let flag = args.remove(at);
         let value = match flag.split_once('=') {
@@ -72,6 +72,7 @@ mod tests {
             ("a b", Ok(Output::Text), "a b"),
             ("a --output json b", Ok(Output::Json), "a b"),
             ("--output=text a", Ok(Output::Text), "a"),
+            ("a -o json", Ok(Output::Json), "a"),
             ("a --output", Err("--output needs a value".to_string()), "a"),
             ("--output yaml", Err("there is no output \"yaml\": text or json".to_string()), ""),
         ] {

@@ -28,7 +28,13 @@ impl Progress {
     /// Updates the line, if enough time has passed.
     pub(crate) fn show(&mut self, done: u64, unit: &str) {
         if self.terminal && self.is_due(Instant::now()) {
-            _ = write!(std::io::stderr(), "\r{done} {unit} {}", self.verb);
+            self.show_text(&format!("{done} {unit} {}", self.verb));
+        }
+    }
+
+    fn show_text(&mut self, text: &str) {
+        if self.terminal {
+            _ = write!(std::io::stderr(), "\r{text}");
             self.has_line = true;
         }
     }
@@ -71,6 +77,22 @@ pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
         drop(done);
         result
     })
+}
+
+/// Waits for `work` and prints every second on a terminal how long it has taken.
+pub(crate) async fn during_future<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let mut progress = Progress::new("so far");
+    let mut work = std::pin::pin!(work);
+    let start = Instant::now();
+    loop {
+        match tokio::time::timeout(SILENT, &mut work).await {
+            Ok(result) => {
+                progress.end();
+                return result;
+            }
+            Err(_) => progress.show_text(&format!("{what}: {} s", start.elapsed().as_secs())),
+        }
+    }
 }
 
 #[cfg(test)]

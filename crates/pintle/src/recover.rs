@@ -10,14 +10,14 @@ use std::fmt::Write;
 
 pub(crate) const SYNTAX: Syntax = Syntax {
     usage: "\
-Usage: pintle recover [--data-dir DIR] [--dry-run] [--output text|json]
+Usage: pintle recover [--data-dir DIR] [--dry-run] [-o text|json]
 
 Reads a damaged store as far as it is intact, reports the damaged file and the lost changes, and makes the store usable
 again. Damaged files are first copied to lost-segment-…. The server must not be running.
 
       --data-dir DIR   The server's data folder (default ./pintle-data)
       --dry-run        Only report
-      --output FORMAT  text (default) or json
+  -o, --output FORMAT  text (default) or json
 ",
     values: &["data-dir", "output"],
     switches: &["dry-run"],

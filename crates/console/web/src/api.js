@@ -17,6 +17,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether to try again is no use: the server refused the request itself. */
+export const isLasting = ({ code }) => code >= 400 && code < 500 && code !== 408 && code !== 429;
+
 let onUnauthorized = () => {};
 export const whenUnauthorized = (callback) => (onUnauthorized = callback);
 
@@ -31,7 +34,11 @@ export async function request(path, { method = "GET", accept = "application/json
   const headers = { Accept: accept };
   if (token()) headers.Authorization = `Bearer ${token()}`;
   if (type) headers["Content-Type"] = type;
-  const response = await fetch(path, { method, headers, body, signal, credentials: "same-origin", redirect: "error" });
+  const options = { method, headers, body, signal, credentials: "same-origin", redirect: "error" };
+  const response = await fetch(path, options).catch((error) => {
+    // Browsers say “Failed to fetch”; an aborted request has another error.
+    throw error instanceof TypeError ? new Error("The server cannot be reached.") : error;
+  });
   if (response.ok) return response;
   if (response.status === 401) onUnauthorized();
   const text = await response.text();

@@ -9,6 +9,9 @@ import { rates, read } from "./metrics.js";
 const INTERVAL_MS = 2000;
 /** Ten minutes. */
 const POINTS_MAX = 300;
+/** The least time that a chart shows. */
+const WINDOW_SECONDS = 60;
+const now = () => Date.now() / 1000;
 
 const milliseconds = (value) => (value === null || value === undefined ? "–" : value < 1 ? `${(value * 1000).toFixed(0)} µs` : `${value.toPrecision(3)} ms`);
 const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 }));
@@ -28,12 +31,12 @@ export function Charts() {
     let last;
     const poll = async () => {
       try {
-        const now = { at: Date.now() / 1000, ...read(await getText("/metrics", { accept: "text/plain", signal: abort.signal })) };
+        const current = { at: now(), ...read(await getText("/metrics", { accept: "text/plain", signal: abort.signal })) };
         if (last) {
-          const point = rates(last, now);
+          const point = rates(last, current);
           setPoints((all) => [...all, point].slice(-POINTS_MAX));
         }
-        last = now;
+        last = current;
         setError(null);
       } catch (why) {
         if (abort.signal.aborted) return;
@@ -95,14 +98,17 @@ function Chart({ chart, points }) {
         return { label, stroke, fill, width: 1.75, points: { show: false } };
       });
       const range = (_, __, high) => [0, Math.max(high || 0, 1)];
+      // One point alone would be drawn in the middle of years.
+      const time = (_, from, to) => [Math.min(from ?? Infinity, (to ?? now()) - WINDOW_SECONDS), to ?? now()];
+      const clock = (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString("en", { hourCycle: "h23" }));
       plot.current = new uPlot(
         {
           width: element.clientWidth,
           height: 180,
           legend: { show: false },
           cursor: { y: false, drag: { x: false, y: false } },
-          scales: { y: { range } },
-          axes: [axis, { ...axis, size: 52 }],
+          scales: { x: { range: time }, y: { range } },
+          axes: [{ ...axis, space: 80, values: clock }, { ...axis, size: 52 }],
           series: [{}, ...lines],
         },
         columns(chart, points),

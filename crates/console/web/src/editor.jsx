@@ -6,7 +6,7 @@ import { HighlightStyle, foldGutter, foldKeymap, indentUnit, syntaxHighlighting 
 import { unifiedMergeView } from "@codemirror/merge";
 import { search, searchKeymap } from "@codemirror/search";
 import { Compartment, EditorState } from "@codemirror/state";
-import { EditorView, GutterMarker, drawSelection, gutter, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { EditorView, GutterMarker, drawSelection, gutter, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
 
@@ -48,8 +48,11 @@ const look = EditorView.theme({
   ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: '"⋯"' },
 });
 
+/** Invisible characters are shown, above all those that change the direction of what follows: text must not look like another text. */
+const special = highlightSpecialChars({ addSpecialChars: /[\u202a-\u202e\u2060-\u2069]/ });
+
 /** What all editors have. */
-const base = [lineNumbers(), drawSelection(), yaml(), syntaxHighlighting(colors), look, indentUnit.of("  "), search({ top: true }), EditorView.lineWrapping];
+const base = [special, lineNumbers(), drawSelection(), yaml(), syntaxHighlighting(colors), look, indentUnit.of("  "), search({ top: true }), EditorView.lineWrapping];
 
 class OwnerMarker extends GutterMarker {
   constructor(name, since, color, title) {
@@ -146,7 +149,7 @@ export function Editor({ text, version, label, onChange, onRun, plain }) {
     () => ({
       doc: text,
       extensions: [
-        plain ? [look, drawSelection(), EditorView.lineWrapping] : [base, foldGutter(), highlightActiveLine()],
+        plain ? [look, special, drawSelection(), EditorView.lineWrapping] : [base, foldGutter(), highlightActiveLine()],
         history(),
         // Escape leaves the editor, so that Tab does not trap the keyboard focus.
         keymap.of([{ key: "Mod-Enter", run }, ...defaultKeymap, ...historyKeymap, ...searchKeymap, ...(plain ? [] : [indentWithTab])]),

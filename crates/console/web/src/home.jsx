@@ -33,12 +33,12 @@ export function Home({ resources, refresh, user }) {
           <thead>
             <tr>
               <th scope="col">Kind</th>
-              <th scope="col">Short names</th>
               <th scope="col">Group</th>
               <th scope="col">Version</th>
-              <th scope="col">Scope</th>
               <th scope="col">Schema</th>
-              <th scope="col">Resource</th>
+              <th scope="col" class="from-medium">Scope</th>
+              <th scope="col" class="from-medium">Short names</th>
+              <th scope="col" class="from-large">Resource</th>
             </tr>
           </thead>
           <tbody>
@@ -49,16 +49,16 @@ export function Home({ resources, refresh, user }) {
                     {resource.kind}
                   </a>
                 </th>
-                <td>{resource.shortNames.join(", ")}</td>
                 <td>{resource.group || "core"}</td>
                 <td>{resource.versions.join(", ")}</td>
-                <td>{resource.namespaced ? "Namespaced" : "Cluster"}</td>
                 <td>
                   <a href={link(["schema", ...listParts(resource).slice(1)])} aria-label={`fields of ${resource.kind}`}>
                     fields
                   </a>
                 </td>
-                <td>{resource.name}</td>
+                <td class="from-medium">{resource.namespaced ? "Namespaced" : "Cluster"}</td>
+                <td class="from-medium">{resource.shortNames.join(", ")}</td>
+                <td class="from-large">{resource.name}</td>
               </tr>
             ))}
           </tbody>

@@ -19,6 +19,8 @@ const TABS = [
   ["history", "History"],
 ];
 
+const STATES = { loading: "Loading…", live: "Live", reconnecting: "Reconnecting…", gone: "Deleted", failed: "Not live" };
+
 export function ObjectView({ resource, namespace, name, query }) {
   const heading = useTitle(`${name} · ${resource.kind}`);
   const live = useObject(resource, namespace, name);
@@ -38,7 +40,7 @@ export function ObjectView({ resource, namespace, name, query }) {
           {name}
         </h1>
         <p class="status" role="status" data-state={live.state}>
-          <span class="dot" aria-hidden="true" /> {{ loading: "Loading…", live: "Live", gone: "Deleted", failed: "Not live" }[live.state]}
+          <span class="dot" aria-hidden="true" /> {STATES[live.state]}
           {current && <span> · resource version {current.revision}</span>}
         </p>
       </div>
@@ -173,7 +175,7 @@ function useObject(resource, namespace, name) {
   useEffect(() => {
     const abort = new AbortController();
     follow(resource, namespace, name, abort.signal, setState).catch((error) => {
-      if (!abort.signal.aborted) setState((last) => ({ ...last, state: error.code === 404 && last.versions.length ? "gone" : "failed", error }));
+      if (!abort.signal.aborted) setState((last) => ({ ...last, state: "failed", error }));
     });
     return () => abort.abort();
   }, [resource.group, resource.version, resource.name, namespace, name]);
@@ -192,30 +194,30 @@ async function follow(resource, namespace, name, signal, setState) {
     });
     return version.revision;
   };
-  let revision = await load();
-  if (!resource.verbs.includes("watch")) return;
   const query = { fieldSelector: `metadata.name=${name}` };
   for (let pause = 500; !signal.aborted; pause = Math.min(pause * 2, 10000)) {
     try {
+      const revision = await load();
+      if (!resource.verbs.includes("watch")) return;
       for await (const { type, object } of api.watch(api.pathOf(resource, namespace), { ...query, resourceVersion: revision }, { signal })) {
         pause = 500;
         if (type === "ERROR") break;
-        revision = object.metadata.resourceVersion;
         if (type === "DELETED") setState((last) => ({ ...last, state: "gone" }));
         // The text is fetched again, because parsing JSON numbers in JavaScript would lose digits.
-        else if (type !== "BOOKMARK") revision = await load();
+        else if (type !== "BOOKMARK") await load();
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error.code === 404 || error.code === 403) throw error;
+      if (error.code !== 404 && api.isLasting(error)) throw error;
+      setState((last) => afterFailure(last, error));
+      if (error.code === 404) return;
     }
     await new Promise((resolve) => setTimeout(resolve, pause));
-    if (signal.aborted) return;
-    try {
-      revision = await load();
-    } catch (error) {
-      if (error.code === 404) return setState((last) => ({ ...last, state: "gone" }));
-      if (error.code) throw error;
-    }
   }
+}
+
+/** The state after a failure that is not lasting, or after the object was not found. */
+function afterFailure(last, error) {
+  if (error.code !== 404) return { ...last, state: "reconnecting", error: last.versions.length ? undefined : error };
+  return last.versions.length ? { ...last, state: "gone", error: undefined } : { ...last, state: "failed", error };
 }

@@ -17,6 +17,14 @@ export function Lazy({ load, ...props }) {
   return Component ? <Component {...props} /> : <p class="hint">Loading…</p>;
 }
 
+/** A text whose `code` is set as code. */
+export function Prose({ text }) {
+  // Every second part stands between backquotes; the last one only if they are paired.
+  const parts = (text ?? "").split("`");
+  if (parts.length % 2 === 0) return text;
+  return parts.map((part, at) => (at % 2 ? <code>{part}</code> : part));
+}
+
 /** What went wrong, in the server's words. */
 export function Failure({ error, retry }) {
   const causes = error.status?.details?.causes ?? [];

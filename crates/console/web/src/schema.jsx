@@ -3,7 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { getJson, groupVersion } from "./api.js";
 import { useLoaded, useTitle } from "./hooks.js";
 import { matches, wordsOf } from "./navigation.jsx";
-import { Failure } from "./parts.jsx";
+import { Failure, Prose } from "./parts.jsx";
 import { link, listParts } from "./router.js";
 
 /** How deep and how much a search looks into a schema; some contain themselves. */
@@ -96,7 +96,9 @@ function Kind({ resource }) {
           {found.map(({ path, schema }) => (
             <li>
               <code>{path}</code> <span class="type">{typeName(schema)}</span>
-              <p>{schema.description}</p>
+              <p>
+                <Prose text={schema.description} />
+              </p>
             </li>
           ))}
           {found.length === 0 && <li class="hint">No field is called so.</li>}
@@ -104,7 +106,9 @@ function Kind({ resource }) {
       )}
       {document.value && !found && (
         <div class="panel">
-          <p class="description">{document.value.root.description}</p>
+          <p class="description">
+            <Prose text={document.value.root.description} />
+          </p>
           <Fields schema={document.value.root} schemas={document.value.schemas} open />
         </div>
       )}
@@ -167,7 +171,11 @@ function Field({ name, schema, schemas, required, open }) {
   const facts = FACTS.filter((fact) => schema[fact] !== undefined);
   const about = (
     <div class="about">
-      {schema.description && <p>{schema.description}</p>}
+      {schema.description && (
+        <p>
+          <Prose text={schema.description} />
+        </p>
+      )}
       {facts.length > 0 && (
         <dl>
           {facts.map((fact) => (

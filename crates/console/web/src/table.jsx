@@ -49,7 +49,7 @@ export function ResourceTable({ resource, query, resources }) {
         )}
       </div>
       {table.error && <Failure error={table.error} retry={table.reload} />}
-      <div class="scroll" role="region" aria-label={`${resource.kind} objects`} tabIndex={0}>
+      <div class="scroll" role="region" aria-label={`${resource.kind} objects`} tabIndex={0} hidden={table.error && !rows.length}>
         <table class="list">
           <thead>
             <tr>
@@ -210,7 +210,7 @@ class LiveTable {
           this.revision = undefined;
           continue;
         }
-        const lasting = error.code >= 400 && error.code < 500 && error.code !== 429 && error.code !== 408;
+        const lasting = api.isLasting(error);
         this.set({ state: lasting ? "failed" : "reconnecting", error: lasting || this.state === "loading" ? error : undefined });
         // A resource that cannot be watched is listed once.
         if (lasting) return;

@@ -247,6 +247,11 @@ async fn create(engine: &Engine, target: &Target, document: &Document) -> Findin
         }
     };
     let mut finding = Finding::new(document, outcome);
+    if finding.has_unknown_fields() {
+        // The server would report the other errors after these are corrected: report all at once.
+        let lenient = WriteRequest { validation: Some(FieldValidation::Ignore), ..request };
+        finding.further = engine.writer().write(&lenient).await.err().map(Box::new);
+    }
     // Each warning is reported once.
     for warning in warnings {
         if !finding.warnings.contains(&warning) {

@@ -9,6 +9,9 @@ use pintle_value::yaml::Position;
 use pintle_value::{Value, json};
 use std::fmt::Write;
 
+/// What precedes the errors of strict decoding in a message.
+const STRICT: &str = "strict decoding error: ";
+
 /// The result for an object.
 pub(super) enum Outcome {
     /// The object would be stored in this form.
@@ -29,6 +32,8 @@ pub(super) struct Finding {
     pub(super) outcome: Outcome,
     pub(super) warnings: Vec<String>,
     pub(super) costs: Vec<RuleCost>,
+    /// The error that remains if unknown fields are ignored.
+    pub(super) further: Option<Box<Status>>,
     /// The field whose value has the wrong type, if that is the error.
     mistyped: Option<String>,
 }
@@ -73,8 +78,14 @@ impl Finding {
             outcome,
             warnings: Vec::new(),
             costs: Vec::new(),
+            further: None,
             mistyped,
         }
+    }
+
+    /// Returns whether strict decoding refused the object, so that it was not validated.
+    pub(super) fn has_unknown_fields(&self) -> bool {
+        matches!(&self.outcome, Outcome::Refused(status) if status.message.contains(STRICT))
     }
 
     /// `Deployment web`, as far as known.
@@ -97,17 +108,24 @@ impl Finding {
                 message: why.clone(),
                 position: self.place.of(""),
             }],
-            Outcome::Refused(status) if status.details.causes.is_empty() => self.complaints(status),
             Outcome::Refused(status) => {
-                let problem = |cause: &pintle_meta::Cause| Problem {
-                    reason: cause.reason.to_string(),
-                    field: cause.field.to_string(),
-                    message: cause.message.to_string(),
-                    position: self.place.of(&cause.field),
-                };
-                status.details.causes.iter().map(problem).collect()
+                let all = std::iter::once(status).chain(&self.further);
+                all.flat_map(|status| self.problems_of(status)).collect()
             }
         }
+    }
+
+    fn problems_of(&self, status: &Status) -> Vec<Problem> {
+        if status.details.causes.is_empty() {
+            return self.complaints(status);
+        }
+        let problem = |cause: &pintle_meta::Cause| Problem {
+            reason: cause.reason.to_string(),
+            field: cause.field.to_string(),
+            message: cause.message.to_string(),
+            position: self.place.of(&cause.field),
+        };
+        status.details.causes.iter().map(problem).collect()
     }
 
     /// The errors in a message without causes. Strict decoding separates its errors with commas.
@@ -119,7 +137,7 @@ impl Finding {
             position,
         };
         let message = status.message.as_str();
-        let Some((before, listed)) = message.split_once("strict decoding error: ") else {
+        let Some((before, listed)) = message.split_once(STRICT) else {
             let field = self.mistyped.as_deref().unwrap_or_default();
             return vec![of(message, field, self.place.of(field))];
         };
@@ -135,7 +153,7 @@ impl Finding {
             }
         }
         if let Some(first) = out.first_mut() {
-            first.message = format!("{before}strict decoding error: {}", first.message);
+            first.message = format!("{before}{STRICT}{}", first.message);
         }
         out
     }

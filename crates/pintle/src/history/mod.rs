@@ -17,7 +17,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 pub(crate) const USAGE: &str = "\
-Usage: pintle history TYPE/NAME [-n NAMESPACE] [--at RESOURCEVERSION|TIME] [--field PATH] [--kubeconfig FILE] [-o json]
+Usage: pintle history TYPE/NAME [-n NAMESPACE] [--at RESOURCEVERSION|TIME] [--field PATH] [--kubeconfig FILE] [-o text|json]
 
 Prints every retained version of an object, the newest first: when it was written, by which field manager, and what changed.
 Deleted objects have a history, too. Requires the right to get the object.
@@ -27,7 +27,7 @@ Deleted objects have a history, too. Requires the right to get the object.
       --limit NUMBER             Limit of printed versions (default 100).
   -n, --namespace NAMESPACE      Namespace of the object (default: that of the kubeconfig).
       --kubeconfig FILE          Kubeconfig of the server (default: $KUBECONFIG or ~/.kube/config).
-  -o, --output json              Print JSON instead of text; with --at the object as JSON instead of YAML.
+  -o, --output FORMAT            text (default; with --at YAML) or json
 ";
 
 /// The number of versions that are printed by default.
@@ -100,6 +100,12 @@ fn render(log: &Log, options: &Options, coloured: bool) -> Result<Vec<u8>, Histo
         return Ok(out);
     }
     let limit = options.limit.unwrap_or(DEFAULT_LIMIT);
+    if let Some(field) = &options.field
+        && !print::has_field(log, field)
+    {
+        let why = format!("no retained version of {}/{} has this field", options.kind, options.name);
+        return Err(HistoryError::Nothing(why));
+    }
     let text = match (&options.field, options.json) {
         (Some(field), true) => print::field_as_json(log, field, limit),
         (Some(field), false) => print::field(log, field, limit, coloured),
@@ -157,6 +163,7 @@ fn object_at(log: &Log, moment: Moment) -> Result<&Value, HistoryError> {
 fn parse(args: Vec<String>) -> Result<Option<Options>, HistoryError> {
     let usage = |text: String| HistoryError::Usage(text);
     let mut options = Options::default();
+    let mut operands = Vec::new();
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         let (name, mut inline) = match arg.split_once('=') {
@@ -178,22 +185,15 @@ fn parse(args: Vec<String>) -> Result<Option<Options>, HistoryError> {
                     Some(parsed.ok_or_else(|| usage(format!("--limit {number:?} is no number")))?);
             }
             "-o" | "--output" => match value()?.as_str() {
+                "text" => options.json = false,
                 "json" => options.json = true,
-                other => return Err(usage(format!("there is no output {other:?}"))),
+                other => return Err(usage(format!("there is no output {other:?}: text or json"))),
             },
             flag if flag.starts_with('-') => return Err(usage(format!("unknown flag {flag}"))),
-            what => match what.split_once('/') {
-                Some((kind, name)) if options.kind.is_empty() && !kind.is_empty() && !name.is_empty() => {
-                    options.kind = kind.to_string();
-                    options.name = name.to_string();
-                }
-                _ => return Err(usage(format!("{what:?} is no TYPE/NAME, or one too many"))),
-            },
+            _ => operands.push(arg),
         }
     }
-    if options.kind.is_empty() {
-        return Err(usage("say which object: TYPE/NAME".to_string()));
-    }
+    (options.kind, options.name) = resolve::type_and_name(&operands).map_err(usage)?;
     Ok(Some(options))
 }
 
@@ -230,9 +230,27 @@ mod tests {
         assert_eq!(options.namespace.as_deref(), Some("prod"));
         assert_eq!(options.at, Some(Moment::Revision(12)));
         assert!(options.json && options.field.is_some());
-        for wrong in
-            ["", "web", "a/b c/d", "a/b --at soon", "a/b --limit 0", "a/b -o xml", "a/b --nope", "a/b --at"]
-        {
+        for line in ["deploy web", "deploy web -o text", "-n default deploy web"] {
+            let options = parsed(line).unwrap();
+            assert_eq!(
+                (options.kind.as_str(), options.name.as_str(), options.json),
+                ("deploy", "web", false),
+                "{line}"
+            );
+        }
+        for wrong in [
+            "",
+            "web",
+            "a/",
+            "a b c",
+            "a/b c",
+            "a/b c/d",
+            "a/b --at soon",
+            "a/b --limit 0",
+            "a/b -o xml",
+            "a/b --nope",
+            "a/b --at",
+        ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

@@ -55,6 +55,11 @@ pub(super) fn field(log: &Log, path: &FieldPath, limit: usize, coloured: bool) -
     out
 }
 
+/// Returns whether any version has the field.
+pub(super) fn has_field(log: &Log, path: &FieldPath) -> bool {
+    log.versions.iter().any(|version| value_at(Some(version), path).is_some())
+}
+
 /// The log as a JSON list.
 pub(super) fn as_json(log: &Log, limit: usize) -> String {
     let item = |(version, before): (&Version, Option<&Version>)| {

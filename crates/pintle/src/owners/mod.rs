@@ -52,7 +52,7 @@ pub(crate) enum OwnersError {
     Documents(String),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("expected: {0} conflicts or rejections")]
+    #[error("expected conflicts or rejections: {0}")]
     Conflicts(usize),
     #[error("cannot write: {0}")]
     Write(std::io::Error),
@@ -61,7 +61,8 @@ pub(crate) enum OwnersError {
 /// The command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
-    what: String,
+    /// A file, `TYPE/NAME`, or `TYPE` and `NAME`.
+    what: Vec<String>,
     files: Vec<String>,
     field_manager: Option<String>,
     namespace: Option<String>,
@@ -154,8 +155,7 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, OwnersError>
             flag if flag.starts_with('-') && flag != "-" => {
                 return Err(OwnersError::Usage(format!("unknown flag {flag}")));
             }
-            what if options.what.is_empty() => options.what = what.to_string(),
-            more => return Err(OwnersError::Usage(format!("one object at a time, not also {more:?}"))),
+            _ => options.what.push(arg),
         }
     }
     match (options.what.is_empty(), options.files.is_empty()) {
@@ -169,22 +169,28 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, OwnersError>
 
 /// Reads a manifest if there is such a file, otherwise an object of a server.
 fn load(options: &Options) -> Result<Value, OwnersError> {
-    let what = options.what.as_str();
-    if what == "-" {
-        return manifest("stdin", std::io::stdin().lock());
-    }
-    let is_file = std::path::Path::new(what).is_file();
-    match what.split_once('/') {
-        Some((kind, name)) if !is_file => {
-            let config = config::load(options.kubeconfig.as_deref())?;
-            let namespace = options.namespace.clone().unwrap_or_else(|| config.namespace.clone());
-            Ok(Client::new(config)?.block_on(|client| resolve::get(client, kind, name, &namespace))?)
+    if let [what] = options.what.as_slice() {
+        if what == "-" {
+            return manifest("stdin", std::io::stdin().lock());
         }
-        _ => {
+        if names_file(what) {
             let file = std::fs::File::open(what).map_err(|e| OwnersError::Read(what.to_string(), e))?;
-            manifest(what, file)
+            return manifest(what, file);
         }
     }
+    let (kind, name) = resolve::type_and_name(&options.what).map_err(OwnersError::Usage)?;
+    let config = config::load(options.kubeconfig.as_deref())?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| config.namespace.clone());
+    Ok(Client::new(config)?.block_on(|client| resolve::get(client, &kind, &name, &namespace))?)
+}
+
+/// Returns whether an operand is a file, or can be nothing else, so that the error says that it does not exist.
+fn names_file(what: &str) -> bool {
+    let ends = [".yaml", ".yml", ".json"];
+    what.starts_with(['/', '.'])
+        || !what.contains('/')
+        || ends.iter().any(|end| what.ends_with(end))
+        || std::path::Path::new(what).is_file()
 }
 
 fn manifest(name: &str, from: impl Read) -> Result<Value, OwnersError> {
@@ -221,7 +227,7 @@ mod tests {
         assert_eq!(
             options,
             Options {
-                what: "deploy/web".into(),
+                what: vec!["deploy/web".into()],
                 namespace: Some("shop".into()),
                 kubeconfig: Some("/k".into()),
                 json: true,
@@ -232,10 +238,23 @@ mod tests {
         assert!(parsed("").unwrap_err().starts_with("say which object"));
         assert!(parsed("a -n").unwrap_err().starts_with("-n needs a value"));
         assert!(parsed("a --nope").unwrap_err().starts_with("unknown flag --nope"));
-        assert!(parsed("a b").unwrap_err().starts_with("one object at a time"));
+        assert_eq!(parsed("deploy web").unwrap().what, ["deploy", "web"]);
         assert!(parsed("a -f b").unwrap_err().starts_with("either an object or -f FILE"));
         assert_eq!(parsed("-f a --filename=b --tree").unwrap().files, ["a", "b"]);
         assert!(parsed("--help").unwrap().help);
+    }
+
+    #[test]
+    fn what_cannot_be_an_object_is_a_file() {
+        for (what, is_file) in
+            [("deploy/web", false), ("/a", true), ("./a/b", true), ("a/b.yaml", true), ("web", true)]
+        {
+            assert_eq!(names_file(what), is_file, "{what}");
+        }
+        let error = load(&parsed("/nonexistent/object.yaml").unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read /nonexistent/object.yaml: "), "{error}");
+        let error = load(&parsed("a/b c").unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("one object at a time: \"a/b\", not also \"c\""), "{error}");
     }
 
     #[test]

@@ -7,6 +7,20 @@ use pintle_value::Value;
 const DISCOVERY: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
+/// The type and name that operands such as `deploy/web`, or `deploy web`, name.
+pub(crate) fn type_and_name(operands: &[String]) -> Result<(String, String), String> {
+    let (type_, name) = match operands {
+        [] => return Err("say which object: TYPE/NAME".to_string()),
+        [one] => one.split_once('/').unwrap_or((one, "")),
+        [type_, name] if !type_.contains('/') => (type_.as_str(), name.as_str()),
+        [first, more, ..] => return Err(format!("one object at a time: {first:?}, not also {more:?}")),
+    };
+    match (type_, name) {
+        ("", _) | (_, "") => Err(format!("{:?} is not of the form TYPE/NAME", operands.join(" "))),
+        _ => Ok((type_.to_string(), name.to_string())),
+    }
+}
+
 /// Finds the resource with this name and gets the object.
 pub(crate) async fn get(
     client: Client,

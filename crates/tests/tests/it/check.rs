@@ -50,6 +50,15 @@ fn says_what_the_server_would_say() {
                 "Box b: invalid\nstdin:6:77: error: spec.size: Invalid value: 4: spec.size in body should be less than or equal to 3\n",
             ],
         ),
+        // Unknown fields do not hide the other errors.
+        (
+            &[DEFINITION, &box_of("{\"sise\":1,\"size\":4}")],
+            1,
+            &[
+                "unknown field \"spec.sise\"\n",
+                "error: spec.size: Invalid value: 4: spec.size in body should be ",
+            ],
+        ),
         (&[DEFINITION, &box_of("{\"sise\":1}")], 1, &["strict decoding error: unknown field \"spec.sise\""]),
         // A value of the wrong type, in the second document of the file.
         (
@@ -189,11 +198,15 @@ fn findings_are_written_for_ci() {
     let sarif: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(sarif["version"], "2.1.0");
     let results = sarif["runs"][0]["results"].as_array().unwrap();
-    let regions: Vec<(&Value, &Value)> = results
+    let regions: Vec<(&str, u64)> = results
         .iter()
-        .map(|result| (&result["ruleId"], &result["locations"][0]["physicalLocation"]["region"]["startLine"]))
+        .map(|result| {
+            let region = &result["locations"][0]["physicalLocation"]["region"];
+            (result["ruleId"].as_str().unwrap(), region["startLine"].as_u64().unwrap())
+        })
         .collect();
-    assert_eq!(regions, [(&"BadRequest".into(), &31.into()), (&"FieldValueInvalid".into(), &38.into())]);
+    let invalid = "FieldValueInvalid";
+    assert_eq!(regions, [("BadRequest", 31), (invalid, 21), (invalid, 26), (invalid, 38)]);
     let (code, output) = check(&[&box_of("{}"), RENDERED], &["-o", "junit"]);
     assert_eq!(code, Some(1));
     for part in [

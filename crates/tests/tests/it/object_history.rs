@@ -114,4 +114,6 @@ async fn the_command_shows_versions_fields_and_moments() {
     assert!(!ok && text.contains("it was deleted at"), "{text}");
     assert!(!run(&["cm/m", "--at", "1"]).0);
     assert!(!run(&["cm/nope"]).0);
+    let (ok, text) = run(&["cm", "m", "--field", ".data.nope"]);
+    assert!(!ok && text.contains("no retained version of cm/m has this field"), "{text}");
 }

@@ -61,7 +61,7 @@ async fn owners_and_conflicts() {
         format!("{file}:8:3: .data.theirs: \"x\" on the server, \"b\" here (them: Update, v1, since 20"),
         format!("{file}:10:1: ConfigMap fresh: would be created\n"),
         "namespaces \"none\" not found".to_string(),
-        "expected: 2 conflicts or rejections\n".to_string(),
+        "expected conflicts or rejections: 2\n".to_string(),
     ] {
         assert!(text.contains(&part), "{part}\n{text}");
     }
@@ -100,6 +100,14 @@ async fn results_are_printed_as_json() {
     let user = parsed(&["kubeconfig", "--user", "eve", "--data-dir", data, "--output", "json"]);
     assert_eq!(user["kind"], "Config");
     assert_eq!(parsed(&["version", "--output", "json"])["gitVersion"], "v1.36.4");
+    assert_eq!(parsed(&["version", "-o", "json"])["gitVersion"], "v1.36.4");
+    assert_eq!(parsed(&["completion", "fish", "-o", "json"])["shell"], "fish");
+    assert!(parsed(&["man", "-o", "json"])["page"].as_str().unwrap().starts_with(".TH PINTLE"));
+    let commands = parsed(&["help", "-o", "json"]);
+    assert_eq!(commands["commands"][0]["name"], "serve");
+    assert_eq!(parsed(&["help", "health", "-o", "json"])["flags"][0]["name"], "data-dir");
+    let (ok, text) = run(&["health", "--data-dir", data, "--path", "readyz"]);
+    assert!(!ok && text.contains("does not begin with /"), "{text}");
     assert_eq!(run(&["version"]), (true, "Kubernetes v1.36.4\n".to_string()));
 }
 
@@ -115,6 +123,13 @@ fn completion_and_manual_come_from_the_tables() {
     ] {
         let (ok, text) = run(args);
         assert!(ok && text.contains(part), "{args:?}\n{text}");
+    }
+    for (args, part) in [
+        (&["migrate"][..], "an argument is missing. Usage: pintle migrate to-etcd|from-etcd"),
+        (&["migrate", "sideways"], "\"sideways\" is no direction. Usage: pintle migrate"),
+    ] {
+        let (ok, text) = run(args);
+        assert!(!ok && text.contains(part), "{args:?}\n{text}");
     }
     let (ok, text) = run(&["completion", "tcsh"]);
     assert!(!ok && text.contains("bash, zsh or fish"), "{text}");

@@ -1,4 +1,4 @@
-import{b as y,i as l}from"./chunk-CCMMZQ2B.js";import"./chunk-J65JPZWQ.js";import{g as R}from"./chunk-6AE7H2J3.js";import{A as O,F as C,c,d as u,e as x,n as v,o as j,u as E,y as e}from"./chunk-4JLSIUDS.js";import"./chunk-WOT6VMZA.js";var k="object.spec.replicas <= 5 && object.metadata.name.startsWith('web')",L=`apiVersion: apps/v1
+import{b as y,i as l}from"./chunk-UC6DNTOF.js";import"./chunk-J65JPZWQ.js";import{g as R}from"./chunk-PTRAVHRR.js";import{C as O,H as C,c,d as u,e as x,o as v,p as j,v as E,z as e}from"./chunk-VG7BBFWT.js";import"./chunk-WOT6VMZA.js";var k="object.spec.replicas <= 5 && object.metadata.name.startsWith('web')",L=`apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: web

@@ -1,1 +1,0 @@
-import{e as a,f as b}from"./chunk-UNOYG6U5.js";import"./chunk-CCMMZQ2B.js";import"./chunk-J65JPZWQ.js";import"./chunk-6AE7H2J3.js";import"./chunk-4JLSIUDS.js";import"./chunk-WOT6VMZA.js";export{b as CreateView,a as EditTab};
