@@ -180,7 +180,7 @@ impl Compiled {
                 map.remove(key);
             }
         }
-        let mut unknown = Vec::new();
+        let mut unknown = structural::UnknownFields::default();
         structural::prune(&self.arena, self.node, &mut pruned, &Path::ROOT, &mut unknown);
         !unknown.is_empty()
     }
