@@ -4,14 +4,17 @@
 mod codec;
 mod element;
 mod filter;
+mod shared_path;
 
 pub use codec::FieldsError;
 pub use element::PathElement;
 pub(crate) use element::compare;
 pub use filter::Filter;
+pub use shared_path::SharedPath;
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 /// A path from the object's root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -245,9 +248,9 @@ impl Set {
     }
 
     /// All paths: at each level first the members, then those below.
-    pub fn paths(&self) -> Vec<FieldPath> {
+    pub fn paths(&self) -> Vec<SharedPath> {
         let mut out = Vec::with_capacity(self.len());
-        collect(self, &mut Vec::new(), &mut out);
+        collect(self, None, &mut out);
         out
     }
 }
@@ -270,16 +273,11 @@ fn insert(set: &mut Set, path: &[PathElement]) {
     }
 }
 
-fn collect(set: &Set, prefix: &mut Vec<PathElement>, out: &mut Vec<FieldPath>) {
-    for entry in set.entries.iter().filter(|e| e.member) {
-        prefix.push(entry.element.clone());
-        out.push(FieldPath(prefix.clone()));
-        prefix.pop();
-    }
-    for entry in set.entries.iter().filter(|e| !e.below.is_empty()) {
-        prefix.push(entry.element.clone());
-        collect(&entry.below, prefix, out);
-        prefix.pop();
+fn collect(set: &Set, parent: Option<&Arc<SharedPath>>, out: &mut Vec<SharedPath>) {
+    let members = set.entries.iter().filter(|entry| entry.member);
+    out.extend(members.map(|entry| SharedPath::below(parent, &entry.element)));
+    for entry in set.entries.iter().filter(|entry| !entry.below.is_empty()) {
+        collect(&entry.below, Some(&Arc::new(SharedPath::below(parent, &entry.element))), out);
     }
 }
 

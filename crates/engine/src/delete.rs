@@ -132,7 +132,11 @@ impl Writer {
             let metadata = live.tree.get("metadata").unwrap_or(&Value::Null);
             match target.kind.hooks.ends_in_two_phases() {
                 true => preconditions.check_two_phased(&target.group_resource(), metadata)?,
-                false => preconditions.check(&target.group_kind(), metadata)?,
+                // Events have the group of their internal type, whichever group serves them.
+                false => preconditions.check(
+                    &GroupKind { group: target.kind.group.clone(), kind: target.kind.kind.clone() },
+                    metadata,
+                )?,
             }
         }
         let step = self.next_step(target, &live.tree, options);

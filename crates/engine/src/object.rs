@@ -329,7 +329,13 @@ pub(crate) fn coerce(kind: &Kind, tree: &mut Value, to: usize) {
 /// Drops the fields that are not in the schema of a custom resource.
 fn prune(schema: &Schema, tree: &mut Value) {
     let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
-    structural::prune(schema.arena(), schema.root(), tree, &Path::ROOT, &mut Vec::new());
+    structural::prune(
+        schema.arena(),
+        schema.root(),
+        tree,
+        &Path::ROOT,
+        &mut structural::UnknownFields::ignored(),
+    );
     if let Some(metadata) = metadata {
         tree.set_at(&["metadata"], metadata);
     }

@@ -85,7 +85,7 @@ fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, erro
         structural::validate_lists(arena, root, old, &Path::ROOT, &mut before);
     }
     if before.is_empty() {
-        errors.0.append(&mut repeated.0);
+        errors.append(repeated);
     }
 }
 
@@ -97,7 +97,7 @@ fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value
     // An absent status is `nil` for Go, as `null` is, so that `null` is no change of it.
     let old = old.map(|old| old.get("status").unwrap_or(&Value::Null));
     structural::validate_change(schema.arena(), field.node, status, old, &Path::ROOT, &mut found);
-    errors.0.extend(structural::within(found, "status").0);
+    errors.append(structural::within(found, "status"));
 }
 
 /// Evaluates the CEL rules of the schema. They are skipped if the errors from `own` on show that the object may not
@@ -125,7 +125,7 @@ fn validate_by_rules(
     let began = Instant::now();
     let outcome = rules::validate(scope, object, before, &Path::ROOT, rules::REQUEST_BUDGET);
     families::CEL_EVALUATION.observe(&[], began.elapsed().as_secs_f64());
-    errors.0.extend(outcome.errors.0);
+    errors.append(outcome.errors);
     warnings.extend(outcome.warnings);
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn update(
     target: &Target,
     object: &Value,
     old: &Value,
-    mut refused: FieldErrors,
+    refused: FieldErrors,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let kind = &target.kind;
@@ -150,7 +150,7 @@ pub(crate) fn update(
         false => objectmeta::validate_update(meta, old_meta, &path, &mut errors),
     }
     let own = errors.0.len();
-    errors.0.append(&mut refused.0);
+    errors.append(refused);
     let of_object = match target.scope() {
         Scope::Main => kind.rules.metadata_on_update,
         Scope::Sub(_) => MetadataOnUpdate::AsChange,

@@ -291,7 +291,8 @@ impl<'a> Call<'a> {
         if routed.target.action == Action::Connect || is_log {
             let (info, query, target) = (&*self.info, &self.query, &routed.target);
             let (client, errors) = (self.peer.address.ip(), routed.errors);
-            let request = Streamed { parts, client, info, target, query, user: &user, errors };
+            let transform = routed.accept.transform;
+            let request = Streamed { parts, client, info, target, query, user: &user, transform, errors };
             return Box::pin(request.serve(context, passthrough::body(body))).await;
         }
         if self.info.long_running() {

@@ -265,7 +265,7 @@ impl Health {
 
 async fn one(check: &Check) -> ApiResponse {
     match check.run.outcome().await {
-        Ok(()) => ok("ok".into()),
+        Ok(()) => ApiResponse::new(200, "text/plain; charset=utf-8", "ok"),
         Err(why) => respond::text(500, &format!("internal server error: {why}")),
     }
 }
@@ -280,15 +280,29 @@ fn ok(text: String) -> ApiResponse {
 mod tests {
     use super::*;
 
-    fn ask(health: &Health, uri: &str) -> Option<(u16, String)> {
+    fn respond_to(health: &Health, uri: &str) -> Option<ApiResponse> {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let query = crate::query::parse(query);
         let mut serving = std::pin::pin!(health.serve(path, &query));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let std::task::Poll::Ready(response) = serving.as_mut().poll(&mut context) else { panic!("waits") };
-        let response = response?;
+        response
+    }
+
+    fn ask(health: &Health, uri: &str) -> Option<(u16, String)> {
+        let response = respond_to(health, uri)?;
         let crate::Body::Full(body) = response.body else { panic!("a full body") };
         Some((response.code, String::from_utf8(body.to_vec()).unwrap()))
+    }
+
+    #[test]
+    fn a_single_check_that_passes_has_only_a_content_type() {
+        let health = Health::default();
+        health.set_ready();
+        for (uri, nosniff) in [("/readyz/ping", false), ("/readyz", true), ("/readyz?verbose", true)] {
+            let response = respond_to(&health, uri).unwrap();
+            assert_eq!(response.headers.contains_key("x-content-type-options"), nosniff, "{uri}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::discovery::{DiscoveryState, Merged, serve as discovery};
 use crate::health;
 use crate::negotiate::{Accept, Media};
 use crate::openapi::{Source, serve as documents};
+use crate::openid::{KEYS_MEDIA_TYPE, OpenId};
 use crate::{compress, respond, version};
 use pintle_metrics::Notation;
 use std::sync::Arc;
@@ -54,9 +55,9 @@ pub(crate) fn serve(
             Some(notation) => pintle_metrics::sli_messages(notation).into(),
         }),
         "/.well-known/openid-configuration" | "/.well-known/openid-configuration/" => {
-            openid(context, request, |o| o.configuration())
+            openid(context, request, Media::Json.name(), |o| o.configuration())
         }
-        "/openid/v1/jwks" | "/openid/v1/jwks/" => openid(context, request, |o| o.keys()),
+        "/openid/v1/jwks" | "/openid/v1/jwks/" => openid(context, request, KEYS_MEDIA_TYPE, |o| o.keys()),
         path if path == "/version" || path.starts_with("/version/") => version_document(context, request),
         path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, request),
         path => {
@@ -123,15 +124,18 @@ fn version_document(context: &Context, request: &NonResourceRequest<'_>) -> ApiR
 fn openid(
     context: &Context,
     request: &NonResourceRequest<'_>,
-    document: impl Fn(&crate::openid::OpenId) -> ApiResponse,
+    media_type: &str,
+    document: impl Fn(&OpenId) -> ApiResponse,
 ) -> ApiResponse {
-    match &context.openid {
-        Some(openid) if request.method == "GET" => document(openid),
-        Some(_) => {
-            respond::status(&respond::method_not_allowed(), request.accept.for_errors(Media::WITHOUT_CBOR))
-        }
-        None => respond::page_not_found(),
-    }
+    let Some(openid) = &context.openid else { return respond::page_not_found() };
+    let status = if request.method != "GET" {
+        respond::method_not_allowed()
+    } else if !request.accept.names_any_of(|name| name == media_type) {
+        respond::route_not_acceptable(&[media_type])
+    } else {
+        return document(openid);
+    };
+    respond::status(&status, request.accept.for_errors(Media::WITHOUT_CBOR))
 }
 
 fn openapi(context: &Context, state: &DiscoveryState, request: &NonResourceRequest<'_>) -> ApiResponse {

@@ -8,6 +8,9 @@ use pintle_auth::authn::token_keys::TokenKeys;
 use pintle_value::json;
 use std::sync::Arc;
 
+/// The media type of the keys.
+pub(crate) const KEYS_MEDIA_TYPE: &str = "application/jwk-set+json";
+
 /// The two documents, rendered when the keys change.
 pub struct OpenId {
     issuer: String,
@@ -45,7 +48,7 @@ impl OpenId {
 
     pub(crate) fn keys(&self) -> ApiResponse {
         let body = self.current().keys.clone();
-        self.cached(ApiResponse::new(200, "application/jwk-set+json", body))
+        self.cached(ApiResponse::new(200, KEYS_MEDIA_TYPE, body))
     }
 
     /// The documents for the current keys. If there are no keys to publish, the previous documents stay, as in

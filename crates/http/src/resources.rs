@@ -220,6 +220,18 @@ fn span_name(action: Action) -> Option<&'static str> {
     }
 }
 
+/// Adds the warnings of a request that was executed to its answer, also if the answer cannot be written in the form that the
+/// client wants.
+fn with_warnings(answer: Result<ApiResponse, Status>, warnings: Vec<String>) -> Result<ApiResponse, Status> {
+    match answer {
+        Ok(mut response) => {
+            response.warnings.extend(warnings);
+            Ok(response)
+        }
+        Err(status) => Err(status.with_warnings(warnings)),
+    }
+}
+
 /// The engine's target. Namespace, name and subresource are those that were authorized.
 fn engine_target(routed: &crate::Target, info: &RequestInfo) -> Target {
     let is_collection = matches!(routed.action, Action::List | Action::Watch | Action::DeleteCollection);

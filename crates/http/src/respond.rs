@@ -3,7 +3,7 @@
 use crate::api::ApiResponse;
 use crate::negotiate::{Encoding, Media};
 use crate::statuspb;
-use pintle_meta::{Cause, GroupResource, Status};
+use pintle_meta::{Cause, GroupResource, Reason, Status};
 use pintle_value::{Value, cbor, json, yaml};
 
 /// Answers with a `Status`. `encoding` is the result of `Accept::for_errors`; `None` is indented JSON.
@@ -86,6 +86,14 @@ pub fn method_not_allowed() -> Status {
 /// The router's 406: no media type in `Accept` literally equals one of these.
 pub fn route_not_acceptable(available: &[&str]) -> Status {
     router(406, &format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", ")))
+}
+
+/// The error for an object of this Go type that is requested as a list.
+pub(crate) fn no_list(go_type: &str) -> Status {
+    let why = format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list ({go_type})"
+    );
+    Status::new(406, Reason::NotAcceptable, why)
 }
 
 /// 415 of the router.

@@ -327,6 +327,17 @@ fn check_media_types_literally(
     }
 }
 
+/// Returns whether kube-apiserver serves the status of this kind without a conversion to a Table.
+fn has_status_without_table(kind: &Kind) -> bool {
+    matches!(
+        (kind.group.as_str(), kind.plural.as_str()),
+        ("apiregistration.k8s.io", "apiservices")
+            | ("apiextensions.k8s.io", "customresourcedefinitions")
+            | ("resource.k8s.io", "resourceclaims" | "devicetaintrules" | "resourcepoolstatusrequests")
+            | ("scheduling.k8s.io", "podgroups")
+    )
+}
+
 fn negotiated(
     resource: &Resource,
     subresource: Option<usize>,
@@ -340,12 +351,12 @@ fn negotiated(
         false if request.cbor => &[Media::Json, Media::Yaml, Media::Cbor],
         false => &[Media::Json, Media::Yaml],
     };
-    // Types that can only be created (reviews, bindings) and most subresources have no Table form; neither has the status
-    // of an APIService, which is served by the aggregator.
+    // Types that can only be created (reviews, bindings) and most subresources have no Table form.
     let table = match subresource.and_then(|index| resource.kind_version().subresources.get(index)) {
-        Some(sub) => {
-            matches!(sub.name.as_str(), "status" | "scale") && resource.kind.group != "apiregistration.k8s.io"
-        }
+        Some(sub) => match sub.name.as_str() {
+            "status" => !has_status_without_table(&resource.kind),
+            name => name == "scale",
+        },
         None => resource.kind.verbs.get,
     };
     // The answers of other servers are negotiated with them.

@@ -4,7 +4,7 @@ mod translate;
 
 use crate::api::{ApiResponse, LocateRequest, Located};
 use crate::context::Context;
-use crate::negotiate::Encoding;
+use crate::negotiate::{Encoding, Transform};
 use crate::requestinfo::RequestInfo;
 use crate::route::Target;
 use crate::{passthrough, respond, target, websocket};
@@ -171,6 +171,7 @@ pub(crate) struct Streamed<'a> {
     pub(crate) target: &'a Target,
     pub(crate) query: &'a [(String, String)],
     pub(crate) user: &'a UserInfo,
+    pub(crate) transform: Transform,
     pub(crate) errors: Option<Encoding>,
 }
 
@@ -191,6 +192,11 @@ impl Streamed<'_> {
             Ok(located) => located,
             Err(status) => return respond::status(&status, self.errors),
         };
+        if self.info.subresource == "log"
+            && let Err(status) = check_log_form(self.transform)
+        {
+            return respond::status(&status, self.errors);
+        }
         let Some(location) = location else { return ApiResponse::empty(204) };
         let answered = match self.info.subresource.as_str() {
             "log" => log(streams, &location, &self.info.name).await.map(|answer| self.over_websocket(answer)),
@@ -337,6 +343,17 @@ fn refusal(error: ForwardError) -> Status {
         ForwardError::Unreachable(_) => Status::service_unavailable(error.to_string()),
         ForwardError::Invalid(why) => Status::internal(&why),
         ForwardError::Unusable(why) | ForwardError::Upgrade(why) => Status::unclassified(why),
+    }
+}
+
+/// Refuses a form that a log does not have. kube-apiserver takes the stream for an object whose metadata it cannot find.
+fn check_log_form(transform: Transform) -> Result<(), Status> {
+    match transform {
+        Transform::None | Transform::Table(_) => Ok(()),
+        Transform::PartialObjectMetadata(_) => {
+            Err(Status::unclassified("object does not implement the Object interfaces"))
+        }
+        Transform::PartialObjectMetadataList(_) => Err(respond::no_list("*rest.LocationStreamer")),
     }
 }
 

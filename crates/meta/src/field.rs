@@ -11,6 +11,9 @@ pub use pintle_value::quote::go_quoted as quoted;
 /// The maximum number of errors that are listed for one object. kube-apiserver lists all; an object of 3 MB can have
 /// millions, each of them hundreds of bytes long.
 pub const ERRORS_MAX: usize = 10_000;
+/// The maximum size of the errors of one object besides the first. An error can quote a long text of the definition (an enum, a
+/// pattern, the message of a rule) for each of many small values.
+pub const ERROR_BYTES_MAX: usize = 8 << 20;
 
 /// The type of an error. It determines the reason of the cause and the start of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,14 +83,20 @@ pub struct FieldError {
     pub body: String,
 }
 
-/// All errors of one object.
+impl FieldError {
+    fn bytes(&self) -> usize {
+        self.field.len().saturating_add(self.body.len())
+    }
+}
+
+/// All errors of one object. The list is public for reading; it grows through the methods, which enforce the limits.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FieldErrors(pub Vec<FieldError>);
+pub struct FieldErrors(pub Vec<FieldError>, usize);
 
 impl FieldErrors {
     /// Creates an empty list.
     pub const fn new() -> Self {
-        FieldErrors(Vec::new())
+        FieldErrors(Vec::new(), 0)
     }
 
     /// Whether there is no error.
@@ -95,10 +104,37 @@ impl FieldErrors {
         self.0.is_empty()
     }
 
-    /// Adds an error whose message is `words: value: detail`; `value_text` is the text of the value in the message. Errors
-    /// beyond [`ERRORS_MAX`] are dropped.
+    /// Whether further errors are dropped: there are [`ERRORS_MAX`], or they take [`ERROR_BYTES_MAX`].
+    pub fn is_full(&self) -> bool {
+        self.0.len() >= ERRORS_MAX || self.1 >= ERROR_BYTES_MAX
+    }
+
+    /// Adds an error, unless the list is full.
+    pub fn add(&mut self, error: FieldError) {
+        let bytes = self.1.saturating_add(error.bytes());
+        let fits = self.0.len() < ERRORS_MAX && bytes <= ERROR_BYTES_MAX;
+        // The first error is reported, however long it is.
+        if fits || self.0.is_empty() {
+            self.0.push(error);
+        }
+        // An error that does not fit is the end of the list: smaller ones do not take its place.
+        self.1 = bytes;
+    }
+
+    /// Adds all errors of another list.
+    pub fn append(&mut self, others: FieldErrors) {
+        self.extend(others.0);
+    }
+
+    /// Removes all errors.
+    pub fn clear(&mut self) {
+        *self = FieldErrors::new();
+    }
+
+    /// Adds an error whose message is `words: value: detail`; `value_text` is the text of the value in the message. A full list
+    /// does not take it.
     pub fn push(&mut self, kind: ErrorKind, path: &Path<'_>, value_text: Option<&str>, detail: &str) {
-        if self.0.len() >= ERRORS_MAX {
+        if self.is_full() {
             return;
         }
         let mut body = kind.words().to_string();
@@ -110,7 +146,7 @@ impl FieldErrors {
             body.push_str(": ");
             body.push_str(detail);
         }
-        self.0.push(FieldError { kind, field: path.to_str(), body });
+        self.add(FieldError { kind, field: path.to_str(), body });
     }
 
     /// `Required value: detail`
@@ -141,6 +177,9 @@ impl FieldErrors {
     /// `Unsupported value: <value>: supported values: "a", "b"`, in the order given. kube-apiserver sorts the values in
     /// most places; the caller must sort them there.
     pub fn not_supported(&mut self, path: &Path<'_>, value: impl ErrorText, supported: &[&str]) {
+        if self.is_full() {
+            return;
+        }
         let list = supported.iter().map(|s| quoted(s)).collect::<Vec<_>>().join(", ");
         let detail = if supported.is_empty() { String::new() } else { format!("supported values: {list}") };
         self.push(ErrorKind::NotSupported, path, Some(&value.error_text()), &detail);
@@ -172,6 +211,20 @@ impl FieldErrors {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         }
+    }
+}
+
+impl Extend<FieldError> for FieldErrors {
+    fn extend<T: IntoIterator<Item = FieldError>>(&mut self, errors: T) {
+        errors.into_iter().for_each(|error| self.add(error));
+    }
+}
+
+impl FromIterator<FieldError> for FieldErrors {
+    fn from_iter<T: IntoIterator<Item = FieldError>>(errors: T) -> Self {
+        let mut out = FieldErrors::new();
+        out.extend(errors);
+        out
     }
 }
 
@@ -283,6 +336,22 @@ impl ErrorText for Plain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_size_of_all_errors_is_limited() {
+        let path = Path::of("a");
+        let long = "x".repeat(ERROR_BYTES_MAX / 4);
+        let mut one = FieldErrors::new();
+        one.required(&path, &"x".repeat(ERROR_BYTES_MAX * 2));
+        assert_eq!(one.0.len(), 1, "the first error is listed, however long it is");
+        assert!(one.is_full());
+        let mut many = FieldErrors::new();
+        (0..10).for_each(|_| many.required(&path, &long));
+        assert_eq!(many.0.len(), 3);
+        let mut joined = FieldErrors::new();
+        (0..10).for_each(|_| joined.append(many.clone()));
+        assert_eq!(joined.0.len(), 3, "also if lists are joined");
+    }
 
     #[test]
     fn millions_of_errors_are_not_listed() {

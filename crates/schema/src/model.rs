@@ -8,6 +8,7 @@ pub use fields::{Field, Inlined, Member, Omit, Patch, Struct, Wire};
 
 use crate::rules::Scope;
 use pintle_value::{Str, Value};
+use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 /// A node of an arena.
@@ -167,6 +168,8 @@ pub struct Checks {
     pub format: Str,
     pub pattern: Str,
     pub enumeration: Vec<Value>,
+    /// The texts of a long enumeration, for looking one up; empty if it is short.
+    pub enumeration_texts: HashSet<Str>,
     pub minimum: Option<f64>,
     pub exclusive_minimum: bool,
     pub maximum: Option<f64>,

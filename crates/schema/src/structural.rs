@@ -17,5 +17,5 @@ pub use embedded::{validate_embedded, validate_object};
 pub use formats::is_for_texts;
 pub use lists::validate_lists;
 pub use numbers::to_whole;
-pub use prune::prune;
+pub use prune::{UnknownFields, prune};
 pub use validate::{validate, validate_change, validate_default, within};

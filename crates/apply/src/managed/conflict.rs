@@ -1,7 +1,7 @@
 //! Conflicts: fields that an apply would change and that others own.
 
 use super::entries::ManagerId;
-use crate::fieldset::{FieldPath, Set};
+use crate::fieldset::{Set, SharedPath};
 use pintle_meta::field::quoted;
 use pintle_meta::{Cause, Status};
 
@@ -11,8 +11,11 @@ pub struct Conflict {
     /// The manager in the form of the message: `"x" using v1`.
     pub manager: String,
     /// The field.
-    pub path: FieldPath,
+    pub path: SharedPath,
 }
+
+/// The size of the paths that an answer lists besides the first. A path can contain a long key for each of many short fields.
+const PATH_BYTES_MAX: usize = 4 << 20;
 
 /// The conflicts with one manager.
 pub(super) fn with(id: &ManagerId, fields: &Set) -> impl Iterator<Item = Conflict> {
@@ -31,13 +34,24 @@ fn named(id: &ManagerId) -> String {
     name
 }
 
+/// The conflicts that an answer lists.
+fn listed(conflicts: &[Conflict]) -> &[Conflict] {
+    let mut bytes = 0_usize;
+    let fitting = conflicts.iter().take_while(|conflict| {
+        bytes = bytes.saturating_add(conflict.path.to_string().len());
+        bytes <= PATH_BYTES_MAX
+    });
+    let count = fitting.count().max(1);
+    conflicts.get(..count).unwrap_or(conflicts)
+}
+
 /// `Apply failed with 1 conflict: …`; several are grouped by manager, in the managers' order.
 pub(super) fn message(conflicts: &[Conflict]) -> String {
     if let [only] = conflicts {
         return format!("Apply failed with 1 conflict: conflict with {}: {}", only.manager, only.path);
     }
     let mut lines = Vec::new();
-    for group in conflicts.chunk_by(|a, b| a.manager == b.manager) {
+    for group in listed(conflicts).chunk_by(|a, b| a.manager == b.manager) {
         if let Some(first) = group.first() {
             lines.push(format!("conflicts with {}:", first.manager));
         }
@@ -52,5 +66,31 @@ pub(super) fn status(conflicts: &[Conflict]) -> Status {
         message: format!("conflict with {}", conflict.manager),
         field: conflict.path.to_string().into(),
     };
-    Status::apply_conflict(conflicts.iter().map(cause).collect(), message(conflicts))
+    Status::apply_conflict(listed(conflicts).iter().map(cause).collect(), message(conflicts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fieldset::{FieldPath, PathElement};
+
+    #[test]
+    fn long_keys_are_not_repeated_without_limit() {
+        let key = "k".repeat(300_000);
+        let mut fields = Set::new();
+        for n in 0..3_000 {
+            let elements = [key.clone().into(), format!("f{n}").into()].map(PathElement::Field);
+            fields.insert(&FieldPath(elements.into()));
+        }
+        let id = ManagerId::new("m", true, "", "");
+        let conflicts: Vec<Conflict> = with(&id, &fields).collect();
+        assert_eq!(conflicts.len(), 3_000, "all are known");
+        let status = status(&conflicts);
+        assert!(
+            status.message.starts_with("Apply failed with 3000 conflicts: conflicts with \"m\":\n- .kkk")
+        );
+        assert!(status.message.len() <= PATH_BYTES_MAX + 100, "{}", status.message.len());
+        let one: Vec<Conflict> = conflicts.into_iter().take(1).collect();
+        assert!(message(&one).len() > 300_000, "the first is listed, however long it is");
+    }
 }

@@ -16,7 +16,7 @@ const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 /// since. `None` without a usable annotation.
 pub(super) fn unexpected(cx: &Context<'_>, live: &Value, conflicts: &[Conflict]) -> Option<Vec<Conflict>> {
     let allowed = still_as_applied(cx, live)?;
-    Some(conflicts.iter().filter(|conflict| !allowed.has(&conflict.path)).cloned().collect())
+    Some(conflicts.iter().filter(|conflict| !allowed.has(&conflict.path.to_path())).cloned().collect())
 }
 
 fn still_as_applied(cx: &Context<'_>, live: &Value) -> Option<Set> {

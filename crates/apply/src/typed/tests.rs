@@ -286,3 +286,12 @@ fn named_fields_on_the_way_are_members_too() {
         ))
     );
 }
+
+#[test]
+fn errors_do_not_repeat_long_keys_without_limit() {
+    let schema = schema(r#"{"fields":{"m":{"map":{"map":"string"}}}}"#);
+    let members: Vec<String> = (0..3_000).map(|n| format!(r#""f{n}":5"#)).collect();
+    let value = format!(r#"{{"m":{{"{}":{{{}}}}}}}"#, "k".repeat(300_000), members.join(","));
+    let error = validate(&tree(&value), Type::of(&schema), Duplicates::Refused).unwrap_err().to_string();
+    assert!(error.len() < 16 << 20, "{}", error.len());
+}

@@ -5,6 +5,7 @@ use crate::DEPTH_MAX;
 use crate::fieldset::PathElement;
 use crate::managed::without_managed_fields;
 use crate::patch::go_text::{go_syntax, go_text};
+use pintle_meta::field::{ERROR_BYTES_MAX, ERRORS_MAX};
 use pintle_schema::ListKind;
 use pintle_value::{Map, Value};
 use std::fmt;
@@ -128,7 +129,7 @@ pub fn validate(value: &Value, ty: Type<'_>, duplicates: Duplicates) -> Result<(
     if fits(value, ty, duplicates, 0) {
         return Ok(());
     }
-    let mut walk = Walk { duplicates, path: Vec::new(), errors: ValidationErrors::default() };
+    let mut walk = Walk { duplicates, path: Vec::new(), errors: ValidationErrors::default(), bytes: 0 };
     walk.value(value, ty);
     if walk.errors.0.is_empty() { Ok(()) } else { Err(walk.errors) }
 }
@@ -188,12 +189,23 @@ struct Walk {
     duplicates: Duplicates,
     path: Vec<PathElement>,
     errors: ValidationErrors,
+    /// The size of all errors.
+    bytes: usize,
 }
 
 impl Walk {
+    /// Adds an error, unless there are enough: each repeats the keys on its path.
     fn error(&mut self, message: String) {
-        let path = self.path.iter().map(ToString::to_string).collect();
+        if self.is_full() {
+            return;
+        }
+        let path: String = self.path.iter().map(ToString::to_string).collect();
+        self.bytes = self.bytes.saturating_add(path.len()).saturating_add(message.len());
         self.errors.0.push((path, message));
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes > ERROR_BYTES_MAX || self.errors.0.len() >= ERRORS_MAX
     }
 
     fn below(&mut self, element: PathElement, value: &Value, ty: Type<'_>) {

@@ -67,6 +67,10 @@ impl Writer {
         path: &str,
         settings: &NodeSettings,
     ) -> Result<(Location, Vec<String>), Status> {
+        // A request that only tries something out must not reach a process that would carry it out.
+        if query.first("dryRun").is_some() {
+            return Err(Status::bad_request("dryRun is not supported"));
+        }
         let mut warnings = Vec::new();
         let found = match self.admit_connection(target, user, query, path, &mut warnings).await {
             Err(status) => Err(status),

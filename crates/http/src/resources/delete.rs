@@ -1,6 +1,6 @@
 //! Deletes objects and collections.
 
-use super::{Resources, media};
+use super::{Resources, media, with_warnings};
 use crate::api::{ApiRequest, ApiResponse};
 use crate::headers;
 use crate::negotiate::{self, Media};
@@ -34,11 +34,8 @@ impl Resources {
                 self.object_response(request, target, &object, code).await
             }
         };
-        response.map(|mut response| {
-            response.warnings.append(&mut warnings);
-            response.warnings.extend(warning(target, &options));
-            response
-        })
+        warnings.extend(warning(target, &options));
+        with_warnings(response, warnings)
     }
 
     /// Authorizes the deletion of an unreadable object, which is a verb of its own.
@@ -80,10 +77,8 @@ impl Resources {
             self.engine.writer().delete_collection(&list, &options, &request.user, &mut warnings).await
         };
         let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
-        let mut response = self.list_response(request, &list.target, listed)?;
-        response.warnings.append(&mut warnings);
-        response.warnings.extend(warning(&list.target, &options));
-        Ok(response)
+        warnings.extend(warning(&list.target, &options));
+        with_warnings(self.list_response(request, &list.target, listed), warnings)
     }
 
     /// The collection of a path with an empty namespace (`/api/v1/namespaces//pods`): it is listed across all namespaces,

@@ -91,8 +91,11 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let _span = pintle_trace::span("SerializeObject");
         let encoding = request.accept.encoding;
-        if let Some(transformer) =
-            self.transformer(request, &super::engine_target(&request.target, &request.info))?
+        // A Status keeps its form.
+        let is_status = tree.str_at(&["apiVersion"]) == "v1" && tree.str_at(&["kind"]) == "Status";
+        if !is_status
+            && let Some(transformer) =
+                self.transformer(request, &super::engine_target(&request.target, &request.info))?
         {
             return Ok(ApiResponse::new(code, encoding.media().name(), transformer.tree(tree)?));
         }

@@ -1,7 +1,7 @@
 //! Subresources with a kind of their own, and resources that can only be created.
 
-use super::Resources;
 use super::write::write_request;
+use super::{Resources, with_warnings};
 use crate::api::{ApiRequest, ApiResponse};
 use crate::route::Action;
 use pintle_engine::Target;
@@ -34,9 +34,7 @@ impl Resources {
                     written.object.revision(),
                 )?;
                 let scale = self.engine.reader().scale_tree(&write.target, &parent, true)?;
-                let mut response = self.tree_response(request, &scale, 200)?;
-                response.warnings.extend(written.warnings);
-                Ok(response)
+                with_warnings(self.tree_response(request, &scale, 200), written.warnings)
             }
         }
     }
@@ -52,8 +50,6 @@ impl Resources {
         // A result that is a failure without being an error, such as an eviction blocked by several budgets, has its
         // own code.
         let code = made.tree.at(&["code"]).and_then(Value::as_int).and_then(|code| u16::try_from(code).ok());
-        let mut response = self.tree_response(request, &made.tree, code.unwrap_or(201))?;
-        response.warnings.extend(made.warnings);
-        Ok(response)
+        with_warnings(self.tree_response(request, &made.tree, code.unwrap_or(201)), made.warnings)
     }
 }

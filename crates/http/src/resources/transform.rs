@@ -10,6 +10,7 @@ use super::Resources;
 use super::encode::form_key;
 use crate::api::ApiRequest;
 use crate::negotiate::{Encoding, Media, MetaVersion, Transform};
+use crate::respond;
 use bytes::Bytes;
 use pintle_cache::{EncodingKey, Object};
 use pintle_engine::{Engine, Target};
@@ -108,7 +109,7 @@ impl Transformer {
 
     fn document(&self, source: Source<'_>) -> Result<Bytes, Status> {
         if matches!(self.form, Form::PartialList) {
-            return Err(self.is_no_list());
+            return Err(self.is_no_list(source));
         }
         let mut compact = Vec::new();
         self.write(source, true, &mut compact)?;
@@ -193,15 +194,19 @@ impl Transformer {
     }
 
     /// The error for a single object that is requested as a list.
-    fn is_no_list(&self) -> Status {
-        if !self.is_built_in() {
-            return Status::unclassified("content is not a list");
+    fn is_no_list(&self, source: Source<'_>) -> Status {
+        match source {
+            Source::Kept(..) if !self.is_built_in() => Status::unclassified("content is not a list"),
+            Source::Kept(..) => respond::no_list(&go_type(&self.target.kind, true, false)),
+            // The kind of such an answer is the subresource's.
+            Source::Tree(tree) => {
+                let (api_version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
+                let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+                // Scales of custom resources are not converted to the internal version.
+                let package = if self.is_built_in() { go_package(group) } else { version };
+                respond::no_list(&format!("*{package}.{kind}"))
+            }
         }
-        let type_ = go_type(&self.target.kind, true, false);
-        let why = format!(
-            "you requested PartialObjectMetadataList, but the requested object is not a list ({type_})"
-        );
-        Status::new(406, Reason::NotAcceptable, why)
     }
 
     fn is_built_in(&self) -> bool {
@@ -226,11 +231,15 @@ fn go_type(kind: &Kind, is_go: bool, is_list: bool) -> String {
     if !is_go {
         return format!("*unstructured.Unstructured{list}");
     }
-    let package = match kind.group.as_str() {
+    format!("*{}.{}{list}", go_package(&kind.group), kind.kind)
+}
+
+/// The name of the Go package with the internal types of a group.
+fn go_package(group: &str) -> &str {
+    match group {
         "" => "core",
         group => group.split('.').next().unwrap_or(group),
-    };
-    format!("*{package}.{}{list}", kind.kind)
+    }
 }
 
 fn api_version(version: MetaVersion) -> &'static str {

@@ -1,6 +1,6 @@
 //! Creates, updates and patches.
 
-use super::{Resources, media};
+use super::{Resources, media, with_warnings};
 use crate::api::{ApiRequest, ApiResponse};
 use crate::headers;
 use crate::route::{Action, PatchType};
@@ -13,9 +13,8 @@ impl Resources {
         let write = write_request(request, target)?;
         let written = self.engine.writer().write(&write).await?;
         let code = if written.created { 201 } else { 200 };
-        let mut response = self.object_response(request, &write.target, &written.object, code).await?;
-        response.warnings.extend(written.warnings);
-        Ok(response)
+        let answer = self.object_response(request, &write.target, &written.object, code).await;
+        with_warnings(answer, written.warnings)
     }
 }
 

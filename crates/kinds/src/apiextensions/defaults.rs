@@ -94,7 +94,7 @@ impl Walk<'_> {
             found = compiled.validate(default, path);
         }
         let fits = found.is_empty();
-        self.errors.0.append(&mut found.0);
+        self.errors.append(found);
         fits
     }
 
@@ -106,7 +106,7 @@ impl Walk<'_> {
             let outcome = rules::validate_strictly(&scope, default, old, path, budget);
             self.budget = self.budget.min(outcome.budget);
             let holds = outcome.errors.is_empty();
-            self.errors.0.extend(outcome.errors.0);
+            self.errors.append(outcome.errors);
             holds
         };
         if run(Some(default)) {
@@ -146,9 +146,9 @@ fn in_metadata(
         errors.invalid(path, default, &why);
         return false;
     }
-    let mut found = Compiled::new(schema).validate(default, path);
+    let found = Compiled::new(schema).validate(default, path);
     let fits = found.is_empty();
-    errors.0.append(&mut found.0);
+    errors.append(found);
     fits
 }
 
@@ -180,7 +180,7 @@ impl Compiled {
                 map.remove(key);
             }
         }
-        let mut unknown = Vec::new();
+        let mut unknown = structural::UnknownFields::default();
         structural::prune(&self.arena, self.node, &mut pruned, &Path::ROOT, &mut unknown);
         !unknown.is_empty()
     }

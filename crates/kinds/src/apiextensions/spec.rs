@@ -414,15 +414,15 @@ fn validate_schema(
             defaults::validate(schema, pruned, metadata, &at, &mut wrong);
         }
         rules = wrong.is_empty().then_some(&root);
-        found.0.append(&mut wrong.0);
+        found.append(wrong);
     }
     openapi::validate(schema, &openapi::Place::root(rules), options, &at, &mut found);
-    found.0.append(&mut tally.borrow_mut().errors.0);
+    found.append(std::mem::take(&mut tally.borrow_mut().errors));
     if let Some(why) = obstacle.filter(|_| found.is_empty()) {
         found.invalid(&at, "", why);
     }
     tally.borrow().total(&at, &mut found);
-    errors.0.append(&mut found.0);
+    errors.append(found);
 }
 
 fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -7,7 +7,7 @@ use crate::correlate::{Correlation, Pair, same_item};
 use crate::{Arena, NodeId};
 use pintle_cel::value::{EvalError, Value as CelValue};
 use pintle_meta::FieldErrors;
-use pintle_meta::field::{ErrorKind, ErrorText, quoted};
+use pintle_meta::field::{ERROR_BYTES_MAX, ERRORS_MAX, ErrorKind, ErrorText, quoted};
 use pintle_value::{Path, Value};
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn run<'a>(
     budget: i64,
 ) -> Outcome {
     let out = Outcome { errors: FieldErrors::new(), warnings: Vec::new(), budget };
-    let mut walk = Walk { arena, out };
+    let mut walk = Walk { arena, out, warning_bytes: 0 };
     walk.value(scope, value, old, correlation, path);
     walk.out
 }
@@ -83,6 +83,8 @@ struct Walk<'a> {
     /// Used to find what changed; without it, unchanged values are not exempt.
     arena: Option<&'a Arena>,
     out: Outcome,
+    /// The size of all warnings, also of those that were dropped.
+    warning_bytes: usize,
 }
 
 /// The budget is used up: evaluation ends.
@@ -320,11 +322,21 @@ impl Walk<'_> {
         }
         let unchanged = || self.arena.is_some_and(|arena| subject.correlation.is_unchanged(arena));
         if !compiled.uses_old_self && unchanged() {
-            self.out.warnings.extend(error.0.iter().map(ToString::to_string));
+            self.warn(&error);
         } else {
-            self.out.errors.0.append(&mut error.0);
+            self.out.errors.append(error);
         }
         if stop { Err(Stop) } else { Ok(()) }
+    }
+
+    /// Adds warnings, which have the limits of errors.
+    fn warn(&mut self, errors: &FieldErrors) {
+        for warning in errors.0.iter().map(ToString::to_string) {
+            self.warning_bytes = self.warning_bytes.saturating_add(warning.len());
+            if self.out.warnings.len() < ERRORS_MAX && self.warning_bytes <= ERROR_BYTES_MAX {
+                self.out.warnings.push(warning);
+            }
+        }
     }
 
     /// The result of the message expression; `None` if it is not usable. An exhausted budget ends the evaluation.

@@ -3,6 +3,7 @@
 
 use crate::{Arena, Checks, Field, ListKind, MapKind, Node, NodeId, Omit, Patch, Shape, Struct};
 use pintle_value::{Map, Str, Value};
+use std::collections::HashSet;
 
 /// The deepest nesting of a schema; deeper parts accept any value.
 const DEPTH_MAX: usize = 256;
@@ -161,6 +162,15 @@ fn structure(mut fields: Vec<Field>, kind: MapKind) -> Struct {
     }
 }
 
+/// The strings of an enumeration that is long enough for a set to be faster.
+fn texts_of_long_list(enumeration: &[Value]) -> HashSet<Str> {
+    const SHORT: usize = 8;
+    match enumeration.len() {
+        ..=SHORT => HashSet::new(),
+        _ => enumeration.iter().filter_map(Value::as_str).map(Str::from).collect(),
+    }
+}
+
 fn checks(map: &Map, shape: &Shape, arena: &mut Arena, depth: usize) -> Option<Checks> {
     let mut branches = |key: &str| -> Vec<NodeId> {
         let schemas = map.get(key).and_then(Value::as_array).unwrap_or(&[]);
@@ -179,10 +189,12 @@ fn checks(map: &Map, shape: &Shape, arena: &mut Arena, depth: usize) -> Option<C
     });
     let limit = |key: &str| map.get(key).and_then(Value::as_int);
     let count = |key: &str| limit(key).and_then(|n| usize::try_from(n).ok());
+    let enumeration = map.get("enum").and_then(Value::as_array).unwrap_or(&[]);
     let checks = Checks {
         format: text(map, "format").into(),
         pattern: text(map, "pattern").into(),
-        enumeration: map.get("enum").and_then(Value::as_array).unwrap_or(&[]).to_vec(),
+        enumeration: enumeration.to_vec(),
+        enumeration_texts: texts_of_long_list(enumeration),
         minimum: number(map, "minimum"),
         exclusive_minimum: is_true(map, "exclusiveMinimum"),
         maximum: number(map, "maximum"),

@@ -1,6 +1,6 @@
 //! Decodes a custom resource: its metadata as a Go type, the rest pruned and defaulted.
 
-use super::{default, prune, prune_nulls};
+use super::{UnknownFields, default, prune, prune_nulls};
 use crate::typed::{self, Strict, TypeError};
 use crate::{NodeId, Schema, Shape};
 use pintle_meta::field::ErrorText;
@@ -12,14 +12,14 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<V
     // Defaults come first: those inside the metadata of embedded objects are pruned and decoded like values of the
     // client.
     default(schema.arena(), schema.root(), &mut tree)?;
-    let mut unknown = Vec::new();
+    let mut unknown = UnknownFields::default();
     prune(schema.arena(), schema.root(), &mut tree, &Path::ROOT, &mut unknown);
-    unknown.sort_unstable();
-    strict.unknown.append(&mut unknown);
+    unknown.sort();
     if let Some(metadata) = schema.node().metadata {
         let coerce = Coerce { schema, metadata: &schema.at(metadata) };
-        coerce.node(schema.root(), &mut tree, &Path::ROOT, &mut strict.unknown)?;
+        coerce.node(schema.root(), &mut tree, &Path::ROOT, &mut unknown)?;
     }
+    strict.unknown.append(&mut unknown.into_paths());
     prune_nulls(schema.arena(), schema.root(), &mut tree);
     if let Some(metadata) = metadata {
         tree.set_at(&["metadata"], metadata);
@@ -41,7 +41,7 @@ pub fn decode_applied(schema: &Schema, mut tree: Value) -> Result<Value, TypeErr
 /// Removes unknown fields and disallowed nulls, as kube-apiserver does when it reads from etcd.
 pub fn coerce(schema: &Schema, tree: &mut Value) {
     let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
-    prune(schema.arena(), schema.root(), tree, &Path::ROOT, &mut Vec::new());
+    prune(schema.arena(), schema.root(), tree, &Path::ROOT, &mut UnknownFields::ignored());
     coerce_embedded(schema, tree);
     prune_nulls(schema.arena(), schema.root(), tree);
     if let Some(metadata) = metadata {
@@ -53,7 +53,7 @@ pub fn coerce(schema: &Schema, tree: &mut Value) {
 fn coerce_embedded(schema: &Schema, tree: &mut Value) {
     if let Some(metadata) = schema.node().metadata {
         let coerce = Coerce { schema, metadata: &schema.at(metadata) };
-        _ = coerce.node(schema.root(), tree, &Path::ROOT, &mut Vec::new());
+        _ = coerce.node(schema.root(), tree, &Path::ROOT, &mut UnknownFields::ignored());
     }
 }
 
@@ -81,7 +81,7 @@ impl Coerce<'_> {
         id: NodeId,
         value: &mut Value,
         path: &Path<'_>,
-        unknown: &mut Vec<Str>,
+        unknown: &mut UnknownFields,
     ) -> Result<(), TypeError> {
         let node = self.schema.arena().node(id);
         match (&node.shape, value) {
@@ -114,7 +114,7 @@ impl Coerce<'_> {
     }
 
     /// Checks the types of what every object has, and decodes its metadata.
-    fn object(&self, map: &mut Map, path: &Path<'_>, unknown: &mut Vec<Str>) -> Result<(), TypeError> {
+    fn object(&self, map: &mut Map, path: &Path<'_>, unknown: &mut UnknownFields) -> Result<(), TypeError> {
         for key in ["apiVersion", "kind"] {
             if let Some(other) = map.get(key).filter(|word| word.as_str().is_none()) {
                 let value_text = ErrorText::error_text(&other);
@@ -132,12 +132,12 @@ impl Coerce<'_> {
         &self,
         value: &mut Value,
         path: &Path<'_>,
-        unknown: &mut Vec<Str>,
+        unknown: &mut UnknownFields,
     ) -> Result<(), TypeError> {
         let mut strict = Strict::default();
         let decoded = typed::decode(self.metadata, value.clone(), Some(&mut strict))
             .map_err(|error| error.within(&path.to_str(), &ErrorText::error_text(&&*value)))?;
-        unknown.extend(strict.unknown.iter().map(|field| Str::from(format!("{path}.{field}"))));
+        strict.unknown.iter().for_each(|field| unknown.add(&path.field(field)));
         *value = decoded;
         Ok(())
     }

@@ -6,9 +6,48 @@ use pintle_value::{Path, Str, Value};
 /// Fields of an embedded object that its schema need not declare.
 const EMBEDDED_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
+/// The size of the paths that are collected besides the last one. A path can contain a long key for each of many short fields.
+const PATH_BYTES_MAX: usize = 8 << 20;
+
+/// The paths of unknown fields.
+#[derive(Debug, Default)]
+pub struct UnknownFields {
+    paths: Vec<Str>,
+    bytes: usize,
+}
+
+impl UnknownFields {
+    /// A list that takes no paths, for callers that do not report them.
+    pub fn ignored() -> Self {
+        UnknownFields { paths: Vec::new(), bytes: PATH_BYTES_MAX }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// The paths in the order in which they were added, or sorted.
+    pub fn into_paths(self) -> Vec<Str> {
+        self.paths
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.paths.sort_unstable();
+    }
+
+    pub(super) fn add(&mut self, path: &Path<'_>) {
+        if self.bytes < PATH_BYTES_MAX {
+            let path = path.to_str();
+            self.bytes = self.bytes.saturating_add(path.len());
+            self.paths.push(path);
+        }
+    }
+}
+
 /// Removes unknown fields and adds their paths to `unknown`. Does not check types: an object in place of a number loses
 /// all its fields.
-pub fn prune(arena: &Arena, id: NodeId, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<Str>) {
+pub fn prune(arena: &Arena, id: NodeId, value: &mut Value, path: &Path<'_>, unknown: &mut UnknownFields) {
     node(arena, Some(id), arena.node(id).preserve_unknown, value, path, unknown);
 }
 
@@ -19,7 +58,7 @@ fn node(
     preserve: bool,
     value: &mut Value,
     path: &Path<'_>,
-    unknown: &mut Vec<Str>,
+    unknown: &mut UnknownFields,
 ) {
     let schema = id.map(|id| arena.node(id));
     match value {
@@ -37,7 +76,7 @@ fn node(
                 let at = path.field(key);
                 match below {
                     Some(below) => prune(arena, below, member, &at, unknown),
-                    None if !preserve => unknown.push(at.to_str()),
+                    None if !preserve => unknown.add(&at),
                     None => {}
                 }
                 below.is_some() || preserve
@@ -91,11 +130,31 @@ mod tests {
             (r#"{"kl":[{"x":1,"o":{"z":1}}]}"#, r#"{"kl":[{"o":{},"x":1}]}"#, "kl[0].o.z"),
         ] {
             let mut value = tree(before);
-            let mut unknown = Vec::new();
+            let mut unknown = UnknownFields::default();
             prune(schema.arena(), schema.root(), &mut value, &Path::ROOT, &mut unknown);
-            unknown.sort_unstable();
+            unknown.sort();
             assert_eq!(value, tree(after), "{before}");
-            assert_eq!(unknown.join(" "), gone, "{before}");
+            assert_eq!(unknown.into_paths().join(" "), gone, "{before}");
+        }
+    }
+
+    #[test]
+    fn paths_do_not_repeat_long_keys_without_limit() {
+        let definition = r#"{"type":"object","properties":{"m":{"type":"object","additionalProperties":{"type":"object"}}}}"#;
+        let definition = json::parse(definition.as_bytes()).unwrap().value;
+        let mut arena = Arena::default();
+        let metadata = arena.push(Node::of(Shape::Any));
+        let root = compile(&definition, metadata, &mut arena);
+        arena.seal();
+        let members: Vec<String> = (0..3_000).map(|n| format!(r#""f{n}":5"#)).collect();
+        let text = format!(r#"{{"m":{{"{}":{{{}}}}}}}"#, "k".repeat(300_000), members.join(","));
+        for (mut unknown, is_reported) in
+            [(UnknownFields::default(), true), (UnknownFields::ignored(), false)]
+        {
+            let mut value = json::parse(text.as_bytes()).unwrap().value;
+            prune(&arena, root, &mut value, &Path::ROOT, &mut unknown);
+            let bytes: usize = unknown.into_paths().iter().map(|path| path.len()).sum();
+            assert!(bytes < PATH_BYTES_MAX + 400_000 && (bytes > 0) == is_reported, "{bytes}");
         }
     }
 }

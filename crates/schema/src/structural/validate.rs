@@ -8,7 +8,7 @@ use pintle_cel::regexp;
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{ErrorKind, ErrorText, FieldError, Plain, quoted};
 use pintle_value::{Path, Str, Value, json};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, HashSet};
 
 /// The types of an int-or-string, whatever type its schema declares. Defaults are validated with the declared type.
@@ -30,16 +30,16 @@ pub fn validate_change(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let walk = Walk { arena, of_defaults: false };
+    let walk = Walk::new(arena, false);
     let past = old.map(|old| Pair { node: id, value, old });
-    errors.0.extend(deduplicated(walk.node(id, value, past, path)));
+    errors.extend(walk.object(id, value, past, path));
 }
 
 /// Validates a default of the schema. For defaults kube-apiserver uses the schema unmodified: formats of other types
 /// remain, and an int-or-string has no type.
 pub fn validate_default(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let walk = Walk { arena, of_defaults: true };
-    errors.0.extend(deduplicated(walk.node(id, value, None, path)));
+    let walk = Walk::new(arena, true);
+    errors.extend(walk.object(id, value, None, path));
 }
 
 /// The errors without duplicates.
@@ -61,7 +61,7 @@ pub fn within(errors: FieldErrors, base: &str) -> FieldErrors {
         };
         FieldError { field, ..error }
     });
-    FieldErrors(moved.collect())
+    moved.collect()
 }
 
 /// The result of a check: errors, possibly duplicated, and the number of checks that passed.
@@ -74,7 +74,7 @@ pub(super) struct Outcome {
 impl Outcome {
     pub(super) fn merge(&mut self, other: Outcome) {
         self.matches = self.matches.saturating_add(other.matches);
-        self.errors.0.extend(other.errors.0);
+        self.errors.append(other.errors);
     }
 
     fn applied(&mut self, other: Outcome) {
@@ -90,9 +90,24 @@ impl Outcome {
     }
 }
 
+/// The number of checks that one object may take. A schema can check each value with thousands of others (`anyOf`), and an
+/// object can have hundreds of thousands of values.
+const STEPS_MAX: usize = 4_000_000;
+/// The allowed values of an enum, or required fields, that are compared in about the time of a check.
+const VALUES_PER_STEP: usize = 8;
+
 struct Walk<'a> {
     arena: &'a Arena,
     of_defaults: bool,
+    steps_max: usize,
+    /// The number of checks that were made.
+    steps: Cell<usize>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(arena: &'a Arena, of_defaults: bool) -> Self {
+        Walk { arena, of_defaults, steps_max: STEPS_MAX, steps: Cell::new(0) }
+    }
 }
 
 impl Walk<'_> {
@@ -100,15 +115,57 @@ impl Walk<'_> {
     fn node(&self, id: NodeId, value: &Value, past: Option<Pair<'_>>, path: &Path<'_>) -> Outcome {
         let mut outcome = self.check(id, value, past, path);
         if !outcome.errors.is_empty() && past.is_some_and(|past| past.is_unchanged(self.arena)) {
-            outcome.errors.0.clear();
+            outcome.errors.clear();
         }
         outcome
+    }
+
+    /// Validates the whole object. If that takes too many checks, this is its only error: others are incomplete, and `not` can
+    /// hide them.
+    fn object(
+        &self,
+        id: NodeId,
+        value: &Value,
+        past: Option<Pair<'_>>,
+        path: &Path<'_>,
+    ) -> impl Iterator<Item = FieldError> {
+        let mut outcome = self.node(id, value, past, path);
+        if self.is_exhausted() {
+            outcome = Outcome::default();
+            let max = self.steps_max;
+            outcome.without_field(&format!("the schema requires more than {max} checks of this object"));
+        }
+        deduplicated(outcome)
+    }
+
+    /// Counts the checks of a value. Returns false if there were too many.
+    fn count_steps(&self, checks: &Checks, value: &Value) -> bool {
+        let is_looked_up = matches!(value, Value::String(_)) && !checks.enumeration_texts.is_empty();
+        let allowed = if is_looked_up { 0 } else { checks.enumeration.len() };
+        let compared = allowed.saturating_add(checks.required.len()).checked_div(VALUES_PER_STEP);
+        let steps = compared.unwrap_or(0).saturating_add(1);
+        self.steps.set(self.steps.get().saturating_add(steps));
+        !self.is_exhausted()
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.steps.get() > self.steps_max
+    }
+
+    /// Whether the remaining values need not be checked: no further error would be listed.
+    fn ends_after(&self, out: &Outcome) -> bool {
+        !out.errors.is_empty() && (out.errors.is_full() || self.is_exhausted())
     }
 
     fn check(&self, id: NodeId, value: &Value, past: Option<Pair<'_>>, path: &Path<'_>) -> Outcome {
         let node = self.arena.node(id);
         let none = Checks::default();
         let checks = node.checks.as_deref().unwrap_or(&none);
+        if !self.count_steps(checks, value) {
+            let mut out = Outcome::default();
+            out.without_field("");
+            return out;
+        }
         let (type_name, format): (&str, &str) = match (self.of_defaults, &node.shape) {
             (true, _) => (&node.type_name, &checks.format),
             (false, Shape::IntOrString) => (INT_OR_STRING, formats::known(INT_OR_STRING, &checks.format)),
@@ -206,6 +263,9 @@ impl Walk<'_> {
                 if first_only {
                     break;
                 }
+            } else if self.is_exhausted() {
+                best = Some(outcome);
+                break;
             } else if fitting == 0 && best.as_ref().is_none_or(|best| outcome.matches > best.matches) {
                 best = Some(outcome);
             }
@@ -228,6 +288,9 @@ impl Walk<'_> {
             for (at, member) in items.iter().enumerate() {
                 let past = before.as_ref().and_then(|before| before.counterpart(at, member));
                 out.merge(self.node(item, member, past, &path.index(at)));
+                if self.ends_after(&out) {
+                    break;
+                }
             }
         }
         let size = Plain(&items.len().to_string()).error_text();
@@ -281,6 +344,9 @@ impl Walk<'_> {
                     let dotted = format!(".{key}");
                     let at = if path.is_root() { Path::of(&dotted) } else { path.field(key) };
                     out.merge(self.node(*each, member, before(key), &at));
+                    if self.ends_after(&out) {
+                        break;
+                    }
                 }
             }
             Shape::Struct(known) => {
@@ -293,6 +359,9 @@ impl Walk<'_> {
                     if let (Some(rules), Some(member)) = (rules, map.get(&field.name)) {
                         let past = before(&field.name);
                         out.merge(self.node(rules, member, past, &path.field(&field.name)));
+                    }
+                    if self.ends_after(&out) {
+                        break;
                     }
                 }
             }
@@ -415,7 +484,13 @@ fn check_enum(checks: &Checks, value: &Value, path: &Path<'_>) -> Outcome {
         }
         (allowed, value) => allowed == value,
     };
-    if !checks.enumeration.is_empty() && !checks.enumeration.iter().any(same) {
+    let is_allowed = match value {
+        Value::String(text) if !checks.enumeration_texts.is_empty() => {
+            checks.enumeration_texts.contains(text)
+        }
+        _ => checks.enumeration.is_empty() || checks.enumeration.iter().any(same),
+    };
+    if !is_allowed {
         let supported: Vec<String> = checks.enumeration.iter().map(plain).collect();
         let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
         out.errors.not_supported(path, value, &supported);
@@ -472,3 +547,6 @@ fn plain(value: &Value) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
