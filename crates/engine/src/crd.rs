@@ -8,11 +8,9 @@ use pintle_kinds::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Strategy, Subresource, Verbs,
 };
 use pintle_meta::GroupVersionKind;
-use pintle_metrics::families;
 use pintle_schema::{Arena, Schema, rules, structural};
 use pintle_value::{Str, Value, base64, json};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Verbs of custom resources.
 const VERBS: &str = "create,delete,deletecollection,get,list,patch,update,watch";
@@ -109,11 +107,7 @@ impl Storage {
             let mut arena = Arena::on(base);
             let root = structural::compile(&source, metadata, &mut arena);
             arena.shrink();
-            let began = Instant::now();
             let rules = rules::Scope::of(&source, true);
-            if rules.is_some() {
-                families::CEL_COMPILATION.observe(&[], began.elapsed().as_secs_f64());
-            }
             Schema::new(Arc::new(arena), root).with_rules(rules)
         })
     }

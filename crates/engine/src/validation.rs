@@ -6,10 +6,8 @@ use pintle_admission::policy::GROUP;
 use pintle_kinds::{Kind, MetadataOnUpdate, Namespace, Scope};
 use pintle_meta::field::{ErrorKind, FieldError, quoted};
 use pintle_meta::{FieldErrors, Status, names, objectmeta};
-use pintle_metrics::families;
 use pintle_schema::{Schema, Shape, rules, structural};
 use pintle_value::{Path, Value};
-use std::time::Instant;
 
 /// Validates a new object. `reserves_names` is whether names are refused that only manifest files may use.
 pub(crate) fn create(
@@ -122,9 +120,7 @@ fn validate_by_rules(
         return errors.invalid(&Path::of("<nil>"), None::<&Value>, why);
     }
     let before = old.map(|old| rules::Before { arena: schema.arena(), root: schema.root(), old });
-    let began = Instant::now();
     let outcome = rules::validate(scope, object, before, &Path::ROOT, rules::REQUEST_BUDGET);
-    families::CEL_EVALUATION.observe(&[], began.elapsed().as_secs_f64());
     errors.append(outcome.errors);
     warnings.extend(outcome.warnings);
 }

@@ -16,14 +16,13 @@ use pintle_meta::selector::{FieldSelector, LabelSelector};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-/// Authenticates a request for `path` by its headers, the certificate of its connection or a session of the console. `began` is when
-/// the request came. Also returns when it was authenticated.
+/// Authenticates a request for `path` by its headers, the certificate of its connection or a session of the console. Also returns when
+/// it was authenticated.
 pub(crate) async fn authenticate(
     context: &Context,
     peer: &Peer,
     headers: &HeaderMap,
     path: &str,
-    began: Instant,
 ) -> (Result<Authenticated, Unauthorized>, Instant) {
     let given = headers.get(http::header::AUTHORIZATION).map(headers::text);
     let authorization = given.or_else(|| websocket::authorization(headers).map(Into::into));
@@ -44,9 +43,6 @@ pub(crate) async fn authenticate(
     };
     let known = context.authenticator.authenticate(credentials, SystemTime::now()).await;
     let now = Instant::now();
-    if authorization.is_some() {
-        filter_metrics::token_authenticated(known.is_ok(), now.saturating_duration_since(began));
-    }
     if let Err(why) = &known {
         // The reason never contains the credential.
         tracing::warn!(client = %peer.address, "refused credentials: {why}");

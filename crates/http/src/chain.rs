@@ -222,7 +222,7 @@ async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<Arc<UserInfo
 /// Authenticates a request; the error is the answer. Also returns the steps that follow.
 async fn authenticate(call: &Call<'_>) -> Result<(Authenticated, Steps), ApiResponse> {
     let Call { context, peer, parts, .. } = *call;
-    let (known, now) = access::authenticate(context, peer, &parts.headers, &call.info.path, call.began).await;
+    let (known, now) = access::authenticate(context, peer, &parts.headers, &call.info.path).await;
     let took = now.saturating_duration_since(call.began);
     filter_metrics::authenticated(peer, known.as_ref().map(|known| &*known.user), took);
     access::note_identity(context, peer, parts, known.as_ref().ok().map(|known| &*known.user));

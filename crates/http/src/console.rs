@@ -197,7 +197,7 @@ async fn evaluate_expression<B: ClientBody>(
 /// Returns the user that the credentials of a request authenticate; none if they are missing or refused. The page
 /// requests this first, because a browser may have a client certificate that no script can see.
 async fn identity(context: &Context, peer: &Peer, parts: &Parts) -> ApiResponse {
-    let (known, _) = access::authenticate(context, peer, &parts.headers, SESSION, Instant::now()).await;
+    let (known, _) = access::authenticate(context, peer, &parts.headers, SESSION).await;
     let user = known.ok().map(|known| known.user).filter(|user| !user.in_group(UserInfo::UNAUTHENTICATED));
     let Some(user) = user else { return answer(&[("user", Value::Null)]) };
     peer.authenticated();

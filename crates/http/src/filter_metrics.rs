@@ -5,7 +5,7 @@ use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
 use pintle_auth::{Decision, Unauthorized, UserInfo};
 use pintle_metrics::{Family, Handle, families};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A step that is measured.
@@ -107,24 +107,6 @@ pub(crate) fn authenticated(peer: &Peer, user: Result<&UserInfo, &Unauthorized>,
     if let Some(seconds) = peer.certificates.seconds_left() {
         families::CLIENT_CERTIFICATE_EXPIRATION.observe(&[], seconds);
     }
-}
-
-/// Counts the authentication of a token. Nothing is cached here, so each one is a lookup.
-pub(crate) fn token_authenticated(succeeded: bool, took: Duration) {
-    static SERIES: LazyLock<[Handle; 5]> = LazyLock::new(|| {
-        families::TOKEN_FETCHES_ACTIVE.set(&["blocked"], 0.0);
-        [
-            families::TOKEN_REQUESTS.with(&["miss"]),
-            families::TOKEN_DURATION.with(&["miss"]),
-            families::TOKEN_FETCHES.with(&["ok"]),
-            families::TOKEN_FETCHES.with(&["error"]),
-            families::TOKEN_FETCHES_ACTIVE.with(&["in_flight"]),
-        ]
-    });
-    let [requests, duration, ok, failed, _active] = &*SERIES;
-    requests.add(1);
-    duration.observe(families::TOKEN_DURATION.buckets(), took.as_secs_f64());
-    if succeeded { ok } else { failed }.add(1);
 }
 
 /// User names would make too many series; kube-apiserver counts only a few by name.

@@ -2,6 +2,7 @@
 //! their cost, and evaluates them.
 
 mod compile;
+mod counts;
 pub mod field_path;
 mod scope;
 mod shape;

@@ -13,6 +13,7 @@ pub mod oidc;
 pub mod service_account;
 pub mod token_file;
 pub mod token_keys;
+mod token_metrics;
 pub mod webhook;
 pub mod x509;
 pub mod x509_v1;
@@ -25,7 +26,7 @@ use http::HeaderMap;
 use oidc::Issuers;
 use service_account::ServiceAccountTokens;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 use token_file::TokenFile;
 use webhook::TokenWebhook;
 use x509::{ClientAuthorities, PeerCertificates};
@@ -168,6 +169,26 @@ impl Authenticator {
         audiences: Option<&[String]>,
         now: SystemTime,
     ) -> Result<TokenUser, Unauthorized> {
+        let began = Instant::now();
+        let found = self.look_up_token(token, audiences, now).await;
+        let ended = Instant::now();
+        let failed = found.as_ref().is_err_and(|refused| !refused.is_empty());
+        let took = ended.saturating_duration_since(began);
+        token_metrics::count(token, audiences, found.is_ok(), failed, took, ended);
+        found.map_err(|mut refused| {
+            // kube-apiserver first calls the authenticator of its own loopback token, which refuses all others.
+            refused.insert(0, INVALID_TOKEN.to_string());
+            Unauthorized(aggregate(refused))
+        })
+    }
+
+    /// Calls the authenticators of tokens in their order. Returns the errors if none of them accepts the token.
+    async fn look_up_token(
+        &self,
+        token: &str,
+        audiences: Option<&[String]>,
+        now: SystemTime,
+    ) -> Result<TokenUser, Vec<String>> {
         // Authenticators without audiences accept tokens for the audiences of this server.
         let own: Vec<String> = match audiences {
             Some(requested) => self.audiences.iter().filter(|a| requested.contains(a)).cloned().collect(),
@@ -205,9 +226,7 @@ impl Authenticator {
                 Err(why) => refused.push(why),
             }
         }
-        // kube-apiserver first calls the authenticator of its own loopback token, which refuses all others.
-        refused.insert(0, INVALID_TOKEN.to_string());
-        Err(Unauthorized(aggregate(refused)))
+        Err(refused)
     }
 }
 

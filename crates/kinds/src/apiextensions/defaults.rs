@@ -25,12 +25,26 @@ pub(super) fn validate(
     errors: &mut FieldErrors,
 ) {
     let around = Around { root: schema, steps: Vec::new(), in_metadata: false };
-    let mut walk = Walk { require_pruned, metadata, budget: rules::REQUEST_BUDGET, errors };
+    let budget = rules::REQUEST_BUDGET;
+    let mut walk = Walk { require_pruned, evaluate_rules: true, metadata, budget, errors };
     walk.schema(schema, true, around, path, 0);
+}
+
+const UNPRUNED: &str = "must not have unknown fields";
+
+/// Whether a default of a stored schema has fields that the schema does not specify. Rules are not evaluated.
+pub(super) fn has_unpruned(schema: Props<'_>, metadata: Option<&Schema>) -> bool {
+    let around = Around { root: schema, steps: Vec::new(), in_metadata: false };
+    let mut errors = FieldErrors::new();
+    let (require_pruned, evaluate_rules, budget) = (true, false, 0);
+    let mut walk = Walk { require_pruned, evaluate_rules, metadata, budget, errors: &mut errors };
+    walk.schema(schema, true, around, &Path::ROOT, 0);
+    errors.0.iter().any(|error| error.body.ends_with(UNPRUNED))
 }
 
 struct Walk<'e> {
     require_pruned: bool,
+    evaluate_rules: bool,
     metadata: Option<&'e Schema>,
     /// The remaining cost of rules; once negative, other defaults are not checked.
     budget: i64,
@@ -60,7 +74,7 @@ impl Walk<'_> {
             } else {
                 self.validate_in_schema(schema, default, embedded, &at)
             };
-            if fits {
+            if fits && self.evaluate_rules {
                 self.rules(schema, default, embedded, &at);
             }
         }
@@ -87,7 +101,7 @@ impl Walk<'_> {
     ) -> bool {
         let compiled = Compiled::new(schema);
         if self.require_pruned && compiled.drops_something(default, embedded) {
-            self.errors.invalid(path, default, "must not have unknown fields");
+            self.errors.invalid(path, default, UNPRUNED);
         }
         let mut found = wrong_objects(schema, default, embedded, self.metadata, path);
         if found.is_empty() {

@@ -238,9 +238,9 @@ impl<'a> Context<'a> {
             return tally.errors.internal(&at, why);
         };
         let cardinality = self.cardinality.unwrap_or_else(|| rules::cardinality_max(&shape));
-        let compiler = Compiler::new(shape);
-        for (index, rule) in rules.iter().enumerate() {
-            let compiled = compiler.compile(&Rule::read(rule, self.schema.0));
+        let read: Vec<Rule> = rules.iter().map(|rule| Rule::read(rule, self.schema.0)).collect();
+        let compiled = Compiler::new(shape).compile_all(&read);
+        for (index, (rule, compiled)) in rules.iter().zip(compiled).enumerate() {
             self.check_rule(rule, compiled, cardinality, &at.index(index), &mut tally);
         }
     }

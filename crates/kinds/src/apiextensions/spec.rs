@@ -64,18 +64,11 @@ impl Options {
             openapi::list_map_items(schema, &Path::ROOT, &mut errors);
             !errors.is_empty()
         };
-        let mut unpruned = FieldErrors::new();
-        for schema in &schemas {
-            defaults::validate(*schema, true, metadata.as_ref(), &Path::ROOT, &mut unpruned);
-        }
         Options {
             require_schema: schemas.len() == old.items_at(&["versions"]).len(),
             require_structural: !schemas.iter().any(non_structural),
             require_valid_types: !has(&|s| !known.contains(&s.kind())),
-            require_pruned_defaults: !unpruned
-                .0
-                .iter()
-                .any(|e| e.body.ends_with("must not have unknown fields")),
+            require_pruned_defaults: !schemas.iter().any(|s| defaults::has_unpruned(*s, metadata.as_ref())),
             require_atomic_sets: !has(&|s| openapi::non_atomic_set(s).is_some()),
             require_list_map_keys: !has(&unkeyed),
             require_known_review: conversion::speaks_known_version(old.get("conversion")),

@@ -41,8 +41,8 @@ families! {
     WEBHOOK_FAIL_OPEN = "apiserver_admission_webhook_fail_open_count", Counter, &["name", "type"], "Admission webhooks that failed and were ignored.";
     WEBHOOK_REJECTIONS = "apiserver_admission_webhook_rejection_count", Counter, &["error_type", "name", "operation", "rejection_code", "type"], "Requests that admission webhooks, or their failure, rejected.";
     WEBHOOK_REQUESTS = "apiserver_admission_webhook_request_total", Counter, &["code", "name", "operation", "rejected", "type"], "Calls to admission webhooks; codes above 600 count as 600.";
-    CEL_COMPILATION = "apiserver_cel_compilation_duration_seconds", Histogram(DEFAULT_SECONDS), &[], "Time to compile the validation rules of a schema.";
-    CEL_EVALUATION = "apiserver_cel_evaluation_duration_seconds", Histogram(DEFAULT_SECONDS), &[], "Time to evaluate the validation rules of an object.";
+    CEL_COMPILATION = "apiserver_cel_compilation_duration_seconds", Histogram(DEFAULT_SECONDS), &[], "Time to compile the validation rules of a node of a schema.";
+    CEL_EVALUATION = "apiserver_cel_evaluation_duration_seconds", Histogram(DEFAULT_SECONDS), &[], "Time to evaluate the validation rules of a value and of all within it.";
     CONVERSION_DURATION = "apiserver_conversion_webhook_duration_seconds", Histogram(CONVERSION_SECONDS), CONVERSION, "Durations of conversion webhooks.";
     CONVERSION_REQUESTS = "apiserver_conversion_webhook_request_total", Counter, CONVERSION, "Calls to conversion webhooks.";
     DEFINITION_CONVERSION = "apiserver_crd_conversion_webhook_duration_seconds", Histogram(DOUBLING_SECONDS), &["crd_name", "from_version", "succeeded", "to_version"], "Durations of conversions by webhooks, of each definition.";

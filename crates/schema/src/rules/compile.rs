@@ -1,6 +1,6 @@
 //! Rules as a definition has them, and their compilation.
 
-use super::field_path;
+use super::{counts, field_path};
 use pintle_cel::cost::{CostModel, Node, SizeEstimate, size_on_path};
 use pintle_cel::env::{Checked, Env};
 use pintle_cel::library::kubernetes::cost::Kubernetes;
@@ -9,6 +9,7 @@ use pintle_cel::shape::Shape;
 use pintle_cel::types::Type;
 use pintle_value::{Str, Value};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// The variable of the current value.
 pub(super) const SELF: &str = "self";
@@ -103,6 +104,14 @@ impl Compiler {
     /// Creates a compiler for values of this shape.
     pub fn new(shape: Arc<Shape>) -> Self {
         Compiler { shape, plain: OnceLock::new(), optional: OnceLock::new() }
+    }
+
+    /// Compiles all rules of a node for the check of a definition, and counts that.
+    pub fn compile_all(&self, rules: &[Rule]) -> Vec<Option<Result<Compiled, String>>> {
+        let began = Instant::now();
+        let compiled = rules.iter().map(|rule| self.compile(rule)).collect();
+        counts::compiled(began.elapsed());
+        compiled
     }
 
     /// Compiles a rule; `None` for an empty one.

@@ -1,15 +1,17 @@
 //! The rules of a schema by position. Parts of the schema without rules are omitted.
 
 use super::compile::{Compiled, Compiler, Rule};
+use super::counts;
 use super::shape::{is_embedded, shape, text};
 use pintle_cel::shape::{Shape, ShapeKind};
 use pintle_cel::words::escape;
 use pintle_value::{Map, Str, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// The depth to which rules are collected.
-const DEPTH_MAX: usize = 256;
+pub(super) const DEPTH_MAX: usize = 256;
 
 /// A compiled rule: `None` if it is empty, the error if it does not compile.
 pub(super) type Entry = Option<Result<Compiled, String>>;
@@ -31,7 +33,14 @@ pub struct Scope {
 impl Scope {
     /// Collects the rules of a schema; `None` if there are none. `is_root` is set for whole objects.
     pub fn of(schema: &Value, is_root: bool) -> Option<Scope> {
-        has_rules(schema, 0).then(|| build(schema, shape(schema, is_root), 0)).flatten()
+        if !has_rules(schema, 0) {
+            return None;
+        }
+        let began = Instant::now();
+        let shape = shape(schema, is_root);
+        let scope = build(schema, shape.clone(), 0);
+        counts::prepared(schema, shape.as_deref(), began.elapsed());
+        scope
     }
 
     /// The rules here, compiled.
@@ -63,18 +72,23 @@ pub fn has_rules(schema: &Value, depth: usize) -> bool {
         || properties(schema).any(|(_, property)| has_rules(property, depth.saturating_add(1)))
 }
 
-fn properties(schema: &Value) -> impl Iterator<Item = (&Str, &Value)> {
+pub(super) fn properties(schema: &Value) -> impl Iterator<Item = (&Str, &Value)> {
     schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter)
+}
+
+/// The shape of a list's items or a map's values.
+pub(super) fn element(shape: Option<&Shape>) -> Option<Arc<Shape>> {
+    match &shape?.kind {
+        ShapeKind::List { element, .. } => Some(element.clone()),
+        ShapeKind::Map { value } => Some(value.clone()),
+        _ => None,
+    }
 }
 
 fn build(schema: &Value, shape: Option<Arc<Shape>>, depth: usize) -> Option<Scope> {
     let map = schema.as_object().filter(|_| depth <= DEPTH_MAX)?;
     let rules = schema.items_at(&["x-kubernetes-validations"]);
-    let element = shape.as_deref().and_then(|shape| match &shape.kind {
-        ShapeKind::List { element, .. } => Some(element.clone()),
-        ShapeKind::Map { value } => Some(value.clone()),
-        _ => None,
-    });
+    let element = element(shape.as_deref());
     let below = |key: &str| {
         let below = map.get(key).filter(|v| v.as_object().is_some())?;
         build(below, element.clone(), depth.saturating_add(1)).map(Box::new)
@@ -107,7 +121,7 @@ fn build(schema: &Value, shape: Option<Arc<Shape>>, depth: usize) -> Option<Scop
 
 /// The shape of a property: that in the shape of the object, or computed from its schema if its name cannot be escaped.
 /// If expressions cannot access a property, its rules are not evaluated.
-fn property_shape(object: &Shape, name: &str, property: &Value) -> Option<Arc<Shape>> {
+pub(super) fn property_shape(object: &Shape, name: &str, property: &Value) -> Option<Arc<Shape>> {
     match (escape(name), &object.kind) {
         (Some(escaped), ShapeKind::Object(object)) => object.fields.get(&escaped).map(|f| f.shape.clone()),
         (Some(_), _) => None,

@@ -2,7 +2,7 @@
 
 use super::compile::{Compiled, Message, OLD_SELF, Reason, Rule, SELF};
 use super::scope::Scope;
-use super::{CALL_COST_MAX, MESSAGE_BYTES_MAX};
+use super::{CALL_COST_MAX, MESSAGE_BYTES_MAX, counts};
 use crate::correlate::{Correlation, Pair, same_item};
 use crate::{Arena, NodeId};
 use pintle_cel::value::{EvalError, Value as CelValue};
@@ -10,6 +10,7 @@ use pintle_meta::FieldErrors;
 use pintle_meta::field::{ERROR_BYTES_MAX, ERRORS_MAX, ErrorKind, ErrorText, quoted};
 use pintle_value::{Path, Value};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The field of errors of the object as a whole.
 const NO_FIELD: &str = "<nil>";
@@ -128,9 +129,21 @@ impl Walk<'_> {
         correlation: Correlation<'_>,
         path: &Path<'_>,
     ) {
-        if value.is_null() {
-            return;
+        let began = Instant::now();
+        if !value.is_null() {
+            self.non_null(scope, value, old, correlation, path);
         }
+        counts::evaluated(began);
+    }
+
+    fn non_null(
+        &mut self,
+        scope: &Scope,
+        value: &Value,
+        old: Option<&Value>,
+        correlation: Correlation<'_>,
+        path: &Path<'_>,
+    ) {
         let old = old.filter(|old| !old.is_null());
         let nowhere = Path::of(NO_FIELD);
         let subject = Subject {
