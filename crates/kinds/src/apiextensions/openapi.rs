@@ -371,7 +371,8 @@ fn validation_rule(schema: Props<'_>, rule: &Value, path: &Path<'_>, errors: &mu
         errors.invalid(&path.field("fieldPath"), given, "must not contain line breaks");
     }
     let valid = || {
-        super::structural::obstacle(schema).is_some() || field_path::resolve(given, schema.0, true).is_ok()
+        super::structural::not_structural_reason(schema).is_some()
+            || field_path::resolve(given, schema.0, true).is_ok()
     };
     if !given.is_empty() && !valid() {
         errors.invalid(&path.field("fieldPath"), given, "must be a valid path");

@@ -56,7 +56,8 @@ impl Options {
         let has =
             |wanted: &dyn Fn(Props<'_>) -> bool| schemas.iter().any(|schema| schema.any(&|s| wanted(s)));
         let non_structural = |schema: &Props<'_>| {
-            structural::obstacle(*schema).is_some() || !structural::validate(*schema, &Path::ROOT).is_empty()
+            structural::not_structural_reason(*schema).is_some()
+                || !structural::validate(*schema, &Path::ROOT).is_empty()
         };
         let known = ["array", "boolean", "integer", "number", "object", "string", ""];
         let unkeyed = |schema: Props<'_>| {
@@ -78,8 +79,8 @@ impl Options {
                 .any(|e| e.body.ends_with("must not have unknown fields")),
             require_atomic_sets: !has(&|s| openapi::non_atomic_set(s).is_some()),
             require_list_map_keys: !has(&unkeyed),
-            require_known_review: conversion::speaks_known_version(old.get("conversion")),
-            require_authorities: established && !conversion::is_unbelievable(old.get("conversion")),
+            require_known_review: conversion::supports_known_review_version(old.get("conversion")),
+            require_authorities: established && !conversion::has_invalid_ca_bundle(old.get("conversion")),
             many_selectable: unchanged_selectable(old, new),
             unchanged: unchanged_schemas(old, new),
             metadata,
@@ -185,9 +186,9 @@ pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, erro
     let versions_path = path.field("versions");
     for (at, version) in versions.iter().enumerate() {
         let name = version.str_at(&["name"]);
-        let wrong = meta_names::is_dns1035_label(name);
-        if !wrong.is_empty() {
-            errors.invalid(&versions_path.index(at).field("name"), name, &wrong.join(","));
+        let complaints = meta_names::is_dns1035_label(name);
+        if !complaints.is_empty() {
+            errors.invalid(&versions_path.index(at).field("name"), name, &complaints.join(","));
         }
         validate_version(version, &shared, &options, &versions_path.index(at), errors);
     }
@@ -212,11 +213,11 @@ pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, erro
 fn group_and_scope(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let group = spec.str_at(&["group"]);
     let at = path.field("group");
-    let wrong = meta_names::is_dns1123_subdomain(group);
+    let complaints = meta_names::is_dns1123_subdomain(group);
     if group.is_empty() {
         errors.required(&at, "");
-    } else if !wrong.is_empty() {
-        errors.invalid(&at, group, &wrong.join(","));
+    } else if !complaints.is_empty() {
+        errors.invalid(&at, group, &complaints.join(","));
     } else if !group.contains('.') {
         errors.invalid(&at, group, "should be a domain with at least one dot");
     }
@@ -298,7 +299,7 @@ fn selectable_fields(
     errors: &mut FieldErrors,
 ) {
     let at = path.field("selectableFields");
-    if let Some(why) = structural::obstacle(schema) {
+    if let Some(why) = structural::not_structural_reason(schema) {
         errors.invalid(&path.field("schema.openAPIV3Schema"), "", why);
         return selectable::validate_presence(fields, &at, errors);
     }
@@ -353,9 +354,9 @@ fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut 
     }
     // The internal type also has the first version's name in the spec.
     let Some(first) = versions.first().map(name).filter(|first| !first.is_empty()) else { return };
-    let wrong = meta_names::is_dns1035_label(&first);
-    if !wrong.is_empty() {
-        errors.invalid(&path.field("version"), first.as_str(), &wrong.join(","));
+    let complaints = meta_names::is_dns1035_label(&first);
+    if !complaints.is_empty() {
+        errors.invalid(&path.field("version"), first.as_str(), &complaints.join(","));
     }
 }
 
@@ -402,23 +403,24 @@ fn validate_schema(
         found.forbidden(&path.field("openAPIV3Schema.nullable"), "nullable cannot be true at the root");
     }
     let at = path.field("openAPIV3Schema");
-    let obstacle = structural::obstacle(schema).filter(|_| options.require_structural);
+    let not_structural_reason =
+        structural::not_structural_reason(schema).filter(|_| options.require_structural);
     let tally = RefCell::new(Tally::new(unlimited));
     let root = Context::root(schema, &tally);
     // Rules are only validated in structural schemas.
     let mut rules = None;
-    if options.require_structural && obstacle.is_none() {
-        let mut wrong = structural::validate(schema, &at);
-        if wrong.is_empty() {
+    if options.require_structural && not_structural_reason.is_none() {
+        let mut schema_errors = structural::validate(schema, &at);
+        if schema_errors.is_empty() {
             let (pruned, metadata) = (options.require_pruned_defaults, options.metadata.as_ref());
-            defaults::validate(schema, pruned, metadata, &at, &mut wrong);
+            defaults::validate(schema, pruned, metadata, &at, &mut schema_errors);
         }
-        rules = wrong.is_empty().then_some(&root);
-        found.0.append(&mut wrong.0);
+        rules = schema_errors.is_empty().then_some(&root);
+        found.0.append(&mut schema_errors.0);
     }
     openapi::validate(schema, &openapi::Place::root(rules), options, &at, &mut found);
     found.0.append(&mut tally.borrow_mut().errors.0);
-    if let Some(why) = obstacle.filter(|_| found.is_empty()) {
+    if let Some(why) = not_structural_reason.filter(|_| found.is_empty()) {
         found.invalid(&at, "", why);
     }
     tally.borrow().total(&at, &mut found);

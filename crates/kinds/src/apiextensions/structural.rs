@@ -24,11 +24,11 @@ const UNSUPPORTED: [(&str, &str); 7] = [
 ];
 
 /// The reason why a schema cannot be converted to a structural one.
-pub(super) fn obstacle(schema: Props<'_>) -> Option<&'static str> {
-    obstacle_within(schema, 0)
+pub(super) fn not_structural_reason(schema: Props<'_>) -> Option<&'static str> {
+    not_structural_reason_at(schema, 0)
 }
 
-fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
+fn not_structural_reason_at(schema: Props<'_>, depth: usize) -> Option<&'static str> {
     if depth > DEPTH_MAX {
         return Some("OpenAPIV3Schema is nested too deeply");
     }
@@ -46,7 +46,7 @@ fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
         .below("not")
         .into_iter()
         .chain(junctors)
-        .find_map(|below| obstacle_within(below, depth.saturating_add(1)));
+        .find_map(|below| not_structural_reason_at(below, depth.saturating_add(1)));
     if nested.is_some() {
         return nested;
     }
@@ -61,7 +61,7 @@ fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
         Items::None | Items::Many(_) => None,
     };
     let rest = schema.members("properties").map(|(_, v)| v).chain(schema.below("additionalProperties"));
-    item.into_iter().chain(rest).find_map(|below| obstacle_within(below, depth.saturating_add(1)))
+    item.into_iter().chain(rest).find_map(|below| not_structural_reason_at(below, depth.saturating_add(1)))
 }
 
 /// All violations of structure, sorted by text.
@@ -153,13 +153,13 @@ fn metadata_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut
     if checked && metadata.kind() != "object" {
         errors.invalid(&at.field("type"), metadata.kind(), "must be object");
     }
-    if level == Level::Root && says_too_much(metadata) {
+    if level == Level::Root && specifies_more_than_names(metadata) {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         errors.forbidden(&at, why);
     }
 }
 
-fn says_too_much(metadata: Props<'_>) -> bool {
+fn specifies_more_than_names(metadata: Props<'_>) -> bool {
     let Some(map) = metadata.0.as_object() else { return false };
     let named = |name: &str| matches!(name, "name" | "generateName");
     map.keys().any(|key| !matches!(key.as_str(), "type" | "default" | "properties"))

@@ -23,7 +23,7 @@ const UID_LABELS: [&str; 2] = ["controller-uid", CONTROLLER_UID];
 pub(crate) struct Job;
 
 impl Hooks for Job {
-    fn unsaid_propagation_warning(&self) -> Option<&'static str> {
+    fn default_propagation_warning(&self) -> Option<&'static str> {
         Some(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
              them or set propagationPolicy=Orphan to suppress this warning",
@@ -263,6 +263,7 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     }
 }
 
+/// Copies the scheduling directives of the new template into the old one, so that only other changes are errors.
 fn allow_scheduling(old: &mut Value, new: &Value) {
     for key in ["nodeSelector", "tolerations", "schedulingGates"] {
         take(old, new, &["spec", key]);

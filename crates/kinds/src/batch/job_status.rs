@@ -30,7 +30,8 @@ impl Change<'_> {
         has_condition(self.old, kind, "True")
     }
 
-    fn turned(&self, kind: &str) -> bool {
+    /// Returns whether the condition became true or stopped being true.
+    fn condition_changed(&self, kind: &str) -> bool {
         self.is(kind) != self.was(kind)
     }
 
@@ -38,7 +39,7 @@ impl Change<'_> {
         self.is("Complete") || self.is("Failed")
     }
 
-    fn finish_turned(&self) -> bool {
+    fn finished_changed(&self) -> bool {
         self.finished() != (self.was("Complete") || self.was("Failed"))
     }
 
@@ -60,7 +61,7 @@ pub(super) fn validate(job: &Value, old: &Value, errors: &mut FieldErrors) {
     conditions_and_times(&change, errors);
     finished_job(&change, errors);
     index_lists(&change, errors);
-    if change.finish_turned() || change.changed("terminating") {
+    if change.finished_changed() || change.changed("terminating") {
         let terminating = int(change.status, "terminating");
         if terminating > 0 && change.finished() {
             let detail = "terminating>0 is invalid for finished job";
@@ -99,16 +100,21 @@ fn uncounted_pods(status: &Value, errors: &mut FieldErrors) {
 
 fn conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
     let complete = change.is("Complete");
-    if (change.turned("Complete") || change.turned("Failed")) && complete && change.is("Failed") {
+    if (change.condition_changed("Complete") || change.condition_changed("Failed"))
+        && complete
+        && change.is("Failed")
+    {
         complain("cannot set Complete=True and Failed=true conditions", errors);
     }
-    if (change.turned("Complete") || change.turned("FailureTarget")) && complete && change.is("FailureTarget")
+    if (change.condition_changed("Complete") || change.condition_changed("FailureTarget"))
+        && complete
+        && change.is("FailureTarget")
     {
         complain("cannot set Complete=True and FailureTarget=true conditions", errors);
     }
     let path = STATUS.field("completionTime");
     let completion = member(change.status, "completionTime");
-    if change.turned("Complete") || change.changed("completionTime") {
+    if change.condition_changed("Complete") || change.changed("completionTime") {
         if completion.is_some() && !complete {
             let detail = "cannot set completionTime when there is no Complete=True condition";
             errors.invalid(&path, completion, detail);
@@ -125,13 +131,13 @@ fn conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
             errors.invalid(&path, completion, "must be equal to or after `startTime`");
         }
     }
-    if (change.turned("Failed") || change.changed("failedIndexes"))
+    if (change.condition_changed("Failed") || change.changed("failedIndexes"))
         && change.is("Failed")
         && !change.is("FailureTarget")
     {
         complain("cannot set Failed=True condition without the FailureTarget=true condition", errors);
     }
-    if (change.turned("Complete") || change.turned("SuccessCriteriaMet"))
+    if (change.condition_changed("Complete") || change.condition_changed("SuccessCriteriaMet"))
         && complete
         && !change.is("SuccessCriteriaMet")
     {
@@ -140,20 +146,20 @@ fn conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
 }
 
 fn finished_job(change: &Change<'_>, errors: &mut FieldErrors) {
-    let (status, finished, turned) = (change.status, change.finished(), change.finish_turned());
+    let (status, finished, condition_changed) = (change.status, change.finished(), change.finished_changed());
     let active = int(status, "active");
-    if (turned || change.changed("active")) && active > 0 && finished {
+    if (condition_changed || change.changed("active")) && active > 0 && finished {
         errors.invalid(&STATUS.field("active"), active, "active>0 is invalid for finished job");
     }
     let spec = workload::spec_of(change.job);
     let nothing_to_do = flag(spec, "suspend") && opt_int(spec, "completions") == Some(0);
     let started = member(status, "startTime").is_some();
-    if (turned || change.changed("startTime")) && !nothing_to_do && finished && !started {
+    if (condition_changed || change.changed("startTime")) && !nothing_to_do && finished && !started {
         errors.required(&STATUS.field("startTime"), "startTime is required for finished job");
     }
     let uncounted = member(status, "uncountedTerminatedPods");
     let any = uncounted.is_some_and(|u| ["succeeded", "failed"].iter().any(|key| !list(u, key).is_empty()));
-    if (turned || change.changed("uncountedTerminatedPods")) && finished && any {
+    if (condition_changed || change.changed("uncountedTerminatedPods")) && finished && any {
         let field = STATUS.field("uncountedTerminatedPods");
         errors.invalid(
             &field,

@@ -66,7 +66,7 @@ impl Hooks for Service {
     }
 }
 
-/// `spec.type`
+/// Returns `spec.type`.
 pub(super) fn kind(object: &Value) -> &str {
     object.str_at(&["spec", "type"])
 }

@@ -85,7 +85,7 @@ pub(crate) fn share_id(path: &Path<'_>, id: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// `name` or `domain/name`.
+/// Requires the form `name` or `domain/name`.
 pub(super) fn qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let parts: Vec<&str> = name.split('/').collect();
     match parts[..] {
@@ -106,7 +106,7 @@ pub(super) fn qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// `domain/name`.
+/// Requires the form `domain/name`.
 pub(super) fn fully_qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     qualified(name, path, errors);
     if !name.contains('/') {

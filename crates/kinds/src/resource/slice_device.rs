@@ -104,7 +104,7 @@ fn validate_attribute(attribute: &Value, path: &Path<'_>, errors: &mut FieldErro
     }
 }
 
-/// `1.2.3-alpha.1+build.5`
+/// Returns whether the text is a semantic version, such as `1.2.3-alpha.1+build.5`.
 fn is_semantic_version(version: &str) -> bool {
     let (rest, build) = version.split_once('+').map_or((version, None), |(rest, build)| (rest, Some(build)));
     let (core, pre) = rest.split_once('-').map_or((rest, None), |(core, pre)| (core, Some(pre)));

@@ -1,7 +1,7 @@
 //! Validates init, regular and ephemeral containers.
 
 use super::options::Options;
-use super::resources::{self, Claims, Of};
+use super::resources::{self, Claims, ResourcesOwner};
 use super::volumes::Volumes;
 use super::{env, handlers, mounts, security};
 use crate::fields::{int, list, member, opt_text, text};
@@ -155,7 +155,14 @@ fn common(container: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldE
     mounts::validate_devices(container, &pod.volumes, &path.field("volumeDevices"), errors);
     facts::check_fields(container, TYPE, &["imagePullPolicy"], path, errors);
     let needed = container.get("resources").unwrap_or(&Value::Null);
-    resources::validate(needed, Of::Container, &pod.claims, &path.field("resources"), &pod.options, errors);
+    resources::validate(
+        needed,
+        ResourcesOwner::Container,
+        &pod.claims,
+        &path.field("resources"),
+        &pod.options,
+        errors,
+    );
     resize_policies(container, text(pod.spec, "restartPolicy"), &path.field("resizePolicy"), errors);
     if let Some(context) = member(container, "securityContext") {
         security::container(context, pod.host_users, &path.field("securityContext"), errors);

@@ -51,20 +51,20 @@ fn downward_file(file: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 /// Checks a projected volume.
 pub(crate) fn validate(projection: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     facts::check(projection, "core/v1.ProjectedVolumeSource", path, errors);
-    let mut taken = Taken { paths: HashSet::new(), volume: path };
+    let mut used = UsedPaths { paths: HashSet::new(), volume: path };
     for (at, source) in list(projection, "sources").iter().enumerate() {
         let sources = path.field("sources");
-        one(source, &sources.index(at), options, &mut taken, errors);
+        validate_source(source, &sources.index(at), options, &mut used, errors);
     }
 }
 
 /// The paths that the sources of one volume use.
-struct Taken<'a> {
+struct UsedPaths<'a> {
     paths: HashSet<&'a str>,
     volume: &'a Path<'a>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> UsedPaths<'a> {
     /// Claims a path; a second claim is an error that names `who`, the source of the path.
     fn claim(&mut self, path: &'a str, who: &str, errors: &mut FieldErrors) {
         if !self.paths.insert(path) {
@@ -73,11 +73,12 @@ impl<'a> Taken<'a> {
     }
 }
 
-fn one<'a>(
+/// Validates one source of a projected volume.
+fn validate_source<'a>(
     source: &'a Value,
     path: &Path<'_>,
     options: &Options,
-    taken: &mut Taken<'a>,
+    used: &mut UsedPaths<'a>,
     errors: &mut FieldErrors,
 ) {
     let mut count = 0_usize;
@@ -89,7 +90,7 @@ fn one<'a>(
         for (at, item) in list(object, "items").iter().enumerate() {
             facts::check(item, "core/v1.KeyToPath", &path.field("items").index(at), errors);
             if !text(item, "path").is_empty() {
-                taken.claim(text(item, "path"), text(object, "name"), errors);
+                used.claim(text(item, "path"), text(object, "name"), errors);
             }
         }
     }
@@ -99,21 +100,21 @@ fn one<'a>(
             downward_file(file, &path.field("downwardAPI"), errors);
             let target = text(file, "path");
             if !target.is_empty() {
-                taken.claim(target, target, errors);
+                used.claim(target, target, errors);
             }
         }
     }
     if let Some(token) = member(source, "serviceAccountToken") {
         count = count.saturating_add(1);
-        service_account_token(token, &path.field("serviceAccountToken"), taken.volume, options, errors);
+        service_account_token(token, &path.field("serviceAccountToken"), used.volume, options, errors);
     }
     if let Some(bundle) = member(source, "clusterTrustBundle") {
         count = count.saturating_add(1);
-        trust_bundle(bundle, &path.field("clusterTrustBundle"), taken, errors);
+        trust_bundle(bundle, &path.field("clusterTrustBundle"), used, errors);
     }
     if let Some(certificate) = member(source, "podCertificate") {
         count = count.saturating_add(1);
-        pod_certificate(certificate, &path.field("podCertificate"), taken, errors);
+        pod_certificate(certificate, &path.field("podCertificate"), used, errors);
     }
     if count > 1 {
         errors.forbidden(path, "may not specify more than 1 volume type per source");
@@ -144,7 +145,7 @@ fn service_account_token(
     }
 }
 
-fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, errors: &mut FieldErrors) {
+fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, used: &mut UsedPaths<'a>, errors: &mut FieldErrors) {
     match (member(bundle, "name"), member(bundle, "signerName")) {
         (Some(_), Some(_)) => {
             errors.invalid(path, bundle, "only one of name and signerName may be used");
@@ -171,10 +172,15 @@ fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, e
     }
     check::required(bundle, "path", path, errors);
     paths::local_non_reserved(&path.field("path"), text(bundle, "path"), errors);
-    taken.claim(text(bundle, "path"), text(bundle, "path"), errors);
+    used.claim(text(bundle, "path"), text(bundle, "path"), errors);
 }
 
-fn pod_certificate<'a>(source: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, errors: &mut FieldErrors) {
+fn pod_certificate<'a>(
+    source: &'a Value,
+    path: &Path<'_>,
+    used: &mut UsedPaths<'a>,
+    errors: &mut FieldErrors,
+) {
     let key_type = text(source, "keyType");
     if !KEY_TYPES.contains(&key_type) {
         errors.not_supported(&path.field("keyType"), key_type, &KEY_TYPES);
@@ -190,7 +196,7 @@ fn pod_certificate<'a>(source: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>
         }
         count = count.saturating_add(1);
         paths::local_non_reserved(&path.field(key), target, errors);
-        taken.claim(target, target, errors);
+        used.claim(target, target, errors);
     }
     if count == 0 {
         let detail = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath";

@@ -26,7 +26,7 @@ const COUNTED: [&str; 9] = [
 
 /// The owner of the resources, which decides which names are allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum ResourcesOwner {
     /// A container.
     Container,
     /// A whole pod.
@@ -39,7 +39,7 @@ pub(crate) type Claims<'a> = BTreeSet<&'a str>;
 /// Checks requests, limits and claims.
 pub(crate) fn validate(
     requirements: &Value,
-    of: Of,
+    owner: ResourcesOwner,
     claims: &Claims<'_>,
     path: &Path<'_>,
     options: &Options,
@@ -49,11 +49,11 @@ pub(crate) fn validate(
     let limits = amounts(requirements.get("limits"));
     let requests = amounts(requirements.get("requests"));
     for (name, amount) in &limits {
-        amount_of(name, amount, of, &limit_path.key(name), errors);
+        amount_of(name, amount, owner, &limit_path.key(name), errors);
         huge_page_value(name, amount, &limit_path.key(name), options, errors);
     }
     for (name, amount) in &requests {
-        amount_of(name, amount, of, &request_path.key(name), errors);
+        amount_of(name, amount, owner, &request_path.key(name), errors);
         within_limit(name, amount, limits.get(name), &request_path, &limit_path, errors);
         huge_page_value(name, amount, &request_path.key(name), options, errors);
     }
@@ -64,10 +64,16 @@ pub(crate) fn validate(
     claim_names(list(requirements, "claims"), claims, &path.field("claims"), errors);
 }
 
-fn amount_of(name: &str, amount: &Quantity, of: Of, path: &Path<'_>, errors: &mut FieldErrors) {
-    match of {
-        Of::Container => container_resource_name(name, path, errors),
-        Of::Pod => pod_resource_name(name, path, errors),
+fn amount_of(
+    name: &str,
+    amount: &Quantity,
+    owner: ResourcesOwner,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    match owner {
+        ResourcesOwner::Container => container_resource_name(name, path, errors),
+        ResourcesOwner::Pod => pod_resource_name(name, path, errors),
     }
     quantity_value(name, amount, path, errors);
 }
@@ -239,7 +245,7 @@ pub(crate) fn validate_pod_level(
     if member(resources, "claims").is_some() {
         errors.forbidden(&path.field("claims"), "claims may not be set for Resources at pod-level");
     }
-    validate(resources, Of::Pod, claims, &path, options, errors);
+    validate(resources, ResourcesOwner::Pod, claims, &path, options, errors);
     consistent(spec, resources, &path, errors);
 }
 
@@ -314,10 +320,17 @@ mod tests {
     use super::*;
     use crate::testing::tree;
 
-    fn faults(requirements: &str, of: Of) -> Vec<String> {
+    fn faults(requirements: &str, owner: ResourcesOwner) -> Vec<String> {
         let mut errors = FieldErrors::new();
         let path = Path::of("r");
-        validate(&tree(requirements), of, &Claims::from(["known"]), &path, &Options::default(), &mut errors);
+        validate(
+            &tree(requirements),
+            owner,
+            &Claims::from(["known"]),
+            &path,
+            &Options::default(),
+            &mut errors,
+        );
         errors.0.iter().map(ToString::to_string).collect()
     }
 
@@ -361,10 +374,10 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(faults(requirements, Of::Container), expected, "{requirements}");
+            assert_eq!(faults(requirements, ResourcesOwner::Container), expected, "{requirements}");
         }
         assert_eq!(
-            faults(r#"{"limits":{"ephemeral-storage":"1"}}"#, Of::Pod),
+            faults(r#"{"limits":{"ephemeral-storage":"1"}}"#, ResourcesOwner::Pod),
             [
                 r#"r.limits[ephemeral-storage]: Unsupported value: "ephemeral-storage": supported values: "cpu", "hugepages-", "memory""#
             ]

@@ -2,7 +2,7 @@
 
 use super::containers::{self, Pod};
 use super::options::Options;
-use super::resources::{self, Claims, Of};
+use super::resources::{self, Claims, ResourcesOwner};
 use super::{affinity, annotations, env, scheduling, security, spread, volumes, windows};
 use crate::fields::{flag, int, list, member, opt_flag, opt_int, opt_text, text, texts};
 use crate::{check, facts};
@@ -214,7 +214,14 @@ fn preemption_and_overhead(spec: &Value, path: &Path<'_>, options: &Options, err
         let mut limits = Value::object();
         limits.set_at(&["limits"], overhead.clone());
         let none = Claims::new();
-        resources::validate(&limits, Of::Container, &none, &path.field("overhead"), options, errors);
+        resources::validate(
+            &limits,
+            ResourcesOwner::Container,
+            &none,
+            &path.field("overhead"),
+            options,
+            errors,
+        );
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn iscsi_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// `iqn.YYYY-MM.authority:name`
+/// Returns whether the name has the form `iqn.YYYY-MM.authority:name`.
 fn is_iqn(name: &str) -> bool {
     let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else {
         return false;

@@ -185,11 +185,11 @@ pub(super) fn cluster_ips(object: &Value, old: Option<&Value>, errors: &mut Fiel
         }
         net::validate_ip_legacy(&path.index(i), ip, &known, errors);
     }
-    let wrong = errors.0.len() > before;
+    let complaints = errors.0.len() > before;
     if ips.len() > 2 {
         errors.invalid(&path, list.as_slice(), "may only hold up to 2 values");
     }
-    if wrong {
+    if complaints {
         return;
     }
     let is_v6 = |ip: &str| super::addresses::family_of(ip) == "IPv6";
