@@ -19,14 +19,14 @@ pub(super) fn validate(given: &Value, path: &Path<'_>, errors: &mut FieldErrors)
             errors.invalid(&path.field(key), text(key), &why);
         }
     }
-    labels(given.items_at(&["shortNames"]), &path.field("shortNames"), errors);
+    validate_labels(given.items_at(&["shortNames"]), &path.field("shortNames"), errors);
     if !text("kind").is_empty() && text("kind") == text("listKind") {
         errors.invalid(&path.field("listKind"), text("listKind"), "kind and listKind may not be the same");
     }
-    labels(given.items_at(&["categories"]), &path.field("categories"), errors);
+    validate_labels(given.items_at(&["categories"]), &path.field("categories"), errors);
 }
 
-fn labels(given: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_labels(given: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     for (at, name) in given.iter().enumerate() {
         let name = name.as_str().unwrap_or("");
         let complaints = names::is_dns1035_label(name);

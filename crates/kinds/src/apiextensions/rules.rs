@@ -109,7 +109,7 @@ impl Tally {
     }
 
     /// Reports an excessive total cost; `path` is that of the schema.
-    pub(super) fn total(&self, path: &Path<'_>, errors: &mut FieldErrors) {
+    pub(super) fn validate_total_cost(&self, path: &Path<'_>, errors: &mut FieldErrors) {
         if self.total <= VERSION_COST_MAX {
             return;
         }

@@ -62,7 +62,7 @@ impl Options {
         let known = ["array", "boolean", "integer", "number", "object", "string", ""];
         let unkeyed = |schema: Props<'_>| {
             let mut errors = FieldErrors::new();
-            openapi::list_map_items(schema, &Path::ROOT, &mut errors);
+            openapi::validate_list_map_items(schema, &Path::ROOT, &mut errors);
             !errors.is_empty()
         };
         let mut unpruned = FieldErrors::new();
@@ -172,7 +172,7 @@ pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, erro
     let versions = spec.items_at(&["versions"]);
     let shared = Shared { versions };
     let preserves = spec.get("preserveUnknownFields").and_then(Value::as_bool).unwrap_or(false);
-    group_and_scope(spec, path, errors);
+    validate_group_and_scope(spec, path, errors);
     options.require_structural |= !preserves;
     require_schemas(&shared, &options, preserves, path, errors);
     if schemas(spec).any(|schema| schema.any(&|s| s.has("default"))) {
@@ -192,7 +192,7 @@ pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, erro
         }
         validate_version(version, &shared, &options, &versions_path.index(at), errors);
     }
-    version_set(spec, &shared, path, errors);
+    validate_version_set(spec, &shared, path, errors);
     for key in ["plural", "singular", "kind", "listKind"] {
         if spec.str_at(&["names", key]).is_empty() {
             errors.required(&path.field("names").field(key), "");
@@ -210,7 +210,7 @@ pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, erro
     conversion::validate(spec.get("conversion"), &options, &conversion_path, errors);
 }
 
-fn group_and_scope(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_group_and_scope(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let group = spec.str_at(&["group"]);
     let at = path.field("group");
     let complaints = meta_names::is_dns1123_subdomain(group);
@@ -266,14 +266,14 @@ fn validate_version(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    version::deprecation(version, &path.field("deprecationWarning"), errors);
+    version::validate_deprecation(version, &path.field("deprecationWarning"), errors);
     let has_status = shared.has_status(version);
     let schema = shared.own(version, "schema");
     let unlimited = options.is_unchanged(version.str_at(&["name"]));
     validate_schema(schema, has_status, unlimited, options, &path.field("schema"), errors);
-    version::subresources(shared.own(version, "subresources"), &path.field("subresources"), errors);
+    version::validate_subresources(shared.own(version, "subresources"), &path.field("subresources"), errors);
     let columns = shared.own(version, "additionalPrinterColumns");
-    version::columns(columns, &path.field("additionalPrinterColumns"), errors);
+    version::validate_columns(columns, &path.field("additionalPrinterColumns"), errors);
     let fields = shared.own(version, "selectableFields").and_then(Value::as_array).unwrap_or(&[]);
     if fields.is_empty() {
         return;
@@ -285,12 +285,12 @@ fn validate_version(
         }
         Some(schema) => {
             let name = version.str_at(&["name"]);
-            selectable_fields(fields, Props(schema), name, options, path, errors);
+            validate_selectable_fields(fields, Props(schema), name, options, path, errors);
         }
     }
 }
 
-fn selectable_fields(
+fn validate_selectable_fields(
     fields: &[Value],
     schema: Props<'_>,
     version: &str,
@@ -314,9 +314,9 @@ fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, erro
     let unlimited =
         shared.versions.first().is_some_and(|first| options.is_unchanged(first.str_at(&["name"])));
     validate_schema(schema, any_status, unlimited, options, &path.field("validation"), errors);
-    version::subresources(shared.of_spec("subresources"), &path.field("subresources"), errors);
+    version::validate_subresources(shared.of_spec("subresources"), &path.field("subresources"), errors);
     let columns = shared.of_spec("additionalPrinterColumns");
-    version::columns(columns, &path.field("additionalPrinterColumns"), errors);
+    version::validate_columns(columns, &path.field("additionalPrinterColumns"), errors);
     let fields = shared.of_spec("selectableFields").and_then(Value::as_array).unwrap_or(&[]);
     if fields.is_empty() {
         return;
@@ -328,13 +328,13 @@ fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, erro
         }
         Some(schema) => {
             let schema = Props(schema.get("openAPIV3Schema").unwrap_or(&Value::Null));
-            selectable_fields(fields, schema, "", options, path, errors);
+            validate_selectable_fields(fields, schema, "", options, path, errors);
         }
     }
 }
 
 /// Validates the set of versions.
-fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let versions = shared.versions;
     let at = path.field("versions");
     let stored = versions.iter().filter(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).count();
@@ -397,7 +397,7 @@ fn validate_schema(
     let Some(schema) = validation.and_then(|v| v.get("openAPIV3Schema")).map(Props) else { return };
     let mut found = FieldErrors::new();
     if has_status {
-        status_root(schema, path, &mut found);
+        validate_status_root(schema, path, &mut found);
     }
     if schema.flag("nullable") {
         found.forbidden(&path.field("openAPIV3Schema.nullable"), "nullable cannot be true at the root");
@@ -423,11 +423,11 @@ fn validate_schema(
     if let Some(why) = not_structural_reason.filter(|_| found.is_empty()) {
         found.invalid(&at, "", why);
     }
-    tally.borrow().total(&at, &mut found);
+    tally.borrow().validate_total_cost(&at, &mut found);
     errors.0.append(&mut found.0);
 }
 
-fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     for go_name in error_text::go_names(schema.0, PROPS) {
         if go_name == "Type" && schema.kind() != "object" {
             let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";

@@ -57,10 +57,10 @@ pub(super) fn validate(job: &Value, old: &Value, errors: &mut FieldErrors) {
         &STATUS,
         errors,
     );
-    uncounted_pods(change.status, errors);
-    conditions_and_times(&change, errors);
-    finished_job(&change, errors);
-    index_lists(&change, errors);
+    validate_uncounted_pods(change.status, errors);
+    validate_conditions_and_times(&change, errors);
+    validate_finished_job(&change, errors);
+    validate_index_lists(&change, errors);
     if change.finished_changed() || change.changed("terminating") {
         let terminating = int(change.status, "terminating");
         if terminating > 0 && change.finished() {
@@ -74,15 +74,15 @@ pub(super) fn validate(job: &Value, old: &Value, errors: &mut FieldErrors) {
             errors.invalid(&STATUS.field("ready"), ready, "cannot set more ready pods than active");
         }
     }
-    success_criteria(&change, errors);
-    transitions(&change, errors);
+    validate_success_criteria(&change, errors);
+    validate_transitions(&change, errors);
 }
 
 fn complain(detail: &str, errors: &mut FieldErrors) {
     errors.push(ErrorKind::Invalid, &STATUS.field("conditions"), None, detail);
 }
 
-fn uncounted_pods(status: &Value, errors: &mut FieldErrors) {
+fn validate_uncounted_pods(status: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("uncountedTerminatedPods");
     let mut seen = HashSet::new();
     for key in ["succeeded", "failed"] {
@@ -98,7 +98,7 @@ fn uncounted_pods(status: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
+fn validate_conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
     let complete = change.is("Complete");
     if (change.condition_changed("Complete") || change.condition_changed("Failed"))
         && complete
@@ -145,7 +145,7 @@ fn conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn finished_job(change: &Change<'_>, errors: &mut FieldErrors) {
+fn validate_finished_job(change: &Change<'_>, errors: &mut FieldErrors) {
     let (status, finished, condition_changed) = (change.status, change.finished(), change.finished_changed());
     let active = int(status, "active");
     if (condition_changed || change.changed("active")) && active > 0 && finished {
@@ -169,7 +169,7 @@ fn finished_job(change: &Change<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn index_lists(change: &Change<'_>, errors: &mut FieldErrors) {
+fn validate_index_lists(change: &Change<'_>, errors: &mut FieldErrors) {
     let spec = workload::spec_of(change.job);
     let completions = opt_int(spec, "completions");
     let per_index = opt_int(spec, "backoffLimitPerIndex").is_some();
@@ -205,7 +205,7 @@ fn index_lists(change: &Change<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn success_criteria(change: &Change<'_>, errors: &mut FieldErrors) {
+fn validate_success_criteria(change: &Change<'_>, errors: &mut FieldErrors) {
     let met = change.is("SuccessCriteriaMet");
     if met && change.is("Failed") {
         complain("cannot set SuccessCriteriaMet=True and Failed=true conditions", errors);
@@ -221,7 +221,7 @@ fn success_criteria(change: &Change<'_>, errors: &mut FieldErrors) {
 }
 
 /// Validates transitions that cannot be undone.
-fn transitions(change: &Change<'_>, errors: &mut FieldErrors) {
+fn validate_transitions(change: &Change<'_>, errors: &mut FieldErrors) {
     for kind in ["Failed", "Complete", "FailureTarget"] {
         if change.was(kind) && !change.is(kind) {
             complain(&format!("cannot disable the terminal {kind}=True condition"), errors);

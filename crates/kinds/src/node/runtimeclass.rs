@@ -55,7 +55,7 @@ fn validate_overhead(overhead: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    scheduling::tolerations(tolerations, path, &Options::default(), errors);
+    scheduling::validate_tolerations_with(tolerations, path, &Options::default(), errors);
     let mut seen = HashSet::new();
     for (i, toleration) in tolerations.iter().enumerate() {
         let key = ["key", "operator", "value", "effect"].map(|field| text(toleration, field));

@@ -25,24 +25,26 @@ const FIELDS: [&str; 5] =
 const FILE: &str = "core/v1.DownwardAPIVolumeFile";
 
 /// Checks a volume of the downward API.
-pub(crate) fn downward(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_downward(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(source, "core/v1.DownwardAPIVolumeSource", path, errors);
     for file in list(source, "items") {
-        downward_file(file, path, errors);
+        validate_downward_file(file, path, errors);
     }
 }
 
-fn downward_file(file: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_downward_file(file: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check_fields(file, FILE, &["path"], path, errors);
     match (member(file, "fieldRef"), member(file, "resourceFieldRef")) {
         (Some(field), resource) => {
-            env::field_ref(field, &FIELDS, &path.field("fieldRef"), errors);
+            env::validate_field_ref(field, &FIELDS, &path.field("fieldRef"), errors);
             if resource.is_some() {
                 let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
                 errors.invalid(path, "resource", detail);
             }
         }
-        (None, Some(resource)) => env::resource_ref(resource, true, &path.field("resourceFieldRef"), errors),
+        (None, Some(resource)) => {
+            env::validate_resource_ref(resource, true, &path.field("resourceFieldRef"), errors)
+        }
         (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
     }
     facts::check_fields(file, FILE, &["mode"], path, errors);
@@ -97,7 +99,7 @@ fn validate_source<'a>(
     if let Some(downward) = member(source, "downwardAPI") {
         count = count.saturating_add(1);
         for file in list(downward, "items") {
-            downward_file(file, &path.field("downwardAPI"), errors);
+            validate_downward_file(file, &path.field("downwardAPI"), errors);
             let target = text(file, "path");
             if !target.is_empty() {
                 used.claim(target, target, errors);
@@ -106,22 +108,28 @@ fn validate_source<'a>(
     }
     if let Some(token) = member(source, "serviceAccountToken") {
         count = count.saturating_add(1);
-        service_account_token(token, &path.field("serviceAccountToken"), used.volume, options, errors);
+        validate_service_account_token(
+            token,
+            &path.field("serviceAccountToken"),
+            used.volume,
+            options,
+            errors,
+        );
     }
     if let Some(bundle) = member(source, "clusterTrustBundle") {
         count = count.saturating_add(1);
-        trust_bundle(bundle, &path.field("clusterTrustBundle"), used, errors);
+        validate_trust_bundle(bundle, &path.field("clusterTrustBundle"), used, errors);
     }
     if let Some(certificate) = member(source, "podCertificate") {
         count = count.saturating_add(1);
-        pod_certificate(certificate, &path.field("podCertificate"), used, errors);
+        validate_pod_certificate(certificate, &path.field("podCertificate"), used, errors);
     }
     if count > 1 {
         errors.forbidden(path, "may not specify more than 1 volume type per source");
     }
 }
 
-fn service_account_token(
+fn validate_service_account_token(
     token: &Value,
     path: &Path<'_>,
     volume: &Path<'_>,
@@ -145,7 +153,12 @@ fn service_account_token(
     }
 }
 
-fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, used: &mut UsedPaths<'a>, errors: &mut FieldErrors) {
+fn validate_trust_bundle<'a>(
+    bundle: &'a Value,
+    path: &Path<'_>,
+    used: &mut UsedPaths<'a>,
+    errors: &mut FieldErrors,
+) {
     match (member(bundle, "name"), member(bundle, "signerName")) {
         (Some(_), Some(_)) => {
             errors.invalid(path, bundle, "only one of name and signerName may be used");
@@ -175,7 +188,7 @@ fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, used: &mut UsedPaths<'a>
     used.claim(text(bundle, "path"), text(bundle, "path"), errors);
 }
 
-fn pod_certificate<'a>(
+fn validate_pod_certificate<'a>(
     source: &'a Value,
     path: &Path<'_>,
     used: &mut UsedPaths<'a>,
@@ -186,7 +199,12 @@ fn pod_certificate<'a>(
         errors.not_supported(&path.field("keyType"), key_type, &KEY_TYPES);
     }
     if let Some(seconds) = opt_int(source, "maxExpirationSeconds") {
-        certificate_life(seconds, text(source, "signerName"), &path.field("maxExpirationSeconds"), errors);
+        validate_certificate_life(
+            seconds,
+            text(source, "signerName"),
+            &path.field("maxExpirationSeconds"),
+            errors,
+        );
     }
     let mut count = 0_usize;
     for key in ["credentialBundlePath", "keyPath", "certificateChainPath"] {
@@ -204,7 +222,7 @@ fn pod_certificate<'a>(
     }
 }
 
-fn certificate_life(seconds: i64, signer: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_certificate_life(seconds: i64, signer: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if seconds < CERTIFICATE_SECONDS_MIN {
         errors.invalid(path, seconds, "if provided, maxExpirationSeconds must be >= 3600");
     }
