@@ -56,7 +56,7 @@ impl Plugin for AlwaysPullImages {
         }
         // kube-apiserver joins one refusal for each of them, which is no Status.
         let refusals = errors.0.iter().map(|error| request.forbidden(object, &error.to_string()).message);
-        match resources::sentence(refusals.collect()) {
+        match resources::join_errors(refusals.collect()) {
             Some(why) => Err(Status::unclassified(why)),
             None => Ok(()),
         }

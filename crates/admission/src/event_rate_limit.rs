@@ -49,7 +49,7 @@ impl EventRateLimit {
         validate(&tree, &mut errors);
         match errors.is_empty() {
             true => Ok(EventRateLimit(tree.items_at(&["limits"]).iter().map(Limit::new).collect())),
-            false => Err(errors.sentence()),
+            false => Err(errors.aggregate_message()),
         }
     }
 }

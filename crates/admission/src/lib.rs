@@ -203,9 +203,9 @@ pub type Reviewing<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send 
 /// Why a plugin cannot be built, with kube-apiserver's message, which depends on the phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PluginError {
-    /// Its configuration cannot be read.
+    /// The plugin's configuration cannot be read.
     Init(String),
-    /// Its configuration is invalid.
+    /// The plugin's configuration is invalid.
     Initialize(String),
 }
 

@@ -38,7 +38,7 @@ impl Plugin for LimitRanger {
                 "pods" => check_pod(object, &range),
                 _ => check_claim(object, &range),
             };
-            if let Some(why) = resources::sentence(errors) {
+            if let Some(why) = resources::join_errors(errors) {
                 return Err(request.forbidden(Some(object), &why));
             }
         }

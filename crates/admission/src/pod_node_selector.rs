@@ -120,7 +120,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, String>, Status> {
             errors.invalid(&Path::of(&format!("[{key}]")), value, &complaints.join("; "));
         }
         if !errors.is_empty() {
-            return Err(Status::unclassified(errors.sentence()));
+            return Err(Status::unclassified(errors.aggregate_message()));
         }
         out.insert(key.to_string(), value.to_string());
     }

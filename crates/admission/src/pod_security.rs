@@ -317,7 +317,7 @@ fn note_errors(request: &Attributes<'_>, errors: &FieldErrors) {
     if !errors.is_empty() {
         counts::failed(request, false);
         pintle_audit::annotate("pod-security.kubernetes.io/error", || {
-            format!("Failed to parse policy: {}", errors.sentence())
+            format!("Failed to parse policy: {}", errors.aggregate_message())
         });
     }
 }

@@ -90,7 +90,7 @@ impl<E> Policies<E> {
 
 /// A policy and its bindings.
 pub struct Policy<E> {
-    /// Its name.
+    /// The policy's name.
     pub name: Str,
     /// Whether an error of the policy rejects the request (failurePolicy).
     pub fails: bool,
@@ -104,7 +104,7 @@ pub struct Policy<E> {
 
 /// The requests to which a policy applies.
 pub struct Binding {
-    /// Its name.
+    /// The binding's name.
     pub name: Str,
     /// `validationActions`
     pub actions: Vec<Str>,
@@ -114,7 +114,7 @@ pub struct Binding {
 
 /// How a policy applies to a request.
 pub enum Found<'p, E> {
-    /// Whether it applies cannot be determined.
+    /// An error prevents the server from determining whether the policy applies.
     Broken(Broken<'p, E>),
     /// The policy is evaluated, once for each parameter.
     Applicable(Application<'p, E>),

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Charge {
     /// The quota at the time when its usage was computed.
     pub quota: Value,
-    /// Its `status.used`.
+    /// The quota's `status.used`.
     pub used: Value,
 }
 

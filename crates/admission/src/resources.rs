@@ -83,7 +83,7 @@ pub(crate) fn is_sidecar(container: &Value) -> bool {
 }
 
 /// Joins several errors into one sentence.
-pub(crate) fn sentence(errors: Vec<String>) -> Option<String> {
+pub(crate) fn join_errors(errors: Vec<String>) -> Option<String> {
     let mut unique: Vec<String> = Vec::new();
     for error in errors {
         if !unique.contains(&error) {

@@ -16,23 +16,23 @@ const TIMEOUT_SECONDS: i64 = 10;
 
 /// One webhook of a configuration.
 pub struct Webhook {
-    /// Its name, which need not be unique.
+    /// The webhook's name, which need not be unique.
     pub name: Str,
     /// Identifies the webhook: configuration, name, and its number among those of the same name.
     pub id: String,
     /// The requests that it applies to.
     pub matcher: Matcher,
-    /// Its match conditions.
+    /// The webhook's match conditions.
     pub conditions: Conditions,
-    /// Its endpoint; `None` if the configuration has none.
+    /// The webhook's endpoint; `None` if the configuration has none.
     pub endpoint: Option<Endpoint>,
-    /// How long it may take.
+    /// How long the webhook may take.
     pub timeout: Duration,
     /// Whether requests continue if it cannot be called (failurePolicy Ignore).
     pub fails_open: bool,
     /// The review version that both sides support.
     pub review_version: Option<ReviewVersion>,
-    /// Whether it is called again after others changed the object (reinvocationPolicy IfNeeded).
+    /// Whether the webhook is called again after others changed the object (reinvocationPolicy IfNeeded).
     pub reinvocable: bool,
     /// The value of `sideEffects`.
     side_effects: Str,

@@ -79,7 +79,7 @@ fn manifests(tree: &Value, allowed: bool) -> Result<Option<PathBuf>, String> {
         let why =
             "staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled";
         errors.forbidden(&FieldPath::of(FIELD), why);
-        return Err(errors.sentence());
+        return Err(errors.aggregate_message());
     }
     if !folder.starts_with('/') {
         return Err(invalid(FIELD, folder, "must be an absolute file path"));
@@ -96,5 +96,5 @@ fn manifests(tree: &Value, allowed: bool) -> Result<Option<PathBuf>, String> {
 fn invalid(field: &str, value: &str, why: &str) -> String {
     let mut errors = FieldErrors::new();
     errors.invalid(&FieldPath::of(field), value, why);
-    errors.sentence()
+    errors.aggregate_message()
 }

@@ -28,7 +28,7 @@ impl FieldPath {
 }
 
 impl fmt::Display for FieldPath {
-    /// `.spec.containers[name="c"].image`
+    /// Prints the path as `.spec.containers[name="c"].image`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|element| element.fmt(f))
     }

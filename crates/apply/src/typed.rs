@@ -33,11 +33,11 @@ pub struct Type<'s> {
     arena: &'s Arena,
     /// The root of the schema. Embedded objects have its kind, apiVersion and metadata too.
     root: NodeId,
-    at: At,
+    at: TypePosition,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum TypePosition {
     /// A node. `open` is set below a node that preserves unknown fields: then all nodes below it do.
     Node { id: NodeId, open: bool },
     /// No schema: objects field by field, lists as a whole.
@@ -77,7 +77,7 @@ impl List<'_> {
 struct Fields<'s> {
     arena: &'s Arena,
     root: NodeId,
-    /// Whether it is an embedded object.
+    /// Whether the type is an embedded object.
     embedded: bool,
     known: Option<&'s Struct>,
     /// The type of fields without a schema of their own; `None` if there may be no such fields.
@@ -106,7 +106,7 @@ impl<'s> Fields<'s> {
             Some(field) => {
                 // Metadata has its own type, even if the object around it preserves unknown fields.
                 let is_metadata = self.arena.node(self.root).metadata == Some(field.node);
-                let at = At::Node { id: field.node, open: self.open && !is_metadata };
+                let at = TypePosition::Node { id: field.node, open: self.open && !is_metadata };
                 Some(Type { arena: self.arena, root: self.root, at })
             }
             None => self.others,
@@ -116,7 +116,7 @@ impl<'s> Fields<'s> {
     /// Whether the fields have no schema.
     fn is_deduced(&self) -> bool {
         self.known.is_none_or(|known| known.fields.is_empty())
-            && self.others.is_some_and(|others| others.at == At::Deduced)
+            && self.others.is_some_and(|others| others.at == TypePosition::Deduced)
     }
 }
 
@@ -124,27 +124,27 @@ impl<'s> Type<'s> {
     /// The type at the root of a schema.
     pub fn of(schema: &'s Schema) -> Self {
         let root = schema.root();
-        Type { arena: schema.arena(), root, at: At::Node { id: root, open: false } }
+        Type { arena: schema.arena(), root, at: TypePosition::Node { id: root, open: false } }
     }
 
     fn deduced(self) -> Self {
-        Type { at: At::Deduced, ..self }
+        Type { at: TypePosition::Deduced, ..self }
     }
 
     fn opaque(self) -> Self {
-        Type { at: At::Opaque, ..self }
+        Type { at: TypePosition::Opaque, ..self }
     }
 
     fn node(self, id: NodeId, open: bool) -> Self {
-        Type { at: At::Node { id, open }, ..self }
+        Type { at: TypePosition::Node { id, open }, ..self }
     }
 
     /// How `value` is treated. The type decides; if it allows several forms, the form of the value decides.
     fn atom(self, value: Option<&Value>) -> Atom<'s> {
         let (id, open) = match self.at {
-            At::Deduced => return self.formless(value, self.deduced(), false),
-            At::Opaque => return self.formless(value, self.opaque(), true),
-            At::Node { id, open } => (id, open),
+            TypePosition::Deduced => return self.formless(value, self.deduced(), false),
+            TypePosition::Opaque => return self.formless(value, self.opaque(), true),
+            TypePosition::Node { id, open } => (id, open),
         };
         let node = self.arena.node(id);
         let open = open || node.preserve_unknown;
@@ -219,7 +219,7 @@ impl<'s> Type<'s> {
     /// The default of a key field that a list item omits. The published schemas of Go types also have zero values as
     /// defaults of scalars that are always written.
     fn key_default(self, name: &str) -> Option<Value> {
-        let At::Node { id, .. } = self.at else { return None };
+        let TypePosition::Node { id, .. } = self.at else { return None };
         let Shape::Struct(known) = &self.arena.node(id).shape else { return None };
         let field = known.field(name)?;
         let node = self.arena.node(field.node);

@@ -179,16 +179,16 @@ fn check_version(version: &str, kind: &str) -> Result<(), String> {
 impl Policy {
     /// Reads a policy file.
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
-        let shown = path.display();
+        let path_text = path.display();
         let bytes = std::fs::read(path).map_err(|e| {
             let why = match e.kind() {
                 std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
                 std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
                 _ => e.to_string(),
             };
-            PolicyError(format!("failed to read file path {shown:?}: open {shown}: {why}"))
+            PolicyError(format!("failed to read file path {path_text:?}: open {path_text}: {why}"))
         })?;
-        Policy::parse(&bytes).map_err(|why| PolicyError(format!("{why}: from file {shown}")))
+        Policy::parse(&bytes).map_err(|why| PolicyError(format!("{why}: from file {path_text}")))
     }
 
     /// Reads a policy.

@@ -335,7 +335,10 @@ fn extra_key_error(key: &str) -> Option<String> {
     let path = pintle_value::Path::of("extra");
     pintle_meta::names::domain_prefixed_path(&path.field("key"), key, &mut errors);
     if !errors.is_empty() {
-        return Some(format!("impersonating an invalid key in extra is not allowed: {}", errors.sentence()));
+        return Some(format!(
+            "impersonating an invalid key in extra is not allowed: {}",
+            errors.aggregate_message()
+        ));
     }
     let is_lower = key.to_lowercase() == key;
     (!is_lower).then(|| format!("impersonating a non-lowercase key in extra is not allowed: {key:?}"))

@@ -117,7 +117,7 @@ impl Cache {
         // The old resource answers until it is replaced, so readers always find one.
         let old = self.resource(&registration.prefix);
         if let Some(old) = &old {
-            self.give_back(old, &mut orphans);
+            self.move_to_orphans(old, &mut orphans);
         }
         let new = self.install(registration, &mut orphans);
         if let Some(old) = old {
@@ -272,7 +272,7 @@ impl Cache {
         let Some(resource) = table.remove(prefix) else { return false };
         self.registrations.fetch_add(1, Ordering::Release);
         drop(table);
-        self.give_back(&resource, orphans);
+        self.move_to_orphans(&resource, orphans);
         resource.retire();
         true
     }
@@ -296,7 +296,7 @@ impl Cache {
     }
 
     /// Moves the objects of a resource to the unregistered ones.
-    fn give_back(&self, resource: &Resource, orphans: &mut [Orphans]) {
+    fn move_to_orphans(&self, resource: &Resource, orphans: &mut [Orphans]) {
         let Some(orphans) = orphans.get_mut(self.store_of(resource.prefix())) else { return };
         for object in resource.view().iter() {
             let (created, modified) = (Revision(object.created()), Revision(object.revision()));

@@ -72,7 +72,7 @@ impl Event {
         self.place.revision()
     }
 
-    /// `namespace/name` or `name`.
+    /// The key of the object: `namespace/name` or `name`.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }

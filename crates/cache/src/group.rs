@@ -140,7 +140,7 @@ impl Group {
 
     /// Returns until when the watchers that were woken last are not woken again.
     pub(crate) fn delays_until(&self, now: Instant) -> Option<Instant> {
-        self.wake_batching().hold(now)
+        self.wake_batching().delay_until(now)
     }
 
     fn wake_batching(&self) -> MutexGuard<'_, WakeBatching> {

@@ -31,7 +31,7 @@ pub trait Extract: Send + Sync {
     fn extract(&self, json: &[u8]) -> Extracted;
 
     /// How a value that this server has just written differs when it is read.
-    fn standing(&self, value: &Bytes) -> ReadForm {
+    fn read_form(&self, value: &Bytes) -> ReadForm {
         let _ = value;
         ReadForm::AsStored
     }
@@ -63,7 +63,7 @@ pub struct Object {
     created: u64,
     value: Bytes,
     /// `None` of an object that reads as it is stored, as most do.
-    standing: Option<Box<ReadForm>>,
+    read_form: Option<Box<ReadForm>>,
     /// Labels and the values of selectable fields; `None` if the object has neither.
     selectable: Option<Box<Selectable>>,
     uid: Uid,
@@ -121,7 +121,7 @@ impl Object {
             created,
             uid: Uid::new(&uid, &value),
             value,
-            standing: None,
+            read_form: None,
             selectable: (!selects_nothing).then(|| Box::new(Selectable { labels, fields })),
             encodings: Encodings::default(),
             metadata: AtomicU64::new(0),
@@ -129,11 +129,11 @@ impl Object {
     }
 
     /// Returns the object with the value that clients read.
-    pub(crate) fn standing(mut self, standing: ReadForm) -> Object {
-        self.standing = match standing {
+    pub(crate) fn with_read_form(mut self, read_form: ReadForm) -> Object {
+        self.read_form = match read_form {
             ReadForm::AsStored => None,
             ReadForm::Revised(value) | ReadForm::Compacted(value) if !is_valid(&value) => None,
-            standing => Some(Box::new(standing)),
+            read_form => Some(Box::new(read_form)),
         };
         self.metadata = AtomicU64::new(0);
         self
@@ -141,12 +141,12 @@ impl Object {
 
     /// Returns whether readers see the stored form.
     pub fn is_as_stored(&self) -> bool {
-        self.standing.is_none()
+        self.read_form.is_none()
     }
 
     /// The reason why the object cannot be decoded, if it cannot.
     pub fn unreadable(&self) -> Option<&str> {
-        match self.standing.as_deref() {
+        match self.read_form.as_deref() {
             Some(ReadForm::Unreadable(why)) => Some(why),
             _ => None,
         }
@@ -158,7 +158,7 @@ impl Object {
     }
 
     fn current(&self) -> &Bytes {
-        match self.standing.as_deref() {
+        match self.read_form.as_deref() {
             Some(ReadForm::Revised(value) | ReadForm::Compacted(value)) => value,
             _ => &self.value,
         }
@@ -171,13 +171,13 @@ impl Object {
         revision: u64,
         value: Bytes,
         extracted: Extracted,
-        standing: ReadForm,
+        read_form: ReadForm,
     ) -> Option<Arc<Object>> {
         let object = Object::new(key, revision, revision, value, extracted)?;
-        Some(Arc::new(object.standing(standing)))
+        Some(Arc::new(object.with_read_form(read_form)))
     }
 
-    /// `namespace/name` or `name`.
+    /// The key of the object: `namespace/name` or `name`.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
@@ -247,7 +247,7 @@ impl Object {
 
     /// The stored JSON without resourceVersion; clients may see another form.
     pub fn stored_json(&self) -> &[u8] {
-        match self.standing.as_deref() {
+        match self.read_form.as_deref() {
             Some(ReadForm::Compacted(_)) => json(&self.value),
             _ => self.json(),
         }
@@ -363,7 +363,7 @@ impl Object {
             revision: self.revision,
             created: self.created,
             value: self.value.clone(),
-            standing: self.standing.clone(),
+            read_form: self.read_form.clone(),
             selectable: self.selectable.clone(),
             uid: self.uid.clone(),
             encodings: Encodings::default(),

@@ -101,7 +101,7 @@ impl Resource {
         &self.registration.prefix
     }
 
-    /// Whether its objects have a namespace.
+    /// Whether the resource's objects have a namespace.
     pub fn namespaced(&self) -> bool {
         self.registration.namespaced
     }
@@ -347,18 +347,18 @@ impl Resource {
         value: &Bytes,
         prepared: Option<Extracted>,
     ) -> Option<Arc<Object>> {
-        let (extracted, standing) = match prepared {
-            Some(extracted) => (extracted, self.reader.load().standing(value)),
+        let (extracted, read_form) = match prepared {
+            Some(extracted) => (extracted, self.reader.load().read_form(value)),
             None => self.reader.load().read(value),
         };
-        if let ReadForm::Unreadable(_) = standing {
+        if let ReadForm::Unreadable(_) = read_form {
             self.unreadable_since_ms.fetch_min(self.now_ms(), Ordering::Relaxed);
         }
         let object = Object::new(key, revision, created, value.clone(), extracted);
         if object.is_none() {
             tracing::error!(prefix = &**self.prefix(), revision, "stored value has no valid header");
         }
-        object.map(|object| Arc::new(object.standing(standing)))
+        object.map(|object| Arc::new(object.with_read_form(read_form)))
     }
 
     fn entry_object(&self, key: &Key, entry: &Entry) -> Option<Arc<Object>> {

@@ -18,7 +18,7 @@ pub(crate) struct WakeBatching {
 
 impl WakeBatching {
     /// Returns until when an event that arrives at `now` must wait, if it must.
-    pub(crate) fn hold(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn delay_until(&mut self, now: Instant) -> Option<Instant> {
         let until = self.until.filter(|until| *until > now);
         self.holds |= until.is_some();
         until
@@ -57,7 +57,7 @@ mod tests {
         let mut wake_ups = Vec::new();
         let mut events = events.iter().copied().peekable();
         while let Some(first) = events.next() {
-            let until = batching.hold(start + Duration::from_millis(first));
+            let until = batching.delay_until(start + Duration::from_millis(first));
             let at = until.map_or(first, |until| (until - start).as_millis() as u64);
             let mut count = 1;
             while events.next_if(|event| *event < at).is_some() {

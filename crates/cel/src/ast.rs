@@ -26,7 +26,7 @@ pub struct Source {
 /// One node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// Its index in `Source::offsets` and in the checker's tables.
+    /// The expression's index in `Source::offsets` and in the checker's tables.
     pub id: Id,
     /// The kind of the expression, with its parts.
     pub kind: ExprKind,
@@ -133,7 +133,7 @@ pub struct Comprehension {
     pub iter_var2: Option<Arc<str>>,
     /// The name of the accumulator: `@result`.
     pub accu_var: Arc<str>,
-    /// Its first value.
+    /// The accumulator's first value.
     pub accu_init: Expr,
     /// The loop continues while this is true.
     pub loop_condition: Expr,

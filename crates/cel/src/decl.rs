@@ -20,7 +20,7 @@ pub type Prepare = fn(&[Option<Value<'static>>]) -> Option<Prepared>;
 pub struct Overload {
     /// cel-go's name of the overload: `string_to_int`. Cost models and tests refer to it.
     pub id: &'static str,
-    /// Whether it is called with a dot: the first parameter is the target.
+    /// Whether the overload is called with a dot: the first parameter is the target.
     pub member: bool,
     /// The parameters.
     pub params: Vec<Type>,
@@ -46,7 +46,7 @@ pub struct Function {
 pub struct Variable {
     /// The name, with dots if it has a namespace.
     pub name: Arc<str>,
-    /// Its type.
+    /// The variable's type.
     pub of: Type,
 }
 
@@ -55,9 +55,9 @@ pub struct Variable {
 pub struct Constant {
     /// The name.
     pub name: Arc<str>,
-    /// Its type.
+    /// The constant's type.
     pub of: Type,
-    /// Its value.
+    /// The constant's value.
     pub value: Value<'static>,
 }
 

@@ -342,7 +342,7 @@ impl Checked {
         cost::estimate(self, model)
     }
 
-    /// Whether it reads or tests this field of the variable, as `variable.field` or `variable.?field`.
+    /// Whether the expression reads or tests this field of the variable, as `variable.field` or `variable.?field`.
     pub fn selects_field(&self, variable: &str, field: &str) -> bool {
         use crate::ast::{ExprKind, Literal, operators};
         let is_variable = |expr: &Expr| matches!(&expr.kind, ExprKind::Ident(name) if name.trim_start_matches('.') == variable);
@@ -364,7 +364,7 @@ impl Checked {
         false
     }
 
-    /// Whether it reads the variable.
+    /// Whether the expression reads the variable.
     pub fn uses(&self, variable: &str) -> bool {
         fn within(checked: &Checked, expr: &Expr, variable: &str) -> bool {
             matches!(checked.reference(expr.id), Some(Reference::Variable(name)) if &**name == variable)

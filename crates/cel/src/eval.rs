@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::{Binary, Call, Element, How, Member, Node, ObjectLiteral, Plan, Set};
+use crate::plan::{Binary, Call, Dispatch, Element, Member, Node, ObjectLiteral, Plan, Set};
 use crate::program::Variables;
 use crate::types::Type;
 use crate::value::{EvalError, Object, Value};
@@ -170,7 +170,8 @@ impl<'a, 'v> Evaluator<'a, 'v> {
     fn call(&mut self, call: &'a Call) -> Outcome<'a> {
         // cel-go stops at the first argument that fails, and charges nothing, unless it planned the call for exactly one
         // or two arguments.
-        let stops = call.args.len() > 2 || matches!(call.how, How::Dispatch(_) | How::Prepared(_));
+        let stops =
+            call.args.len() > 2 || matches!(call.dispatch, Dispatch::ByOverload(_) | Dispatch::Prepared(_));
         match &*call.args {
             [] => self.finish(call, &[]),
             [argument] => match limited(self.eval(argument))? {
@@ -220,12 +221,12 @@ impl<'a, 'v> Evaluator<'a, 'v> {
 
     /// Executes a call.
     pub(crate) fn run<'b>(call: &Call, args: &[Value<'b>]) -> Outcome<'b> {
-        match &call.how {
-            How::Direct(run) => run(args),
-            How::Prepared(run) => run(args),
-            How::Guarded(run, params) if takes(params, args) => run(args),
-            How::Guarded(..) => Err(no_such_overload(call.function, args)),
-            How::Dispatch(function) => {
+        match &call.dispatch {
+            Dispatch::Direct(run) => run(args),
+            Dispatch::Prepared(run) => run(args),
+            Dispatch::Guarded(run, params) if takes(params, args) => run(args),
+            Dispatch::Guarded(..) => Err(no_such_overload(call.function, args)),
+            Dispatch::ByOverload(function) => {
                 let overload = function.overloads.iter().find(|overload| takes(&overload.params, args));
                 overload.map_or_else(
                     || Err(no_such_overload(call.function, args)),

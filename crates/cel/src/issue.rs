@@ -12,7 +12,7 @@ const SNIPPET_BYTES_MAX: usize = 16_384;
 /// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Its position in code points from the start; `None` if it concerns the whole expression.
+    /// The issue's position in code points from the start; `None` if it concerns the whole expression.
     pub offset: Option<u32>,
     /// The message, with cel-go's text.
     pub message: String,

@@ -36,7 +36,7 @@ fn parse_hex(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// `strconv.ParseInt(text, 10, 64)`
+/// Parses as Go's `strconv.ParseInt(text, 10, 64)` does.
 pub(crate) fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }

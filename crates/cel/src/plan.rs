@@ -102,14 +102,14 @@ pub(crate) enum Set {
 pub(crate) struct Call {
     pub(crate) function: &'static str,
     pub(crate) args: Box<[Node]>,
-    pub(crate) how: How,
+    pub(crate) dispatch: Dispatch,
     pub(crate) price: Price,
     /// The trackers that may know the cost; they take precedence over `price`.
     pub(crate) trackers: Vec<Tracker>,
 }
 
 /// How the implementation of a call is chosen.
-pub(crate) enum How {
+pub(crate) enum Dispatch {
     /// The types are known, or the implementation checks them itself.
     Direct(Run),
     /// The types must be checked first.
@@ -117,7 +117,7 @@ pub(crate) enum How {
     /// With processed constant arguments.
     Prepared(Prepared),
     /// The first overload that accepts the arguments.
-    Dispatch(Arc<Function>),
+    ByOverload(Arc<Function>),
 }
 
 /// A value with a chain of fields and indices.
@@ -151,13 +151,13 @@ pub(crate) struct Candidate {
 
 /// One step into a value.
 pub(crate) struct Qualifier {
-    pub(crate) by: By,
+    pub(crate) key: QualifierKey,
     /// `.?` or `[?`
     pub(crate) optional: bool,
 }
 
 /// The field, key or index of a step.
-pub(crate) enum By {
+pub(crate) enum QualifierKey {
     /// A field whose position in the tree is known from its type.
     Field(Arc<str>, Str, Arc<Shape>),
     /// A constant field name or key.

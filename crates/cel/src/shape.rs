@@ -84,9 +84,9 @@ pub struct ObjectShape {
 /// A field of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// Its name in the tree.
+    /// The field's name in the tree.
     pub json: Str,
-    /// Its shape.
+    /// The field's shape.
     pub shape: Arc<Shape>,
     /// Whether every object has it.
     pub required: bool,

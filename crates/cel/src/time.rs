@@ -156,18 +156,18 @@ impl Parts {
 
 /// Why a text is not a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BadMoment {
-    /// It cannot be parsed.
+pub(crate) enum TimestampError {
+    /// The text cannot be parsed.
     Unreadable,
-    /// It is outside of the years 1 to 9999.
+    /// The text is outside of the years 1 to 9999.
     OutOfRange,
 }
 
 /// Go's `time.Parse(time.RFC3339, text)`: the hour may have one digit, and the fraction may begin with a comma.
-pub(crate) fn parse(text: &str) -> Result<Timestamp, BadMoment> {
-    let moment = Reader { rest: text }.date_time('T').ok_or(BadMoment::Unreadable)?;
+pub(crate) fn parse(text: &str) -> Result<Timestamp, TimestampError> {
+    let moment = Reader { rest: text }.date_time('T').ok_or(TimestampError::Unreadable)?;
     let in_range = (SECONDS_MIN..=SECONDS_MAX).contains(&moment.seconds);
-    if in_range { Ok(moment) } else { Err(BadMoment::OutOfRange) }
+    if in_range { Ok(moment) } else { Err(TimestampError::OutOfRange) }
 }
 
 /// Parses OpenAPI's formats `date-time` and `date`.
@@ -309,9 +309,9 @@ mod tests {
         }
         for text in ["", "2009-02-13", "2009-02-30T00:00:00Z", "2009-02-13T24:00:00Z", "2009-02-13t00:00:00z"]
         {
-            assert_eq!(parse(text), Err(BadMoment::Unreadable), "{text}");
+            assert_eq!(parse(text), Err(TimestampError::Unreadable), "{text}");
         }
-        assert_eq!(parse("0000-01-01T00:00:00Z"), Err(BadMoment::OutOfRange));
+        assert_eq!(parse("0000-01-01T00:00:00Z"), Err(TimestampError::OutOfRange));
     }
 
     #[test]

@@ -48,17 +48,17 @@ pub enum Type {
 pub const OPTIONAL: &str = "optional_type";
 
 impl Type {
-    /// `list(element)`
+    /// The type `list(element)`.
     pub fn list(element: Type) -> Type {
         Type::List(Arc::new(element))
     }
 
-    /// `map(key, value)`
+    /// The type `map(key, value)`.
     pub fn map(key: Type, value: Type) -> Type {
         Type::Map(Arc::new((key, value)))
     }
 
-    /// `optional_type(of)`
+    /// The type `optional_type(of)`.
     pub fn optional(of: Type) -> Type {
         Type::Opaque(OPTIONAL.into(), [of].into())
     }

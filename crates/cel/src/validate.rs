@@ -25,12 +25,12 @@ pub(crate) fn validate(checked: &Checked) -> Result<(), Issues> {
     issues.unless_any(())
 }
 
-/// `duration('1 hour')`
+/// Reports calls of `duration` with an invalid literal: `duration('1 hour')`.
 fn durations(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
     first_literals(checked, "duration", report, |call, literal| runs(checked, call, literal));
 }
 
-/// `timestamp('today')`
+/// Reports calls of `timestamp` with an invalid literal: `timestamp('today')`.
 fn timestamps(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
     first_literals(checked, "timestamp", report, |call, literal| runs(checked, call, literal));
 }

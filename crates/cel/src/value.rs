@@ -58,11 +58,11 @@ pub enum Value<'a> {
 
 /// A library's own type at run time.
 pub trait Opaque: Any + fmt::Debug + Send + Sync {
-    /// Its type.
+    /// The value's type.
     fn cel_type(&self) -> Type;
     /// `==` with another value. Most of cel-go's types return "no such overload" for a value of another type.
     fn equals(&self, other: &Value<'_>) -> Result<bool, EvalError>;
-    /// Its size for the running cost; 1 if it has none.
+    /// The value's size for the running cost; 1 if it has none.
     fn size(&self) -> u64 {
         1
     }
@@ -109,7 +109,7 @@ impl<'a> Value<'a> {
         Value::Map(Map::of(entries))
     }
 
-    /// `optional.of(value)`
+    /// The value of `optional.of(value)`.
     pub fn some(value: Value<'a>) -> Value<'a> {
         Value::Optional(Some(Arc::new(value)))
     }

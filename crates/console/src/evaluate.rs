@@ -25,7 +25,7 @@ const VARIABLES: [(&str, &str); 4] =
 /// Why a request cannot be evaluated.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// It is not JSON.
+    /// The body is not JSON.
     #[error("the request is not JSON: {0}")]
     Json(String),
     /// A member is missing or too long.

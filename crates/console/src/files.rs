@@ -5,7 +5,7 @@ use std::io::Read;
 
 /// One file of the page.
 pub struct File {
-    /// Its name below `/console/`.
+    /// The file's name below `/console/`.
     pub name: &'static str,
     /// The value of `Content-Type`.
     pub content_type: &'static str,

@@ -56,7 +56,7 @@ struct Entry<C> {
 pub struct Session {
     /// The bearer token.
     pub token: String,
-    /// Its lifetime.
+    /// The session's lifetime.
     pub life: Duration,
 }
 

@@ -63,7 +63,7 @@ pub struct ServiceReference {
 
 /// An APIService, as request handling needs it.
 pub struct ApiService {
-    /// Its name.
+    /// The APIService's name.
     pub name: Str,
     /// The group and version that it serves.
     pub group: Str,
@@ -73,13 +73,13 @@ pub struct ApiService {
     pub group_priority: i64,
     /// See `group_priority`.
     pub version_priority: i64,
-    /// Its extension server; `None` if this server serves it.
+    /// The APIService's extension server; `None` if this server serves it.
     pub remote: Option<Remote>,
 }
 
 /// The extension server of an APIService.
 pub struct Remote {
-    /// Its service.
+    /// The extension server's service.
     pub service: ServiceReference,
     /// Whether the last check succeeded.
     pub is_available: bool,
@@ -87,7 +87,7 @@ pub struct Remote {
     pub transport: Result<Arc<Transport>, String>,
     /// The input from which the transport was built.
     trust: RemoteTrust,
-    /// Its discovery of this version; `None` before the first answer.
+    /// The extension server's discovery of this version; `None` before the first answer.
     pub document: Option<Arc<RemoteVersion>>,
     resolution: LastResolution,
 }

@@ -105,6 +105,7 @@ fn register(object: &mut Value, entry: &Value, now: &str) {
     set_condition(object, common.is_some(), changes, now);
 }
 
+/// Sets the condition that says whether all servers encode in one version. `changes` is true if that version changed.
 fn set_condition(object: &mut Value, is_common: bool, changes: bool, now: &str) {
     let (status, reason, message) = match is_common {
         true => ("True", "CommonEncodingVersionSet", "Common encoding version set"),

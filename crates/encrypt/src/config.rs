@@ -93,7 +93,7 @@ pub fn parse(
     let mut errors = FieldErrors::new();
     validate(&tree, &mut errors);
     if !errors.is_empty() {
-        return Err(ConfigError::Parse(errors.sentence()));
+        return Err(ConfigError::Parse(errors.aggregate_message()));
     }
     build(&tree, kms_v1, connect).map_err(ConfigError::Build)
 }
@@ -105,9 +105,9 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
         .value;
     let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
     if kind.is_empty() {
-        let mut shown = Vec::new();
-        json::print(&redacted(&tree), &mut shown);
-        return Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&shown)));
+        let mut error_value = Vec::new();
+        json::print(&redacted(&tree), &mut error_value);
+        return Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&error_value)));
     }
     if version != API_VERSION || kind != KIND {
         return Err(format!(
@@ -184,7 +184,7 @@ fn validate_overlap(names: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
             }
         }
     }
-    let shown = || {
+    let error_value = || {
         let list = Value::Array(names.iter().map(|name| Value::from(*name)).collect());
         let mut out = Vec::new();
         json::print(&list, &mut out);
@@ -192,12 +192,12 @@ fn validate_overlap(names: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
     };
     if duplicate {
         let why = "the same resource cannot be specified multiple times";
-        errors.push(ErrorKind::Invalid, path, Some(&shown()), why);
+        errors.push(ErrorKind::Invalid, path, Some(&error_value()), why);
     }
     if overlap {
         let why = "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed as \
                    they will be masked";
-        errors.push(ErrorKind::Invalid, path, Some(&shown()), why);
+        errors.push(ErrorKind::Invalid, path, Some(&error_value()), why);
     }
 }
 
@@ -299,8 +299,8 @@ fn validate_kms(kms: &Value, path: &Path<'_>, names: &mut Vec<String>, errors: &
     }
     names.push(name.to_string());
     if kms_timeout(kms).is_none() {
-        let shown = kms.str_at(&["timeout"]);
-        errors.invalid(&path.field("timeout"), shown, "timeout should be a positive value");
+        let error_value = kms.str_at(&["timeout"]);
+        errors.invalid(&path.field("timeout"), error_value, "timeout should be a positive value");
     }
     let at = path.field("endpoint");
     match kms.str_at(&["endpoint"]) {

@@ -90,7 +90,7 @@ pub struct Kms {
     known: Mutex<HashMap<[u8; 32], Arc<Source>>>,
     unanswered: Mutex<Option<Unanswered>>,
     healthy: AtomicBool,
-    /// How often it became healthy.
+    /// How often the plugin became healthy.
     recoveries: AtomicU64,
     /// Dropped with the provider, which ends its thread.
     _stop: Sender<()>,

@@ -46,7 +46,7 @@ pub(crate) enum Cipher {
 /// A decrypted value.
 pub(crate) struct Plain {
     pub(crate) value: Vec<u8>,
-    /// Whether it would be encrypted differently now.
+    /// Whether the value would be encrypted differently now.
     pub(crate) outdated: bool,
 }
 

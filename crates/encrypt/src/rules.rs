@@ -90,7 +90,7 @@ fn display_resource(group: &str, resource: &str) -> String {
 #[derive(Default)]
 pub struct Encryption {
     current: ArcSwap<Configuration>,
-    /// How often it was replaced.
+    /// How often the configuration was replaced.
     replaced: AtomicU64,
 }
 
@@ -99,7 +99,7 @@ pub struct Encryption {
 pub struct Opened {
     /// The decrypted value.
     pub value: Bytes,
-    /// Whether it would be encrypted differently now.
+    /// Whether the value would be encrypted differently now.
     pub outdated: bool,
 }
 

@@ -94,7 +94,7 @@ impl Storage {
         // All custom resources share the schema nodes of their metadata.
         let (base, metadata) = self.custom_metadata.get_or_init(|| {
             let mut base = Arena::default();
-            let metadata = base.graft(self.metadata_schema.arena(), self.metadata_schema.root());
+            let metadata = base.copy_subtree(self.metadata_schema.arena(), self.metadata_schema.root());
             (Arc::new(base), metadata)
         });
         let (base, metadata) = (base.clone(), *metadata);

@@ -43,7 +43,7 @@ pub struct Expected<'a> {
     pub version: &'a str,
     /// The kind.
     pub kind: &'a str,
-    /// Its schema.
+    /// The kind's schema.
     pub schema: &'a Schema,
     /// Knows which decoded objects kube-apiserver cannot convert into its internal type.
     pub hooks: &'a dyn Hooks,

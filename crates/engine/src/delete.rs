@@ -30,7 +30,7 @@ pub enum Deleted {
     Object {
         /// The object.
         object: Arc<Object>,
-        /// Whether it is gone.
+        /// Whether the object is gone.
         gone: bool,
     },
 }

@@ -58,7 +58,9 @@ pub use stored::{
     Codec, FormStore, IDENTITY_LABEL, KubernetesForm, MASTER_LEASES, PEER_LEASES, StorageMediaType,
     StoredForm, Unreadable, decodable_versions, encoding_version, is_object_key,
 };
-pub use subresource::{Access, Backend, Location, Made, NodeSettings, TOKEN_SECONDS_EXTENDED, TokenObjects};
+pub use subresource::{
+    Access, Backend, Location, NodeSettings, TOKEN_SECONDS_EXTENDED, TokenObjects, VirtualResult,
+};
 pub use target::{Target, object_key};
 pub use watch::{Selection, Watched};
 pub use write::{Follower, WriteRequest, Writer, Written};

@@ -140,14 +140,14 @@ pub(crate) fn unstored(
     let name = tree.str_at(&["metadata", "name"]);
     let key = ObjectKey::new(&target.named(name).store_key(), &target.kind.store_prefix);
     let extracted = extract_written(&target.kind, tree);
-    let standing = standing(&target.kind, value);
-    let object = key.and_then(|key| Object::unstored(key, revision, value.clone(), extracted, standing));
+    let read_form = read_form(&target.kind, value);
+    let object = key.and_then(|key| Object::unstored(key, revision, value.clone(), extracted, read_form));
     object.ok_or_else(|| Status::internal("the object could not be encoded"))
 }
 
 /// Determines how a just-written value of a built-in kind differs from its stored form when it is read. Most kinds do
 /// not differ, and their values are not decoded.
-fn standing(kind: &Kind, value: &Bytes) -> ReadForm {
+fn read_form(kind: &Kind, value: &Bytes) -> ReadForm {
     let (header, json) = value.split_at_checked(value_header(0).len()).unwrap_or_default();
     if kind.has_raw() && !json::is_compact(json) {
         // Raw fields are stored as they were sent but returned without white space.
@@ -242,8 +242,8 @@ impl Extract for KindExtract {
         json::parse(bytes).map(|parsed| extract(&self.0, &parsed.value)).unwrap_or_default()
     }
 
-    fn standing(&self, value: &Bytes) -> ReadForm {
-        standing(&self.0, value)
+    fn read_form(&self, value: &Bytes) -> ReadForm {
+        read_form(&self.0, value)
     }
 
     fn read(&self, value: &Bytes) -> (Extracted, ReadForm) {
@@ -258,7 +258,7 @@ impl Extract for KindExtract {
             }
         };
         if self.0.storage_version().schema.converts_through_internal_version() {
-            return (extract_written(&self.0, &parsed), standing(&self.0, value));
+            return (extract_written(&self.0, &parsed), read_form(&self.0, value));
         }
         let Some(from) = own_version(&self.0, &parsed) else {
             let written = parsed.str_at(&["apiVersion"]);
@@ -268,13 +268,13 @@ impl Extract for KindExtract {
         let today = revise(&self.0, from, parsed);
         let encoded = encode(&self.0, &today);
         let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
-        let standing = match encoded == value {
-            true => standing(&self.0, value),
+        let read_form = match encoded == value {
+            true => read_form(&self.0, value),
             // Clients see a revised value, so it has no spelled floats. The next write stores integers.
             false if retains_floats(&self.0) => ReadForm::Revised(encode_plainly(&self.0, &today)),
             false => ReadForm::Revised(encoded),
         };
-        (extract(&self.0, &today), standing)
+        (extract(&self.0, &today), read_form)
     }
 }
 

@@ -89,13 +89,13 @@ pub(crate) fn record_proposed(
     if proposed.empties < typed::Remaining::Hidden {
         return record_with(target, owner, live, &mut proposed.object, conversions);
     }
-    let mut shown = proposed.object.clone();
-    typed::normalize_with(&target.kind_version().schema, &mut shown, typed::Empties::PreserveSerialized);
+    let mut normalized = proposed.object.clone();
+    typed::normalize_with(&target.kind_version().schema, &mut normalized, typed::Empties::PreserveSerialized);
     if let Some(requested) = proposed.object.at(&MANAGED_FIELDS) {
-        shown.set_at(&MANAGED_FIELDS, requested.clone());
+        normalized.set_at(&MANAGED_FIELDS, requested.clone());
     }
-    record_with(target, owner, live, &mut shown, conversions);
-    match shown.remove_at(&MANAGED_FIELDS) {
+    record_with(target, owner, live, &mut normalized, conversions);
+    match normalized.remove_at(&MANAGED_FIELDS) {
         Some(fields) => proposed.object.set_at(&MANAGED_FIELDS, fields),
         None => _ = proposed.object.remove_at(&MANAGED_FIELDS),
     }

@@ -132,7 +132,7 @@ impl Reader {
         let first = options.continue_token.is_empty();
         let limit = if options.resource_version == "0" && first { 0 } else { options.limit.max(0) };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let selects = self.look_inside(selects, target, &moment.view).await?;
+        let selects = self.prepare_selectors(selects, target, &moment.view).await?;
         let mut items = Vec::new();
         if let Some(key) = single_key(request) {
             items.extend(moment.view.get(&key).filter(|object| selects.matches(object)).cloned());
@@ -187,18 +187,18 @@ impl Reader {
 
     /// Prepares the selectors of a list. If a webhook converts, they apply to the requested version, so the objects are
     /// converted first.
-    async fn look_inside(
+    async fn prepare_selectors(
         &self,
         mut selects: Selects,
         target: &Target,
         view: &View,
     ) -> Result<Selects, Status> {
-        if target.kind.conversion.is_none() || !selects.looks_inside() {
+        if target.kind.conversion.is_none() || !selects.needs_object_content() {
             return Ok(selects);
         }
         let objects: Vec<Arc<Object>> = view.range(list_namespace(target), None).cloned().collect();
         self.check_listable(target, &objects).await?;
-        selects.look_at(self, target, &objects)?;
+        selects.extract_selected(self, target, &objects)?;
         Ok(selects)
     }
 

@@ -89,7 +89,7 @@ impl Selects {
     }
 
     /// Returns whether anything other than name and namespace is selected by.
-    pub(crate) fn looks_inside(&self) -> bool {
+    pub(crate) fn needs_object_content(&self) -> bool {
         !self.labels.is_empty()
             || self.fields.iter().any(|(place, ..)| !matches!(place, FieldAt::Name | FieldAt::Namespace))
     }
@@ -103,7 +103,7 @@ impl Selects {
     }
 
     /// Extracts what the selectors need from these objects, which were converted to the requested version.
-    pub(crate) fn look_at(
+    pub(crate) fn extract_selected(
         &mut self,
         reader: &Reader,
         target: &Target,

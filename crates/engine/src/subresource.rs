@@ -42,7 +42,7 @@ pub struct Access {
 }
 
 /// The result of a create that stores no object of its own.
-pub struct Made {
+pub struct VirtualResult {
     /// The answer, a review or a `Status`.
     pub tree: Value,
     /// The warnings for the client.
@@ -56,10 +56,14 @@ impl Writer {
     }
 
     /// Carries out a create of a subresource with a kind of its own, or of a resource that can only be created.
-    pub async fn create_virtual(&self, request: &WriteRequest, access: &Access) -> Result<Made, Status> {
+    pub async fn create_virtual(
+        &self,
+        request: &WriteRequest,
+        access: &Access,
+    ) -> Result<VirtualResult, Status> {
         let mut warnings = Vec::new();
         match self.make_virtual(request, access, &mut warnings).await {
-            Ok(tree) => Ok(Made { tree, warnings }),
+            Ok(tree) => Ok(VirtualResult { tree, warnings }),
             Err(status) => Err(Status { warnings, ..status }),
         }
     }

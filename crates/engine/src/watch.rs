@@ -78,7 +78,7 @@ impl Reader {
 
     /// Converts the objects of an event if a webhook does that, then applies the selectors. Returns `None` if the watch
     /// does not select the event.
-    pub async fn see(
+    pub async fn convert_and_select(
         &self,
         target: &Target,
         selection: &Selection,
@@ -112,7 +112,7 @@ fn filter(request: &ListRequest, selects: Selects) -> (Filter, Selection) {
     if selects.is_empty() {
         return (filter, Selection(None));
     }
-    if target.kind.conversion.is_some() && selects.looks_inside() {
+    if target.kind.conversion.is_some() && selects.needs_object_content() {
         return (filter, Selection(Some(Arc::new(selects))));
     }
     // A kubelet watches the pods of its own node: pods of the other nodes must not wake it.

@@ -62,9 +62,9 @@ pub struct Stored {
 /// The parameters of a list or watch that determine its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListParameters<'a> {
-    /// Whether it is a watch.
+    /// Whether the request is a watch.
     pub watch: bool,
-    /// Whether it is for a single name.
+    /// Whether the request is for a single name.
     pub single: bool,
     /// `limit`.
     pub limit: u64,

@@ -70,9 +70,10 @@ fn worker(arguments: &Arguments, scratch: &Path) -> Option<ExitStatus> {
 fn report(arguments: &Arguments, input: &PathBuf) {
     const PRINTED_BYTES_MAX: usize = 2_000;
     let bytes = std::fs::read(input).unwrap_or_default();
-    let shown = String::from_utf8_lossy(bytes.get(..PRINTED_BYTES_MAX.min(bytes.len())).unwrap_or_default())
-        .into_owned();
-    say(&format!("the input ({} bytes, parts separated by a record separator): {shown:?}", bytes.len()));
+    let printed =
+        String::from_utf8_lossy(bytes.get(..PRINTED_BYTES_MAX.min(bytes.len())).unwrap_or_default())
+            .into_owned();
+    say(&format!("the input ({} bytes, parts separated by a record separator): {printed:?}", bytes.len()));
     say(&format!(
         "again: cargo run --profile fuzz -p pintle-fuzz -- {} --input {}",
         arguments.target.name,

@@ -38,11 +38,11 @@ pub struct Literal<'a> {
 /// Whether the dynamic table gets a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
-    /// It does.
+    /// The field is added to the table.
     Incremental,
-    /// It does not.
+    /// The field is not added.
     Without,
-    /// It does not, and no intermediary may add it to a table either.
+    /// The field is not added, and no intermediary may add it to a table either.
     Never,
 }
 

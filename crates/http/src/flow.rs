@@ -70,7 +70,7 @@ pub(crate) struct Held {
     /// The time at which the seat is released at the latest, even if the client has not read the whole answer.
     until: Option<Instant>,
     is_watch: bool,
-    /// Its turns on a processor, unless it is exempt or long-running.
+    /// The request's turns on a processor, unless it is exempt or long-running.
     turn: Option<Turn>,
 }
 
@@ -278,7 +278,7 @@ impl Fair {
 pub(crate) struct Classified {
     pub(crate) flow: Arc<Flow>,
     pub(crate) work: Work,
-    /// When it got its seat; none if it was rejected.
+    /// When the request got its seat; none if it was rejected.
     pub(crate) seated: Option<Instant>,
 }
 

@@ -96,7 +96,7 @@ struct UnauthenticatedSlot {
 /// The slot of one connection, released on drop.
 pub(crate) struct Admitted {
     limits: Arc<ConnectionLimits>,
-    stranger: Mutex<Option<UnauthenticatedSlot>>,
+    slot: Mutex<Option<UnauthenticatedSlot>>,
     /// Wakes the connection's task.
     signal: Arc<Notify>,
 }
@@ -131,9 +131,9 @@ impl ConnectionLimits {
         } else if unauthenticated.count >= self.strangers_max {
             unauthenticated.evict_from_largest();
         }
-        let stranger = unauthenticated.add(network, Arc::clone(&signal));
+        let slot = unauthenticated.add(network, Arc::clone(&signal));
         self.all.fetch_add(1, Ordering::Relaxed);
-        Some(Admitted { limits: Arc::clone(self), stranger: Mutex::new(Some(stranger)), signal })
+        Some(Admitted { limits: Arc::clone(self), slot: Mutex::new(Some(slot)), signal })
     }
 
     fn unauthenticated(&self) -> MutexGuard<'_, Unauthenticated> {
@@ -156,10 +156,10 @@ impl Unauthenticated {
     }
 
     /// Removes a connection; `None` if it was evicted.
-    fn remove(&mut self, stranger: UnauthenticatedSlot) -> Option<Arc<Notify>> {
-        let connections = self.by_network.get_mut(&stranger.network)?;
-        let removed = connections.at(stranger.stage).remove(&stranger.number);
-        self.removed(stranger.network, removed)
+    fn remove(&mut self, slot: UnauthenticatedSlot) -> Option<Arc<Notify>> {
+        let connections = self.by_network.get_mut(&slot.network)?;
+        let removed = connections.at(slot.stage).remove(&slot.number);
+        self.removed(slot.network, removed)
     }
 
     fn evict_oldest(&mut self, network: Network) {
@@ -191,21 +191,21 @@ impl Unauthenticated {
 impl Admitted {
     /// Marks the connection as authenticated: it is no longer evicted.
     pub(crate) fn authenticated(&self) {
-        let stranger = self.stranger.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(stranger) = stranger {
-            self.limits.unauthenticated().remove(stranger);
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(slot) = slot {
+            self.limits.unauthenticated().remove(slot);
         }
     }
 
     /// Records how far the connection is.
     pub(crate) fn reached(&self, stage: Stage) {
-        let mut stranger = self.stranger.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(stranger) = stranger.as_mut() else { return };
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(slot) = slot.as_mut() else { return };
         let mut unauthenticated = self.limits.unauthenticated();
-        let Some(connections) = unauthenticated.by_network.get_mut(&stranger.network) else { return };
-        if let Some(signal) = connections.at(stranger.stage).remove(&stranger.number) {
-            connections.at(stage).insert(stranger.number, signal);
-            stranger.stage = stage;
+        let Some(connections) = unauthenticated.by_network.get_mut(&slot.network) else { return };
+        if let Some(signal) = connections.at(slot.stage).remove(&slot.number) {
+            connections.at(stage).insert(slot.number, signal);
+            slot.stage = stage;
         }
     }
 
@@ -242,16 +242,16 @@ mod tests {
     fn a_flood_from_one_address_costs_that_address() {
         let limits = Arc::new(ConnectionLimits::new(16));
         let (flood, other) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
-        let stranger = limits.admit(other).unwrap();
+        let slot = limits.admit(other).unwrap();
         let known = limits.admit(flood).unwrap();
         known.authenticated();
         // Open four connections from one address; the fifth and the sixth evict the first two.
         let flood: Vec<Admitted> = (0..6).map(|_| limits.admit(flood).unwrap()).collect();
         let evicted: Vec<bool> = flood.iter().map(is_evicted).collect();
         assert_eq!(evicted, [true, true, false, false, false, false]);
-        assert!(!is_evicted(&known) && !is_evicted(&stranger));
+        assert!(!is_evicted(&known) && !is_evicted(&slot));
         assert_eq!(limits.unauthenticated().count, 5);
-        drop((flood, stranger, known));
+        drop((flood, slot, known));
         assert_eq!((limits.unauthenticated().count, limits.all.load(Ordering::Relaxed)), (0, 0));
         assert!(limits.unauthenticated().by_network.is_empty());
     }
@@ -286,10 +286,10 @@ mod tests {
         let address = |last| IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, last, 0, 0, 0, last));
         let known: Vec<Admitted> = (0..3).map(|last| limits.admit(address(last)).unwrap()).collect();
         known.iter().for_each(Admitted::authenticated);
-        let stranger = limits.admit(address(9)).unwrap();
+        let slot = limits.admit(address(9)).unwrap();
         assert!(limits.admit(address(8)).is_none());
-        assert!(is_evicted(&stranger), "the next one finds room");
-        drop(stranger);
+        assert!(is_evicted(&slot), "the next one finds room");
+        drop(slot);
         let last = limits.admit(address(8)).unwrap();
         last.authenticated();
         assert!(limits.admit(address(7)).is_none());

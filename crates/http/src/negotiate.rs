@@ -21,7 +21,7 @@ impl Media {
     /// The encodings of endpoints that are not resources.
     pub const WITHOUT_CBOR: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf];
 
-    /// Its name.
+    /// The media type's name.
     pub fn name(self) -> &'static str {
         match self {
             Media::Json => "application/json",
@@ -60,7 +60,7 @@ impl Encoding {
     /// JSON in one line.
     pub const JSON: Encoding = Encoding::Json { pretty: false };
 
-    /// Its media type.
+    /// The encoding's media type.
     pub fn media(self) -> Media {
         match self {
             Encoding::Json { .. } => Media::Json,
@@ -95,7 +95,7 @@ pub enum Transform {
     None,
     /// A Table.
     Table(MetaVersion),
-    /// Its metadata.
+    /// The metadata of an object.
     PartialObjectMetadata(MetaVersion),
     /// Metadata of a list.
     PartialObjectMetadataList(MetaVersion),

@@ -19,7 +19,7 @@ pub(crate) struct Peer {
     pub(crate) admitted: Admitted,
     /// When the connection is read from and its requests run.
     pub(crate) turns: Arc<ClientTurns>,
-    /// Its last `Accept` header.
+    /// The peer's last `Accept` header.
     pub(crate) last_accept: LastAccept,
     has_sent_requests: AtomicBool,
     is_known: AtomicBool,

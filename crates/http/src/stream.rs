@@ -41,7 +41,7 @@ pub(crate) struct ClientStream {
     turns: Arc<ClientTurns>,
     /// The turn that the next read waits for.
     turn: Option<Turn>,
-    /// Whether it is the connection's turn to read.
+    /// Whether the connection has its turn to read.
     may_read: bool,
     unread_limit: Arc<UnreadLimit>,
     write_timeout: WriteTimeout,

@@ -97,7 +97,7 @@ fn validate_server(server: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// `v1` or `apps/v1`
+/// Requires an API version: `v1` or `apps/v1`.
 fn api_version_errors(text: &str) -> Vec<String> {
     let within = |part: &str, complaints: Vec<String>| -> Vec<String> {
         complaints.into_iter().map(|why| format!("{part} part: {why}")).collect()

@@ -13,7 +13,7 @@ use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
 /// Validates that selector and template of a ReplicaSet or Deployment match.
-fn replicated_template(spec: &Value, options: &Options, errors: &mut FieldErrors) {
+fn validate_replicated_template(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     let path = Path::of("spec");
     match workload::selects_template(spec) {
         None => errors.invalid(
@@ -32,7 +32,7 @@ fn replicated_template(spec: &Value, options: &Options, errors: &mut FieldErrors
 }
 
 /// Validates the status of a ReplicaSet or ReplicationController.
-pub(crate) fn replica_status(status: &Value, errors: &mut FieldErrors) {
+pub(crate) fn validate_replica_status(status: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
     let counters = [
         "replicas",

@@ -25,18 +25,18 @@ pub struct Builtin {
 /// A group in discovery.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// Its name; "" is the core group.
+    /// The group's name; "" is the core group.
     pub name: Str,
-    /// Its versions, the preferred one first.
+    /// The group's versions, the preferred one first.
     pub versions: Vec<GroupVersionEntry>,
 }
 
 /// A version of a group in discovery.
 #[derive(Clone, Debug, Default)]
 pub struct GroupVersionEntry {
-    /// Its name.
+    /// The version's name.
     pub name: Str,
-    /// Its resources in order, as indexes into `Builtin::kinds`.
+    /// The version's resources in order, as indexes into `Builtin::kinds`.
     pub kinds: Vec<usize>,
 }
 
@@ -46,7 +46,7 @@ pub struct Types {
     pub(crate) arena: Arc<Arena>,
     /// `core/v1.Pod` → its node.
     pub(crate) nodes: HashMap<&'static str, NodeId>,
-    /// (`apps/v1` as in apiVersion, `apps/v1` as in the names of types)
+    /// Pairs of an `apiVersion` (`rbac.authorization.k8s.io/v1`) and its package in the names of types (`rbac/v1`).
     pub(crate) packages: Vec<(&'static str, &'static str)>,
 }
 
@@ -77,11 +77,11 @@ pub fn builtin() -> Builtin {
 /// A resource in one version, which a server may or may not serve.
 #[derive(Clone, Copy, Debug)]
 pub struct Selectable<'a> {
-    /// Its group and version.
+    /// The resource's group and version.
     pub version: &'a GroupVersion,
-    /// Its plural name.
+    /// The resource's plural name.
     pub plural: &'a str,
-    /// Whether it is served by default.
+    /// Whether the resource is served by default.
     pub by_default: bool,
     /// The feature gate without which it is not served, or "".
     pub gate: &'a str,

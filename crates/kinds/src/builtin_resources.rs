@@ -14,7 +14,7 @@ pub(crate) fn versions(resources: &'static str) -> impl Iterator<Item = (GroupVe
     resources.lines().filter_map(|line| line.strip_prefix("version ")).map(version_line)
 }
 
-/// `GROUP/VERSION [off]`
+/// Parses a line `GROUP/VERSION [off]`; returns whether the version is served by default.
 fn version_line(line: &str) -> (GroupVersion, bool) {
     match line.strip_suffix(" off") {
         Some(name) => (group_version(name), false),
@@ -159,7 +159,7 @@ fn add_resource(
     kinds.len().saturating_sub(1)
 }
 
-/// `pods` or `deployments.apps`.
+/// The resource with its group: `pods` or `deployments.apps`.
 fn resource_name(plural: &str, group: &str) -> String {
     if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") }
 }

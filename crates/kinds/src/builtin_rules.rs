@@ -180,7 +180,7 @@ mod tests {
                 &crate::testing::tree(old),
                 &mut found,
             );
-            assert_eq!(found.sentence(), errors, "{plural}");
+            assert_eq!(found.aggregate_message(), errors, "{plural}");
         }
     }
 

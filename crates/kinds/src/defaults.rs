@@ -63,11 +63,11 @@ struct Member {
 #[derive(Debug)]
 struct Part {
     member: Member,
-    within: Within,
+    defaults: MemberDefaults,
 }
 
 #[derive(Debug)]
-enum Within {
+enum MemberDefaults {
     Struct(Arc<Defaults>),
     /// The items of a list or the values of a map.
     Each(Arc<Defaults>),
@@ -89,14 +89,14 @@ impl Defaults {
         if self.parts.len() > members.len() {
             for (key, member) in members.iter_mut() {
                 if let Ok(at) = self.parts.binary_search_by(|part| part.member.key.cmp(key.as_str())) {
-                    self.parts.get(at).into_iter().for_each(|part| part.within.apply(member));
+                    self.parts.get(at).into_iter().for_each(|part| part.defaults.apply(member));
                 }
             }
             return;
         }
         for part in &self.parts {
             if let Some(member) = members.get_mut(part.member.key) {
-                part.within.apply(member);
+                part.defaults.apply(member);
             }
         }
     }
@@ -117,19 +117,21 @@ fn exist(members: &mut Map, key: &'static str) {
 
 impl Part {
     fn fills_absent(&self) -> bool {
-        matches!(&self.within, Within::Struct(inner) if !self.member.pointer && inner.fills())
+        matches!(&self.defaults, MemberDefaults::Struct(inner) if !self.member.pointer && inner.fills())
     }
 }
 
-impl Within {
+impl MemberDefaults {
     fn apply(&self, member: &mut Value) {
         match (self, member) {
-            (Within::Struct(inner), object @ Value::Object(_)) => inner.apply(object),
-            (Within::Each(inner), Value::Array(items)) => items.iter_mut().for_each(|item| inner.apply(item)),
-            (Within::Each(inner), Value::Object(values)) => {
+            (MemberDefaults::Struct(inner), object @ Value::Object(_)) => inner.apply(object),
+            (MemberDefaults::Each(inner), Value::Array(items)) => {
+                items.iter_mut().for_each(|item| inner.apply(item))
+            }
+            (MemberDefaults::Each(inner), Value::Object(values)) => {
                 values.iter_mut().for_each(|(_, value)| inner.apply(value));
             }
-            (Within::Quantities, list) => fill::round_resource_list(Some(list)),
+            (MemberDefaults::Quantities, list) => fill::round_resource_list(Some(list)),
             _ => {}
         }
     }
@@ -208,7 +210,7 @@ fn function_named(name: &str) -> Option<fn(&mut Value)> {
 #[derive(Clone, Copy)]
 struct Declared {
     member: Member,
-    /// Its type without the `*` of a pointer.
+    /// The field's type without the `*` of a pointer.
     type_: &'static str,
     default: Option<&'static str>,
 }
@@ -266,7 +268,7 @@ impl Loader {
         if let Some(done) = self.done.get(name) {
             return done.clone();
         }
-        // A type within itself is not followed; none of these have defaults.
+        // A type that contains itself is not followed; none of these have defaults.
         self.done.insert(name, None);
         let mut defaults = Defaults::default();
         self.add(name, &mut defaults);
@@ -300,12 +302,12 @@ impl Loader {
                     gate: "",
                 }));
             }
-            let within = match item_type(field.type_) {
-                _ if field.type_ == RESOURCE_LIST => Some(Within::Quantities),
-                Some(item) => self.defaults(item).map(Within::Each),
-                None => self.defaults(field.type_).map(Within::Struct),
+            let defaults = match item_type(field.type_) {
+                _ if field.type_ == RESOURCE_LIST => Some(MemberDefaults::Quantities),
+                Some(item) => self.defaults(item).map(MemberDefaults::Each),
+                None => self.defaults(field.type_).map(MemberDefaults::Struct),
             };
-            to.parts.extend(within.map(|within| Part { member: field.member, within }));
+            to.parts.extend(defaults.map(|defaults| Part { member: field.member, defaults }));
         }
     }
 

@@ -6,9 +6,9 @@ use x509_parser::pem::Pem;
 /// The URL or service of a webhook and its CA bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its address.
+    /// The endpoint's address.
     pub place: Place,
-    /// Its CA bundle in PEM; empty means the system's.
+    /// The endpoint's CA bundle in PEM; empty means the system's.
     pub ca_bundle: Vec<u8>,
 }
 
@@ -19,9 +19,9 @@ pub enum Place {
     Url(Str),
     /// A service of this cluster.
     Service {
-        /// Its namespace.
+        /// The service's namespace.
         namespace: Str,
-        /// Its name.
+        /// The service's name.
         name: Str,
         /// The path on it.
         path: Str,

@@ -100,7 +100,7 @@ struct Declared {
 struct Member {
     key: &'static str,
     go_name: String,
-    /// Its type, `*core/v1.Probe`; for the few fields that the API has elsewhere, "".
+    /// The member's type, `*core/v1.Probe`; for the few fields that the API has elsewhere, "".
     expr: &'static str,
     /// The text of an absent value, if it is not the zero value of the type.
     zero: Option<&'static str>,

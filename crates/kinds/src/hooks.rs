@@ -140,7 +140,7 @@ pub trait Hooks: Sync + Send {
     }
 
     /// The warning for a deletion without a propagation policy.
-    fn unsaid_propagation_warning(&self) -> Option<&'static str> {
+    fn default_propagation_warning(&self) -> Option<&'static str> {
         None
     }
 

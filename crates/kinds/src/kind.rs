@@ -25,7 +25,7 @@ pub struct Kind {
     pub short_names: Vec<Str>,
     /// Categories for kubectl (`all`).
     pub categories: Vec<Str>,
-    /// Whether its objects live in namespaces.
+    /// Whether the kind's objects live in namespaces.
     pub namespaced: bool,
     /// The versions, best first.
     pub versions: Vec<KindVersion>,
@@ -141,9 +141,9 @@ pub struct KindVersion {
     pub served: bool,
     /// The group of this version, if the kind is served by two groups (`Event`); else the kind's own.
     pub group: Str,
-    /// Its compiled schema.
+    /// The version's compiled schema.
     pub schema: Schema,
-    /// Whether it can be written in protobuf.
+    /// Whether the version can be written in protobuf.
     pub protobuf: bool,
     /// Subresources of this version.
     pub subresources: Vec<Subresource>,
@@ -296,7 +296,7 @@ pub struct Strategy {
 pub struct ImmutableField {
     /// The names of the fields from the object's root.
     pub keys: Vec<&'static str>,
-    /// Its path in errors.
+    /// The field's path in errors.
     pub error_path: &'static str,
     /// The Go type that errors print its value as, if it is a struct.
     pub struct_type: Option<&'static str>,
@@ -362,17 +362,17 @@ pub enum MetadataOnUpdate {
 /// How `metadata.generation` changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Generation {
-    /// It is never set.
+    /// The generation is never set.
     #[default]
     Unset,
-    /// It starts at 1 and increases with changes outside of metadata and status.
+    /// The generation starts at 1 and increases with changes outside of metadata and status.
     Counted,
     /// As `Counted`, but an empty list or map in an update is a change, because Go compares these kinds with
     /// `reflect.DeepEqual`, and stored objects have none. For all other kinds an empty list equals an absent one.
     CountedExactly,
-    /// It is 1 and stays.
+    /// The generation is 1 and stays.
     Fixed,
-    /// It starts unset and increases with changes.
+    /// The generation starts unset and increases with changes.
     CountedFromZero,
 }
 

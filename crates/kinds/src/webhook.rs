@@ -74,9 +74,9 @@ pub(crate) fn validate_service(service: &Value, swapped: bool, path: &Path<'_>, 
         errors.required(&path.field("namespace"), "");
     }
     let port = service.get("port").and_then(Value::as_int).unwrap_or(0);
-    let wrong = names::is_valid_port_num(port);
-    if !wrong.is_empty() {
-        errors.invalid(&path.field("port"), port, &format!("port is not valid: {}", wrong.join(", ")));
+    let complaints = names::is_valid_port_num(port);
+    if !complaints.is_empty() {
+        errors.invalid(&path.field("port"), port, &format!("port is not valid: {}", complaints.join(", ")));
     }
     let Some(url_path) = service.get("path").and_then(Value::as_str) else { return };
     validate_path(url_path, &path.field("path"), errors);
@@ -128,7 +128,7 @@ mod tests {
         ] {
             let mut errors = FieldErrors::new();
             validate_url(url, true, &Path::of("url"), &mut errors);
-            let text = errors.sentence();
+            let text = errors.aggregate_message();
             assert!(errors.is_empty() == answer.is_empty(), "{url}: {text}");
             assert!(text.contains(answer), "{url}: {text}");
         }

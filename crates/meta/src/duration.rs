@@ -98,7 +98,7 @@ fn fraction_of(digits: &str, scale: u64) -> u64 {
 }
 
 impl std::fmt::Display for GoDuration {
-    /// `1h0m0s`, `1.5s`, `100ms`, `0s`
+    /// Prints the duration as Go does: `1h0m0s`, `1.5s`, `100ms`, `0s`.
     #[expect(clippy::arithmetic_side_effects, reason = "a second is not zero")]
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nanos = self.0.unsigned_abs();

@@ -57,7 +57,7 @@ impl ErrorKind {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn text(self) -> &'static str {
         match self {
             ErrorKind::NotFound => "Not found",
             ErrorKind::Required => "Required value",
@@ -131,13 +131,13 @@ impl FieldErrors {
         *self = FieldErrors::new();
     }
 
-    /// Adds an error whose message is `words: value: detail`; `value_text` is the text of the value in the message. A full list
+    /// Adds an error whose message is `text: value: detail`; `value_text` is the text of the value in the message. A full list
     /// does not take it.
     pub fn push(&mut self, kind: ErrorKind, path: &Path<'_>, value_text: Option<&str>, detail: &str) {
         if self.is_full() {
             return;
         }
-        let mut body = kind.words().to_string();
+        let mut body = kind.text().to_string();
         if let Some(value_text) = value_text {
             body.push_str(": ");
             body.push_str(value_text);
@@ -149,27 +149,27 @@ impl FieldErrors {
         self.add(FieldError { kind, field: path.to_str(), body });
     }
 
-    /// `Required value: detail`
+    /// Adds `Required value: detail`.
     pub fn required(&mut self, path: &Path<'_>, detail: &str) {
         self.push(ErrorKind::Required, path, None, detail);
     }
 
-    /// `Invalid value: <value>: detail`
+    /// Adds `Invalid value: <value>: detail`.
     pub fn invalid(&mut self, path: &Path<'_>, value: impl ErrorText, detail: &str) {
         self.push(ErrorKind::Invalid, path, Some(&value.error_text()), detail);
     }
 
-    /// `Duplicate value: <value>`
+    /// Adds `Duplicate value: <value>`.
     pub fn duplicate(&mut self, path: &Path<'_>, value: impl ErrorText) {
         self.push(ErrorKind::Duplicate, path, Some(&value.error_text()), "");
     }
 
-    /// `Not found: <value>`
+    /// Adds `Not found: <value>`.
     pub fn not_found(&mut self, path: &Path<'_>, value: impl ErrorText) {
         self.push(ErrorKind::NotFound, path, Some(&value.error_text()), "");
     }
 
-    /// `Forbidden: detail`
+    /// Adds `Forbidden: detail`.
     pub fn forbidden(&mut self, path: &Path<'_>, detail: &str) {
         self.push(ErrorKind::Forbidden, path, None, detail);
     }
@@ -191,19 +191,19 @@ impl FieldErrors {
         self.push(ErrorKind::TooLong, path, None, &detail);
     }
 
-    /// `Too many: N: must have at most M items`
+    /// Adds `Too many: N: must have at most M items`.
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
         let detail = format!("must have at most {}", counted(max, "item"));
         self.push(ErrorKind::TooMany, path, Some(&actual.to_string()), &detail);
     }
 
-    /// `Internal error: detail`
+    /// Adds `Internal error: detail`.
     pub fn internal(&mut self, path: &Path<'_>, detail: &str) {
         self.push(ErrorKind::Internal, path, None, detail);
     }
 
     /// The errors as one text: the only error, or `[a, b]` without repetitions.
-    pub fn sentence(&self) -> String {
+    pub fn aggregate_message(&self) -> String {
         let mut seen = HashSet::with_capacity(self.0.len());
         let texts: Vec<String> =
             self.0.iter().map(FieldError::to_string).filter(|text| seen.insert(text.clone())).collect();
@@ -229,7 +229,7 @@ impl FromIterator<FieldError> for FieldErrors {
 }
 
 impl std::fmt::Display for FieldError {
-    /// `spec.replicas: Invalid value: -1: must be …`
+    /// Prints the error as `spec.replicas: Invalid value: -1: must be …`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.field, self.body)
     }
@@ -369,7 +369,7 @@ mod tests {
         errors.duplicate(&Path::of("d"), "n");
         errors.required(&Path::of("b"), "");
         assert_eq!(
-            errors.sentence(),
+            errors.aggregate_message(),
             r#"[a: Invalid value: -1: must be positive, b: Required value, c: Unsupported value: "x": supported values: "y", "z", d: Duplicate value: "n"]"#
         );
         let mut errors = FieldErrors::new();
@@ -378,7 +378,7 @@ mod tests {
         errors.not_supported(&Path::of("e"), Named("<"), &[]);
         errors.invalid(&Path::of("f"), None::<&Value>, "");
         assert_eq!(
-            errors.sentence(),
+            errors.aggregate_message(),
             r#"[a: Too long: may not be more than 1 byte, b: Too many: 3: must have at most 2 items, e: Unsupported value: "\u003c", f: Invalid value: null]"#
         );
     }

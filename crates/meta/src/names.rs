@@ -37,7 +37,7 @@ const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const HTTP_PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
 
-/// `must be no more than N characters`
+/// Returns `must be no more than N characters`.
 pub fn max_len_error(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
@@ -47,7 +47,7 @@ pub fn max_bytes_error(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
 
-/// `<words> (e.g. 'a',  or 'b', regex used for validation is '…')`
+/// Returns `<words> (e.g. 'a',  or 'b', regex used for validation is '…')`.
 pub fn regex_error(words: &str, pattern: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{words} (regex used for validation is '{pattern}')");
@@ -56,7 +56,7 @@ pub fn regex_error(words: &str, pattern: &str, examples: &[&str]) -> String {
     format!("{words} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
-/// `must be between LO and HI, inclusive`
+/// Returns `must be between LO and HI, inclusive`.
 pub fn range_error(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }

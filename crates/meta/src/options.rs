@@ -183,7 +183,7 @@ fn field_validation(text: &str, errors: &mut FieldErrors) -> Option<FieldValidat
 pub enum IncludeObject {
     /// Nothing.
     None,
-    /// Its metadata.
+    /// The metadata of an object.
     #[default]
     Metadata,
     /// All of it.
@@ -202,7 +202,8 @@ impl IncludeObject {
                 let value_text = crate::field::Named(other);
                 let detail = "must be 'Metadata', 'Object', 'None', or empty";
                 errors.invalid(&Path::of("includeObject"), value_text, detail);
-                let message = format!("Unable to convert to Table as requested: {}", errors.sentence());
+                let message =
+                    format!("Unable to convert to Table as requested: {}", errors.aggregate_message());
                 Err(Status::bad_request(message))
             }
         }

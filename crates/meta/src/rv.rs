@@ -22,12 +22,13 @@ pub fn parse(text: &str) -> Result<u64, FieldErrors> {
 
 /// Parses the resource version of a list, or of any read from a store without a cache.
 pub fn parse_for_list(text: &str) -> Result<u64, Status> {
-    parse(text).map_err(|e| Status::bad_request(format!("invalid resource version: {}", e.sentence())))
+    parse(text)
+        .map_err(|e| Status::bad_request(format!("invalid resource version: {}", e.aggregate_message())))
 }
 
 /// Parses the resource version of a get or a watch. kube-apiserver returns this error without a proper code.
 pub fn parse_for_get(text: &str) -> Result<u64, Status> {
-    parse(text).map_err(|e| Status::unclassified(e.sentence()))
+    parse(text).map_err(|e| Status::unclassified(e.aggregate_message()))
 }
 
 /// Parses the `metadata.resourceVersion` of an object in a write; "" and "0" mean none.
@@ -89,16 +90,16 @@ pub struct ContinueToken {
 /// Why a text is not a continue token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueError {
-    /// It cannot be decoded.
+    /// The token cannot be decoded.
     #[error("continue key is not valid: {0}")]
     Unreadable(String),
-    /// It has no version.
+    /// The token has no version.
     #[error("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")]
     NoVersion,
-    /// It has no key.
+    /// The token has no key.
     #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
     NoStart,
-    /// It has an unknown format.
+    /// The token has an unknown format.
     #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     OtherVersion(String),
 }

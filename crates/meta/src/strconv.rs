@@ -5,7 +5,7 @@ use crate::field::quoted;
 /// Why a text is not a number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NumberError {
-    /// It has other characters than digits.
+    /// The text has other characters than digits.
     #[error("strconv.{function}: parsing {}: invalid syntax", quoted(.text))]
     Syntax {
         /// Go's function for such numbers.
@@ -13,7 +13,7 @@ pub enum NumberError {
         /// The input.
         text: String,
     },
-    /// It does not fit 64 bits.
+    /// The text does not fit 64 bits.
     #[error("strconv.{function}: parsing {}: value out of range", quoted(.text))]
     Range {
         /// Go's function for such numbers.
@@ -23,7 +23,7 @@ pub enum NumberError {
     },
 }
 
-/// `strconv.ParseInt(text, 10, 64)`
+/// Parses as Go's `strconv.ParseInt(text, 10, 64)` does.
 pub fn parse_int(text: &str) -> Result<i64, NumberError> {
     const FUNCTION: &str = "ParseInt";
     let range = || NumberError::Range { function: FUNCTION, text: text.to_string() };
@@ -36,7 +36,7 @@ pub fn parse_int(text: &str) -> Result<i64, NumberError> {
     number.ok_or_else(range)
 }
 
-/// `strconv.ParseUint(text, 10, 64)`
+/// Parses as Go's `strconv.ParseUint(text, 10, 64)` does.
 pub fn parse_uint(text: &str) -> Result<u64, NumberError> {
     magnitude(text, text, "ParseUint")
 }

@@ -46,12 +46,12 @@ impl Timestamp {
         self.seconds == ZERO_SECONDS && self.nanos == 0
     }
 
-    /// `2006-01-02T15:04:05Z`
+    /// Formats the time as `2006-01-02T15:04:05Z`.
     pub fn rfc3339(&self) -> Str {
         self.format(None)
     }
 
-    /// `2006-01-02T15:04:05.000000Z`
+    /// Formats the time as `2006-01-02T15:04:05.000000Z`.
     pub fn rfc3339_micro(&self) -> Str {
         self.format(Some(self.nanos / 1000))
     }

@@ -7,14 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A counter, gauge or histogram with fixed label values.
 pub struct Series {
-    /// How often it was counted or observed.
+    /// How often the series was counted or observed.
     count: AtomicU64,
     /// The bits of a float: a gauge's value or the sum of observations.
     value: AtomicU64,
     /// Observations by bucket, each in one bucket only.
     buckets: Box<[AtomicU64]>,
     native: Option<Box<Native>>,
-    /// When it began to count, in nanoseconds since 1970.
+    /// When the series began to count, in nanoseconds since 1970.
     created: AtomicU64,
 }
 
@@ -100,7 +100,7 @@ impl Series {
         self.native.as_deref()
     }
 
-    /// When it began to count, in nanoseconds since 1970.
+    /// When the series began to count, in nanoseconds since 1970.
     pub(crate) fn created(&self) -> u64 {
         self.created.load(Ordering::Relaxed)
     }

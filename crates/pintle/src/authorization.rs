@@ -203,7 +203,7 @@ fn webhook_authorizer(
     let mut errors = FieldErrors::new();
     let conditions = Conditions::compile(&config.conditions, &FieldPath::of("webhook"), &mut errors);
     if !errors.is_empty() {
-        return Err(errors.sentence());
+        return Err(errors.aggregate_message());
     }
     let life = |ttl, is_cached: bool| if is_cached { duration(ttl) } else { Duration::ZERO };
     let settings = WebhookSettings {

@@ -13,11 +13,11 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The service `kubernetes`, with which clients in the cluster find the server.
 pub(crate) struct KubernetesService {
-    /// Its cluster IP.
+    /// The service's cluster IP.
     pub(crate) address: IpAddr,
     /// The port of the server.
     pub(crate) port: u16,
-    /// Its node port; 0 if it has none.
+    /// The service's node port; 0 if it has none.
     pub(crate) node_port: u16,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Completed {
     pub(crate) name: String,
     /// The name of its value; empty if it takes none.
     pub(crate) value: String,
-    /// Its help text.
+    /// The flag or command's help text.
     pub(crate) text: String,
 }
 

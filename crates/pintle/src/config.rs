@@ -138,7 +138,7 @@ pub(crate) struct Config {
 pub(crate) struct TokenWebhookConfig {
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) version: String,
-    /// How long its answers are cached.
+    /// How long the webhook's answers are cached.
     pub(crate) life: Duration,
 }
 
@@ -465,9 +465,9 @@ mod tests {
         ] {
             let directives: Vec<String> =
                 given.split(',').filter(|d| !d.is_empty()).map(str::to_string).collect();
-            let told = strict_transport(&directives).ok();
-            let told = told.as_ref().map(|value| value.as_ref().map(|value| value.to_str().unwrap()));
-            assert_eq!(told, want, "{given}");
+            let header = strict_transport(&directives).ok();
+            let header = header.as_ref().map(|value| value.as_ref().map(|value| value.to_str().unwrap()));
+            assert_eq!(header, want, "{given}");
         }
     }
 }

@@ -45,9 +45,10 @@ impl ConfigFile {
             tokio::time::sleep(self.poll_interval).await;
             let path = self.path.clone();
             let read = tokio::task::spawn_blocking(move || read_limited(&path)).await;
-            if let Some(news) = self.news(read.unwrap_or_else(|error| Err(error.to_string())), Instant::now())
+            if let Some(changed_result) =
+                self.changed_result(read.unwrap_or_else(|error| Err(error.to_string())), Instant::now())
             {
-                return news;
+                return changed_result;
             }
         }
     }
@@ -61,7 +62,11 @@ impl ConfigFile {
     }
 
     /// Returns the result of a read if the caller must act on it.
-    fn news(&mut self, read: Result<Vec<u8>, String>, now: Instant) -> Option<Result<Vec<u8>, String>> {
+    fn changed_result(
+        &mut self,
+        read: Result<Vec<u8>, String>,
+        now: Instant,
+    ) -> Option<Result<Vec<u8>, String>> {
         let content = match read {
             Ok(content) => content,
             Err(why) if self.unreadable.as_ref() == Some(&why) => return None,
@@ -162,15 +167,15 @@ mod tests {
         let mut file = ConfigFile::new("f".into(), b"a".to_vec(), Duration::ZERO);
         let now = Instant::now();
         let b = || Ok(b"b".to_vec());
-        assert_eq!(file.news(Ok(b"a".to_vec()), now), None);
-        assert_eq!(file.news(b(), now), Some(b()));
+        assert_eq!(file.changed_result(Ok(b"a".to_vec()), now), None);
+        assert_eq!(file.changed_result(b(), now), Some(b()));
         // A provider that could not be reached is tried again later, without another change of the file.
         file.record(b"b".to_vec(), Handled::NotYet);
-        assert_eq!(file.news(b(), now), None);
-        assert_eq!(file.news(Ok(b"c".to_vec()), now), Some(Ok(b"c".to_vec())));
-        assert_eq!(file.news(b(), Instant::now() + RETRY_INTERVAL), Some(b()));
+        assert_eq!(file.changed_result(b(), now), None);
+        assert_eq!(file.changed_result(Ok(b"c".to_vec()), now), Some(Ok(b"c".to_vec())));
+        assert_eq!(file.changed_result(b(), Instant::now() + RETRY_INTERVAL), Some(b()));
         file.record(b"b".to_vec(), Handled::Finally);
-        assert_eq!(file.news(b(), Instant::now() + RETRY_INTERVAL), None);
+        assert_eq!(file.changed_result(b(), Instant::now() + RETRY_INTERVAL), None);
     }
 
     #[test]
@@ -178,10 +183,10 @@ mod tests {
         let mut file = ConfigFile::new("f".into(), b"a".to_vec(), Duration::ZERO);
         let now = Instant::now();
         let gone = || Err("gone".to_string());
-        assert_eq!(file.news(gone(), now), Some(gone()));
-        assert_eq!(file.news(gone(), now), None);
-        assert_eq!(file.news(Err("denied".into()), now), Some(Err("denied".into())));
-        assert_eq!(file.news(Ok(b"a".to_vec()), now), None);
-        assert_eq!(file.news(gone(), now), Some(gone()));
+        assert_eq!(file.changed_result(gone(), now), Some(gone()));
+        assert_eq!(file.changed_result(gone(), now), None);
+        assert_eq!(file.changed_result(Err("denied".into()), now), Some(Err("denied".into())));
+        assert_eq!(file.changed_result(Ok(b"a".to_vec()), now), None);
+        assert_eq!(file.changed_result(gone(), now), Some(gone()));
     }
 }

@@ -74,7 +74,7 @@ impl DataDir {
         self.life != Life::None
     }
 
-    /// Its path.
+    /// The folder's path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -27,7 +27,7 @@ pub(crate) fn connections_max() -> usize {
     connections_of(descriptors)
 }
 
-/// With few descriptors, connections get half of them.
+/// The descriptors that are left for connections after the reserved ones. If there are few, connections get half of them.
 fn connections_of(descriptors: Option<usize>) -> usize {
     match descriptors {
         None => CONNECTIONS_MAX,

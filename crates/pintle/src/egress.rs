@@ -79,7 +79,10 @@ fn parse(text: &[u8]) -> Result<Egress, String> {
     }
     let errors = validate(&selections);
     if !errors.is_empty() {
-        return Err(format!("failed to validate egress selector configuration: {}", errors.sentence()));
+        return Err(format!(
+            "failed to validate egress selector configuration: {}",
+            errors.aggregate_message()
+        ));
     }
     let mut egress = Egress::default();
     for selection in &selections {

@@ -48,7 +48,7 @@ pub(crate) async fn follow(engine: Arc<Engine>) {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
         for followed in &mut followed {
-            followed.look(&engine).await;
+            followed.reload_if_changed(&engine).await;
         }
     }
 }
@@ -63,7 +63,7 @@ struct Followed {
 }
 
 impl Followed {
-    async fn look(&mut self, engine: &Engine) {
+    async fn reload_if_changed(&mut self, engine: &Engine) {
         let read = read(&self.folder).await;
         let seen = read.as_ref().map(|read| read.hash.clone()).map_err(Clone::clone);
         if seen == self.seen {

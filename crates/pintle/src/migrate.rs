@@ -186,13 +186,13 @@ impl Migration {
         let objects = decode_all(&source, &codecs.etcd)?;
         let stored = encode_all(&objects, &codecs.embedded)?;
         let store = self.folder.join("store");
-        let shown = store.display();
+        let path_text = store.display();
         pintle_store::restore(&store, &stored, &Options::default())
-            .map_err(|error| format!("{shown}: {error}"))?;
+            .map_err(|error| format!("{path_text}: {error}"))?;
         let written = progress::during("reading the store again", || pintle_store::read_state(&store))
-            .map_err(|error| format!("{shown}: {error}"))?;
+            .map_err(|error| format!("{path_text}: {error}"))?;
         compare(&objects, &decode_all(&written, &codecs.embedded)?)?;
-        Ok(Moved { objects: objects.len(), place: shown.to_string(), revision })
+        Ok(Moved { objects: objects.len(), place: path_text.to_string(), revision })
     }
 }
 

@@ -196,7 +196,7 @@ fn tls(flags: &Flags) -> Result<TlsSettings, FlagError> {
     Ok(TlsSettings { only_tls13, cipher_suites, curves })
 }
 
-/// `certfile,keyfile` or `certfile,keyfile:name,name`.
+/// Parses values of the form `certfile,keyfile` or `certfile,keyfile:name,name`.
 fn named_certificates(values: &[String]) -> Result<Vec<NamedFiles>, FlagError> {
     let wrong = |value: &str, why: &str| {
         FlagError::new(&format!("invalid argument {value:?} for \"--tls-sni-cert-key\" flag: {why}"))

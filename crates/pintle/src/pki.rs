@@ -110,7 +110,7 @@ impl Authority {
     /// The serving certificate for these names: the stored one, or a new one.
     pub(crate) fn serving(&self, key_folder: KeyFolder<'_>, names: &[SanType]) -> Result<Pair, PkiError> {
         if let Some(pair) = key_folder.read_pair("apiserver")?
-            && still_good(&pair.certificate, names)
+            && is_reusable(&pair.certificate, names)
         {
             return Ok(pair);
         }
@@ -123,7 +123,7 @@ impl Authority {
     /// The administrator's certificate: the stored one, or a new one.
     pub(crate) fn admin(&self, key_folder: KeyFolder<'_>) -> Result<Pair, PkiError> {
         if let Some(pair) = key_folder.read_pair("admin")?
-            && still_good(&pair.certificate, &[])
+            && is_reusable(&pair.certificate, &[])
         {
             return Ok(pair);
         }
@@ -276,7 +276,7 @@ pub(crate) fn serving_names(addresses: &[IpAddr], hosts: &[String]) -> Result<Ve
         reason = "the clock plus years, whatever it says, is within the range of a time"
     )
 )]
-fn still_good(pem: &str, names: &[SanType]) -> bool {
+fn is_reusable(pem: &str, names: &[SanType]) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else { return false };
     let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return false };
     let renew = SystemTime::now() + RENEW_BEFORE;
@@ -339,10 +339,10 @@ mod tests {
         let authority = Authority::load_or_make(KeyFolder(None)).unwrap();
         let names = serving_names(&["127.0.0.1".parse().unwrap()], &[]).unwrap();
         let pair = authority.serving(KeyFolder(None), &names).unwrap();
-        assert!(still_good(&pair.certificate, &names));
+        assert!(is_reusable(&pair.certificate, &names));
         let more = serving_names(&["127.0.0.1".parse().unwrap(), "10.0.0.1".parse().unwrap()], &[]).unwrap();
-        assert!(!still_good(&pair.certificate, &more));
-        assert!(!still_good("nonsense", &names));
+        assert!(!is_reusable(&pair.certificate, &more));
+        assert!(!is_reusable("nonsense", &names));
     }
 
     #[test]
@@ -369,7 +369,7 @@ mod tests {
             .to_vec();
         let renewed = get();
         assert!(!ending.contains(&renewed.0) && !ending.contains(&renewed.1));
-        assert!(still_good(&renewed.0, &names) && still_good(&renewed.1, &[]));
+        assert!(is_reusable(&renewed.0, &names) && is_reusable(&renewed.1, &[]));
         drop(folder);
         std::fs::remove_dir_all(path).unwrap();
     }

@@ -66,9 +66,9 @@ pub enum ForwardError {
 
 /// The response of a backend to an upgrade request.
 pub enum Upgrade {
-    /// It switched protocols: the head of its response, and the connection.
+    /// The backend switched protocols: the head of its response, and the connection.
     Switched(Response<()>, Box<Upgraded>),
-    /// It rejected the upgrade with its own error.
+    /// The backend rejected the upgrade with its own error.
     Refused(Response<ProxyBody>),
 }
 
@@ -88,22 +88,22 @@ impl Forward {
         header::append_forwarded_for(&mut self.headers, self.client);
         let path = escape_path(&self.path);
         if let Some(links) = &self.links {
-            tell_origin(&mut self.headers, links, &path);
+            set_forwarded_headers(&mut self.headers, links, &path);
         }
         let request = self.request(path, body)?;
         let answer = transport.send(&self.to, request).await.map_err(ForwardError::Unreachable)?;
         let (mut parts, body) = answer.into_parts();
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(ForwardError::Unusable(unwanted_switch(&parts.headers)));
+            return Err(ForwardError::Unusable(unrequested_upgrade_error(&parts.headers)));
         }
         header::remove_hop_by_hop(&mut parts.headers);
-        let body = self.passed_on(&mut parts, body).await?;
+        let body = self.adapt_response(&mut parts, body).await?;
         let body = with_media_type(&mut parts, body, &self.method).await;
         Ok(Response::from_parts(parts, body))
     }
 
     /// Adapts the head of a response and returns the body to pass on.
-    async fn passed_on(&self, parts: &mut Parts, body: BackendBody) -> Result<ProxyBody, ForwardError> {
+    async fn adapt_response(&self, parts: &mut Parts, body: BackendBody) -> Result<ProxyBody, ForwardError> {
         let redirect = parts.headers.get(LOCATION).map(|value| header::text(value).into_owned());
         let Some(location) = redirect.filter(|location| !location.is_empty()) else {
             let Some(links) = &self.links else { return Ok(ProxyBody::Plain(body)) };
@@ -181,7 +181,7 @@ impl Forward {
 }
 
 /// Sets the headers with the address that the client used. `path` is the escaped path at the backend.
-fn tell_origin(headers: &mut HeaderMap, links: &Links, path: &str) {
+fn set_forwarded_headers(headers: &mut HeaderMap, links: &Links, path: &str) {
     let mut uri = join(&[&links.prefix, path]);
     if path.ends_with('/') {
         // Go appends the slash even if the joined path already ends with one.
@@ -259,7 +259,7 @@ async fn with_media_type(parts: &mut Parts, mut body: ProxyBody, method: &Method
 }
 
 /// The error for a backend that switches protocols without a request to do so.
-fn unwanted_switch(headers: &HeaderMap) -> String {
+fn unrequested_upgrade_error(headers: &HeaderMap) -> String {
     let protocol = match header::is_upgrade(headers) {
         true => headers.get(UPGRADE).map(|value| header::text(value).into_owned()).unwrap_or_default(),
         false => String::new(),

@@ -25,7 +25,7 @@ pub(crate) enum Event {
         stream: u32,
         /// Bytes.
         bytes: Bytes,
-        /// Whether it is the end of the stream.
+        /// Whether the frame is the end of the stream.
         is_last: bool,
     },
     /// A stream was reset.

@@ -52,7 +52,9 @@ pub async fn connect(stream: BoxStream, options: &TlsOptions, host: &str) -> Res
     let handshake = TlsStream::connect(options.config(), server_name, stream);
     match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
         Ok(Ok(stream)) => Ok(Box::new(stream)),
-        Ok(Err((error, first))) => Err(verify::in_words(&error, name, first.get(..5).unwrap_or_default())),
+        Ok(Err((error, first))) => {
+            Err(verify::handshake_error_text(&error, name, first.get(..5).unwrap_or_default()))
+        }
         Err(_) => Err("net/http: TLS handshake timeout".to_string()),
     }
 }

@@ -199,7 +199,7 @@ impl<S> TlsStream<S> {
     }
 
     /// Moves decrypted bytes to a reader. Returns whether there were any.
-    fn give(&mut self, reader: &mut ReadBuf<'_>) -> bool {
+    fn copy_decrypted(&mut self, reader: &mut ReadBuf<'_>) -> bool {
         let left = self.decrypted.get(self.taken..).unwrap_or_default();
         let part = left.get(..reader.remaining()).unwrap_or(left);
         reader.put_slice(part);
@@ -234,7 +234,7 @@ impl Writing<'_> {
 
 /// Why rustls wrote nothing.
 enum Refused {
-    /// It needs that many bytes.
+    /// The buffer needs that many bytes.
     TooSmall(usize),
     Failed,
 }
@@ -291,7 +291,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {
         reader: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if reader.remaining() == 0 || this.give(reader) {
+        if reader.remaining() == 0 || this.copy_decrypted(reader) {
             return Poll::Ready(Ok(()));
         }
         let before = reader.filled().len();

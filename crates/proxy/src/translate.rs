@@ -60,16 +60,19 @@ impl Numbers {
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It succeeded.
+    /// The command succeeded.
     Success,
-    /// It exited with this code.
+    /// The command exited with this code.
     Exit(u8),
-    /// It could not be run, or its result is unknown.
+    /// The command could not be run, or its result is unknown.
     Failed(String),
 }
 
 /// Sends the empty message with which kube-apiserver greets a client before its command runs.
-pub async fn greet(client: &mut (impl AsyncWrite + Unpin), options: StreamOptions) -> std::io::Result<()> {
+pub async fn send_greeting(
+    client: &mut (impl AsyncWrite + Unpin),
+    options: StreamOptions,
+) -> std::io::Result<()> {
     let channel = match options {
         StreamOptions { stdout: true, .. } => STDOUT,
         StreamOptions { stderr: true, .. } => STDERR,

@@ -28,7 +28,7 @@ pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
 /// The address of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Whether it uses TLS.
+    /// Whether the backend uses TLS.
     pub tls: bool,
     /// Name or IP address.
     pub host: String,
@@ -39,12 +39,12 @@ pub struct Address {
 }
 
 impl Address {
-    /// `http` or `https`.
+    /// The scheme of the address: `http` or `https`.
     pub fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
     }
 
-    /// `host:port`.
+    /// Returns `host:port`.
     pub fn authority(&self) -> String {
         crate::dial::host_port(&self.host, self.port)
     }
@@ -124,7 +124,7 @@ impl Transport {
         // A pooled connection may have been closed in the meantime.
         while let Some(mut pooled) = self.pool.take(to) {
             match pooled.send(request, has_body).await {
-                Ok(head) => return Ok(self.answered(to, pooled, head)),
+                Ok(head) => return Ok(self.response_with_body(to, pooled, head)),
                 Err(error) => request = error.request.ok_or(SendError::Broken(error.why))?,
             }
         }
@@ -132,10 +132,10 @@ impl Transport {
         let mut connection = Connection::new(stream);
         let head = connection.send(request, has_body).await;
         let head = head.map_err(|error| SendError::Broken(error.why))?;
-        Ok(self.answered(to, connection, head))
+        Ok(self.response_with_body(to, connection, head))
     }
 
-    fn answered(
+    fn response_with_body(
         &self,
         to: &Address,
         connection: Box<Connection>,

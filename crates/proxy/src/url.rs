@@ -165,8 +165,8 @@ fn unescape(text: &str) -> Result<String, String> {
             _ => None,
         };
         let Some((high, low)) = digits else {
-            let shown = String::from_utf8_lossy(after.get(..2).unwrap_or(after)).into_owned();
-            return Err(format!("invalid URL escape {}", go_quoted(&format!("%{shown}"))));
+            let escape_text = String::from_utf8_lossy(after.get(..2).unwrap_or(after)).into_owned();
+            return Err(format!("invalid URL escape {}", go_quoted(&format!("%{escape_text}"))));
         };
         out.push(high.wrapping_shl(4) | low);
         rest = after.get(2..).unwrap_or_default();

@@ -226,7 +226,7 @@ impl ServerCertVerifier for BundleVerifier {
 }
 
 /// Go's error for a failed handshake. `first` are the first bytes of the server's answer.
-pub(crate) fn in_words(error: &std::io::Error, name: &str, first: &[u8]) -> String {
+pub(crate) fn handshake_error_text(error: &std::io::Error, name: &str, first: &[u8]) -> String {
     let found = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let why = match found {
         Some(Error::InvalidCertificate(certificate)) => of_certificate(certificate, name),

@@ -14,7 +14,7 @@ pub(crate) struct Pair<'a> {
 /// The old state of a value, as far as it is known.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Correlation<'a> {
-    /// Its old value, if it can be correlated.
+    /// The value's old value, if it can be correlated.
     current: Option<Pair<'a>>,
     /// The nearest enclosing value that can be correlated.
     around: Option<Pair<'a>>,

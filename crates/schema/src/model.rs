@@ -17,10 +17,10 @@ pub struct NodeId(pub u32);
 
 /// A schema: a root within a shared arena. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Schema(Making);
+pub struct Schema(Compilation);
 
 #[derive(Clone, Debug)]
-enum Making {
+enum Compilation {
     Done(Compiled),
     /// Compiled on first use: of many definitions, most are never used.
     Later(Arc<LazyLock<Compiled, Make>>),
@@ -38,26 +38,26 @@ struct Compiled {
 impl Schema {
     /// Creates the schema that begins at `root`.
     pub fn new(arena: Arc<Arena>, root: NodeId) -> Self {
-        Schema(Making::Done(Compiled { arena, root, rules: None }))
+        Schema(Compilation::Done(Compiled { arena, root, rules: None }))
     }
 
     /// A schema that `make` compiles on first use.
     pub fn later(make: impl FnOnce() -> Schema + Send + Sync + 'static) -> Self {
         let make: Make = Box::new(move || make().compiled().clone());
-        Schema(Making::Later(Arc::new(LazyLock::new(make))))
+        Schema(Compilation::Later(Arc::new(LazyLock::new(make))))
     }
 
     fn compiled(&self) -> &Compiled {
         match &self.0 {
-            Making::Done(compiled) => compiled,
-            Making::Later(later) => later,
+            Compilation::Done(compiled) => compiled,
+            Compilation::Later(later) => later,
         }
     }
 
     /// This schema with the rules of a custom resource.
     #[must_use]
     pub fn with_rules(self, rules: Option<Scope>) -> Self {
-        Schema(Making::Done(Compiled { rules: rules.map(Arc::new), ..self.compiled().clone() }))
+        Schema(Compilation::Done(Compiled { rules: rules.map(Arc::new), ..self.compiled().clone() }))
     }
 
     /// The rules of a custom resource, if it has any.
@@ -133,7 +133,7 @@ impl Schema {
 /// The schema of one value.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its type.
+    /// The node's type.
     pub shape: Shape,
     /// The Go type kube-apiserver decodes it into (`int32`, `v1.PodSpec`, `[]v1.Container`), for error texts.
     /// Empty for custom resources.

@@ -100,7 +100,7 @@ impl Channel {
     pub(crate) fn new(options: &Options) -> (Arc<Channel>, impl Future<Output = ()> + Send + 'static) {
         let (publish, live) = watch::channel(None);
         let rotate = Arc::new(Notify::new());
-        let keeper = Keeper {
+        let keeper = ConnectionOwner {
             endpoints: options.endpoints.clone(),
             tls: options.tls.clone(),
             dial: options.dial.clone(),
@@ -181,7 +181,7 @@ fn headers(endpoint: &Endpoint) -> Arc<[Headers]> {
 }
 
 /// Owns the connection. The drivers of connections run in its task and share its waker.
-struct Keeper {
+struct ConnectionOwner {
     endpoints: Vec<Endpoint>,
     tls: Option<Tls>,
     dial: Option<Dial>,
@@ -189,7 +189,7 @@ struct Keeper {
     rotate: Arc<Notify>,
 }
 
-impl Keeper {
+impl ConnectionOwner {
     async fn run(self) {
         let publish = &self.publish;
         let (retire, retired) = mpsc::channel(1);

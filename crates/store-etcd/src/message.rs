@@ -318,7 +318,7 @@ impl<'m> WatchResponse<'m> {
     }
 }
 
-/// `etcdserverpb.LeaseGrantRequest`.
+/// Encodes an `etcdserverpb.LeaseGrantRequest`.
 pub(crate) fn lease_grant(ttl_seconds: i64) -> Bytes {
     let mut out = Writer::default();
     out.int(1, ttl_seconds);
@@ -337,7 +337,7 @@ pub(crate) fn granted_lease(message: &[u8]) -> Result<i64, Malformed> {
     id.ok_or(Malformed)
 }
 
-/// `etcdserverpb.CompactionRequest`.
+/// Encodes an `etcdserverpb.CompactionRequest`.
 pub(crate) fn compaction(revision: u64) -> Bytes {
     let mut out = Writer::default();
     out.int(1, revision.cast_signed());

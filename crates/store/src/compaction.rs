@@ -225,7 +225,7 @@ impl Compactor {
 
     /// Waits for the job to end, but not for long; answers like [`Compactor::poll`].
     pub(crate) fn wait_briefly(&mut self) -> Option<u64> {
-        self.pace.hurry();
+        self.pace.skip_pauses();
         let start = Instant::now();
         while self.job.as_ref().is_some_and(|job| !job.is_finished()) && start.elapsed() < GIVE_UP_WAIT_MAX {
             thread::sleep(GIVE_UP_POLL);
@@ -271,7 +271,7 @@ impl Compactor {
 
     /// Waits for the job to end.
     pub(crate) fn wait(&mut self) -> Option<u64> {
-        self.pace.hurry();
+        self.pace.skip_pauses();
         let outcome = self.job.take()?.join().unwrap_or_else(|_| Err("the job panicked".to_owned()));
         self.record(outcome)
     }

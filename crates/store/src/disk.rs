@@ -64,10 +64,10 @@ pub struct FolderDisk {
 impl FolderDisk {
     /// Locks the folder and creates it if necessary. Fails at once if another process has locked it.
     pub fn open(folder: &Path) -> Result<FolderDisk, OpenError> {
-        let shown = folder.display().to_string();
-        create_folder(folder).map_err(OpenError::io("create", &shown))?;
+        let path_text = folder.display().to_string();
+        create_folder(folder).map_err(OpenError::io("create", &path_text))?;
         let lock = take_lock(folder)?;
-        let handle = File::open(folder).map_err(OpenError::io("open", &shown))?;
+        let handle = File::open(folder).map_err(OpenError::io("open", &path_text))?;
         Ok(FolderDisk { folder: folder.to_owned(), handle, _lock: lock })
     }
 }
@@ -85,7 +85,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 
 fn take_lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join(LOCK_FILE);
-    let shown = path.display().to_string();
+    let path_text = path.display().to_string();
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -93,14 +93,14 @@ fn take_lock(folder: &Path) -> Result<File, OpenError> {
         .truncate(false)
         .mode(FILE_MODE)
         .open(&path)
-        .map_err(OpenError::io("open", &shown))?;
+        .map_err(OpenError::io("open", &path_text))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let folder = folder.display().to_string();
             return Err(OpenError::Locked { folder, holder: read_holder(&mut file) });
         }
-        Err(errno) => return Err(OpenError::io("lock", &shown)(errno.into())),
+        Err(errno) => return Err(OpenError::io("lock", &path_text)(errno.into())),
     }
     // The process id is only for the message above, so failing to write it is not fatal.
     let _ = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));

@@ -38,7 +38,7 @@ pub(crate) struct FrameHeader {
 pub(crate) struct Record {
     /// The key that changes.
     pub(crate) key: Key,
-    /// Its new value; `None` if it is deleted.
+    /// The key's new value; `None` if it is deleted.
     pub(crate) value: Option<Bytes>,
 }
 

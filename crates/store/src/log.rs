@@ -170,7 +170,7 @@ impl Log {
     fn next_file(&mut self, capacity: u64) -> io::Result<Box<dyn DiskFile>> {
         let ready = match std::mem::replace(&mut self.spare, Spare::Missing) {
             Spare::Filling(thread, pace) => {
-                pace.hurry();
+                pace.skip_pauses();
                 thread.join().ok().and_then(Result::ok)
             }
             Spare::Opened(file) => Some(file),
@@ -233,7 +233,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         // The thread uses the folder, so it must end before the folder's lock is released.
         if let Spare::Filling(thread, pace) = std::mem::replace(&mut self.spare, Spare::Missing) {
-            pace.hurry();
+            pace.skip_pauses();
             let _ = thread.join();
         }
         let _ = self.disk.remove(SPARE_FILE);

@@ -20,7 +20,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The maximum pause.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// The pace at which a large file is written. Clones share the effect of [`Pace::hurry`].
+/// The pace at which a large file is written. Clones share the effect of [`Pace::skip_pauses`].
 #[derive(Clone)]
 pub(crate) enum Pace {
     /// As fast as the disk allows, with one sync at the end, for files that delay no other writer.
@@ -36,7 +36,7 @@ impl Pace {
     }
 
     /// Skips all further pauses, because a caller waits for the end.
-    pub(crate) fn hurry(&self) {
+    pub(crate) fn skip_pauses(&self) {
         if let Pace::Paced(hurried) = self {
             hurried.store(true, Ordering::Relaxed);
         }
@@ -119,7 +119,7 @@ mod tests {
     fn little_is_ever_unsynced_unless_nobody_else_uses_the_disk() {
         let length = 10 * PIECE_BYTES;
         for (pace, unsynced_max) in [(Pace::new(false), PIECE_BYTES), (Pace::new(true), length)] {
-            pace.hurry();
+            pace.skip_pauses();
             let file = Counting::default();
             PacedFile::new(&file, &pace).write_zeros(0, length).unwrap();
             assert_eq!(file.0.lock().unwrap().1, unsynced_max);

@@ -46,7 +46,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Recovered, 
     };
     let replay = Replay::run(&*disk, &manifest)?;
     repair_tail(&*disk, &replay)?;
-    tidy(&*disk, &manifest, options)?;
+    remove_leftover_files(&*disk, &manifest, options)?;
     replay.finish(disk, manifest, options)
 }
 
@@ -289,7 +289,7 @@ fn repair_tail(disk: &dyn Disk, replay: &Replay) -> Result<(), OpenError> {
 }
 
 /// Removes files that earlier runs left unfinished or that are no longer needed.
-fn tidy(disk: &dyn Disk, manifest: &Manifest, options: &Options) -> Result<(), OpenError> {
+fn remove_leftover_files(disk: &dyn Disk, manifest: &Manifest, options: &Options) -> Result<(), OpenError> {
     for name in disk.list().map_err(OpenError::io("list", "data folder"))? {
         if is_unfinished(&name) {
             disk.remove(&name).map_err(OpenError::io("remove", &name))?;

@@ -171,7 +171,7 @@ impl Backend {
         self.port
     }
 
-    /// Its certificate as a `caBundle`.
+    /// The backend's certificate as a `caBundle`.
     pub fn ca_bundle(&self) -> &str {
         &self.authority
     }

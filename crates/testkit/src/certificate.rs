@@ -8,7 +8,7 @@ pub struct Certificate {
     pub authority: String,
     /// The certificate.
     pub certificate: String,
-    /// Its key.
+    /// The certificate's key.
     pub key: String,
 }
 

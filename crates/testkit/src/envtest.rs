@@ -68,7 +68,7 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// `https://127.0.0.1:PORT`.
+    /// The address of the server: `https://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }

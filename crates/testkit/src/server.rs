@@ -176,7 +176,7 @@ impl Server {
         Err(ServerError::NotReady("did not end on SIGTERM".to_owned(), self.log_tail()))
     }
 
-    /// `https://127.0.0.1:PORT`.
+    /// The address of the server: `https://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }

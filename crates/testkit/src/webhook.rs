@@ -45,7 +45,7 @@ impl Webhook {
         Ok(Webhook { port, authority, calls, task })
     }
 
-    /// `https://127.0.0.1:PORT/convert`.
+    /// The address of the webhook: `https://127.0.0.1:PORT/convert`.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}/convert", self.port)
     }
@@ -55,12 +55,12 @@ impl Webhook {
         self.port
     }
 
-    /// Its certificate as a `caBundle`.
+    /// The webhook's certificate as a `caBundle`.
     pub fn ca_bundle(&self) -> &str {
         &self.authority
     }
 
-    /// How often it was called.
+    /// How often the webhook was called.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }

@@ -29,10 +29,10 @@ pub enum TestServerError {
     /// The program could not be started.
     #[error("cannot start {0:?} (PINTLE_BIN names another program): {1}")]
     Program(PathBuf, io::Error),
-    /// Its folder could not be created or read.
+    /// The server's folder could not be created or read.
     #[error("{0}: {1}")]
     Folder(PathBuf, io::Error),
-    /// It ended, or did not become ready.
+    /// The server ended, or did not become ready.
     #[error("the server {0}:\n{1}")]
     NotReady(String, String),
 }
@@ -105,7 +105,7 @@ impl TestServer {
         self.folder.0.join("admin.kubeconfig")
     }
 
-    /// `https://127.0.0.1:PORT`
+    /// The address of the server: `https://127.0.0.1:PORT`
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }

@@ -32,7 +32,7 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), step: Step::Field(name) }
     }
 
-    /// `[index]`
+    /// Appends `[index]`.
     pub const fn index(&'a self, index: usize) -> Path<'a> {
         Path { parent: Some(self), step: Step::Index(index) }
     }

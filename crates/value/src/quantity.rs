@@ -85,7 +85,7 @@ impl Quantity {
         self.format
     }
 
-    /// Whether it is zero.
+    /// Whether the quantity is zero.
     pub fn is_zero(&self) -> bool {
         self.sign() == 0
     }

@@ -162,7 +162,7 @@ mod tests {
         let users = names.map(|name| format!("{{name: '{name}', user: {{token: '{name}'}}}}"));
         let all = parse(&format!("users: [{}]", users.join(", ")));
         let few = parse("users: [{name: me, user: {token: me}}]\ncurrent: me");
-        let shown = |credentials: &Credentials, host: &str| {
+        let authorization_header = |credentials: &Credentials, host: &str| {
             let headers = credentials.of(host).map(|user| user.headers().unwrap());
             headers.map_or(String::new(), |all| all[0].1.to_str().unwrap().to_string())
         };
@@ -175,10 +175,10 @@ mod tests {
             ("h:8443", "h:8443"),
             ("h:1", "*"),
         ] {
-            assert_eq!(shown(&all, host), format!("Bearer {want}"), "{host}");
+            assert_eq!(authorization_header(&all, host), format!("Bearer {want}"), "{host}");
         }
-        assert_eq!(shown(&few, "h:1"), "Bearer me");
-        assert_eq!(shown(&Credentials::default(), "h:1"), "");
+        assert_eq!(authorization_header(&few, "h:1"), "Bearer me");
+        assert_eq!(authorization_header(&Credentials::default(), "h:1"), "");
     }
 
     #[test]

@@ -57,12 +57,15 @@ pub struct HttpsAnswer {
 impl HttpsClient {
     /// Creates a client with this identity.
     pub fn new(identity: &Identity) -> Result<Self, String> {
-        let shown = match &identity.certificate {
+        let client_certificate = match &identity.certificate {
             Some((certificate, key)) => Some(pintle_proxy::tls::Identity::from_pem(certificate, key)?),
             None => None,
         };
-        let options =
-            TlsOptions::new(Trust::Bundle(&identity.authorities), identity.server_name.clone(), shown)?;
+        let options = TlsOptions::new(
+            Trust::Bundle(&identity.authorities),
+            identity.server_name.clone(),
+            client_certificate,
+        )?;
         Ok(HttpsClient { options, connections: Connections::default(), dialer: Dialer::Direct })
     }
 

@@ -241,8 +241,9 @@ impl Received {
             return Err(CallError::Refused { code: 500, why });
         }
         if body.is_empty() {
-            let shown = if content_type.is_empty() { JSON } else { &content_type };
-            let why = format!("0-length response with status code: {code} and content type: {shown}");
+            let content_type_text = if content_type.is_empty() { JSON } else { &content_type };
+            let why =
+                format!("0-length response with status code: {code} and content type: {content_type_text}");
             return Err(CallError::Refused { code: 0, why });
         }
         Ok(body)

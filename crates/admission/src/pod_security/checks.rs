@@ -120,7 +120,7 @@ fn plural<'a>(one: &'a str, many: &'a str, count: usize) -> &'a str {
     if count == 1 { one } else { many }
 }
 
-/// `container "a"` or `containers "a", "b"`
+/// Lists the containers as `container "a"` or `containers "a", "b"`.
 fn containers(names: &[String]) -> String {
     format!("{} {}", plural("container", "containers", names.len()), join_quote(names))
 }

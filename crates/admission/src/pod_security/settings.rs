@@ -84,7 +84,9 @@ impl Settings {
         validate("usernames", &settings.users, no_name, &mut errors);
         match errors.is_empty() {
             true => Ok(settings),
-            false => Err(PluginError::Initialize(format!("PodSecurity invalid: {}", errors.sentence()))),
+            false => {
+                Err(PluginError::Initialize(format!("PodSecurity invalid: {}", errors.aggregate_message())))
+            }
         }
     }
 }

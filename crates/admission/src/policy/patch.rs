@@ -136,7 +136,7 @@ fn merge(patch: Value, object: &Value, of: Type<'_>) -> Result<Value, String> {
 enum Unusable {
     /// A map has a key that is not a string.
     Key,
-    /// It contains a value that JSON cannot express: its path, the value itself and the containers around it.
+    /// The patch contains a value that JSON cannot express: its path, the value itself and the containers around it.
     Foreign(Vec<PathElement>, Vec<Foreign>),
 }
 

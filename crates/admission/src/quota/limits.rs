@@ -74,7 +74,7 @@ impl LimitedResource {
             }
         }
         if !errors.is_empty() {
-            return Err(errors.sentence());
+            return Err(errors.aggregate_message());
         }
         let read = |one: &Value| LimitedResource {
             group: one.str_at(&["apiGroup"]).to_string(),

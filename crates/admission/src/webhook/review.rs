@@ -24,7 +24,7 @@ impl ReviewVersion {
         }
     }
 
-    /// Its name.
+    /// The review version's name.
     pub fn name(self) -> &'static str {
         match self {
             ReviewVersion::V1 => "v1",

@@ -20,7 +20,7 @@ pub struct Manager {
 pub struct Line<'v> {
     /// The path of the value.
     pub path: FieldPath,
-    /// Its key, if it is a member of an object; items of lists have none.
+    /// The line's key, if it is a member of an object; items of lists have none.
     pub key: Option<&'v Str>,
     /// The value.
     pub value: &'v Value,
@@ -69,7 +69,7 @@ struct Claim<'s> {
     owner: usize,
     /// The paths that continue from here.
     below: Option<&'s Set>,
-    /// Whether it owns the value as a whole.
+    /// Whether the manager owns the value as a whole.
     whole: bool,
 }
 

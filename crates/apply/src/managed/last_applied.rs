@@ -15,11 +15,12 @@ const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 /// The conflicts that are not about fields which kubectl itself set by client-side apply and which have not changed
 /// since. `None` without a usable annotation.
 pub(super) fn unexpected(cx: &Context<'_>, live: &Value, conflicts: &[Conflict]) -> Option<Vec<Conflict>> {
-    let allowed = still_as_applied(cx, live)?;
+    let allowed = fields_unchanged_since_apply(cx, live)?;
     Some(conflicts.iter().filter(|conflict| !allowed.has(&conflict.path.to_path())).cloned().collect())
 }
 
-fn still_as_applied(cx: &Context<'_>, live: &Value) -> Option<Set> {
+/// The fields that kubectl last applied and that still have the applied values. `None` without a usable annotation.
+fn fields_unchanged_since_apply(cx: &Context<'_>, live: &Value) -> Option<Set> {
     let annotation = live.str_at(&["metadata", "annotations", ANNOTATION]);
     if annotation.is_empty() {
         return None;

@@ -168,9 +168,9 @@ impl Patch {
 
     /// Applies the operations in order; the first failure ends it.
     pub fn apply(&self, mut document: Value) -> Result<Value, PatchError> {
-        let mut spent = Spent::default();
+        let mut cost = PatchCost::default();
         for operation in &self.operations {
-            operation.apply(&mut document, &mut spent)?;
+            operation.apply(&mut document, &mut cost)?;
         }
         Ok(document)
     }
@@ -180,12 +180,12 @@ type Step<T> = Result<T, String>;
 
 /// The accumulated cost of a patch's operations.
 #[derive(Default)]
-struct Spent {
+struct PatchCost {
     copied_bytes: usize,
     moved_items: usize,
 }
 
-impl Spent {
+impl PatchCost {
     /// Charges `bytes` of a copy. The text is kube-apiserver's.
     fn copy(&mut self, bytes: usize) -> Step<()> {
         self.copied_bytes = self.copied_bytes.saturating_add(bytes);
@@ -209,13 +209,13 @@ impl Spent {
 }
 
 impl Operation {
-    fn apply(&self, document: &mut Value, spent: &mut Spent) -> Result<(), PatchError> {
+    fn apply(&self, document: &mut Value, cost: &mut PatchCost) -> Result<(), PatchError> {
         let done = match self.kind.as_deref() {
-            Some("add") => self.add(document, spent),
-            Some("remove") => self.remove(document, spent),
+            Some("add") => self.add(document, cost),
+            Some("remove") => self.remove(document, cost),
             Some("replace") => self.replace(document),
-            Some("move") => self.shift(document, spent),
-            Some("copy") => self.copy(document, spent),
+            Some("move") => self.shift(document, cost),
+            Some("copy") => self.copy(document, cost),
             Some("test") => match self.test(document) {
                 Ok(true) => Ok(()),
                 Ok(false) => {
@@ -243,27 +243,27 @@ impl Operation {
         self.from.as_deref().ok_or_else(|| format!("{doing} operation failed to decode from: {why}"))
     }
 
-    fn add(&self, document: &mut Value, spent: &mut Spent) -> Step<()> {
+    fn add(&self, document: &mut Value, cost: &mut PatchCost) -> Step<()> {
         let path = self.path("add")?;
         let Some(place) = parent_mut(document, path) else {
             return Err(format!(
                 "add operation does not apply: doc is missing path: \"{path}\": missing value"
             ));
         };
-        insert(place, self.given(), spent).map_err(|why| format!("error in add for path: '{path}': {why}"))
+        insert(place, self.given(), cost).map_err(|why| format!("error in add for path: '{path}': {why}"))
     }
 
-    fn remove(&self, document: &mut Value, spent: &mut Spent) -> Step<()> {
+    fn remove(&self, document: &mut Value, cost: &mut PatchCost) -> Step<()> {
         let path = self.path("remove")?;
         let Some(place) = parent_mut(document, path) else {
             return Err(format!(
                 "remove operation does not apply: doc is missing path: \"{path}\": missing value"
             ));
         };
-        take(place, spent).map(|_| ()).map_err(|why| format!("error in remove for path: '{path}': {why}"))
+        take(place, cost).map(|_| ()).map_err(|why| format!("error in remove for path: '{path}': {why}"))
     }
 
-    fn shift(&self, document: &mut Value, spent: &mut Spent) -> Step<()> {
+    fn shift(&self, document: &mut Value, cost: &mut PatchCost) -> Step<()> {
         let from = self.from("move")?;
         let Some(place) = parent_mut(document, from) else {
             return Err(format!(
@@ -271,14 +271,14 @@ impl Operation {
             ));
         };
         let key = place.1.clone();
-        let value = take(place, spent).map_err(|why| format!("error in move for path: '{key}': {why}"))?;
+        let value = take(place, cost).map_err(|why| format!("error in move for path: '{key}': {why}"))?;
         let path = self.path("move")?;
         let Some(place) = parent_mut(document, path) else {
             return Err(format!(
                 "move operation does not apply: doc is missing destination path: {path}: missing value"
             ));
         };
-        insert(place, value, spent).map_err(|why| format!("error in move for path: '{path}': {why}"))
+        insert(place, value, cost).map_err(|why| format!("error in move for path: '{path}': {why}"))
     }
 
     fn given(&self) -> Value {
@@ -312,7 +312,7 @@ impl Operation {
         Ok(())
     }
 
-    fn copy(&self, document: &mut Value, spent: &mut Spent) -> Step<()> {
+    fn copy(&self, document: &mut Value, cost: &mut PatchCost) -> Step<()> {
         let from = self.from("copy")?;
         let (parent, key) = parent(document, from).ok_or_else(|| {
             format!("copy operation does not apply: doc is missing from path: {from}: missing value")
@@ -332,8 +332,8 @@ impl Operation {
         let Some(place) = parent_mut(document, path) else { return Ok(()) };
         let mut bytes = Vec::new();
         json::print(&value, &mut bytes);
-        spent.copy(bytes.len())?;
-        insert(place, value, spent).map_err(|why| format!("error while adding value during copy: {why}"))
+        cost.copy(bytes.len())?;
+        insert(place, value, cost).map_err(|why| format!("error while adding value during copy: {why}"))
     }
 
     /// Returns whether the document has the expected value. Compared raw JSON is parsed, and its keys are sorted from

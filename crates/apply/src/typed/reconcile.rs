@@ -13,14 +13,15 @@ pub fn reconcile(set: &Set, ty: Type<'_>) -> Option<Set> {
         (Atom::List(list), _) => Some(list.item),
         (Atom::Scalar(_), _) => None,
     };
-    let as_now = |entry: &Entry| entry_as_now(entry, member_type(&entry.element)?);
-    let first = set.entries().iter().position(|entry| as_now(entry).is_some())?;
+    let reconciled = |entry: &Entry| reconcile_entry(entry, member_type(&entry.element)?);
+    let first = set.entries().iter().position(|entry| reconciled(entry).is_some())?;
     let (same, rest) = set.entries().split_at(first);
-    let rest = rest.iter().map(|entry| as_now(entry).unwrap_or_else(|| entry.clone()));
+    let rest = rest.iter().map(|entry| reconciled(entry).unwrap_or_else(|| entry.clone()));
     Some(Set::from_entries(same.iter().cloned().chain(rest).collect()))
 }
 
-fn entry_as_now(entry: &Entry, ty: Type<'_>) -> Option<Entry> {
+/// The entry under the current type; `None` if it is unchanged. A value that became atomic is owned as a whole.
+fn reconcile_entry(entry: &Entry, ty: Type<'_>) -> Option<Entry> {
     if entry.below.is_empty() {
         return None;
     }

@@ -41,9 +41,9 @@ impl fmt::Display for ValidationErrors {
 /// A value that contains, or is, one that Go can hold but JSON cannot express, as Go prints it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Foreign {
-    /// Whether it is a map, a list or something else.
+    /// Whether the value is a map, a list or something else.
     pub form: Form,
-    /// Its type (`%T`).
+    /// The value's type (`%T`).
     pub go_type: String,
     /// The value in Go's syntax (`%#v`).
     pub go_syntax: String,
@@ -68,7 +68,7 @@ pub enum Form {
 /// whole document first, the value itself last. The first that is not of its type is reported.
 pub fn refuse_foreign(values: &[Foreign], path: &[PathElement], ty: Type<'_>) -> ValidationErrors {
     let mut ty = ty;
-    let mut shown = Vec::new();
+    let mut printed = Vec::new();
     let mut elements = path.iter();
     let mut message = "field not declared in schema".to_string();
     for (at, value) in values.iter().enumerate() {
@@ -88,11 +88,11 @@ pub fn refuse_foreign(values: &[Foreign], path: &[PathElement], ty: Type<'_>) ->
             break;
         };
         elements.next();
-        shown.push(element);
+        printed.push(element);
         let Some(below) = below else { break };
         ty = below;
     }
-    ValidationErrors(vec![(shown.concat(), message)])
+    ValidationErrors(vec![(printed.concat(), message)])
 }
 
 fn list_element(list: &List<'_>, element: &PathElement, item: Option<&Foreign>) -> String {

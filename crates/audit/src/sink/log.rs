@@ -74,7 +74,7 @@ impl Log {
         let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
         // Requests do not wait for compression and removal.
         std::thread::spawn(move || {
-            if let Err(e) = tidy(&options, &folder, &stem, &extension) {
+            if let Err(e) = remove_old_files(&options, &folder, &stem, &extension) {
                 tracing::warn!("audit log: old files: {e}");
             }
         });
@@ -121,7 +121,8 @@ fn parts(path: &Path) -> (String, String) {
     }
 }
 
-fn tidy(options: &LogOptions, folder: &Path, stem: &str, extension: &str) -> std::io::Result<()> {
+/// Removes rotated files that are too old or too many.
+fn remove_old_files(options: &LogOptions, folder: &Path, stem: &str, extension: &str) -> std::io::Result<()> {
     let prefix = format!("{stem}-");
     let mut old: Vec<(PathBuf, SystemTime)> = Vec::new();
     for entry in std::fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })? {

@@ -163,7 +163,7 @@ impl AuthenticationConfig {
         }
         match errors.is_empty() {
             true => Ok(()),
-            false => Err(format!("invalid authentication configuration: {}", errors.sentence())),
+            false => Err(format!("invalid authentication configuration: {}", errors.aggregate_message())),
         }
     }
 }

@@ -22,7 +22,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Its JOSE name.
+    /// The algorithm's JOSE name.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::ES256 => "ES256",
@@ -70,7 +70,7 @@ pub enum KeyError {
 pub struct VerifyingKey {
     /// The algorithm of its signatures.
     pub algorithm: Algorithm,
-    /// Its id in tokens.
+    /// The key's id in tokens.
     pub kid: String,
     spki: Vec<u8>,
 }
@@ -156,7 +156,7 @@ pub fn key_set(keys: &[VerifyingKey]) -> Value {
 
 /// A key that signs tokens.
 pub struct SigningKey {
-    /// Its public key.
+    /// The key's public key.
     pub verifying: VerifyingKey,
     private: Private,
 }

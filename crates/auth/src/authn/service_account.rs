@@ -40,7 +40,7 @@ pub enum BoundKind {
 /// The state of an object that a token refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundObject {
-    /// Its current uid.
+    /// The bound object's current uid.
     pub uid: String,
     /// The deletion time in seconds since 1970, if it is being deleted.
     pub deleted_at: Option<i64>,
@@ -86,7 +86,7 @@ pub struct TokenSpec {
     pub seconds: i64,
     /// After how many seconds its use logs a warning; 0 means never.
     pub warn_after_seconds: i64,
-    /// Its unique id (`jti`).
+    /// The token's unique id (`jti`).
     pub id: String,
 }
 
@@ -161,7 +161,7 @@ struct BoundToken {
     pod: Option<ObjectRef>,
     secret: Option<ObjectRef>,
     node: Option<ObjectRef>,
-    /// When its use begins to be counted as late, in seconds since 1970. Only tokens that were issued with an extended
+    /// When the token's use begins to be counted as late, in seconds since 1970. Only tokens that were issued with an extended
     /// lifetime contain the time at which they should have been refreshed.
     warn_after: Option<i64>,
     user: Arc<UserInfo>,

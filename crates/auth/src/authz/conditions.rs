@@ -147,7 +147,7 @@ mod tests {
         let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
         let mut errors = FieldErrors::new();
         let conditions = Conditions::compile(&texts, &Path::of("a"), &mut errors);
-        if errors.is_empty() { Ok(conditions) } else { Err(errors.sentence()) }
+        if errors.is_empty() { Ok(conditions) } else { Err(errors.aggregate_message()) }
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl AuthorizationConfig {
                 None => {}
             }
         }
-        if errors.is_empty() { Ok(()) } else { Err(errors.sentence()) }
+        if errors.is_empty() { Ok(()) } else { Err(errors.aggregate_message()) }
     }
 
     /// Authorizers other than webhooks are named by their type.

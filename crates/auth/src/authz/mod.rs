@@ -87,7 +87,7 @@ pub struct Failure {
 }
 
 impl Decision {
-    /// Whether it may be done.
+    /// Returns whether the request is allowed.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Decision::Allow(_))
     }
@@ -203,7 +203,7 @@ impl<A: Authorizer + ?Sized> Authorizer for Arc<A> {
 
 /// The 403 for a denied request.
 pub fn forbidden(attributes: &Attributes, reason: &str) -> Status {
-    let mut why = html_safe(&sentence(attributes));
+    let mut why = html_safe(&forbidden_message(attributes));
     if !reason.is_empty() {
         why = format!("{why}: {reason}");
     }
@@ -213,7 +213,8 @@ pub fn forbidden(attributes: &Attributes, reason: &str) -> Status {
     status
 }
 
-fn sentence(a: &Attributes) -> String {
+/// The message of a 403: which user cannot do what.
+fn forbidden_message(a: &Attributes) -> String {
     let quoted = pintle_meta::field::quoted;
     let user = quoted(&a.user.name);
     if !a.resource_request {

@@ -193,7 +193,7 @@ impl Rule {
         }
     }
 
-    /// Whether it allows this.
+    /// Whether the rule allows this.
     pub fn allows(&self, a: &Attributes) -> bool {
         if !has(&self.verbs, &a.verb) {
             return false;

@@ -29,7 +29,7 @@ pub struct WebhookAuthorizer {
 
 /// The settings of a webhook.
 pub struct WebhookSettings {
-    /// Its name in metrics.
+    /// The webhook's name in metrics.
     pub name: String,
     /// `v1` or `v1beta1`.
     pub version: String,
@@ -92,7 +92,7 @@ impl WebhookAuthorizer {
         }
         let decision = match self.ask(spec).await {
             Ok(decision) => decision,
-            Err(error) => return self.unanswered(&error),
+            Err(error) => return self.failed_call(&error),
         };
         if is_cacheable(attributes) {
             let life = match decision.is_allowed() {
@@ -123,7 +123,7 @@ impl WebhookAuthorizer {
         self.client.review(body.into(), read, observe).await
     }
 
-    fn unanswered(&self, error: &ReviewError) -> Decision {
+    fn failed_call(&self, error: &ReviewError) -> Decision {
         tracing::warn!("the authorization webhook {:?} failed: {}", self.settings.name, error.why);
         if !self.settings.denies_on_failure {
             let labels = [self.settings.name.as_str(), error.result()];

@@ -20,7 +20,7 @@ struct Run {
 }
 
 /// The events that one watcher received.
-struct Told {
+struct WatchRecord {
     start: u64,
     initial: bool,
     selection: Selection,
@@ -61,7 +61,7 @@ fn select(random: &mut Random) -> Selection {
     Selection { namespace: maybe(3, ""), name: maybe(6, ""), app: maybe(3, ""), node: maybe(3, "n") }
 }
 
-async fn watch(run: Arc<Run>, seed: u64) -> Option<Told> {
+async fn watch(run: Arc<Run>, seed: u64) -> Option<WatchRecord> {
     let mut random = Random::new(seed);
     let selection = select(&mut random);
     let initial = random.below(3) == 0;
@@ -108,7 +108,7 @@ async fn watch(run: Arc<Run>, seed: u64) -> Option<Told> {
             tokio::time::sleep(Duration::from_millis(random.below(8))).await;
         }
     }
-    Some(Told { start, initial, selection, lines, closed })
+    Some(WatchRecord { start, initial, selection, lines, closed })
 }
 
 /// Lists from time to time, and requests earlier revisions.
@@ -181,21 +181,21 @@ async fn simulate(seed: u64, window_events_max: usize, fanout_events_max: usize,
         writer.unwrap();
     }
     run.done.store(true, Ordering::Release);
-    let told: Vec<Told> = watchers.join_all().await.into_iter().flatten().collect();
+    let records: Vec<WatchRecord> = watchers.join_all().await.into_iter().flatten().collect();
     let seen = reader.await.unwrap();
     churning.await.unwrap();
     run.cache.shutdown();
     if let Some(running) = running {
         running.await.unwrap();
     }
-    compare(&run, told, seen);
+    compare(&run, records, seen);
 }
 
-fn compare(run: &Run, told: Vec<Told>, seen: Vec<(u64, Vec<String>)>) {
+fn compare(run: &Run, records: Vec<WatchRecord>, seen: Vec<(u64, Vec<String>)>) {
     let history = run.store.history.lock().unwrap();
-    assert!(told.len() > 30, "too few watchers got through: {}", told.len());
+    assert!(records.len() > 30, "too few watchers got through: {}", records.len());
     assert_eq!(run.pods.stats().1, 0);
-    for Told { start, initial, selection, lines, closed } in told {
+    for WatchRecord { start, initial, selection, lines, closed } in records {
         let expected = expected(&history, start, &selection, initial);
         let context = || format!("from {start} initial {initial} {selection:?} closed {closed}");
         match closed {

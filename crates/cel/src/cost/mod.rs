@@ -58,11 +58,11 @@ pub struct Node<'a> {
     /// The path from a variable: its name, then field names, `@items`, `@keys`, `@values`, `@indices`. Empty if the value
     /// does not come from a variable.
     pub path: Vec<Arc<str>>,
-    /// Its type.
+    /// The node's type.
     pub of: Type,
     /// The expression; `None` for a node that a model created.
     pub expr: Option<&'a Expr>,
-    /// Its size, if it follows from the expression itself.
+    /// The node's size, if it follows from the expression itself.
     pub computed: Option<SizeEstimate>,
 }
 

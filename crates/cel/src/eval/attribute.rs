@@ -6,7 +6,7 @@ use pintle_value::Value as Tree;
 
 use super::{Evaluator, Local, Outcome};
 use crate::number;
-use crate::plan::{Attribute, By, Candidate, Qualifier, Root};
+use crate::plan::{Attribute, Candidate, Qualifier, QualifierKey, Root};
 use crate::shape::{Shape, ShapeKind};
 use crate::value::{EvalError, Object, Value};
 
@@ -41,13 +41,13 @@ impl<'a> Evaluator<'a, '_> {
             _ => return None,
         };
         for qualifier in before {
-            match (&qualifier.by, qualifier.optional) {
-                (By::Field(_, json, _), false) => map = map.get(json)?.as_object()?,
+            match (&qualifier.key, qualifier.optional) {
+                (QualifierKey::Field(_, json, _), false) => map = map.get(json)?.as_object()?,
                 _ => return None,
             }
         }
-        match (&last.by, last.optional) {
-            (By::Field(_, json, shape), false) => {
+        match (&last.key, last.optional) {
+            (QualifierKey::Field(_, json, shape), false) => {
                 map.get(json).filter(|tree| !tree.is_null()).map(|tree| (tree, &**shape))
             }
             _ => None,
@@ -126,7 +126,7 @@ impl<'a> Evaluator<'a, '_> {
         for qualifier in qualifiers {
             optional |= qualifier.optional;
             if optional {
-                match super::limited(self.look(&value, &qualifier.by))?? {
+                match super::limited(self.resolve_key(&value, &qualifier.key))?? {
                     Some(next) => value = next,
                     // A step that is not taken costs nothing.
                     None => return Ok(Value::Optional(None)),
@@ -134,17 +134,18 @@ impl<'a> Evaluator<'a, '_> {
                 self.charge(crate::cost::SELECT)?;
                 continue;
             }
-            let found = match (&qualifier.by, &value) {
-                (By::Field(_, json, shape), Value::Object(Object::Tree(map, _))) => {
+            let found = match (&qualifier.key, &value) {
+                (QualifierKey::Field(_, json, shape), Value::Object(Object::Tree(map, _))) => {
                     Object::read_field(map, json, shape)
                 }
-                (by, value) => super::limited(self.look(value, by))?,
+                (key, value) => super::limited(self.resolve_key(value, key))?,
             };
             self.charge(crate::cost::SELECT)?;
             match found? {
                 Some(next) => value = next,
                 None => {
-                    value = unset(&value, &qualifier.by).ok_or_else(|| self.missing(&value, &qualifier.by))?
+                    value =
+                        unset(&value, &qualifier.key).ok_or_else(|| self.missing(&value, &qualifier.key))?
                 }
             }
         }
@@ -153,11 +154,13 @@ impl<'a> Evaluator<'a, '_> {
 
     /// The error for a missing field, key or index.
     #[cold]
-    fn missing(&mut self, value: &Value<'a>, by: &'a By) -> EvalError {
-        let key = match by {
-            By::Field(name, ..) => Value::from(&**name),
-            By::Key(key) | By::Nothing(key) => key.clone(),
-            By::Attribute(_) | By::Node(_) => std::mem::replace(&mut self.missed, Value::Null),
+    fn missing(&mut self, value: &Value<'a>, key: &'a QualifierKey) -> EvalError {
+        let key = match key {
+            QualifierKey::Field(name, ..) => Value::from(&**name),
+            QualifierKey::Key(key) | QualifierKey::Nothing(key) => key.clone(),
+            QualifierKey::Attribute(_) | QualifierKey::Node(_) => {
+                std::mem::replace(&mut self.missed, Value::Null)
+            }
         };
         EvalError::Failed(match value {
             Value::List(_) => format!("index out of bounds: {key}"),
@@ -166,19 +169,23 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     /// The value at a step; `None` if there is none.
-    fn look(&mut self, value: &Value<'a>, by: &'a By) -> Result<Option<Value<'a>>, EvalError> {
-        match by {
-            By::Field(name, json, shape) => match value {
+    fn resolve_key(
+        &mut self,
+        value: &Value<'a>,
+        key: &'a QualifierKey,
+    ) -> Result<Option<Value<'a>>, EvalError> {
+        match key {
+            QualifierKey::Field(name, json, shape) => match value {
                 Value::Object(Object::Tree(map, _)) => Object::read_field(map, json, shape),
                 value => self.find(value, &Value::from(&**name)),
             },
-            By::Key(key) => self.find(value, key),
-            By::Nothing(_) => Ok(None),
-            By::Attribute(attribute) => {
+            QualifierKey::Key(key) => self.find(value, key),
+            QualifierKey::Nothing(_) => Ok(None),
+            QualifierKey::Attribute(attribute) => {
                 let key = self.resolve(attribute)?;
                 self.find_computed(value, key)
             }
-            By::Node(node) => {
+            QualifierKey::Node(node) => {
                 let key = self.eval(node)?;
                 self.find_computed(value, key)
             }
@@ -213,7 +220,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// `has(attribute)`
+    /// Evaluates `has(attribute)`.
     pub(super) fn has(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
         let present = super::limited(self.present(attribute))?;
         let cost = self.prices.presence_test();
@@ -231,7 +238,7 @@ impl<'a> Evaluator<'a, '_> {
             Value::Optional(Some(value)) => (Arc::unwrap_or_clone(value), true),
             value => (value, false),
         };
-        let found = super::limited(self.look(&value, &last.by))?;
+        let found = super::limited(self.resolve_key(&value, &last.key))?;
         // A test within an optional is charged only if it finds something.
         if !lenient || matches!(found, Ok(Some(_))) {
             self.charge(crate::cost::SELECT)?;
@@ -242,9 +249,11 @@ impl<'a> Evaluator<'a, '_> {
 
 /// The default of an unset field of an object literal: strings are empty.
 #[cold]
-fn unset<'a>(value: &Value<'a>, by: &By) -> Option<Value<'a>> {
-    match (value, by) {
-        (Value::Object(Object::Shared(..)), By::Field(_, _, shape)) if shape.kind == ShapeKind::String => {
+fn unset<'a>(value: &Value<'a>, key: &QualifierKey) -> Option<Value<'a>> {
+    match (value, key) {
+        (Value::Object(Object::Shared(..)), QualifierKey::Field(_, _, shape))
+            if shape.kind == ShapeKind::String =>
+        {
             Some("".into())
         }
         _ => None,

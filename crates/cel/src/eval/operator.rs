@@ -221,7 +221,7 @@ fn subtract<'a>(left: &Value<'a>, right: &Value<'a>) -> Result<Value<'a>, EvalEr
     }
 }
 
-/// `left in right`
+/// Evaluates `left in right`.
 fn contains(left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
     match right {
         Value::List(list) => in_list(left, list),
@@ -251,7 +251,7 @@ fn in_list(wanted: &Value<'_>, list: &List<'_>) -> Result<bool, EvalError> {
     }
 }
 
-/// `-a`
+/// Evaluates `-a`.
 pub(crate) fn negate<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     match args {
         [Value::Int(int)] => int.checked_neg().map(Value::Int).ok_or_else(int_overflow),
@@ -262,7 +262,7 @@ pub(crate) fn negate<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     }
 }
 
-/// `size(a)`
+/// Evaluates `size(a)`.
 pub(crate) fn size<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     let size = match args {
         [Value::String(text)] => text.size(),

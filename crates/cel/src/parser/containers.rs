@@ -21,10 +21,10 @@ impl Parser<'_> {
             // cel-go does not visit the value of a field that it rejects.
             if let Some(question) = question.filter(|_| !self.options.optional_syntax) {
                 self.issues = before;
-                self.mistake(question.offset, "unsupported syntax '?'");
+                self.report_error(question.offset, "unsupported syntax '?'");
             } else if token.kind == Kind::EscapedIdent && !self.options.escaped_identifiers {
                 self.issues = before;
-                self.mistake(start, ESCAPED_UNSUPPORTED);
+                self.report_error(start, ESCAPED_UNSUPPORTED);
             }
             height = height.max(value.height);
             fields.push(StructField {
@@ -68,7 +68,7 @@ impl Parser<'_> {
             let element = self.expr()?;
             match question {
                 Some(token) if !self.options.optional_syntax => {
-                    self.mistake(token.offset, "unsupported syntax '?'");
+                    self.report_error(token.offset, "unsupported syntax '?'");
                 }
                 Some(_) => optional.push(u32::try_from(elements.len()).unwrap_or(u32::MAX)),
                 None => {}
@@ -99,7 +99,7 @@ impl Parser<'_> {
             // cel-go does not visit an entry that it rejects.
             if let Some(token) = question.filter(|_| !self.options.optional_syntax) {
                 self.issues = before;
-                self.mistake(token.offset, "unsupported syntax '?'");
+                self.report_error(token.offset, "unsupported syntax '?'");
             }
             height = height.max(key.height).max(value.height);
             let optional = question.is_some();

@@ -13,7 +13,7 @@ pub struct Macro {
     name: &'static str,
     /// Number of arguments; `None` for any number.
     args: Option<usize>,
-    /// Whether it is called with a dot.
+    /// Whether the macro is called with a dot.
     receiver: bool,
     rewrite: Rewrite,
 }
@@ -268,7 +268,7 @@ fn insert(
     fold(tree, target, variables, accu_init, always, step, None)
 }
 
-/// `condition ? step : @result`
+/// Builds `condition ? step : @result`.
 fn conditionally(tree: &mut Builder, condition: Option<Expr>, step: Expr) -> Expr {
     match condition {
         Some(condition) => {
@@ -310,11 +310,11 @@ fn bind(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion 
     let [variable, init, result] = take(args)?;
     let name = simple_name(&variable)
         .ok_or_else(|| (variable.id, "cel.bind() variable names must be simple identifiers".to_owned()))?;
-    Ok(Rewritten::To(let_in(tree, name, init, result)))
+    Ok(Rewritten::To(bind_variable(tree, name, init, result)))
 }
 
 /// A loop without iterations: `result` with `name` bound to `init`.
-fn let_in(tree: &mut Builder, name: Arc<str>, init: Expr, result: Expr) -> Expr {
+fn bind_variable(tree: &mut Builder, name: Arc<str>, init: Expr, result: Expr) -> Expr {
     let iter_range = tree.list(Vec::new());
     let loop_condition = tree.literal(Literal::Bool(false));
     let loop_step = tree.ident(&name);
@@ -336,9 +336,9 @@ fn sort_by(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansi
     let input = tree.ident(&name);
     let target = target.ok_or((0, String::new()))?;
     if matches!(target.kind, ExprKind::Literal(_) | ExprKind::Map(_) | ExprKind::Struct { .. }) {
-        let mistake =
+        let report_error =
             "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
-        return Err((target.id, mistake.into()));
+        return Err((target.id, report_error.into()));
     }
     let range = tree.copy(&input);
     let Rewritten::To(keys) = map(tree, Some(range), args)? else {
@@ -353,7 +353,7 @@ fn sort_by(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansi
             args: vec![keys],
         },
     );
-    Ok(Rewritten::To(let_in(tree, name, target, sorted)))
+    Ok(Rewritten::To(bind_variable(tree, name, target, sorted)))
 }
 
 fn opt_map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
@@ -384,7 +384,7 @@ fn unwrapped(
     let again = tree.copy(&target);
     let present = tree.method("hasValue", target);
     let init = tree.method("value", again);
-    Ok((present, let_in(tree, name, init, transform)))
+    Ok((present, bind_variable(tree, name, init, transform)))
 }
 
 fn math_greatest(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {

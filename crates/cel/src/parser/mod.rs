@@ -176,7 +176,7 @@ impl Parser<'_> {
     }
 
     /// Reports an error that cel-go finds after parsing; returns a placeholder node.
-    fn mistake(&mut self, offset: u32, message: impl Into<String>) -> Expr {
+    fn report_error(&mut self, offset: u32, message: impl Into<String>) -> Expr {
         let id = self.tree.id(offset);
         self.issues.report(Some(offset), message);
         nothing(id)
@@ -327,7 +327,9 @@ impl Parser<'_> {
         let field = self.field_name(&token)?;
         let height = operand.height.saturating_add(1);
         let expr = match question {
-            Some(_) if !self.options.optional_syntax => self.mistake(dot.offset, "unsupported syntax '.?'"),
+            Some(_) if !self.options.optional_syntax => {
+                self.report_error(dot.offset, "unsupported syntax '.?'")
+            }
             Some(_) => {
                 let field = self.tree.at(token.offset, ExprKind::Literal(Literal::String(field)));
                 let id = self.tree.id(dot.offset);
@@ -348,7 +350,7 @@ impl Parser<'_> {
             Kind::Ident => Ok(text.into()),
             Kind::EscapedIdent if self.options.escaped_identifiers => Ok(text.trim_matches('`').into()),
             Kind::EscapedIdent => {
-                self.mistake(token.offset, ESCAPED_UNSUPPORTED);
+                self.report_error(token.offset, ESCAPED_UNSUPPORTED);
                 Ok("".into())
             }
             _ => Err(Stop::Syntax),
@@ -365,7 +367,7 @@ impl Parser<'_> {
         let args = vec![operand.expr, index.expr];
         let expr = match question {
             Some(_) if !self.options.optional_syntax => {
-                self.mistake(bracket.offset, "unsupported syntax '[?'")
+                self.report_error(bracket.offset, "unsupported syntax '[?'")
             }
             Some(_) => call(id, operators::OPT_INDEX, args),
             None => call(id, operators::INDEX, args),
@@ -414,7 +416,7 @@ impl Parser<'_> {
             Err((at, message)) => {
                 let offset = self.tree.offset(at);
                 self.tree.delete(id);
-                self.mistake(offset, message)
+                self.report_error(offset, message)
             }
         }
     }
@@ -459,10 +461,10 @@ impl Parser<'_> {
                 let found = self.issues.clone();
                 let parsed = self.call(&name, None)?;
                 self.issues = found;
-                let expr = self.mistake(start, message);
+                let expr = self.report_error(start, message);
                 return self.node(expr, parsed.height);
             }
-            let expr = self.mistake(start, message);
+            let expr = self.report_error(start, message);
             return self.node(expr, 0);
         }
         if is_call {
@@ -490,7 +492,7 @@ impl Parser<'_> {
         let offset = minus.unwrap_or(token).offset;
         let expr = match value {
             Ok(value) => self.tree.at(offset, ExprKind::Literal(value)),
-            Err(message) => self.mistake(offset, message),
+            Err(message) => self.report_error(offset, message),
         };
         self.node(expr, 0)
     }

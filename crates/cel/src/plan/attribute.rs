@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Attribute, By, Candidate, Node, Planner, Qualifier, Root, names_within};
+use super::{Attribute, Candidate, Node, Planner, Qualifier, QualifierKey, Root, names_within};
 use crate::ast::{Expr, ExprKind};
 use crate::env::Reference;
 use crate::program::PlanError;
@@ -51,8 +51,8 @@ impl Planner<'_> {
             _ => {}
         }
         let mut attribute = into_attribute(self.plan(operand)?);
-        let by = self.unescaped(&attribute, self.field(operand, field));
-        attribute.qualifiers.push(Qualifier { by, optional: false });
+        let key = self.unescaped(&attribute, self.field(operand, field));
+        attribute.qualifiers.push(Qualifier { key, optional: false });
         if test_only {
             return Ok(Node::Has(Box::new(attribute)));
         }
@@ -70,14 +70,14 @@ impl Planner<'_> {
     }
 
     /// How a field is accessed: by its position in the tree if the operand's type is known.
-    fn field(&self, operand: &Expr, field: &Arc<str>) -> By {
-        let key = || By::Key(field.clone().into());
+    fn field(&self, operand: &Expr, field: &Arc<str>) -> QualifierKey {
+        let key = || QualifierKey::Key(field.clone().into());
         let Some(Type::Object(name)) = self.checked.map(|checked| checked.type_of(operand.id)) else {
             return key();
         };
         let object = self.env.provider().objects.get(name);
         match object.and_then(|object| object.fields.get(&**field)) {
-            Some(known) => By::Field(field.clone(), known.json.clone(), known.shape.clone()),
+            Some(known) => QualifierKey::Field(field.clone(), known.json.clone(), known.shape.clone()),
             None => key(),
         }
     }
@@ -86,39 +86,39 @@ impl Planner<'_> {
     pub(super) fn index(&mut self, args: &[Expr], optional: bool) -> Result<Node, PlanError> {
         let [operand, index] = args else { return Err(PlanError("an index takes two operands".into())) };
         let mut attribute = into_attribute(self.plan(operand)?);
-        let by = match self.plan(index)? {
+        let key = match self.plan(index)? {
             Node::Constant(key) => self.unescaped(&attribute, self.constant_key(operand, key)?),
-            Node::Attribute(attribute) => By::Attribute(attribute),
-            node => By::Node(Box::new(node)),
+            Node::Attribute(attribute) => QualifierKey::Attribute(attribute),
+            node => QualifierKey::Node(Box::new(node)),
         };
-        attribute.qualifiers.push(Qualifier { by, optional });
+        attribute.qualifiers.push(Qualifier { key, optional });
         Ok(Node::Attribute(Box::new(attribute)))
     }
 
-    fn constant_key(&self, operand: &Expr, key: Value<'static>) -> Result<By, PlanError> {
+    fn constant_key(&self, operand: &Expr, key: Value<'static>) -> Result<QualifierKey, PlanError> {
         if let (Value::String(name), true) = (&key, self.is_object(operand)) {
             return Ok(self.field(operand, &name.as_str().into()));
         }
         match crate::eval::check_key(&key) {
-            Ok(()) => Ok(By::Key(key)),
+            Ok(()) => Ok(QualifierKey::Key(key)),
             Err(err) => Err(PlanError(err.to_string())),
         }
     }
 
     /// The key of an escaped name. Loop variables and literals use the names as they are, as in kube-apiserver; so do
     /// the maps within a variable if a name cannot be unescaped, but not the variable itself.
-    fn unescaped(&self, of: &Attribute, by: By) -> By {
+    fn unescaped(&self, of: &Attribute, key: QualifierKey) -> QualifierKey {
         let is_plain = matches!(of.root, Root::Local(_) | Root::Node(Node::Constant(_) | Node::Map(_)));
         let is_variable = matches!(of.root, Root::Input(_)) && of.qualifiers.is_empty();
-        match by {
-            By::Key(Value::String(name)) if self.env.options().escaped_keys && !is_plain => {
+        match key {
+            QualifierKey::Key(Value::String(name)) if self.env.options().escaped_keys && !is_plain => {
                 match unescape(name.as_str()) {
-                    Some(name) => By::Key(name.into()),
-                    None if is_variable => By::Nothing(Value::String(name)),
-                    None => By::Key(Value::String(name)),
+                    Some(name) => QualifierKey::Key(name.into()),
+                    None if is_variable => QualifierKey::Nothing(Value::String(name)),
+                    None => QualifierKey::Key(Value::String(name)),
                 }
             }
-            by => by,
+            key => key,
         }
     }
 

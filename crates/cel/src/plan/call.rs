@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::attribute::qualified_name;
-use super::{Binary, Call, How, Member, Node, Planner, Set, names_within};
+use super::{Binary, Call, Dispatch, Member, Node, Planner, Set, names_within};
 use crate::ast::{Expr, operators};
 use crate::decl::{Function, Overload};
 use crate::env::Reference;
@@ -139,9 +139,10 @@ impl Planner<'_> {
             return Err(PlanError(why));
         }
         let id = overload.as_ref().map_or("", |overload| overload.id);
-        let how = how(&function, overload.as_ref(), &args, types_known);
+        let dispatch = dispatch(&function, overload.as_ref(), &args, types_known);
         let trackers = self.env.trackers(function.name, id);
-        let call = Call { function: function.name, args: args.into(), how, price: Price::of(id), trackers };
+        let call =
+            Call { function: function.name, args: args.into(), dispatch, price: Price::of(id), trackers };
         if self.folds()
             && CONVERSIONS.contains(&call.function)
             && let [Node::Constant(argument)] = &*call.args
@@ -185,19 +186,24 @@ fn is_concrete(of: &Type) -> bool {
     !matches!(of, Type::Dyn | Type::Param(_) | Type::Error | Type::Wrapper(_) | Type::Null)
 }
 
-fn how(function: &Arc<Function>, overload: Option<&Overload>, args: &[Node], types_known: bool) -> How {
+fn dispatch(
+    function: &Arc<Function>,
+    overload: Option<&Overload>,
+    args: &[Node],
+    types_known: bool,
+) -> Dispatch {
     let singleton = UNGUARDED.contains(&function.name);
     let Some(overload) = overload.or_else(|| function.overloads.first().filter(|_| singleton)) else {
-        return How::Dispatch(function.clone());
+        return Dispatch::ByOverload(function.clone());
     };
     let constants: Vec<_> = args.iter().map(Node::as_constant).collect();
     if let Some(prepared) = overload.prepare.and_then(|prepare| prepare(&constants)) {
-        return How::Prepared(prepared);
+        return Dispatch::Prepared(prepared);
     }
     if types_known || singleton {
-        How::Direct(overload.run)
+        Dispatch::Direct(overload.run)
     } else {
-        How::Guarded(overload.run, overload.params.clone())
+        Dispatch::Guarded(overload.run, overload.params.clone())
     }
 }
 

@@ -220,7 +220,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `(?P<name>`, `(?<name>`, `(?:`, `(?i)`, `(?i-s:`
+    /// Parses the start of a group: `(?P<name>`, `(?<name>`, `(?:`, `(?i)`, `(?i-s:`.
     fn perl_group(&mut self) -> Step<'a, ()> {
         let whole = self.rest;
         let named = [("(?P<", 4), ("(?<", 3)].into_iter().find(|(open, at)| {

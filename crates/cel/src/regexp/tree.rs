@@ -52,7 +52,7 @@ pub(super) struct Repetition {
     /// `None` is unbounded.
     pub(super) max: Option<u32>,
     pub(super) greedy: bool,
-    /// Whether it is written as `{2,3}`: only such counts are multiplied.
+    /// Whether the repetition is written as `{2,3}`: only such counts are multiplied.
     pub(super) counted: bool,
 }
 

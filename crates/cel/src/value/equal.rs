@@ -68,7 +68,7 @@ fn members<'v>(value: &'v Value<'_>) -> Option<&'v pintle_value::Map> {
 }
 
 impl List<'_> {
-    /// Whether it is part of a tree whose shape is a list.
+    /// Whether the list is part of a tree whose shape is a list.
     fn is_shaped(&self) -> bool {
         self.shape().is_some_and(|shape| matches!(shape.kind, ShapeKind::List { .. }))
     }

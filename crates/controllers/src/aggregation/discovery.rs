@@ -113,7 +113,7 @@ pub struct RemoteSubresource {
 /// A group as a server describes it: its versions, preferred first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoteGroup {
-    /// Its name.
+    /// The group's name.
     pub name: String,
     /// The versions with their names.
     pub versions: Vec<(String, RemoteVersion)>,

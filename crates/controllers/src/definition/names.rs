@@ -1,6 +1,6 @@
 //! Name conflicts between definitions: of two that claim the same name in a group, the first keeps it.
 
-use pintle_kinds::definition::{Condition, has_unbelievable_webhook};
+use pintle_kinds::definition::{Condition, has_invalid_webhook_ca_bundle};
 use pintle_value::{Str, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ pub(super) struct Claims {
 #[derive(Clone, PartialEq)]
 struct Claim {
     accepted: Value,
-    /// Whether it requests other names than it has.
+    /// Whether the definition requests other names than it has.
     waits: bool,
     served: Vec<Str>,
 }
@@ -114,7 +114,7 @@ fn establish(definition: &mut Value, now: &str) {
     if !accepted || Condition::is_true(definition, "Established") {
         return;
     }
-    let outcome = if has_unbelievable_webhook(definition) {
+    let outcome = if has_invalid_webhook_ca_bundle(definition) {
         Condition {
             kind: "Established",
             status: "False",

@@ -29,7 +29,7 @@ pub struct KmsV1 {
     probe: Mutex<Option<Probe>>,
     /// Whether the last call failed.
     failed: AtomicBool,
-    /// How often it worked again after a failure.
+    /// How often the plugin worked again after a failure.
     recoveries: AtomicU64,
     /// Dropped with the provider, which ends its thread.
     _stop: Sender<()>,

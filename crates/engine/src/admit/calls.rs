@@ -15,7 +15,7 @@ use pintle_value::Value;
 use pintle_webhook::CallError;
 
 /// A request to a webhook.
-pub(super) struct Question<'a> {
+pub(super) struct WebhookRequest<'a> {
     pub(super) webhook: &'a Webhook,
     pub(super) request: &'a Attributes<'a>,
     pub(super) matched: &'a Matched,
@@ -60,11 +60,11 @@ impl Admission {
     /// Calls a webhook. Its warnings are passed to the client whatever its verdict.
     pub(super) async fn call_webhook(
         &self,
-        question: &Question<'_>,
+        call: &WebhookRequest<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Verdict, Failure> {
-        let webhook = question.webhook;
-        if question.request.dry_run {
+        let webhook = call.webhook;
+        if call.request.dry_run {
             webhook.check_dry_run().map_err(Failure::Internal)?;
         }
         let Some(version) = webhook.review_version else {
@@ -77,23 +77,23 @@ impl Admission {
             return Err(Failure::Calling { why: format!("could not get REST client: {why}"), code: 500 });
         };
         let uid = crate::environment::new_uid(&*self.storage.random);
-        let request = admission_request(question.request, question.matched, &uid);
-        let body = review::body(version, request, question.object, question.old);
-        let name = if question.mutating { "Call mutating webhook" } else { "Call validating webhook" };
-        let caller = match question.mutating {
+        let request = admission_request(call.request, call.matched, &uid);
+        let body = review::body(version, request, call.object, call.old);
+        let name = if call.mutating { "Call mutating webhook" } else { "Call validating webhook" };
+        let caller = match call.mutating {
             true => &self.hooks.mutating_caller,
             false => &self.hooks.validating_caller,
         };
         let span = pintle_trace::concurrent_span(name);
-        let call = span.as_ref().map(|span| span.child("HTTP POST"));
+        let http_span = span.as_ref().map(|span| span.child("HTTP POST"));
         let timeout = webhook_timeout(webhook.timeout);
         let answer = caller.call(&*self.storage, endpoint, Bytes::from(body), timeout).await;
-        drop((call, span));
+        drop((http_span, span));
         let answer = answer.inspect_err(answer::audit_flaw).map_err(not_called)?;
         let review = self
             .read_review(version, &answer)
             .map_err(|why| Failure::Calling { why: format!("failed to call webhook: {why}"), code: 503 })?;
-        let verdict = review::verdict(version, &uid, question.mutating, &review)
+        let verdict = review::verdict(version, &uid, call.mutating, &review)
             .map_err(|why| Failure::unusable_answer(format!("received invalid webhook response: {why}")))?;
         warnings.extend(verdict.warnings.iter().cloned());
         annotate(webhook, &verdict);

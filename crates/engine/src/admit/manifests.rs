@@ -192,7 +192,7 @@ impl Admission {
         let errors = validation::errors_of_new(&target, &object, &|| None);
         match errors.is_empty() {
             true => Ok(object),
-            false => Err(format!("{kind} {}: {}", quoted(&target.name), errors.sentence())),
+            false => Err(format!("{kind} {}: {}", quoted(&target.name), errors.aggregate_message())),
         }
     }
 }

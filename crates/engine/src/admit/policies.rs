@@ -42,12 +42,12 @@ impl<E> Default for PluginPolicies<E> {
 }
 
 /// The variables that every expression about a request sees in addition to its objects.
-struct Surroundings {
+struct RequestVariables {
     request_authorizer: RequestAuthorizer,
     namespace: Option<Value>,
 }
 
-impl Surroundings {
+impl RequestVariables {
     fn inputs<'a>(
         &'a self,
         objects: &'a MatchedObjects,
@@ -131,15 +131,15 @@ impl Admission {
         }))
     }
 
-    fn surroundings(&self, request: &Attributes<'_>) -> Result<Surroundings, Status> {
+    fn request_variables(&self, request: &Attributes<'_>) -> Result<RequestVariables, Status> {
         let request_authorizer = RequestAuthorizer::new(&self.authorizer, request);
         // For a Namespace object, `namespaceObject` is null.
         if request.namespace.is_empty() || request.is("", "namespaces") {
-            return Ok(Surroundings { request_authorizer, namespace: None });
+            return Ok(RequestVariables { request_authorizer, namespace: None });
         }
         let found = self.storage.object("", "namespaces", "", request.namespace);
         let missing = || Status::not_found(&GroupResource::new("", "namespaces"), request.namespace);
-        Ok(Surroundings {
+        Ok(RequestVariables {
             request_authorizer,
             namespace: Some(namespace_object(&found.ok_or_else(missing)?)),
         })
@@ -159,7 +159,7 @@ impl Admission {
             return Ok(());
         }
         self.convert_params(&mut found).await;
-        let mut surroundings = None;
+        let mut request_variables = None;
         let mut verdict = Verdict::default();
         let mut versions: Vec<(Matched, MatchedObjects)> = Vec::new();
         for found in &found {
@@ -182,13 +182,13 @@ impl Admission {
             let Some((_, objects)) = versions.iter().find(|(known, _)| *known == application.matched) else {
                 continue;
             };
-            let around = match &mut surroundings {
-                Some(around) => around,
-                none => none.insert(self.surroundings(request)?),
+            let variables = match &mut request_variables {
+                Some(variables) => variables,
+                none => none.insert(self.request_variables(request)?),
             };
             let views = RequestViews::of(request, &application.matched);
             for params in &application.params {
-                let inputs = around.inputs(objects, &views.request, params.as_ref());
+                let inputs = variables.inputs(objects, &views.request, params.as_ref());
                 verdict.evaluate(application, &inputs, &views.to_conditions);
             }
         }
@@ -287,7 +287,7 @@ impl Admission {
         if rounds.is_second {
             rounds.policies.begin_again(object.as_deref());
         }
-        let around = self.surroundings(request)?;
+        let variables = self.request_variables(request)?;
         let mut objects: Option<MatchedObjects> = None;
         for application in applications {
             let next = self
@@ -308,8 +308,8 @@ impl Admission {
             };
             let views = RequestViews::of(request, &application.matched);
             for params in &application.params {
-                let question = Question { application, params: params.as_ref(), request, target };
-                self.mutate_by(&question, &around, &views, next, rounds, errors)?;
+                let evaluation = MutatingEvaluation { application, params: params.as_ref(), request, target };
+                self.mutate_by(&evaluation, &variables, &views, next, rounds, errors)?;
             }
         }
         if let Some(objects) = &objects {
@@ -326,15 +326,15 @@ impl Admission {
     /// Applies one policy with one parameter object to the request's object.
     fn mutate_by(
         &self,
-        question: &Question<'_>,
-        around: &Surroundings,
+        evaluation: &MutatingEvaluation<'_>,
+        variables: &RequestVariables,
         views: &RequestViews,
         objects: &mut MatchedObjects,
         rounds: &mut Rounds,
         errors: &mut Errors,
     ) -> Result<(), Status> {
-        let Question { application, params, .. } = *question;
-        let conditions = around.inputs(objects, &views.to_conditions, params);
+        let MutatingEvaluation { application, params, .. } = *evaluation;
+        let conditions = variables.inputs(objects, &views.to_conditions, params);
         let policy = &application.policy;
         match policy.evaluator.matches(&policy.name, &conditions, policy.fails) {
             Ok(true) => {}
@@ -349,9 +349,9 @@ impl Admission {
         }
         let before = objects.object.clone();
         for mutation in &application.policy.evaluator.mutations {
-            let inputs = around.inputs(objects, &views.request, params);
-            let version = version_of(question.request, &application.matched);
-            let Some(schema) = question.target.kind.versions.get(version).map(|v| &v.schema) else {
+            let inputs = variables.inputs(objects, &views.request, params);
+            let version = version_of(evaluation.request, &application.matched);
+            let Some(schema) = evaluation.target.kind.versions.get(version).map(|v| &v.schema) else {
                 continue;
             };
             // An ApplyConfiguration can only set fields of kinds whose schema is published.
@@ -360,7 +360,7 @@ impl Admission {
             let began = Instant::now();
             let patched = application.policy.evaluator.patch(mutation, &inputs, kind, schema);
             let outcome = match patched {
-                Ok(patched) => self.take_over(question, objects, patched),
+                Ok(patched) => self.take_over(evaluation, objects, patched),
                 Err(why) => Err(MutationError::Ignorable(why)),
             };
             let why = match &outcome {
@@ -390,11 +390,11 @@ impl Admission {
     /// Makes the result of a mutation the object of the request and applies its defaults.
     fn take_over(
         &self,
-        question: &Question<'_>,
+        evaluation: &MutatingEvaluation<'_>,
         objects: &mut MatchedObjects,
         patched: Patched,
     ) -> Result<(), MutationError> {
-        if let Some(why) = question.refused_conversion() {
+        if let Some(why) = evaluation.refused_conversion() {
             return Err(MutationError::Ignorable(why));
         }
         let (tree, reading) = match patched {
@@ -405,8 +405,8 @@ impl Admission {
             Patched::Document(tree) => (tree, Reading::Strict),
             Patched::Merged(tree) => (tree, Reading::Lenient),
         };
-        match self.read_document(question.target, objects, tree, reading) {
-            Ok(object) => objects.change(self.with_defaults(question.target, objects, object)),
+        match self.read_document(evaluation.target, objects, tree, reading) {
+            Ok(object) => objects.change(self.with_defaults(evaluation.target, objects, object)),
             Err(status) if reading == Reading::Strict => {
                 return Err(MutationError::Refused(Box::new(status)));
             }
@@ -425,14 +425,14 @@ enum MutationError {
 }
 
 /// One mutating policy and the request that it is evaluated for.
-struct Question<'q> {
+struct MutatingEvaluation<'q> {
     application: &'q Application<'q, Mutator>,
     params: Option<&'q Value>,
     request: &'q Attributes<'q>,
     target: &'q Target,
 }
 
-impl Question<'_> {
+impl MutatingEvaluation<'_> {
     /// Follows a limit of kube-apiserver: it converts a policy's result to the version of the request, but its
     /// converter only handles the object's own version, and it cannot convert scales of custom resources at all.
     fn refused_conversion(&self) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use super::Rounds;
 use super::cached::Cached;
-use super::calls::{Failure, Question, calling};
+use super::calls::{Failure, WebhookRequest, calling};
 use super::manifests::Manifests;
 use super::matched_objects::MatchedObjects;
 use super::metrics::{self, WebhookCall};
@@ -225,8 +225,8 @@ impl Admission {
         warnings: &mut Vec<String>,
     ) -> Result<Outcome, Failure> {
         let (object, old) = (converted.object.as_ref(), converted.old.as_ref());
-        let question = Question { webhook, request, matched, object, old, mutating: true };
-        let verdict = self.call_webhook(&question, warnings).await?;
+        let call = WebhookRequest { webhook, request, matched, object, old, mutating: true };
+        let verdict = self.call_webhook(&call, warnings).await?;
         let Some(patch) = read_patch(&verdict)? else { return Ok(Outcome::Unpatched) };
         let Some(object) = &converted.object else {
             let name = quoted(&webhook.name);
@@ -305,10 +305,10 @@ impl Admission {
         index: usize,
     ) -> (Result<(), Status>, Vec<String>) {
         let (object, old) = (converted.object.as_ref(), converted.old.as_ref());
-        let question = Question { webhook, request, matched, object, old, mutating: false };
+        let call = WebhookRequest { webhook, request, matched, object, old, mutating: false };
         let mut warnings = Vec::new();
         let began = Instant::now();
-        let called = self.call_webhook(&question, &mut warnings).await;
+        let called = self.call_webhook(&call, &mut warnings).await;
         let call = WebhookCall { webhook, step: "validating", operation: request.operation.name() };
         metrics::observe(call, called.as_ref().err(), began.elapsed());
         annotate_failure(webhook, "validating", &format!("round_0_index_{index}"), called.as_ref().err());

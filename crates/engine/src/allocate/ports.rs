@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 pub(super) struct Taken {
     /// The ports.
     pub(super) ports: BTreeSet<i64>,
-    /// Its revision; `None` if the allocation does not exist yet.
+    /// The allocation's revision; `None` if the allocation does not exist yet.
     revision: Option<Revision>,
 }
 

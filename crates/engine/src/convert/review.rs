@@ -271,7 +271,7 @@ fn check_texts(field: &str, new: &Map, old: Option<&Value>) -> Result<(), String
         // kube-apiserver's path in this error says `annotation`, without an s.
         _ => objectmeta::validate_annotations(Some(new), &metadata.field("annotation"), &mut errors),
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors.sentence()) }
+    if errors.is_empty() { Ok(()) } else { Err(errors.aggregate_message()) }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) fn check(binding: &Value, name: &str) -> Result<(), Status> {
         errors.required(&path.field("name"), "");
     }
     // kube-apiserver returns these errors without a specific code.
-    if errors.is_empty() { Ok(()) } else { Err(Status::unclassified(errors.sentence())) }
+    if errors.is_empty() { Ok(()) } else { Err(Status::unclassified(errors.aggregate_message())) }
 }
 
 impl Writer {

@@ -39,9 +39,9 @@ pub enum Backend {
 pub struct Location {
     /// The process that answers there.
     pub backend: Backend,
-    /// Whether it is a kubelet that takes WebSockets, which are not translated for it.
+    /// Whether the backend is a kubelet that takes WebSockets, which are not translated for it.
     pub takes_websockets: bool,
-    /// Whether it speaks TLS.
+    /// Whether the backend speaks TLS.
     pub is_tls: bool,
     /// Name or IP address.
     pub host: String,

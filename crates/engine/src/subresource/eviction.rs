@@ -71,7 +71,7 @@ impl Writer {
         if let Some(budget) = budget {
             pinned = !is_ready(&live) && allows_unready_eviction(budget);
             if !pinned {
-                self.use_up(&pod, budget.str_at(&["metadata", "name"]), options.dry_run).await?;
+                self.take_disruption(&pod, budget.str_at(&["metadata", "name"]), options.dry_run).await?;
             }
         }
         let mut deletion = options.clone();
@@ -124,7 +124,7 @@ impl Writer {
     }
 
     /// Takes one disruption from a budget, or refuses the eviction.
-    async fn use_up(&self, pod: &Target, name: &str, dry_run: bool) -> Result<(), Status> {
+    async fn take_disruption(&self, pod: &Target, name: &str, dry_run: bool) -> Result<(), Status> {
         let found = self.storage.target("policy", "v1", "poddisruptionbudgets", &pod.namespace, name);
         let budget = found.ok_or_else(|| Status::internal("there are no disruption budgets"))?.sub("status");
         let now = self.storage.now_text();

@@ -118,7 +118,7 @@ impl Writer {
 pub(super) struct KubeletAddress {
     pub(super) host: String,
     pub(super) port: u16,
-    /// Whether its WebSockets need no translation.
+    /// Whether the kubelet's WebSockets need no translation.
     takes_websockets: bool,
 }
 

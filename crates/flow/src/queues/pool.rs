@@ -40,7 +40,7 @@ pub struct Request<P> {
     pub arrived: Duration,
     /// The time at which it began to execute.
     pub began: Duration,
-    /// Its state.
+    /// The request's state.
     pub phase: Phase,
     pub(super) total: SeatSeconds,
     pub(super) flow: u64,

@@ -177,6 +177,6 @@ fn same<T: PartialEq + std::fmt::Debug>(law: &str, a: &T, b: &T) -> Result<(), S
     }
     let [a, b] = [a, b].map(|v| format!("{v:?}"));
     let at = a.bytes().zip(b.bytes()).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));
-    let shown = |text: &str| text.chars().skip(at.saturating_sub(60)).take(160).collect::<String>();
-    Err(format!("{law}\n  one:   …{}\n  other: …{}", shown(&a), shown(&b)))
+    let printed = |text: &str| text.chars().skip(at.saturating_sub(60)).take(160).collect::<String>();
+    Err(format!("{law}\n  one:   …{}\n  other: …{}", printed(&a), printed(&b)))
 }

@@ -23,7 +23,7 @@ pub(super) fn core_versions(group: Option<&Group>, address: &str) -> Node {
     ])
 }
 
-/// `/apis`.
+/// The document at `/apis`.
 pub(super) fn group_list<'a>(groups: impl Iterator<Item = &'a Group>) -> Node {
     Node::Object(vec![
         ("kind", Node::text("APIGroupList")),
@@ -32,7 +32,7 @@ pub(super) fn group_list<'a>(groups: impl Iterator<Item = &'a Group>) -> Node {
     ])
 }
 
-/// `/apis/GROUP`.
+/// The document at `/apis/GROUP`.
 pub(super) fn group(group: &Group) -> Node {
     let mut members = vec![("kind", Node::text("APIGroup")), ("apiVersion", Node::text("v1"))];
     members.extend(group_members(group));

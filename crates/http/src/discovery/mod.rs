@@ -46,7 +46,7 @@ pub(crate) struct Document {
 
 /// One group.
 pub struct Group {
-    /// Its name; "" is the core group.
+    /// The group's name; "" is the core group.
     pub name: String,
     /// Whether the group is built in rather than defined by objects. The two differ slightly in NotFound answers and in
     /// the order of discovery.
@@ -69,7 +69,7 @@ pub struct Group {
 
 /// A version of a group as discovery lists it.
 pub(crate) struct Listed {
-    /// Its name.
+    /// The group's name.
     pub(crate) name: String,
     /// Whether the legacy documents list it.
     pub(crate) is_listed: bool,
@@ -130,9 +130,9 @@ impl Registered {
 
 /// One version of a group.
 pub struct Version {
-    /// Its name.
+    /// The version's name.
     pub name: String,
-    /// Its resources in order of discovery.
+    /// The version's resources in order of discovery.
     pub resources: Vec<Resource>,
 }
 
@@ -257,7 +257,7 @@ impl DiscoveryState {
         (if json { in_json } else { in_protobuf }).get_or_init(make).clone()
     }
 
-    /// `/apis`.
+    /// The document at `/apis`.
     pub(crate) fn group_list(&self) -> Node {
         documents::group_list(self.listed_groups())
     }

@@ -7,7 +7,7 @@ use pintle_controllers::aggregation::{RemoteGroup, RemoteKind, RemoteResource, R
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use pintle_protobuf::Writer;
 
-/// `/api`.
+/// The document at `/api`.
 pub(super) fn core_versions(group: Option<&Group>, address: &str) -> Vec<u8> {
     let mut out = Writer::default();
     for version in group.map(|g| g.versions.as_slice()).unwrap_or_default() {
@@ -20,7 +20,7 @@ pub(super) fn core_versions(group: Option<&Group>, address: &str) -> Vec<u8> {
     envelope("", "APIVersions", &out.0)
 }
 
-/// `/apis`.
+/// The document at `/apis`.
 pub(super) fn group_list<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<u8> {
     let mut out = Writer::default();
     for group in groups {
@@ -29,7 +29,7 @@ pub(super) fn group_list<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<u8>
     envelope("v1", "APIGroupList", &out.0)
 }
 
-/// `/apis/GROUP`.
+/// The document at `/apis/GROUP`.
 pub(super) fn group(group: &Group) -> Vec<u8> {
     let mut out = Writer::default();
     write_group(&mut out, group);

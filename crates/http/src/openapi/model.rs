@@ -29,7 +29,7 @@ pub(super) struct Param {
     /// `path` or `query`.
     pub(super) place: &'static str,
     pub(super) type_: &'static str,
-    /// Its description; "" is omitted.
+    /// The parameter's description; "" is omitted.
     pub(super) description: String,
 }
 

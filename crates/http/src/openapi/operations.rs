@@ -87,7 +87,7 @@ fn root(group: &Group, version: &Version) -> String {
     }
 }
 
-/// `core_v1`, `rbacAuthorization_v1`.
+/// The tag of operations: `core_v1`, `rbacAuthorization_v1`.
 pub(super) fn tag(group: &str, version: &str) -> String {
     let camel = camel_case(group);
     let mut letters = camel.chars();
@@ -95,7 +95,7 @@ pub(super) fn tag(group: &str, version: &str) -> String {
     if version.is_empty() { lower } else { format!("{lower}_{version}") }
 }
 
-/// `CoreV1`, `RbacAuthorizationV1`.
+/// The part of operation ids that names the version: `CoreV1`, `RbacAuthorizationV1`.
 pub(super) fn id_part(group: &str, version: &str) -> String {
     format!("{}{}", camel_case(group), title(version))
 }

@@ -21,7 +21,7 @@ pub(super) enum Form {
 pub(super) struct Content {
     pub(super) paths: Paths,
     pub(super) schemas: Map,
-    /// Whether it is part of the server rather than of a custom resource.
+    /// Whether the content is part of the server rather than of a custom resource.
     pub(super) installed: bool,
 }
 

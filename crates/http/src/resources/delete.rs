@@ -116,7 +116,7 @@ impl Resources {
 /// The warning for a deletion of a Job without propagation policy.
 fn warning(target: &Target, options: &DeleteOptions) -> Option<String> {
     let open = options.propagation.is_none() && options.orphan_dependents.is_none();
-    target.kind.hooks.unsaid_propagation_warning().filter(|_| open).map(str::to_string)
+    target.kind.hooks.default_propagation_warning().filter(|_| open).map(str::to_string)
 }
 
 fn warned(mut status: Status, target: &Target, options: &DeleteOptions) -> Status {

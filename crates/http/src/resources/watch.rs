@@ -276,7 +276,7 @@ impl Frames {
         Box::pin(async move {
             let mut pause = CONVERSION_RETRY;
             loop {
-                match engine.reader().see(&target, &selection, &delivery).await {
+                match engine.reader().convert_and_select(&target, &selection, &delivery).await {
                     Ok(seen) => return seen,
                     Err(why) => {
                         let resource = target.kind.store_prefix.as_str();

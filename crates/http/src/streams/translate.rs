@@ -30,9 +30,9 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// The translation that a WebSocket client needs.
 pub(super) enum Translation {
-    /// Its messages become the streams of a remote command.
+    /// The client's messages become the streams of a remote command.
     Command,
-    /// Its messages contain SPDY frames; these subprotocols are offered to the kubelet.
+    /// The client's messages contain SPDY frames; these subprotocols are offered to the kubelet.
     Tunnel(Vec<String>),
 }
 
@@ -198,7 +198,7 @@ async fn text(mut body: ProxyBody) -> String {
 /// Runs a command to its end.
 async fn run(client: Upgraded, kubelet: Kubelet, options: StreamOptions) {
     let mut client = TokioIo::new(client);
-    if translate::greet(&mut client, options).await.is_err() {
+    if translate::send_greeting(&mut client, options).await.is_err() {
         return;
     }
     match kubelet.connect().await {

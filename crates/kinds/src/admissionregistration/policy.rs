@@ -109,7 +109,7 @@ fn validate_variable(
         return errors.required(&path.field("expression"), "expression is not specified");
     }
     let declared = expressions.declare(name, expression, offered);
-    rules::wrong(declared, expression, &path.field("expression"), errors);
+    rules::report_invalid_expression(declared, expression, &path.field("expression"), errors);
 }
 
 fn validate_validations(
@@ -143,7 +143,12 @@ fn validate_validations(
         let text = fields::text(annotation, "valueExpression");
         if !text.trim().is_empty() && text.trim().len() <= VALUE_EXPRESSION_BYTES_MAX {
             let checked = expressions.check(text.trim(), offered, &[Type::String, Type::Null]);
-            rules::wrong(checked, text, &at.index(index).field("valueExpression"), errors);
+            rules::report_invalid_expression(
+                checked,
+                text,
+                &at.index(index).field("valueExpression"),
+                errors,
+            );
         }
         let key = fields::text(annotation, "key");
         if annotations.iter().take(index).any(|earlier| fields::text(earlier, "key") == key) {
@@ -164,7 +169,7 @@ fn validate_validation(
         errors.required(&path.field("expression"), "expression is not specified");
     } else {
         let checked = expressions.check(text("expression"), offered, &[Type::Bool]);
-        rules::wrong(checked, text("expression"), &path.field("expression"), errors);
+        rules::report_invalid_expression(checked, text("expression"), &path.field("expression"), errors);
     }
     if !text("messageExpression").is_empty() && text("messageExpression").trim().is_empty() {
         errors.invalid(
@@ -175,7 +180,12 @@ fn validate_validation(
     } else if !text("messageExpression").is_empty() {
         let offered = Offered { authorizer: false, ..offered };
         let checked = expressions.check(text("messageExpression"), offered, &[Type::String]);
-        rules::wrong(checked, text("messageExpression"), &path.field("messageExpression"), errors);
+        rules::report_invalid_expression(
+            checked,
+            text("messageExpression"),
+            &path.field("messageExpression"),
+            errors,
+        );
     }
     let message = text("message");
     if !message.is_empty() && message.trim().is_empty() {
@@ -242,7 +252,7 @@ fn validate_mutation(
         Some(patch) => {
             let text = fields::text(patch, "expression").trim();
             let checked = expressions.check(text, Offered { patches: true, ..offered }, &[wanted]);
-            rules::wrong(checked, text, &at.field("expression"), errors);
+            rules::report_invalid_expression(checked, text, &at.field("expression"), errors);
         }
     }
     if fields::member(mutation, other).is_some() {

@@ -135,7 +135,7 @@ fn validate_named_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     validate_rule(rule, path, errors);
 }
 
-/// `matchConditions`.
+/// Validates `matchConditions`.
 pub(super) fn validate_conditions(
     conditions: &[Value],
     has_params: bool,
@@ -153,7 +153,7 @@ pub(super) fn validate_conditions(
         } else {
             let offered = Offered { params: has_params, authorizer: true, patches: false };
             let checked = Expressions::default().check(expression, offered, &[Type::Bool]);
-            wrong(checked, expression, &path.index(at).field("expression"), errors);
+            report_invalid_expression(checked, expression, &path.index(at).field("expression"), errors);
         }
         if name.is_empty() {
             errors.required(&path.index(at).field("name"), "");
@@ -167,7 +167,7 @@ pub(super) fn validate_conditions(
 }
 
 /// Reports an invalid expression, or one that cannot be planned.
-pub(super) fn wrong(
+pub(super) fn report_invalid_expression(
     checked: Result<Checked, String>,
     expression: &str,
     path: &Path<'_>,
@@ -191,11 +191,11 @@ pub(super) fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut Fi
         [group, version] => validate_group_version(group, version, api_version, &at, errors),
         _ => errors.invalid(&at, api_version, &format!("unexpected GroupVersion string: {api_version}")),
     }
-    let wrong = names::is_dns1035_label(&name.to_lowercase());
+    let complaints = names::is_dns1035_label(&name.to_lowercase());
     if name.is_empty() {
         errors.required(&path.field("kind"), "");
-    } else if !wrong.is_empty() {
-        let why = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+    } else if !complaints.is_empty() {
+        let why = format!("may have mixed case, but should otherwise match: {}", complaints.join(","));
         errors.invalid(&path.field("kind"), name, &why);
     }
 }
@@ -207,15 +207,15 @@ fn validate_group_version(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let wrong = names::is_dns1123_subdomain(group);
-    if !group.is_empty() && !wrong.is_empty() {
-        errors.invalid(path, group, &wrong.join(","));
+    let complaints = names::is_dns1123_subdomain(group);
+    if !group.is_empty() && !complaints.is_empty() {
+        errors.invalid(path, group, &complaints.join(","));
     }
-    let wrong = names::is_dns1035_label(version);
+    let complaints = names::is_dns1035_label(version);
     if version.is_empty() {
         errors.invalid(path, whole, "version must be specified");
-    } else if !wrong.is_empty() {
-        errors.invalid(path, version, &wrong.join(","));
+    } else if !complaints.is_empty() {
+        errors.invalid(path, version, &complaints.join(","));
     }
 }
 

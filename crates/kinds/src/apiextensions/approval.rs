@@ -12,13 +12,13 @@ const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 /// The parsed annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval {
-    /// It is a URL.
+    /// The annotation is a URL.
     Approved,
-    /// It begins with "unapproved".
+    /// The annotation begins with "unapproved".
     Bypassed,
-    /// It is not there.
+    /// The annotation is not there.
     Missing,
-    /// It is something else.
+    /// The annotation is something else.
     Invalid,
 }
 

@@ -40,7 +40,7 @@ pub(super) fn validate(
         None => errors.required(&at, "required when strategy is set to Webhook"),
         Some(client) => {
             validate_client(client, &at, errors);
-            if let Some(why) = authorities_error(client).filter(|_| options.require_authorities) {
+            if let Some(why) = ca_bundle_error_of(client).filter(|_| options.require_authorities) {
                 errors.invalid(&at.field("caBundle"), client.str_at(&["caBundle"]), &why);
             }
         }
@@ -59,15 +59,15 @@ fn validate_client(client: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn authorities_error(client: &Value) -> Option<String> {
+fn ca_bundle_error_of(client: &Value) -> Option<String> {
     endpoint::ca_bundle_error(&base64::decode(client.str_at(&["caBundle"])).unwrap_or_default())
 }
 
 /// Returns whether the CA bundle of the conversion webhook is invalid.
-pub(crate) fn is_unbelievable(conversion: Option<&Value>) -> bool {
+pub(crate) fn has_invalid_ca_bundle(conversion: Option<&Value>) -> bool {
     conversion
         .and_then(|c| c.at(&["webhook", "clientConfig"]))
-        .is_some_and(|c| authorities_error(c).is_some())
+        .is_some_and(|c| ca_bundle_error_of(c).is_some())
 }
 
 fn validate_versions(versions: &[Value], recognized: bool, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -94,7 +94,7 @@ fn has_known_version<'a>(mut versions: impl Iterator<Item = &'a str>) -> bool {
 }
 
 /// Returns whether a definition names a supported review version, or none at all.
-pub(super) fn speaks_known_version(conversion: Option<&Value>) -> bool {
+pub(super) fn supports_known_review_version(conversion: Option<&Value>) -> bool {
     let versions =
         conversion.map(|c| c.items_at(&["webhook", "conversionReviewVersions"])).unwrap_or_default();
     versions.is_empty() || has_known_version(versions.iter().filter_map(Value::as_str))

@@ -7,7 +7,7 @@ use pintle_value::{Path, Value};
 
 /// The position of a schema within its object, for defaults inside of metadata.
 #[derive(Clone)]
-struct Around<'a> {
+struct SchemaPosition<'a> {
     /// The schema of the object (the root, or an embedded one).
     root: Props<'a>,
     /// The path from the object to the value: field names, and "" for an item.
@@ -24,21 +24,21 @@ pub(super) fn validate(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let around = Around { root: schema, steps: Vec::new(), in_metadata: false };
+    let position = SchemaPosition { root: schema, steps: Vec::new(), in_metadata: false };
     let budget = rules::REQUEST_BUDGET;
     let mut walk = Walk { require_pruned, evaluate_rules: true, metadata, budget, errors };
-    walk.schema(schema, true, around, path, 0);
+    walk.schema(schema, true, position, path, 0);
 }
 
 const UNPRUNED: &str = "must not have unknown fields";
 
 /// Whether a default of a stored schema has fields that the schema does not specify. Rules are not evaluated.
 pub(super) fn has_unpruned(schema: Props<'_>, metadata: Option<&Schema>) -> bool {
-    let around = Around { root: schema, steps: Vec::new(), in_metadata: false };
+    let position = SchemaPosition { root: schema, steps: Vec::new(), in_metadata: false };
     let mut errors = FieldErrors::new();
     let (require_pruned, evaluate_rules, budget) = (true, false, 0);
     let mut walk = Walk { require_pruned, evaluate_rules, metadata, budget, errors: &mut errors };
-    walk.schema(schema, true, around, &Path::ROOT, 0);
+    walk.schema(schema, true, position, &Path::ROOT, 0);
     errors.0.iter().any(|error| error.body.ends_with(UNPRUNED))
 }
 
@@ -56,7 +56,7 @@ impl Walk<'_> {
         &mut self,
         schema: Props<'a>,
         is_root: bool,
-        mut around: Around<'a>,
+        mut position: SchemaPosition<'a>,
         path: &Path<'_>,
         depth: usize,
     ) {
@@ -65,12 +65,12 @@ impl Walk<'_> {
         }
         let embedded = is_root || schema.flag("x-kubernetes-embedded-resource");
         if embedded {
-            around = Around { root: schema, steps: Vec::new(), in_metadata: false };
+            position = SchemaPosition { root: schema, steps: Vec::new(), in_metadata: false };
         }
         if let Some(default) = schema.get("default") {
             let at = path.field("default");
-            let fits = if around.in_metadata {
-                in_metadata(schema, default, &around, self.metadata, &at, self.errors)
+            let fits = if position.in_metadata {
+                in_metadata(schema, default, &position, self.metadata, &at, self.errors)
             } else {
                 self.validate_in_schema(schema, default, embedded, &at)
             };
@@ -79,12 +79,12 @@ impl Walk<'_> {
             }
         }
         if let Some(item) = schema.item() {
-            let mut below = around.clone();
+            let mut below = position.clone();
             below.steps.push("");
             self.schema(item, false, below, &path.field("items"), depth.saturating_add(1));
         }
         for (name, property) in schema.members("properties") {
-            let mut below = around.clone();
+            let mut below = position.clone();
             below.steps.push(name);
             below.in_metadata |= embedded && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
             self.schema(property, false, below, &path.field("properties").key(name), depth.saturating_add(1));
@@ -133,13 +133,13 @@ impl Walk<'_> {
 fn in_metadata(
     schema: Props<'_>,
     default: &Value,
-    around: &Around<'_>,
+    position: &SchemaPosition<'_>,
     metadata: Option<&Schema>,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) -> bool {
     let mut object = default.clone();
-    for step in around.steps.iter().rev() {
+    for step in position.steps.iter().rev() {
         object = match *step {
             "" => Value::Array(vec![object]),
             name => {
@@ -154,9 +154,9 @@ fn in_metadata(
             object.set_at(&[key], text.into());
         }
     }
-    let found = wrong_objects(around.root, &object, true, metadata, &Path::ROOT);
+    let found = wrong_objects(position.root, &object, true, metadata, &Path::ROOT);
     if !found.is_empty() {
-        let why = format!("must result in valid metadata: {}", found.sentence());
+        let why = format!("must result in valid metadata: {}", found.aggregate_message());
         errors.invalid(path, default, &why);
         return false;
     }

@@ -75,8 +75,8 @@ impl Hooks for Definition {
 }
 
 /// Returns whether a webhook converts the definition's objects and its CA bundle is invalid.
-pub fn has_unbelievable_webhook(definition: &Value) -> bool {
-    super::conversion::is_unbelievable(definition.at(&["spec", "conversion"]))
+pub fn has_invalid_webhook_ca_bundle(definition: &Value) -> bool {
+    super::conversion::has_invalid_ca_bundle(definition.at(&["spec", "conversion"]))
 }
 
 /// A condition of a definition.

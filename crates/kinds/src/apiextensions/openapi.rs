@@ -58,14 +58,14 @@ pub(super) fn validate(
         return;
     }
     let before = errors.0.len();
-    keywords(schema, place, options, path, errors);
+    validate_keywords(schema, place, options, path, errors);
     if schema.flag("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.forbidden(&path.field("uniqueItems"), why);
     }
-    additional_properties(schema, place, options, path, errors);
-    properties(schema, place, options, path, errors);
-    subschemas(schema, place, options, path, errors);
+    validate_additional_properties(schema, place, options, path, errors);
+    validate_properties(schema, place, options, path, errors);
+    validate_subschemas(schema, place, options, path, errors);
     if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
         errors.invalid(
             &path.field("x-kubernetes-preserve-unknown-fields"),
@@ -73,16 +73,16 @@ pub(super) fn validate(
             "must be true or undefined",
         );
     }
-    map_type(schema, path, errors);
-    list_type(schema, options, path, errors);
+    validate_map_type(schema, path, errors);
+    validate_list_type(schema, options, path, errors);
     if schema.text(LIST_TYPE) == "map" {
-        list_map(schema, path, errors);
+        validate_list_map(schema, path, errors);
     }
     if options.require_list_map_keys {
-        list_map_items(schema, path, errors);
+        validate_list_map_items(schema, path, errors);
     }
     for (at, rule) in schema.list("x-kubernetes-validations").iter().enumerate() {
-        validation_rule(schema, rule, &path.field("x-kubernetes-validations").index(at), errors);
+        validate_validation_rule(schema, rule, &path.field("x-kubernetes-validations").index(at), errors);
     }
     // Rules are only checked if the schema and its subschemas are valid.
     if let Some(rules) = place.rules.filter(|_| errors.0.len() == before) {
@@ -92,7 +92,7 @@ pub(super) fn validate(
 
 /// Validates the subschemas of `not`, `allOf` and its like, `definitions`, `items` and `dependencies`, in kube-apiserver's
 /// order.
-fn subschemas(
+fn validate_subschemas(
     schema: Props<'_>,
     place: &Place<'_>,
     options: &Options,
@@ -130,7 +130,7 @@ fn subschemas(
 }
 
 /// Validates which keywords are supported here.
-fn keywords(
+fn validate_keywords(
     schema: Props<'_>,
     place: &Place<'_>,
     options: &Options,
@@ -169,7 +169,7 @@ fn keywords(
     }
 }
 
-fn additional_properties(
+fn validate_additional_properties(
     schema: Props<'_>,
     place: &Place<'_>,
     options: &Options,
@@ -190,7 +190,7 @@ fn additional_properties(
     validate(each, &below, options, &path.field("additionalProperties"), errors);
 }
 
-fn properties(
+fn validate_properties(
     schema: Props<'_>,
     place: &Place<'_>,
     options: &Options,
@@ -212,7 +212,7 @@ fn properties(
     }
 }
 
-fn map_type(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_map_type(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(given) = schema.get(MAP_TYPE).and_then(Value::as_str) else { return };
     needs_type(schema, "object", "must be object if x-kubernetes-map-type is specified", path, errors);
     if !matches!(given, "atomic" | "granular") {
@@ -229,13 +229,13 @@ fn needs_type(schema: Props<'_>, wanted: &str, why: &str, path: &Path<'_>, error
     }
 }
 
-fn list_type(schema: Props<'_>, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_list_type(schema: Props<'_>, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
     let given = schema.get(LIST_TYPE).and_then(Value::as_str);
     match given {
         Some(_) if schema.kind() != "array" => {
             needs_type(schema, "array", "must be array if x-kubernetes-list-type is specified", path, errors);
         }
-        Some("set") if options.require_atomic_sets => atomic_set(schema, path, errors),
+        Some("set") if options.require_atomic_sets => validate_atomic_set(schema, path, errors),
         _ => {}
     }
     if let Some(given) = given.filter(|given| !matches!(*given, "atomic" | "set" | "map")) {
@@ -264,7 +264,7 @@ pub(super) fn non_atomic_set(schema: Props<'_>) -> Option<&'static str> {
     }
 }
 
-fn atomic_set(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_atomic_set(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let (Some(key), Some(item)) = (non_atomic_set(schema), schema.item()) else { return };
     let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
     // Both errors print the list type of the items.
@@ -275,7 +275,7 @@ fn atomic_set(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let keys = schema.list(MAP_KEYS);
     if keys.is_empty() {
         errors.required(&path.field(MAP_KEYS), "must not be empty if x-kubernetes-list-type is map");
@@ -314,7 +314,7 @@ fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// Items of sets and maps must not be nullable, and keys of list maps must be required or defaulted.
-pub(super) fn list_map_items(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_list_map_items(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let list_type = schema.text(LIST_TYPE);
     let Some(item) = schema.item().filter(|_| matches!(list_type, "set" | "map")) else { return };
     let items = path.field("items");
@@ -342,7 +342,7 @@ pub(super) fn list_map_items(schema: Props<'_>, path: &Path<'_>, errors: &mut Fi
 }
 
 /// Validates the fields of a rule other than its expressions.
-fn validation_rule(schema: Props<'_>, rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_validation_rule(schema: Props<'_>, rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let text = |key: &str| rule.str_at(&[key]);
     let has_newline = |text: &str| text.contains(['\n', '\r']);
     let (condition, message) = (text("rule").trim(), text("message").trim());
@@ -371,7 +371,8 @@ fn validation_rule(schema: Props<'_>, rule: &Value, path: &Path<'_>, errors: &mu
         errors.invalid(&path.field("fieldPath"), given, "must not contain line breaks");
     }
     let valid = || {
-        super::structural::obstacle(schema).is_some() || field_path::resolve(given, schema.0, true).is_ok()
+        super::structural::not_structural_reason(schema).is_some()
+            || field_path::resolve(given, schema.0, true).is_ok()
     };
     if !given.is_empty() && !valid() {
         errors.invalid(&path.field("fieldPath"), given, "must be a valid path");

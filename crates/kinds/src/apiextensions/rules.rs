@@ -17,7 +17,7 @@ pub const RULE_COST_MAX: u64 = 10_000_000;
 pub const VERSION_COST_MAX: u64 = 100_000_000;
 /// How many expensive rules the error about the total cost names.
 const NAMED_MAX: usize = 4;
-/// Cheaper rules are not named in that error.
+/// The error about the total cost does not name rules that cost less than this.
 const NAMED_COST_MIN: u64 = VERSION_COST_MAX / 100;
 const RULES: &str = "x-kubernetes-validations";
 
@@ -26,11 +26,11 @@ const RULES: &str = "x-kubernetes-validations";
 pub struct RuleCost {
     /// The version whose schema contains it.
     pub version: Str,
-    /// Its path in the schema: `.properties[spec].x-kubernetes-validations[0].rule`.
+    /// The rule's path in the schema: `.properties[spec].x-kubernetes-validations[0].rule`.
     pub path: Str,
     /// The expression.
     pub expression: Str,
-    /// Its cost for all values of one object, compared with `RULE_COST_MAX`.
+    /// The rule's cost for all values of one object, compared with `RULE_COST_MAX`.
     pub cost: u64,
 }
 
@@ -109,7 +109,7 @@ impl Tally {
     }
 
     /// Reports an excessive total cost; `path` is that of the schema.
-    pub(super) fn total(&self, path: &Path<'_>, errors: &mut FieldErrors) {
+    pub(super) fn validate_total_cost(&self, path: &Path<'_>, errors: &mut FieldErrors) {
         if self.total <= VERSION_COST_MAX {
             return;
         }
@@ -149,7 +149,7 @@ enum Step<'a> {
 /// The position of a schema, as far as its rules depend on it.
 pub(super) struct Context<'a> {
     schema: Props<'a>,
-    around: Option<(&'a Context<'a>, Step<'a>)>,
+    enclosing: Option<(&'a Context<'a>, Step<'a>)>,
     /// Whether this schema or a parent has rules.
     in_scope: bool,
     /// The largest number of values; `None` if unbounded.
@@ -164,7 +164,7 @@ impl<'a> Context<'a> {
     pub(super) fn root(schema: Props<'a>, tally: &'a RefCell<Tally>) -> Self {
         Context {
             schema,
-            around: None,
+            enclosing: None,
             in_scope: !schema.list(RULES).is_empty(),
             cardinality: Some(1),
             uncorrelatable: None,
@@ -190,7 +190,7 @@ impl<'a> Context<'a> {
         let factor = elements_max(self.schema);
         Context {
             schema,
-            around: Some((self, step)),
+            enclosing: Some((self, step)),
             in_scope: self.in_scope || !schema.list(RULES).is_empty(),
             cardinality: self.cardinality.and_then(|count| Some(count.saturating_mul(factor?))),
             uncorrelatable: self.uncorrelatable.clone(),
@@ -205,9 +205,9 @@ impl<'a> Context<'a> {
     }
 
     fn find_shape(&self) -> Option<Arc<Shape>> {
-        if let Some((around, step)) = self.around.filter(|(around, _)| around.in_scope) {
-            let around = around.shape()?;
-            let seen = match (&around.kind, step) {
+        if let Some((enclosing, step)) = self.enclosing.filter(|(enclosing, _)| enclosing.in_scope) {
+            let enclosing = enclosing.shape()?;
+            let seen = match (&enclosing.kind, step) {
                 (ShapeKind::Object(object), Step::Property(name)) => {
                     escape(name).and_then(|name| object.fields.get(&name)).map(|f| f.shape.clone())
                 }
@@ -219,7 +219,7 @@ impl<'a> Context<'a> {
                 return seen;
             }
         }
-        let is_root = self.around.is_none() || self.schema.flag("x-kubernetes-embedded-resource");
+        let is_root = self.enclosing.is_none() || self.schema.flag("x-kubernetes-embedded-resource");
         rules::shape(self.schema.0, is_root)
     }
 

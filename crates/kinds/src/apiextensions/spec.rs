@@ -56,12 +56,13 @@ impl Options {
         let has =
             |wanted: &dyn Fn(Props<'_>) -> bool| schemas.iter().any(|schema| schema.any(&|s| wanted(s)));
         let non_structural = |schema: &Props<'_>| {
-            structural::obstacle(*schema).is_some() || !structural::validate(*schema, &Path::ROOT).is_empty()
+            structural::not_structural_reason(*schema).is_some()
+                || !structural::validate(*schema, &Path::ROOT).is_empty()
         };
         let known = ["array", "boolean", "integer", "number", "object", "string", ""];
         let unkeyed = |schema: Props<'_>| {
             let mut errors = FieldErrors::new();
-            openapi::list_map_items(schema, &Path::ROOT, &mut errors);
+            openapi::validate_list_map_items(schema, &Path::ROOT, &mut errors);
             !errors.is_empty()
         };
         Options {
@@ -71,8 +72,8 @@ impl Options {
             require_pruned_defaults: !schemas.iter().any(|s| defaults::has_unpruned(*s, metadata.as_ref())),
             require_atomic_sets: !has(&|s| openapi::non_atomic_set(s).is_some()),
             require_list_map_keys: !has(&unkeyed),
-            require_known_review: conversion::speaks_known_version(old.get("conversion")),
-            require_authorities: established && !conversion::is_unbelievable(old.get("conversion")),
+            require_known_review: conversion::supports_known_review_version(old.get("conversion")),
+            require_authorities: established && !conversion::has_invalid_ca_bundle(old.get("conversion")),
             many_selectable: unchanged_selectable(old, new),
             unchanged: unchanged_schemas(old, new),
             metadata,
@@ -164,7 +165,7 @@ pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, erro
     let versions = spec.items_at(&["versions"]);
     let shared = Shared { versions };
     let preserves = spec.get("preserveUnknownFields").and_then(Value::as_bool).unwrap_or(false);
-    group_and_scope(spec, path, errors);
+    validate_group_and_scope(spec, path, errors);
     options.require_structural |= !preserves;
     require_schemas(&shared, &options, preserves, path, errors);
     if schemas(spec).any(|schema| schema.any(&|s| s.has("default"))) {
@@ -178,13 +179,13 @@ pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, erro
     let versions_path = path.field("versions");
     for (at, version) in versions.iter().enumerate() {
         let name = version.str_at(&["name"]);
-        let wrong = meta_names::is_dns1035_label(name);
-        if !wrong.is_empty() {
-            errors.invalid(&versions_path.index(at).field("name"), name, &wrong.join(","));
+        let complaints = meta_names::is_dns1035_label(name);
+        if !complaints.is_empty() {
+            errors.invalid(&versions_path.index(at).field("name"), name, &complaints.join(","));
         }
         validate_version(version, &shared, &options, &versions_path.index(at), errors);
     }
-    version_set(spec, &shared, path, errors);
+    validate_version_set(spec, &shared, path, errors);
     for key in ["plural", "singular", "kind", "listKind"] {
         if spec.str_at(&["names", key]).is_empty() {
             errors.required(&path.field("names").field(key), "");
@@ -202,14 +203,14 @@ pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, erro
     conversion::validate(spec.get("conversion"), &options, &conversion_path, errors);
 }
 
-fn group_and_scope(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_group_and_scope(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let group = spec.str_at(&["group"]);
     let at = path.field("group");
-    let wrong = meta_names::is_dns1123_subdomain(group);
+    let complaints = meta_names::is_dns1123_subdomain(group);
     if group.is_empty() {
         errors.required(&at, "");
-    } else if !wrong.is_empty() {
-        errors.invalid(&at, group, &wrong.join(","));
+    } else if !complaints.is_empty() {
+        errors.invalid(&at, group, &complaints.join(","));
     } else if !group.contains('.') {
         errors.invalid(&at, group, "should be a domain with at least one dot");
     }
@@ -258,14 +259,14 @@ fn validate_version(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    version::deprecation(version, &path.field("deprecationWarning"), errors);
+    version::validate_deprecation(version, &path.field("deprecationWarning"), errors);
     let has_status = shared.has_status(version);
     let schema = shared.own(version, "schema");
     let unlimited = options.is_unchanged(version.str_at(&["name"]));
     validate_schema(schema, has_status, unlimited, options, &path.field("schema"), errors);
-    version::subresources(shared.own(version, "subresources"), &path.field("subresources"), errors);
+    version::validate_subresources(shared.own(version, "subresources"), &path.field("subresources"), errors);
     let columns = shared.own(version, "additionalPrinterColumns");
-    version::columns(columns, &path.field("additionalPrinterColumns"), errors);
+    version::validate_columns(columns, &path.field("additionalPrinterColumns"), errors);
     let fields = shared.own(version, "selectableFields").and_then(Value::as_array).unwrap_or(&[]);
     if fields.is_empty() {
         return;
@@ -277,12 +278,12 @@ fn validate_version(
         }
         Some(schema) => {
             let name = version.str_at(&["name"]);
-            selectable_fields(fields, Props(schema), name, options, path, errors);
+            validate_selectable_fields(fields, Props(schema), name, options, path, errors);
         }
     }
 }
 
-fn selectable_fields(
+fn validate_selectable_fields(
     fields: &[Value],
     schema: Props<'_>,
     version: &str,
@@ -291,7 +292,7 @@ fn selectable_fields(
     errors: &mut FieldErrors,
 ) {
     let at = path.field("selectableFields");
-    if let Some(why) = structural::obstacle(schema) {
+    if let Some(why) = structural::not_structural_reason(schema) {
         errors.invalid(&path.field("schema.openAPIV3Schema"), "", why);
         return selectable::validate_presence(fields, &at, errors);
     }
@@ -306,9 +307,9 @@ fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, erro
     let unlimited =
         shared.versions.first().is_some_and(|first| options.is_unchanged(first.str_at(&["name"])));
     validate_schema(schema, any_status, unlimited, options, &path.field("validation"), errors);
-    version::subresources(shared.of_spec("subresources"), &path.field("subresources"), errors);
+    version::validate_subresources(shared.of_spec("subresources"), &path.field("subresources"), errors);
     let columns = shared.of_spec("additionalPrinterColumns");
-    version::columns(columns, &path.field("additionalPrinterColumns"), errors);
+    version::validate_columns(columns, &path.field("additionalPrinterColumns"), errors);
     let fields = shared.of_spec("selectableFields").and_then(Value::as_array).unwrap_or(&[]);
     if fields.is_empty() {
         return;
@@ -320,13 +321,13 @@ fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, erro
         }
         Some(schema) => {
             let schema = Props(schema.get("openAPIV3Schema").unwrap_or(&Value::Null));
-            selectable_fields(fields, schema, "", options, path, errors);
+            validate_selectable_fields(fields, schema, "", options, path, errors);
         }
     }
 }
 
 /// Validates the set of versions.
-fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let versions = shared.versions;
     let at = path.field("versions");
     let stored = versions.iter().filter(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).count();
@@ -346,9 +347,9 @@ fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut 
     }
     // The internal type also has the first version's name in the spec.
     let Some(first) = versions.first().map(name).filter(|first| !first.is_empty()) else { return };
-    let wrong = meta_names::is_dns1035_label(&first);
-    if !wrong.is_empty() {
-        errors.invalid(&path.field("version"), first.as_str(), &wrong.join(","));
+    let complaints = meta_names::is_dns1035_label(&first);
+    if !complaints.is_empty() {
+        errors.invalid(&path.field("version"), first.as_str(), &complaints.join(","));
     }
 }
 
@@ -389,36 +390,37 @@ fn validate_schema(
     let Some(schema) = validation.and_then(|v| v.get("openAPIV3Schema")).map(Props) else { return };
     let mut found = FieldErrors::new();
     if has_status {
-        status_root(schema, path, &mut found);
+        validate_status_root(schema, path, &mut found);
     }
     if schema.flag("nullable") {
         found.forbidden(&path.field("openAPIV3Schema.nullable"), "nullable cannot be true at the root");
     }
     let at = path.field("openAPIV3Schema");
-    let obstacle = structural::obstacle(schema).filter(|_| options.require_structural);
+    let not_structural_reason =
+        structural::not_structural_reason(schema).filter(|_| options.require_structural);
     let tally = RefCell::new(Tally::new(unlimited));
     let root = Context::root(schema, &tally);
     // Rules are only validated in structural schemas.
     let mut rules = None;
-    if options.require_structural && obstacle.is_none() {
-        let mut wrong = structural::validate(schema, &at);
-        if wrong.is_empty() {
+    if options.require_structural && not_structural_reason.is_none() {
+        let mut schema_errors = structural::validate(schema, &at);
+        if schema_errors.is_empty() {
             let (pruned, metadata) = (options.require_pruned_defaults, options.metadata.as_ref());
-            defaults::validate(schema, pruned, metadata, &at, &mut wrong);
+            defaults::validate(schema, pruned, metadata, &at, &mut schema_errors);
         }
-        rules = wrong.is_empty().then_some(&root);
-        found.append(wrong);
+        rules = schema_errors.is_empty().then_some(&root);
+        found.append(schema_errors);
     }
     openapi::validate(schema, &openapi::Place::root(rules), options, &at, &mut found);
     found.append(std::mem::take(&mut tally.borrow_mut().errors));
-    if let Some(why) = obstacle.filter(|_| found.is_empty()) {
+    if let Some(why) = not_structural_reason.filter(|_| found.is_empty()) {
         found.invalid(&at, "", why);
     }
-    tally.borrow().total(&at, &mut found);
+    tally.borrow().validate_total_cost(&at, &mut found);
     errors.append(found);
 }
 
-fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     for go_name in error_text::go_names(schema.0, PROPS) {
         if go_name == "Type" && schema.kind() != "object" {
             let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";

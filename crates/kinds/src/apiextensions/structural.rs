@@ -24,11 +24,11 @@ const UNSUPPORTED: [(&str, &str); 7] = [
 ];
 
 /// The reason why a schema cannot be converted to a structural one.
-pub(super) fn obstacle(schema: Props<'_>) -> Option<&'static str> {
-    obstacle_within(schema, 0)
+pub(super) fn not_structural_reason(schema: Props<'_>) -> Option<&'static str> {
+    not_structural_reason_at(schema, 0)
 }
 
-fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
+fn not_structural_reason_at(schema: Props<'_>, depth: usize) -> Option<&'static str> {
     if depth > DEPTH_MAX {
         return Some("OpenAPIV3Schema is nested too deeply");
     }
@@ -46,7 +46,7 @@ fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
         .below("not")
         .into_iter()
         .chain(junctors)
-        .find_map(|below| obstacle_within(below, depth.saturating_add(1)));
+        .find_map(|below| not_structural_reason_at(below, depth.saturating_add(1)));
     if nested.is_some() {
         return nested;
     }
@@ -61,43 +61,43 @@ fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
         Items::None | Items::Many(_) => None,
     };
     let rest = schema.members("properties").map(|(_, v)| v).chain(schema.below("additionalProperties"));
-    item.into_iter().chain(rest).find_map(|below| obstacle_within(below, depth.saturating_add(1)))
+    item.into_iter().chain(rest).find_map(|below| not_structural_reason_at(below, depth.saturating_add(1)))
 }
 
 /// All violations of structure, sorted by text.
 pub(super) fn validate(schema: Props<'_>, path: &Path<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    invariants(schema, Level::Root, path, &mut errors);
+    validate_invariants(schema, Level::Root, path, &mut errors);
     completeness(schema, schema, path, path, &mut errors);
     errors.0.sort_by_key(ToString::to_string);
     errors
 }
 
-fn invariants(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_invariants(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
     if schema.kind() == "array" && schema.item().is_none() {
         errors.required(&path.field("items"), "must be specified");
     }
     if let Some(item) = schema.item() {
-        invariants(item, Level::Item, &path.field("items"), errors);
+        validate_invariants(item, Level::Item, &path.field("items"), errors);
     }
     for (name, property) in schema.members("properties") {
-        invariants(property, Level::Field, &path.field("properties").key(name), errors);
+        validate_invariants(property, Level::Field, &path.field("properties").key(name), errors);
     }
     if schema.has("additionalProperties") {
         if level == Level::Root {
             errors.forbidden(&path.field("additionalProperties"), "must not be used at the root");
         }
         if let Some(each) = schema.below("additionalProperties") {
-            invariants(each, Level::Field, &path.field("additionalProperties"), errors);
+            validate_invariants(each, Level::Field, &path.field("additionalProperties"), errors);
         }
     }
-    extensions(schema, path, errors);
+    validate_extensions(schema, path, errors);
     let skip_any_of = is_int_or_string(schema.list("anyOf"));
     let skip_first_all_of =
         schema.list("allOf").first().is_some_and(|first| is_int_or_string(first.items_at(&["anyOf"])));
-    value_validation(schema, skip_any_of, skip_first_all_of, path, errors);
-    type_rules(schema, level, path, errors);
-    metadata_rules(schema, level, path, errors);
+    validate_value_validation(schema, skip_any_of, skip_first_all_of, path, errors);
+    validate_type_rules(schema, level, path, errors);
+    validate_metadata_rules(schema, level, path, errors);
     let embedded = schema.flag("x-kubernetes-embedded-resource");
     if embedded && !schema.flag("x-kubernetes-preserve-unknown-fields") && !schema.has_properties() {
         let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
@@ -105,7 +105,7 @@ fn invariants(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut Fie
     }
 }
 
-fn extensions(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_extensions(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     for key in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
         if schema.flag("x-kubernetes-int-or-string") && schema.flag(key) {
             errors.invalid(&path.field(key), true, "must be false if x-kubernetes-int-or-string is true");
@@ -113,7 +113,7 @@ fn extensions(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn type_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_type_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
     let kind = schema.kind();
     let at = path.field("type");
     let embedded = schema.flag("x-kubernetes-embedded-resource");
@@ -140,7 +140,7 @@ fn type_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut Fie
 }
 
 /// In metadata only name and generateName may be restricted; kind and apiVersion must be strings.
-fn metadata_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_metadata_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
     let checked = level == Level::Root || schema.flag("x-kubernetes-embedded-resource");
     let properties = path.field("properties");
     for name in ["kind", "apiVersion"] {
@@ -153,13 +153,13 @@ fn metadata_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut
     if checked && metadata.kind() != "object" {
         errors.invalid(&at.field("type"), metadata.kind(), "must be object");
     }
-    if level == Level::Root && says_too_much(metadata) {
+    if level == Level::Root && specifies_more_than_names(metadata) {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         errors.forbidden(&at, why);
     }
 }
 
-fn says_too_much(metadata: Props<'_>) -> bool {
+fn specifies_more_than_names(metadata: Props<'_>) -> bool {
     let Some(map) = metadata.0.as_object() else { return false };
     let named = |name: &str| matches!(name, "name" | "generateName");
     map.keys().any(|key| !matches!(key.as_str(), "type" | "default" | "properties"))
@@ -172,7 +172,7 @@ fn is_int_or_string(any_of: &[Value]) -> bool {
     matches!(any_of, [a, b] if is(a, "integer") && is(b, "string"))
 }
 
-fn value_validation(
+fn validate_value_validation(
     v: Props<'_>,
     skip_any_of: bool,
     skip_first_all_of: bool,
@@ -181,17 +181,22 @@ fn value_validation(
 ) {
     if !skip_any_of {
         for (at, branch) in v.list("anyOf").iter().enumerate() {
-            nested(Props(branch), false, &path.field("anyOf").index(at), errors);
+            validate_nested_values(Props(branch), false, &path.field("anyOf").index(at), errors);
         }
     }
     for (at, branch) in v.list("allOf").iter().enumerate() {
-        nested(Props(branch), skip_first_all_of && at == 0, &path.field("allOf").index(at), errors);
+        validate_nested_values(
+            Props(branch),
+            skip_first_all_of && at == 0,
+            &path.field("allOf").index(at),
+            errors,
+        );
     }
     for (at, branch) in v.list("oneOf").iter().enumerate() {
-        nested(Props(branch), false, &path.field("oneOf").index(at), errors);
+        validate_nested_values(Props(branch), false, &path.field("oneOf").index(at), errors);
     }
     if let Some(not) = v.below("not") {
-        nested(not, false, &path.field("not"), errors);
+        validate_nested_values(not, false, &path.field("not"), errors);
     }
     let pattern = v.text("pattern");
     if let Some(why) = regexp::error(pattern) {
@@ -215,13 +220,13 @@ const FORBIDDEN: [(&str, &str); 11] = [
     ("x-kubernetes-validations", "must be empty to be structural"),
 ];
 
-fn nested(v: Props<'_>, skip_any_of: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    value_validation(v, skip_any_of, false, path, errors);
+fn validate_nested_values(v: Props<'_>, skip_any_of: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_value_validation(v, skip_any_of, false, path, errors);
     if let Some(item) = v.item() {
-        nested(item, false, &path.field("items"), errors);
+        validate_nested_values(item, false, &path.field("items"), errors);
     }
     for (name, property) in v.members("properties") {
-        nested(property, false, &path.field("properties").key(name), errors);
+        validate_nested_values(property, false, &path.field("properties").key(name), errors);
     }
     if !v.kind().is_empty() {
         errors.forbidden(&path.field("type"), "must be empty to be structural");
@@ -248,16 +253,22 @@ fn nested(v: Props<'_>, skip_any_of: bool, path: &Path<'_>, errors: &mut FieldEr
 /// Checks that everything specified within junctors is also specified outside of them.
 fn completeness(v: Props<'_>, schema: Props<'_>, at: &Path<'_>, from: &Path<'_>, errors: &mut FieldErrors) {
     if let Some(not) = v.below("not") {
-        nested_completeness(not, Some(schema), at, &from.field("not"), errors);
+        validate_nested_completeness(not, Some(schema), at, &from.field("not"), errors);
     }
     for key in ["allOf", "anyOf", "oneOf"] {
         for (index, branch) in v.list(key).iter().enumerate() {
-            nested_completeness(Props(branch), Some(schema), at, &from.field(key).index(index), errors);
+            validate_nested_completeness(
+                Props(branch),
+                Some(schema),
+                at,
+                &from.field(key).index(index),
+                errors,
+            );
         }
     }
 }
 
-fn nested_completeness(
+fn validate_nested_completeness(
     v: Props<'_>,
     schema: Option<Props<'_>>,
     at: &Path<'_>,
@@ -269,10 +280,10 @@ fn nested_completeness(
     };
     completeness(v, schema, at, from, errors);
     if let Some(item) = v.item() {
-        nested_completeness(item, schema.item(), &at.field("items"), &from.field("items"), errors);
+        validate_nested_completeness(item, schema.item(), &at.field("items"), &from.field("items"), errors);
     }
     for (name, property) in v.members("properties") {
         let (at, from) = (at.field("properties"), from.field("properties"));
-        nested_completeness(property, schema.property(name), &at.key(name), &from.key(name), errors);
+        validate_nested_completeness(property, schema.property(name), &at.key(name), &from.key(name), errors);
     }
 }

@@ -7,7 +7,7 @@ use pintle_value::{Path, Value};
 const WARNING_BYTES_MAX: usize = 256;
 
 /// Validates the warning of a deprecated version.
-pub(super) fn deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return };
     if version.get("deprecated").and_then(Value::as_bool) != Some(true) {
         return errors.invalid(path, warning, "can only be set for deprecated versions");
@@ -27,7 +27,7 @@ pub(super) fn deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldEr
 }
 
 /// Validates subresources.
-pub(super) fn subresources(given: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_subresources(given: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(scale) = given.and_then(|s| s.get("scale")).filter(|s| !s.is_null()) else { return };
     let rules: [(&str, &str, &[&str], &str, bool); 3] = [
         (
@@ -68,7 +68,7 @@ pub(super) fn subresources(given: Option<&Value>, path: &Path<'_>, errors: &mut 
 }
 
 /// Validates columns.
-pub(super) fn columns(given: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_columns(given: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
     const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
     for (at, column) in given.and_then(Value::as_array).unwrap_or(&[]).iter().enumerate() {

@@ -104,9 +104,9 @@ fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let at = path.field("service");
     facts::check(service, "apiregistration/v1.ServiceReference", &at, errors);
     let port = fields::int(service, "port");
-    let wrong = names::is_valid_port_num(port);
-    if !wrong.is_empty() {
-        errors.invalid(&at.field("port"), port, &format!("port is not valid: {}", wrong.join(", ")));
+    let complaints = names::is_valid_port_num(port);
+    if !complaints.is_empty() {
+        errors.invalid(&at.field("port"), port, &format!("port is not valid: {}", complaints.join(", ")));
     }
     if insecure && bundle > 0 {
         errors.invalid(&path.field("insecureSkipTLSVerify"), true, "may not be true if caBundle is present");

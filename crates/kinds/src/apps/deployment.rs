@@ -53,7 +53,7 @@ impl Hooks for Deployment {
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     facts::check_fields(spec, TYPE, &["replicas"], &SPEC, errors);
     workload::required_selector(spec, "deployment", &SPEC, errors);
-    super::replicated_template(spec, options, errors);
+    super::validate_replicated_template(spec, options, errors);
     validate_strategy(spec.get("strategy").unwrap_or(&Value::Null), &SPEC.field("strategy"), errors);
     let numbers = ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"];
     facts::check_fields(spec, TYPE, &numbers, &SPEC, errors);

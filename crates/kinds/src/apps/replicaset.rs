@@ -20,7 +20,7 @@ impl Hooks for ReplicaSet {
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Sub("status") {
-            return super::replica_status(workload::status(object), errors);
+            return super::validate_replica_status(workload::status(object), errors);
         }
         let options = Options::of_template(old.at(&["spec", "template"]));
         validate_spec(workload::spec_of(object), &options, errors);
@@ -35,5 +35,5 @@ impl Hooks for ReplicaSet {
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     facts::check(spec, "apps/v1.ReplicaSetSpec", &SPEC, errors);
     workload::required_selector(spec, "deployment", &SPEC, errors);
-    super::replicated_template(spec, options, errors);
+    super::validate_replicated_template(spec, options, errors);
 }

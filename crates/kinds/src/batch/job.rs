@@ -23,7 +23,7 @@ const UID_LABELS: [&str; 2] = ["controller-uid", CONTROLLER_UID];
 pub(crate) struct Job;
 
 impl Hooks for Job {
-    fn unsaid_propagation_warning(&self) -> Option<&'static str> {
+    fn default_propagation_warning(&self) -> Option<&'static str> {
         Some(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
              them or set propagationPolicy=Orphan to suppress this warning",
@@ -134,7 +134,7 @@ pub(super) fn spec_warnings(spec: &Value, path: &Path<'_>) -> Vec<String> {
 fn validate(object: &Value, options: &Options, prefixed_labels: bool, errors: &mut FieldErrors) {
     let spec = workload::spec_of(object);
     if !flag(spec, "manualSelector") {
-        generated_selector(object, prefixed_labels, errors);
+        validate_generated_selector(object, prefixed_labels, errors);
     }
     validate_spec(spec, options, errors);
     let completions = opt_int(spec, "completions").filter(|c| *c > 0);
@@ -165,7 +165,7 @@ fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
 }
 
 /// Validates a generated selector and the labels of the template.
-fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) {
+fn validate_generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) {
     let Some(selector) = object.at(&["spec", "selector"]) else { return };
     let (name, uid) = (object.str_at(&["metadata", "name"]), object.str_at(&["metadata", "uid"]));
     let metadata = Path::of("metadata");
@@ -202,26 +202,32 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
 /// Reports changes of immutable fields.
 fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let (spec, before) = (workload::spec_of(object), workload::spec_of(old));
-    completions(spec, before, errors);
+    validate_completions(spec, before, errors);
     let same = |key: &str, errors: &mut FieldErrors| {
         check::immutable(spec.get(key), before.get(key), &SPEC.field(key), errors);
     };
-    same_internal(spec, before, "selector", "meta/v1.LabelSelector", errors);
-    template_change(spec, old, errors);
+    require_unchanged_internal(spec, before, "selector", "meta/v1.LabelSelector", errors);
+    validate_template_change(spec, old, errors);
     same("completionMode", errors);
-    same_internal(spec, before, "podFailurePolicy", "batch/v1.PodFailurePolicy", errors);
+    require_unchanged_internal(spec, before, "podFailurePolicy", "batch/v1.PodFailurePolicy", errors);
     same("backoffLimitPerIndex", errors);
     same("managedBy", errors);
-    same_internal(spec, before, "successPolicy", "batch/v1.SuccessPolicy", errors);
+    require_unchanged_internal(spec, before, "successPolicy", "batch/v1.SuccessPolicy", errors);
 }
 
-fn same_internal(spec: &Value, old: &Value, key: &str, type_name: &'static str, errors: &mut FieldErrors) {
+fn require_unchanged_internal(
+    spec: &Value,
+    old: &Value,
+    key: &str,
+    type_name: &'static str,
+    errors: &mut FieldErrors,
+) {
     if spec.get(key) != old.get(key) {
         errors.invalid(&SPEC.field(key), Internal(spec.get(key), type_name), check::IMMUTABLE);
     }
 }
 
-fn completions(spec: &Value, old: &Value, errors: &mut FieldErrors) {
+fn validate_completions(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = SPEC.field("completions");
     let (new, before) = (opt_int(spec, "completions"), opt_int(old, "completions"));
     if !job_spec::is_indexed(spec) {
@@ -233,7 +239,7 @@ fn completions(spec: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 /// The template of a suspended job without pods may change resources and scheduling fields.
-fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
+fn validate_template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     let before = workload::spec_of(old);
     let status = workload::status(old);
     let suspended_condition = |c: &Value| text(c, "type") == "Suspended" && text(c, "status") == "True";
@@ -263,6 +269,7 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     }
 }
 
+/// Copies the scheduling directives of the new template into the old one, so that only other changes are errors.
 fn allow_scheduling(old: &mut Value, new: &Value) {
     for key in ["nodeSelector", "tolerations", "schedulingGates"] {
         take(old, new, &["spec", key]);

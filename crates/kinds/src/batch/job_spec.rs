@@ -40,11 +40,11 @@ pub(super) fn validate(spec: &Value, path: &Path<'_>, options: &Options, errors:
         names::domain_prefixed_path(&path.field("managedBy"), manager, errors);
     }
     facts::check_fields(spec, TYPE, &["managedBy"], path, errors);
-    completion_mode(spec, path, errors);
+    validate_completion_mode(spec, path, errors);
     if let Some(policy) = member(spec, "podFailurePolicy") {
-        failure_policy(policy, spec, &path.field("podFailurePolicy"), errors);
+        validate_failure_policy(policy, spec, &path.field("podFailurePolicy"), errors);
     }
-    success_policy(spec, &path.field("successPolicy"), errors);
+    validate_success_policy(spec, &path.field("successPolicy"), errors);
     let replacements: &[&str] = if member(spec, "podFailurePolicy").is_some() {
         &["Failed"]
     } else {
@@ -52,7 +52,7 @@ pub(super) fn validate(spec: &Value, path: &Path<'_>, options: &Options, errors:
     };
     let replacement = opt_text(spec, "podReplacementPolicy");
     check::supported(&path.field("podReplacementPolicy"), replacement, replacements, errors);
-    template(spec, &path.field("template"), options, errors);
+    validate_job_template(spec, &path.field("template"), options, errors);
 }
 
 /// Returns whether the job is indexed.
@@ -60,11 +60,11 @@ pub(super) fn is_indexed(spec: &Value) -> bool {
     opt_text(spec, "completionMode") == Some("Indexed")
 }
 
-fn completion_mode(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_completion_mode(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let mode = opt_text(spec, "completionMode");
     facts::check_fields(spec, TYPE, &["completionMode"], path, errors);
     if mode == Some("Indexed") {
-        indexed(spec, path, errors);
+        validate_indexed(spec, path, errors);
     }
     if mode.is_none_or(|m| m == "NonIndexed") {
         for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
@@ -75,7 +75,7 @@ fn completion_mode(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn indexed(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_indexed(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let [completions, parallelism, failed] =
         ["completions", "parallelism", "maxFailedIndexes"].map(|key| opt_int(spec, key));
     let failed_path = path.field("maxFailedIndexes");
@@ -115,7 +115,7 @@ fn indexed(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn template(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+fn validate_job_template(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     let empty = Value::object();
     let template = spec.get("template").unwrap_or(&empty);
     validate_template(template, path, options, errors);
@@ -137,12 +137,12 @@ fn valid_values(values: &[&str]) -> String {
     format!("valid values: [{list}]")
 }
 
-fn failure_policy(policy: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_failure_policy(policy: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(policy, "batch/v1.PodFailurePolicy", path, errors);
-    check::each_item(policy, "rules", path, |rule, path| failure_rule(rule, spec, path, errors));
+    check::each_item(policy, "rules", path, |rule, path| validate_failure_rule(rule, spec, path, errors));
 }
 
-fn failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let field = path.field("action");
     match text(rule, "action") {
         "" => errors.required(&field, &valid_values(&ACTIONS)),
@@ -156,7 +156,7 @@ fn failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldE
     let codes = member(rule, "onExitCodes");
     let patterns = list(rule, "onPodConditions");
     if let Some(codes) = codes {
-        exit_codes(codes, spec, &path.field("onExitCodes"), errors);
+        validate_exit_codes(codes, spec, &path.field("onExitCodes"), errors);
     }
     facts::check_fields(rule, "batch/v1.PodFailurePolicyRule", &["onPodConditions"], path, errors);
     if codes.is_some() && !patterns.is_empty() {
@@ -169,7 +169,7 @@ fn failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldE
     }
 }
 
-fn exit_codes(codes: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_exit_codes(codes: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let operator = text(codes, "operator");
     facts::check(codes, "batch/v1.PodFailurePolicyOnExitCodesRequirement", path, errors);
     if let Some(name) = opt_text(codes, "containerName") {
@@ -200,7 +200,7 @@ fn exit_codes(codes: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
     }
 }
 
-fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_success_policy(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(policy) = member(spec, "successPolicy") else { return };
     if !is_indexed(spec) {
         let detail = "requires indexed completion mode";
@@ -210,11 +210,11 @@ fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("rules");
     let completions = opt_int(spec, "completions");
     for (at, rule) in list(policy, "rules").iter().enumerate() {
-        success_rule(rule, completions, &path.index(at), errors);
+        validate_success_rule(rule, completions, &path.index(at), errors);
     }
 }
 
-fn success_rule(rule: &Value, completions: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_success_rule(rule: &Value, completions: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
     let (count, listed) = (opt_int(rule, "succeededCount"), opt_text(rule, "succeededIndexes"));
     if count.is_none() && listed.is_none() {
         errors.required(path, "at least one of succeededCount or succeededIndexes must be specified");

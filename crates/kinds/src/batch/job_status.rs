@@ -30,7 +30,8 @@ impl Change<'_> {
         has_condition(self.old, kind, "True")
     }
 
-    fn turned(&self, kind: &str) -> bool {
+    /// Returns whether the condition became true or stopped being true.
+    fn condition_changed(&self, kind: &str) -> bool {
         self.is(kind) != self.was(kind)
     }
 
@@ -38,7 +39,7 @@ impl Change<'_> {
         self.is("Complete") || self.is("Failed")
     }
 
-    fn finish_turned(&self) -> bool {
+    fn finished_changed(&self) -> bool {
         self.finished() != (self.was("Complete") || self.was("Failed"))
     }
 
@@ -56,11 +57,11 @@ pub(super) fn validate(job: &Value, old: &Value, errors: &mut FieldErrors) {
         &STATUS,
         errors,
     );
-    uncounted_pods(change.status, errors);
-    conditions_and_times(&change, errors);
-    finished_job(&change, errors);
-    index_lists(&change, errors);
-    if change.finish_turned() || change.changed("terminating") {
+    validate_uncounted_pods(change.status, errors);
+    validate_conditions_and_times(&change, errors);
+    validate_finished_job(&change, errors);
+    validate_index_lists(&change, errors);
+    if change.finished_changed() || change.changed("terminating") {
         let terminating = int(change.status, "terminating");
         if terminating > 0 && change.finished() {
             let detail = "terminating>0 is invalid for finished job";
@@ -73,15 +74,15 @@ pub(super) fn validate(job: &Value, old: &Value, errors: &mut FieldErrors) {
             errors.invalid(&STATUS.field("ready"), ready, "cannot set more ready pods than active");
         }
     }
-    success_criteria(&change, errors);
-    transitions(&change, errors);
+    validate_success_criteria(&change, errors);
+    validate_transitions(&change, errors);
 }
 
 fn complain(detail: &str, errors: &mut FieldErrors) {
     errors.push(ErrorKind::Invalid, &STATUS.field("conditions"), None, detail);
 }
 
-fn uncounted_pods(status: &Value, errors: &mut FieldErrors) {
+fn validate_uncounted_pods(status: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("uncountedTerminatedPods");
     let mut seen = HashSet::new();
     for key in ["succeeded", "failed"] {
@@ -97,18 +98,23 @@ fn uncounted_pods(status: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
+fn validate_conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
     let complete = change.is("Complete");
-    if (change.turned("Complete") || change.turned("Failed")) && complete && change.is("Failed") {
+    if (change.condition_changed("Complete") || change.condition_changed("Failed"))
+        && complete
+        && change.is("Failed")
+    {
         complain("cannot set Complete=True and Failed=true conditions", errors);
     }
-    if (change.turned("Complete") || change.turned("FailureTarget")) && complete && change.is("FailureTarget")
+    if (change.condition_changed("Complete") || change.condition_changed("FailureTarget"))
+        && complete
+        && change.is("FailureTarget")
     {
         complain("cannot set Complete=True and FailureTarget=true conditions", errors);
     }
     let path = STATUS.field("completionTime");
     let completion = member(change.status, "completionTime");
-    if change.turned("Complete") || change.changed("completionTime") {
+    if change.condition_changed("Complete") || change.changed("completionTime") {
         if completion.is_some() && !complete {
             let detail = "cannot set completionTime when there is no Complete=True condition";
             errors.invalid(&path, completion, detail);
@@ -125,13 +131,13 @@ fn conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
             errors.invalid(&path, completion, "must be equal to or after `startTime`");
         }
     }
-    if (change.turned("Failed") || change.changed("failedIndexes"))
+    if (change.condition_changed("Failed") || change.changed("failedIndexes"))
         && change.is("Failed")
         && !change.is("FailureTarget")
     {
         complain("cannot set Failed=True condition without the FailureTarget=true condition", errors);
     }
-    if (change.turned("Complete") || change.turned("SuccessCriteriaMet"))
+    if (change.condition_changed("Complete") || change.condition_changed("SuccessCriteriaMet"))
         && complete
         && !change.is("SuccessCriteriaMet")
     {
@@ -139,21 +145,21 @@ fn conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn finished_job(change: &Change<'_>, errors: &mut FieldErrors) {
-    let (status, finished, turned) = (change.status, change.finished(), change.finish_turned());
+fn validate_finished_job(change: &Change<'_>, errors: &mut FieldErrors) {
+    let (status, finished, condition_changed) = (change.status, change.finished(), change.finished_changed());
     let active = int(status, "active");
-    if (turned || change.changed("active")) && active > 0 && finished {
+    if (condition_changed || change.changed("active")) && active > 0 && finished {
         errors.invalid(&STATUS.field("active"), active, "active>0 is invalid for finished job");
     }
     let spec = workload::spec_of(change.job);
     let nothing_to_do = flag(spec, "suspend") && opt_int(spec, "completions") == Some(0);
     let started = member(status, "startTime").is_some();
-    if (turned || change.changed("startTime")) && !nothing_to_do && finished && !started {
+    if (condition_changed || change.changed("startTime")) && !nothing_to_do && finished && !started {
         errors.required(&STATUS.field("startTime"), "startTime is required for finished job");
     }
     let uncounted = member(status, "uncountedTerminatedPods");
     let any = uncounted.is_some_and(|u| ["succeeded", "failed"].iter().any(|key| !list(u, key).is_empty()));
-    if (turned || change.changed("uncountedTerminatedPods")) && finished && any {
+    if (condition_changed || change.changed("uncountedTerminatedPods")) && finished && any {
         let field = STATUS.field("uncountedTerminatedPods");
         errors.invalid(
             &field,
@@ -163,7 +169,7 @@ fn finished_job(change: &Change<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn index_lists(change: &Change<'_>, errors: &mut FieldErrors) {
+fn validate_index_lists(change: &Change<'_>, errors: &mut FieldErrors) {
     let spec = workload::spec_of(change.job);
     let completions = opt_int(spec, "completions");
     let per_index = opt_int(spec, "backoffLimitPerIndex").is_some();
@@ -199,7 +205,7 @@ fn index_lists(change: &Change<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn success_criteria(change: &Change<'_>, errors: &mut FieldErrors) {
+fn validate_success_criteria(change: &Change<'_>, errors: &mut FieldErrors) {
     let met = change.is("SuccessCriteriaMet");
     if met && change.is("Failed") {
         complain("cannot set SuccessCriteriaMet=True and Failed=true conditions", errors);
@@ -215,7 +221,7 @@ fn success_criteria(change: &Change<'_>, errors: &mut FieldErrors) {
 }
 
 /// Validates transitions that cannot be undone.
-fn transitions(change: &Change<'_>, errors: &mut FieldErrors) {
+fn validate_transitions(change: &Change<'_>, errors: &mut FieldErrors) {
     for kind in ["Failed", "Complete", "FailureTarget"] {
         if change.was(kind) && !change.is(kind) {
             complain(&format!("cannot disable the terminal {kind}=True condition"), errors);

@@ -195,7 +195,7 @@ fn validate_usages(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &
     }
 }
 
-/// `example.com/signer-name`
+/// Requires the form `example.com/signer-name`.
 pub(crate) fn validate_signer_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if name.is_empty() {
         return errors.required(path, "");
@@ -220,9 +220,10 @@ pub(crate) fn validate_signer_name(name: &str, path: &Path<'_>, errors: &mut Fie
 }
 
 fn first_bad_label(part: &str, rule: fn(&str) -> Vec<String>, path: &Path<'_>, errors: &mut FieldErrors) {
-    let bad = part.split('.').map(|label| (label, rule(label))).find(|(_, wrong)| !wrong.is_empty());
-    let Some((label, wrong)) = bad else { return };
-    for why in wrong {
+    let bad =
+        part.split('.').map(|label| (label, rule(label))).find(|(_, complaints)| !complaints.is_empty());
+    let Some((label, complaints)) = bad else { return };
+    for why in complaints {
         errors.invalid(path, part, &format!("validating label {}: {why}", quoted(label)));
     }
 }

@@ -19,16 +19,16 @@ pub(crate) fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErr
 pub(crate) fn validate_changed_spec(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let group = |key: &&str| old.at(&[key, "apiGroup"]).filter(|group| !group.is_null());
     let lenient = ["dataSource", "dataSourceRef"].iter().any(|key| group(key).is_some());
-    access_modes(spec, path, errors);
-    storage(spec, path, errors);
-    class_name(spec, "storageClassName", path, errors);
+    validate_access_modes(spec, path, errors);
+    validate_storage(spec, path, errors);
+    validate_class_name(spec, "storageClassName", path, errors);
     let modes = ["Block", "Filesystem"];
     check::supported(&path.field("volumeMode"), opt_text(spec, "volumeMode"), &modes, errors);
-    data_sources(spec, lenient, path, errors);
-    class_name(spec, "volumeAttributesClassName", path, errors);
+    validate_data_sources(spec, lenient, path, errors);
+    validate_class_name(spec, "volumeAttributesClassName", path, errors);
 }
 
-fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let modes = crate::fields::texts(spec, "accessModes");
     let field = path.field("accessModes");
     if modes.is_empty() {
@@ -44,7 +44,7 @@ fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn storage(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_storage(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("resources");
     let path = path.key("storage");
     let Some(value) = spec.at(&["resources", "requests", "storage"]) else {
@@ -56,21 +56,21 @@ fn storage(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn class_name(spec: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_class_name(spec: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let name = text(spec, key);
     if !name.is_empty() {
         check::each(names::dns_subdomain(name, false), &path.field(key), name, errors);
     }
 }
 
-fn data_sources(spec: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_data_sources(spec: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let (source, reference) = (member(spec, "dataSource"), member(spec, "dataSourceRef"));
     if let Some(source) = source {
-        data_source(source, lenient, &path.field("dataSource"), errors);
+        validate_data_source(source, lenient, &path.field("dataSource"), errors);
     }
     if let Some(reference) = reference {
         let path = path.field("dataSourceRef");
-        data_source(reference, lenient, &path, errors);
+        validate_data_source(reference, lenient, &path, errors);
         let namespace = text(reference, "namespace");
         if !namespace.is_empty() {
             check::each(names::dns_label(namespace, false), &path.field("namespace"), namespace, errors);
@@ -85,7 +85,7 @@ fn data_sources(spec: &Value, lenient: bool, path: &Path<'_>, errors: &mut Field
     }
 }
 
-fn data_source(source: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_data_source(source: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     check::required(source, "name", path, errors);
     check::required(source, "kind", path, errors);
     let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));

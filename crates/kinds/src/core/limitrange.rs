@@ -1,7 +1,7 @@
 //! LimitRange: bounds and defaults of resources, and their relations.
 
 use super::podspec::aggregate::is_overcommit_allowed;
-use super::podspec::resources::{container_resource_name, resource_name};
+use super::podspec::resources::{validate_container_resource_name, validate_resource_name};
 use super::resources::amounts;
 use crate::Hooks;
 use crate::fields::{entries, text};
@@ -91,8 +91,8 @@ fn validate_limit(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Field
         }
         for (name, _) in amounts(limit.get(field)) {
             match kind {
-                "Pod" | "Container" => container_resource_name(name, &at.key(name), errors),
-                _ => resource_name(name, &at.key(name), errors),
+                "Pod" | "Container" => validate_container_resource_name(name, &at.key(name), errors),
+                _ => validate_resource_name(name, &at.key(name), errors),
             }
         }
         lists.insert(field, amounts(limit.get(field)).collect());

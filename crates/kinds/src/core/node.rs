@@ -1,6 +1,6 @@
 //! Node: taints, pod CIDRs, and what its kubelet reports.
 
-use super::podspec::resources::quantity_value;
+use super::podspec::resources::validate_quantity_value;
 use super::resources::amounts;
 use crate::error_text::Internal;
 use crate::fields::{list, member, opt_int, text, texts};
@@ -129,7 +129,7 @@ fn validate_resources(object: &Value, errors: &mut FieldErrors) {
     for field in ["capacity", "allocatable"] {
         let path = status.field(field);
         for (name, amount) in amounts(object.at(&["status", field])) {
-            quantity_value(name, &amount, &path.field(name), errors);
+            validate_quantity_value(name, &amount, &path.field(name), errors);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::claim;
 use super::podspec::aggregate::is_native;
-use super::podspec::resources::quantity_value;
+use super::podspec::resources::validate_quantity_value;
 use super::resources::amounts;
 use crate::error_text::diff_from_stored;
 use crate::fields::{entries, member, quantity, text};
@@ -229,7 +229,7 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
         }
         validate_basic(&amount, &path.key(name), errors);
         if errors.0.len() == before {
-            quantity_value("storage", &amount, &path.key(name), errors);
+            validate_quantity_value("storage", &amount, &path.key(name), errors);
         }
     }
 }

@@ -30,7 +30,7 @@ impl Hooks for ReplicationController {
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Sub("status") {
-            return crate::apps::replica_status(workload::status(object), errors);
+            return crate::apps::validate_replica_status(workload::status(object), errors);
         }
         let options = Options::of_template(old.at(&["spec", "template"]));
         validate_spec(workload::spec_of(object), &options, errors);

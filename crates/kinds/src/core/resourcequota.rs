@@ -1,6 +1,6 @@
 //! ResourceQuota: limits and scopes.
 
-use super::podspec::resources::{quantity_value, resource_name};
+use super::podspec::resources::{validate_quantity_value, validate_resource_name};
 use super::resources::{amounts, is_standard_for_quota};
 use crate::error_text::Internal;
 use crate::fields::{member, quantity, text, texts};
@@ -94,11 +94,11 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
 fn validate_list(list: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     for (name, amount) in amounts(list) {
         let path = path.key(name);
-        resource_name(name, &path, errors);
+        validate_resource_name(name, &path, errors);
         if !name.contains('/') && !is_standard_for_quota(name) {
             errors.invalid(&path, Named(name), "must be a standard resource for quota");
         }
-        quantity_value(name, &amount, &path, errors);
+        validate_quantity_value(name, &amount, &path, errors);
     }
 }
 

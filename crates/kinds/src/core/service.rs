@@ -42,7 +42,7 @@ impl Hooks for Service {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        validate::service(object, None, errors);
+        validate::validate_service(object, None, errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -50,7 +50,7 @@ impl Hooks for Service {
             return status::validate(object, old, errors);
         }
         change::validate(object, old, errors);
-        validate::service(object, Some(old), errors);
+        validate::validate_service(object, Some(old), errors);
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -66,7 +66,7 @@ impl Hooks for Service {
     }
 }
 
-/// `spec.type`
+/// Returns `spec.type`.
 pub(super) fn kind(object: &Value) -> &str {
     object.str_at(&["spec", "type"])
 }

@@ -25,17 +25,17 @@ impl Hooks for Event {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        validate::common(object, false, errors);
+        validate::validate_common(object, false, errors);
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
-        validate::common(object, false, errors);
+        validate::validate_common(object, false, errors);
     }
 
     fn validate_create_in(&self, version: &KindVersion, object: &Value, errors: &mut FieldErrors) {
-        validate::common(object, is_strict(version), errors);
+        validate::validate_common(object, is_strict(version), errors);
         if is_strict(version) {
-            validate::strict_create(self, object, errors);
+            validate::validate_strict_create(self, object, errors);
         }
     }
 
@@ -47,9 +47,9 @@ impl Hooks for Event {
         old: &Value,
         errors: &mut FieldErrors,
     ) {
-        validate::common(object, is_strict(version), errors);
+        validate::validate_common(object, is_strict(version), errors);
         if is_strict(version) {
-            validate::strict_update(object, old, errors);
+            validate::validate_strict_update(object, old, errors);
         }
     }
 

@@ -15,7 +15,7 @@ fn is_timed(object: &Value) -> bool {
 }
 
 /// The rules of both groups. `strict` means `events.k8s.io`, which names one field differently.
-pub(super) fn common(object: &Value, strict: bool, errors: &mut FieldErrors) {
+pub(super) fn validate_common(object: &Value, strict: bool, errors: &mut FieldErrors) {
     let namespace = object.str_at(&["metadata", "namespace"]);
     let involved = object.str_at(&["involvedObject", "namespace"]);
     let matches = match (is_timed(object), involved) {
@@ -64,7 +64,7 @@ fn validate_series(object: &Value, errors: &mut FieldErrors) {
 }
 
 /// Validates a new event of `events.k8s.io`.
-pub(super) fn strict_create(hooks: &dyn Hooks, object: &Value, errors: &mut FieldErrors) {
+pub(super) fn validate_strict_create(hooks: &dyn Hooks, object: &Value, errors: &mut FieldErrors) {
     metadata::validate_core_as_new(hooks, true, object, errors);
     validate_series(object, errors);
     if !is_timed(object) {
@@ -89,7 +89,7 @@ pub(super) fn strict_create(hooks: &dyn Hooks, object: &Value, errors: &mut Fiel
 }
 
 /// Validates an update in `events.k8s.io`: only the series may change.
-pub(super) fn strict_update(object: &Value, old: &Value, errors: &mut FieldErrors) {
+pub(super) fn validate_strict_update(object: &Value, old: &Value, errors: &mut FieldErrors) {
     objectmeta::validate_update(metadata::meta(object), metadata::meta(old), &Path::of("metadata"), errors);
     metadata::validate_core(object, errors);
     if object.get("series") != old.get("series") {

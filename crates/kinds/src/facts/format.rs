@@ -34,10 +34,10 @@ pub(super) fn format_named(name: &str) -> Option<Format> {
         "config-map-key" => text_format!(names::is_config_map_key),
         "csi-driver-name" => {
             reporting_format!(|path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
-                volume_sources::csi_driver_name(name, path, errors)
+                volume_sources::validate_csi_driver_name(name, path, errors)
             })
         }
-        "device-pool" => reporting_format!(device_names::pool),
+        "device-pool" => reporting_format!(device_names::validate_pool),
         "dns-1035-label" => text_format!(names::is_dns1035_label),
         "dns-label" => text_format!(names::is_dns1123_label),
         "dns-subdomain" => text_format!(names::is_dns1123_subdomain),
@@ -47,7 +47,7 @@ pub(super) fn format_named(name: &str) -> Option<Format> {
             |path, value, errors| net::validate_ip_legacy(path, value.as_str().unwrap_or(""), &[], errors)
         }
         "iscsi-name" => reporting_format!(|path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
-            volume_sources::iscsi_name(name, path, errors)
+            volume_sources::validate_iscsi_name(name, path, errors)
         }),
         "label-value" => text_format!(names::is_label_value),
         "long-name" => text_format!(|text| in_bytes(names::is_dns1123_subdomain(text))),
@@ -73,7 +73,7 @@ pub(super) fn format_named(name: &str) -> Option<Format> {
             }
         },
         "qualified-name" => text_format!(names::is_qualified_name),
-        "share-id" => reporting_format!(device_names::share_id),
+        "share-id" => reporting_format!(device_names::validate_share_id),
         _ => return None,
     })
 }

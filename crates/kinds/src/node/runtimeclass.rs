@@ -2,7 +2,7 @@
 
 use super::labels::deprecation;
 use crate::core::podspec::options::Options;
-use crate::core::podspec::resources::{self, Claims, Of};
+use crate::core::podspec::resources::{self, Claims, ResourcesOwner};
 use crate::core::podspec::scheduling;
 use crate::error_text::Internal;
 use crate::fields::{entries, list, member, text};
@@ -44,11 +44,18 @@ fn validate_overhead(overhead: &Value, errors: &mut FieldErrors) {
         limits.set_at(&["limits"], fixed.clone());
     }
     let options = Options::default();
-    resources::validate(&limits, Of::Container, &Claims::new(), &Path::of("overhead"), &options, errors);
+    resources::validate(
+        &limits,
+        ResourcesOwner::Container,
+        &Claims::new(),
+        &Path::of("overhead"),
+        &options,
+        errors,
+    );
 }
 
 fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    scheduling::tolerations(tolerations, path, &Options::default(), errors);
+    scheduling::validate_tolerations_with(tolerations, path, &Options::default(), errors);
     let mut seen = HashSet::new();
     for (i, toleration) in tolerations.iter().enumerate() {
         let key = ["key", "operator", "value", "effect"].map(|field| text(toleration, field));

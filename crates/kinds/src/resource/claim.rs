@@ -23,7 +23,7 @@ impl Hooks for ResourceClaim {
     }
 
     fn validate_in_namespace(&self, object: &Value, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
-        admin_access(object.at(&["spec"]), namespace, errors);
+        validate_admin_access(object.at(&["spec"]), namespace, errors);
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
@@ -40,7 +40,7 @@ impl Hooks for ResourceClaim {
 
 /// Admin access is only allowed in namespaces with the label for it. kube-apiserver reports the first request that asks
 /// for it, without `exactly` in the path.
-fn admin_access(spec: Option<&Value>, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
+fn validate_admin_access(spec: Option<&Value>, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
     const LABEL: &str = "resource.kubernetes.io/admin-access";
     let requests = spec.map_or(&[][..], |spec| spec.items_at(&["devices", "requests"]));
     let asks = |request: &Value| request.at(&["exactly", "adminAccess"]) == Some(&Value::Bool(true));
@@ -64,12 +64,16 @@ impl Hooks for ResourceClaimTemplate {
     }
 
     fn validate_in_namespace(&self, object: &Value, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
-        admin_access(object.at(&["spec", "spec"]), namespace, errors);
+        validate_admin_access(object.at(&["spec", "spec"]), namespace, errors);
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let spec = Path::of("spec");
-        volume_sources::template_metadata(object.at(&["spec", "metadata"]), &spec.field("metadata"), errors);
+        volume_sources::validate_template_metadata(
+            object.at(&["spec", "metadata"]),
+            &spec.field("metadata"),
+            errors,
+        );
         let devices = object.at(&["spec", "spec", "devices"]).unwrap_or(&Value::Null);
         request::validate(devices, &spec.field("spec.devices"), errors);
     }

@@ -33,7 +33,7 @@ fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
     request::validate_selectors(spec, &path, errors);
     let stored = old.is_some_and(|old| old.at(&["spec", "config"]) == spec.get("config"));
     each_limited(spec, "config", CONFIG_MAX, &path, errors, |config, path, errors| {
-        names::configuration(config, stored, path, errors);
+        names::validate_configuration(config, stored, path, errors);
     });
     if let Some(name) =
         fields::opt_text(spec, "extendedResourceName").filter(|name| !resources::is_extended(name))

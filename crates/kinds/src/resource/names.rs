@@ -45,12 +45,12 @@ pub(super) fn unique<'a, T: ErrorText>(
     });
 }
 
-pub(super) fn driver(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    volume_sources::csi_driver_name(fields::text(object, "driver"), &path.field("driver"), errors);
+pub(super) fn validate_driver(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    volume_sources::validate_csi_driver_name(fields::text(object, "driver"), &path.field("driver"), errors);
 }
 
 /// Validates the name of a pool: subdomains, separated by slashes.
-pub(crate) fn pool(path: &Path<'_>, name: &str, errors: &mut FieldErrors) {
+pub(crate) fn validate_pool(path: &Path<'_>, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         return errors.required(path, "");
     }
@@ -63,7 +63,7 @@ pub(crate) fn pool(path: &Path<'_>, name: &str, errors: &mut FieldErrors) {
 }
 
 /// Validates the identifier of a share of a device.
-pub(crate) fn share_id(path: &Path<'_>, id: &str, errors: &mut FieldErrors) {
+pub(crate) fn validate_share_id(path: &Path<'_>, id: &str, errors: &mut FieldErrors) {
     let is_uuid = |text: &str| {
         let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
         text.len() == 36
@@ -85,36 +85,36 @@ pub(crate) fn share_id(path: &Path<'_>, id: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// `name` or `domain/name`.
-pub(super) fn qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+/// Requires the form `name` or `domain/name`.
+pub(super) fn validate_qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let parts: Vec<&str> = name.split('/').collect();
     match parts[..] {
-        [name] => identifier(name, path, errors),
+        [name] => validate_identifier(name, path, errors),
         [domain, name] => {
             if domain.is_empty() {
                 errors.invalid(path, "", "the domain must not be empty");
             } else {
-                volume_sources::csi_driver_name(domain, path, errors);
+                volume_sources::validate_csi_driver_name(domain, path, errors);
             }
             if name.is_empty() {
                 errors.invalid(path, "", "the name must not be empty");
             } else {
-                identifier(name, path, errors);
+                validate_identifier(name, path, errors);
             }
         }
         _ => {}
     }
 }
 
-/// `domain/name`.
-pub(super) fn fully_qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    qualified(name, path, errors);
+/// Requires the form `domain/name`.
+pub(super) fn validate_fully_qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_qualified(name, path, errors);
     if !name.contains('/') {
         errors.invalid(path, name, "a fully qualified name must be a domain and a name separated by a slash");
     }
 }
 
-fn identifier(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_identifier(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if id.len() > ID_BYTES_MAX {
         errors.too_long(path, ID_BYTES_MAX);
     }
@@ -122,7 +122,12 @@ fn identifier(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// Validates an object that only the driver understands.
-pub(super) fn raw_object(raw: Option<&Value>, stored: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_raw_object(
+    raw: Option<&Value>,
+    stored: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let Some(raw) = raw.filter(|raw| !raw.is_null()) else {
         return errors.required(path, "");
     };
@@ -142,17 +147,22 @@ pub(super) fn raw_object(raw: Option<&Value>, stored: bool, path: &Path<'_>, err
 }
 
 /// `opaque` of a configuration.
-pub(super) fn configuration(config: &Value, stored: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_configuration(
+    config: &Value,
+    stored: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let at = path.field("opaque");
     let Some(opaque) = fields::member(config, "opaque") else {
         return errors.required(&at, "");
     };
-    driver(opaque, &at, errors);
-    raw_object(opaque.get("parameters"), stored, &at.field("parameters"), errors);
+    validate_driver(opaque, &at, errors);
+    validate_raw_object(opaque.get("parameters"), stored, &at.field("parameters"), errors);
 }
 
 /// Validates binding conditions and binding failure conditions.
-pub(super) fn binding(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_binding(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     const CONDITIONS_MAX: usize = 4;
     let keys = ["bindingConditions", "bindingFailureConditions"];
     for key in keys {

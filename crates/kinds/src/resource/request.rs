@@ -38,7 +38,7 @@ pub(super) fn validate(devices: &Value, path: &Path<'_>, errors: &mut FieldError
     });
     each_limited(devices, "config", CONFIG_MAX, path, errors, |config, path, errors| {
         validate_references(config, devices, path, errors);
-        names::configuration(config, false, path, errors);
+        names::validate_configuration(config, false, path, errors);
     });
 }
 
@@ -116,7 +116,7 @@ fn validate_constraint(constraint: &Value, devices: &Value, path: &Path<'_>, err
         .into_iter()
         .find_map(|k| Some((k, fields::opt_text(constraint, k)?)));
     match given {
-        Some((key, attribute)) => names::fully_qualified(attribute, &path.field(key), errors),
+        Some((key, attribute)) => names::validate_fully_qualified(attribute, &path.field(key), errors),
         None => {
             let why = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
             errors.required(path, why);

@@ -60,7 +60,7 @@ impl Hooks for ResourceSlice {
 fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let path = Path::of("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    names::driver(spec, &path, errors);
+    names::validate_driver(spec, &path, errors);
     let pool = spec.get("pool").unwrap_or(&Value::Null);
     facts::check(pool, "resource/v1.ResourcePool", &path.field("pool"), errors);
     if let Some(old) = old.and_then(|old| old.get("spec")) {
@@ -100,7 +100,7 @@ fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if let Some(selector) = fields::member(spec, "nodeSelector") {
         set.push("`nodeSelector`");
         let at = path.field("nodeSelector");
-        affinity::node_selector(selector, false, &at, errors);
+        affinity::validate_node_selector(selector, false, &at, errors);
         if fields::list(selector, "nodeSelectorTerms").len() != 1 {
             let error_text = Internal(selector.get("nodeSelectorTerms"), "[]core/v1.NodeSelectorTerm");
             errors.invalid(

@@ -43,20 +43,20 @@ pub(super) fn validate(
     });
     unique(device, "consumesCounters", path, errors, |consumed| fields::text(consumed, "counterSet"));
     validate_placement(device, per_device, path, errors);
-    names::binding(device, path, errors);
+    names::validate_binding(device, path, errors);
 }
 
 fn validate_properties(device: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let max = DOMAIN_BYTES_MAX + 1 + ID_BYTES_MAX;
     let at = path.field("attributes");
     for (key, attribute) in fields::entries(device.get("attributes")) {
-        names::qualified(key, &at, errors);
+        names::validate_qualified(key, &at, errors);
         validate_attribute(attribute, &at.key(&shortened(key, max)), errors);
     }
     let shared = fields::flag(device, "allowMultipleAllocations");
     let at = path.field("capacity");
     for (key, capacity) in fields::entries(device.get("capacity")) {
-        names::qualified(key, &at, errors);
+        names::validate_qualified(key, &at, errors);
         let key = shortened(key, max);
         let at = at.key(&key);
         let at = at.field("requestPolicy");
@@ -104,7 +104,7 @@ fn validate_attribute(attribute: &Value, path: &Path<'_>, errors: &mut FieldErro
     }
 }
 
-/// `1.2.3-alpha.1+build.5`
+/// Returns whether the text is a semantic version, such as `1.2.3-alpha.1+build.5`.
 fn is_semantic_version(version: &str) -> bool {
     let (rest, build) = version.split_once('+').map_or((version, None), |(rest, build)| (rest, Some(build)));
     let (core, pre) = rest.split_once('-').map_or((rest, None), |(core, pre)| (core, Some(pre)));
@@ -284,7 +284,7 @@ fn validate_placement(device: &Value, per_device: bool, path: &Path<'_>, errors:
     }
     if let Some(selector) = fields::member(device, "nodeSelector") {
         set.push("`nodeSelector`");
-        affinity::node_selector(selector, false, &path.field("nodeSelector"), errors);
+        affinity::validate_node_selector(selector, false, &path.field("nodeSelector"), errors);
     }
     match fields::opt_flag(device, "allNodes") {
         None => {}

@@ -94,16 +94,16 @@ fn validate_allocation(allocation: &Value, object: &Value, path: &Path<'_>, erro
         let reference = fields::text(result, "request");
         request::validate_reference(reference, requested, &path.field("request"), errors);
         facts::check_fields(result, RESULT, &["driver", "pool", "device"], path, errors);
-        names::binding(result, path, errors);
+        names::validate_binding(result, path, errors);
         facts::check_fields(result, RESULT, &["shareID"], path, errors);
     });
     each_limited(devices, "config", CONFIG_MAX, &at, errors, |config, path, errors| {
         facts::check(config, "resource/v1.DeviceAllocationConfiguration", path, errors);
         request::validate_references(config, requested, path, errors);
-        names::configuration(config, false, path, errors);
+        names::validate_configuration(config, false, path, errors);
     });
     if let Some(selector) = fields::member(allocation, "nodeSelector") {
-        affinity::node_selector(selector, false, &path.field("nodeSelector"), errors);
+        affinity::validate_node_selector(selector, false, &path.field("nodeSelector"), errors);
     }
 }
 
@@ -125,7 +125,7 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
         let given = fields::list(device, "conditions");
         conditions::validate_conditions(given, &at.field("conditions"), errors);
         if let Some(data) = fields::member(device, "data") {
-            names::raw_object(Some(data), false, &at.field("data"), errors);
+            names::validate_raw_object(Some(data), false, &at.field("data"), errors);
         }
         if let Some(network) = fields::member(device, "networkData") {
             validate_network(network, &at.field("networkData"), errors);

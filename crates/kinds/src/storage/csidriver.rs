@@ -80,7 +80,7 @@ mod tests {
         let mut errors = FieldErrors::new();
         validate_tokens(&requests, &Path::of("t"), &mut errors);
         assert_eq!(
-            errors.sentence(),
+            errors.aggregate_message(),
             r#"[t[0].expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes, t[1].audience: Duplicate value: "a"]"#
         );
     }

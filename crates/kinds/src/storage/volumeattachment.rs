@@ -1,7 +1,7 @@
 //! VolumeAttachment: one source, one node, and the result. The spec is immutable.
 
 use crate::core::persistentvolume::spec;
-use crate::core::podspec::volume_sources::csi_driver_name;
+use crate::core::podspec::volume_sources::validate_csi_driver_name;
 use crate::fields::{entries, member, opt_int, opt_text, text};
 use crate::{Hooks, Scope, check, metadata};
 use pintle_meta::{FieldErrors, names};
@@ -20,7 +20,7 @@ impl Hooks for VolumeAttachment {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let path = Path::of("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        csi_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
+        validate_csi_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
         let source = spec.get("source").unwrap_or(&Value::Null);
         validate_source(source, &path.field("source"), errors);
         let node = text(spec, "nodeName");

@@ -100,7 +100,7 @@ pub(super) fn scalar(value: Option<&Value>) -> Option<Str> {
     }
 }
 
-/// `a=b,c=d`, or `<none>`.
+/// Prints labels as `a=b,c=d`, or `<none>`.
 pub(super) fn labels(map: Option<&Value>) -> Value {
     let pairs = map.and_then(Value::as_object).map(|map| {
         map.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or(""))).collect::<Vec<_>>()

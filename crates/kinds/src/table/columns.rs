@@ -18,7 +18,7 @@ pub(super) fn of(kind: &str) -> Vec<Column> {
     loaded().kinds.get(kind).cloned().unwrap_or_default()
 }
 
-/// The columns of kinds without their own.
+/// The columns of kinds that have no columns of their own.
 pub(super) fn plain() -> Vec<Column> {
     vec![name(), column("Created At", "date", described("@age"))]
 }

@@ -14,7 +14,7 @@ pub(super) fn encodings(object: &Value) -> Value {
     text(with_more(&first, servers.len(), SERVERS_MAX))
 }
 
-/// `pods` or `deployments.apps`.
+/// The migrated resource: `pods` or `deployments.apps`.
 pub(super) fn migrated(object: &Value) -> Value {
     let name = |key| object.str_at(&["spec", "resource", key]);
     match name("group") {

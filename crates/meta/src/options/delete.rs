@@ -22,9 +22,9 @@ pub enum Propagation {
 /// Conditions that an object must meet to be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
-    /// Its UID.
+    /// The object's UID.
     pub uid: Option<Str>,
-    /// Its version.
+    /// The object's version.
     pub resource_version: Option<Str>,
 }
 

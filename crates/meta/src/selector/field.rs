@@ -64,12 +64,12 @@ impl FieldSelector {
         self
     }
 
-    /// Whether it selects everything.
+    /// Whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether it selects an object whose field values `lookup` returns; a missing field is "".
+    /// Whether the selector selects an object whose field values `lookup` returns; a missing field is "".
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> &'a str) -> bool {
         self.terms.iter().all(|t| (lookup(&t.field) == t.value.as_str()) == t.equal)
     }

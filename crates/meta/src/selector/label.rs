@@ -119,7 +119,7 @@ fn count_complaint(operator: Operator, count: usize) -> Option<&'static str> {
 }
 
 impl fmt::Display for Requirement {
-    /// `a=b`, `!a`, `a in (b,c)`
+    /// Prints the requirement as `a=b`, `!a` or `a in (b,c)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sorted: Vec<&str> = self.values.iter().map(Str::as_str).collect();
         sorted.sort_unstable();
@@ -206,7 +206,7 @@ impl LabelSelector {
         Ok(LabelSelector::of(requirements))
     }
 
-    /// Whether it selects everything.
+    /// Whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         !self.nothing && self.requirements.is_empty()
     }
@@ -216,18 +216,18 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Whether it selects nothing.
+    /// Whether the selector selects nothing.
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
 
-    /// Whether it selects an object with these labels.
+    /// Whether the selector selects an object with these labels.
     pub fn matches(&self, labels: Option<&Map>) -> bool {
         let lookup = |key: &str| labels?.get(key)?.as_str();
         !self.nothing && self.requirements.iter().all(|r| r.matches(lookup(&r.key)))
     }
 
-    /// Whether it selects this object by its `metadata.labels`.
+    /// Whether the selector selects this object by its `metadata.labels`.
     pub fn matches_object(&self, object: &Value) -> bool {
         self.matches(object.at(&["metadata", "labels"]).and_then(Value::as_object))
     }
@@ -243,7 +243,7 @@ impl LabelSelector {
 }
 
 fn checked(key: &str, operator: Operator, values: Vec<Str>) -> Result<Requirement, String> {
-    Requirement::new(key, operator, values, None).map_err(|errors| errors.sentence())
+    Requirement::new(key, operator, values, None).map_err(|errors| errors.aggregate_message())
 }
 
 impl fmt::Display for LabelSelector {

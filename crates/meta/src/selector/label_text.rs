@@ -96,7 +96,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
 
 impl Parser {
     /// The current token; `in` and `notin` are ordinary words where values are expected.
-    fn look(&self) -> (Token, &str) {
+    fn current_token(&self) -> (Token, &str) {
         match self.tokens.get(self.position) {
             Some((Token::In | Token::NotIn, literal)) => (Token::Identifier, literal),
             Some((token, literal)) => (*token, literal),
@@ -105,7 +105,7 @@ impl Parser {
     }
 
     fn take(&mut self) -> (Token, String) {
-        let (token, literal) = self.look();
+        let (token, literal) = self.current_token();
         let taken = (token, literal.to_string());
         self.position = self.position.saturating_add(1);
         taken
@@ -114,7 +114,7 @@ impl Parser {
     fn run(mut self) -> Result<Vec<Requirement>, String> {
         let mut out = Vec::new();
         loop {
-            match self.look() {
+            match self.current_token() {
                 (Token::Identifier | Token::Not, _) => {
                     let requirement = self.requirement();
                     out.push(requirement.map_err(|e| format!("unable to parse requirement: {e}"))?);
@@ -134,7 +134,7 @@ impl Parser {
     fn after_requirement(&mut self) -> Result<bool, String> {
         match self.take() {
             (Token::End, _) => Ok(true),
-            (Token::Comma, _) => match self.look() {
+            (Token::Comma, _) => match self.current_token() {
                 (Token::Identifier | Token::Not, _) => Ok(false),
                 (_, literal) => Err(format!("found '{literal}', expected: identifier after ','")),
             },
@@ -157,7 +157,7 @@ impl Parser {
                 (operator, values)
             }
         };
-        Requirement::new(&key, operator, values, None).map_err(|errors| errors.sentence())
+        Requirement::new(&key, operator, values, None).map_err(|errors| errors.aggregate_message())
     }
 
     /// Parses the key, and the operator if it is one that takes no values.
@@ -175,9 +175,9 @@ impl Parser {
         // kube-apiserver passes no path here, and Go prints that as <nil>.
         check_key(&literal, &Path::of("<nil>"), &mut errors);
         if !errors.is_empty() {
-            return Err(errors.sentence());
+            return Err(errors.aggregate_message());
         }
-        if operator.is_none() && matches!(self.look().0, Token::End | Token::Comma) {
+        if operator.is_none() && matches!(self.current_token().0, Token::End | Token::Comma) {
             operator = Some(Operator::Exists);
         }
         Ok((literal, operator))
@@ -203,7 +203,7 @@ impl Parser {
         if token != Token::OpenPar {
             return Err(format!("found '{literal}' expected: '('"));
         }
-        match self.look() {
+        match self.current_token() {
             (Token::Identifier | Token::Comma, _) => {
                 let values = self.identifiers()?;
                 self.position = self.position.saturating_add(1);
@@ -224,14 +224,14 @@ impl Parser {
             match self.take() {
                 (Token::Identifier, literal) => {
                     out.push(literal.into());
-                    match self.look() {
+                    match self.current_token() {
                         (Token::Comma, _) => {}
                         (Token::ClosedPar, _) => return Ok(out),
                         (_, literal) => return Err(format!("found '{literal}', expected: ',' or ')'")),
                     }
                 }
                 (Token::Comma, _) => {
-                    let next = self.look().0;
+                    let next = self.current_token().0;
                     if out.is_empty() || matches!(next, Token::ClosedPar | Token::Comma) {
                         out.push(Str::default());
                     }
@@ -245,7 +245,7 @@ impl Parser {
     }
 
     fn exact_value(&mut self) -> Result<Str, String> {
-        match self.look().0 {
+        match self.current_token().0 {
             Token::End | Token::Comma => Ok(Str::default()),
             token => {
                 let (_, literal) = self.take();

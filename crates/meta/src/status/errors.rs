@@ -45,7 +45,8 @@ impl Status {
     /// 422 for an invalid object.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
         let head = format!("{kind} {} is invalid", quoted(name));
-        let message = if errors.is_empty() { head } else { format!("{head}: {}", errors.sentence()) };
+        let message =
+            if errors.is_empty() { head } else { format!("{head}: {}", errors.aggregate_message()) };
         let mut status = Status::new(422, Reason::Invalid, message);
         status.details.group = kind.group.clone();
         status.details.kind = kind.kind.clone();
@@ -170,8 +171,14 @@ impl Status {
     }
 
     /// The status for an answer of another server that has only a code.
-    pub fn generic_response(code: u16, verb: &str, resource: &GroupResource, name: &str, said: &str) -> Self {
-        let (reason, mut message) = generic_words(code, verb, said);
+    pub fn generic_response(
+        code: u16,
+        verb: &str,
+        resource: &GroupResource,
+        name: &str,
+        server_message: &str,
+    ) -> Self {
+        let (reason, mut message) = generic_reason_and_message(code, verb, server_message);
         let verb = verb.to_lowercase();
         if !resource.resource.is_empty() || !resource.group.is_empty() {
             let name = if name.is_empty() { String::new() } else { format!(" {name}") };
@@ -190,20 +197,20 @@ impl Status {
     }
 }
 
-fn generic_words(code: u16, verb: &str, said: &str) -> (Reason, String) {
+fn generic_reason_and_message(code: u16, verb: &str, server_message: &str) -> (Reason, String) {
     let (reason, message) = match code {
         409 if verb == "POST" => (Reason::AlreadyExists, "the server reported a conflict"),
         409 => (Reason::Conflict, "the server reported a conflict"),
         404 => (Reason::NotFound, "the server could not find the requested resource"),
         400 => (Reason::BadRequest, "the server rejected our request for an unknown reason"),
         401 => (Reason::Unauthorized, "the server has asked for the client to provide credentials"),
-        403 => (Reason::Forbidden, said),
-        406 if matches!(said, "" | "unknown") => (
+        403 => (Reason::Forbidden, server_message),
+        406 if matches!(server_message, "" | "unknown") => (
             Reason::NotAcceptable,
             "the server was unable to respond with a content type that the client supports",
         ),
-        406 => (Reason::NotAcceptable, said),
-        415 => (Reason::UnsupportedMediaType, said),
+        406 => (Reason::NotAcceptable, server_message),
+        415 => (Reason::UnsupportedMediaType, server_message),
         405 => (Reason::MethodNotAllowed, "the server does not allow this method on the requested resource"),
         422 => (Reason::Invalid, "the server rejected our request due to an error in our request"),
         503 => (Reason::ServiceUnavailable, "the server is currently unable to handle the request"),
@@ -216,9 +223,10 @@ fn generic_words(code: u16, verb: &str, said: &str) -> (Reason, String) {
             "the server has received too many requests and has asked us to try again later",
         ),
         500.. => {
-            let said = quoted(said);
-            let message =
-                format!("an error on the server ({said}) has prevented the request from succeeding");
+            let server_message = quoted(server_message);
+            let message = format!(
+                "an error on the server ({server_message}) has prevented the request from succeeding"
+            );
             return (Reason::InternalError, message);
         }
         _ => {

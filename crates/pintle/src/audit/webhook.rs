@@ -29,7 +29,7 @@ pub(super) struct Webhook {
 impl Webhook {
     /// Reads the kubeconfig.
     pub(super) fn load(file: &Path, pause: Duration, dialer: Dialer) -> Result<Self, String> {
-        let shown = file.display();
+        let path_text = file.display();
         let refused = |why: String| format!("initializing audit webhook: {why}");
         let tree = pintle_webhook::read_kubeconfig(file).map_err(refused)?;
         let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -52,7 +52,7 @@ impl Webhook {
         };
         let tls = TlsOptions::new(trust, name, identity)?;
         let (to, path) = address(cluster.str_at(&["server"]))
-            .ok_or_else(|| format!("initializing audit webhook: {shown}: no server"))?;
+            .ok_or_else(|| format!("initializing audit webhook: {path_text}: no server"))?;
         let token = match user.str_at(&["token"]) {
             "" => document(&user, "tokenFile")?.map(|t| String::from_utf8_lossy(&t).trim().to_string()),
             token => Some(token.to_string()),

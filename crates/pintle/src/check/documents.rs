@@ -19,9 +19,9 @@ pub(crate) struct Document {
     pub(crate) tree: Value,
     /// The original bytes.
     pub(crate) body: Bytes,
-    /// Why it cannot be read.
+    /// Why the document cannot be read.
     pub(crate) error: Option<String>,
-    /// Its position.
+    /// The document's position.
     pub(crate) place: Place,
 }
 

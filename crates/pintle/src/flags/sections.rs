@@ -8,7 +8,7 @@ const OTHER: &str = "Misc";
 
 /// A section and the flags in it.
 pub(crate) struct Section {
-    /// Its name, without `flags`.
+    /// The section's name, without `flags`.
     pub(crate) name: &'static str,
     flags: &'static [&'static str],
 }

@@ -33,7 +33,7 @@ pub(crate) struct Flag {
     pub(crate) type_: Type,
     /// The default value; "" means none.
     pub(crate) default: &'static str,
-    /// Its help text; `None` if it is only accepted for compatibility and has no effect.
+    /// The flag's help text; `None` if it is only accepted for compatibility and has no effect.
     pub(crate) help: Option<&'static str>,
 }
 

@@ -1,6 +1,6 @@
 //! The versions of an object as the server returns them, and the writers of each.
 
-use super::Moment;
+use super::PointInTime;
 use pintle_meta::time::Timestamp;
 use pintle_value::Value;
 
@@ -47,12 +47,12 @@ impl Log {
     }
 
     /// Whether the versions include the object at this moment.
-    pub(super) fn reaches(&self, moment: Option<Moment>) -> bool {
+    pub(super) fn reaches(&self, moment: Option<PointInTime>) -> bool {
         let Some(oldest) = self.versions.first() else { return false };
         match moment {
             None => false,
-            Some(Moment::Revision(revision)) => oldest.revision <= revision,
-            Some(Moment::Time(time)) => oldest.time.is_some_and(|written| written <= time),
+            Some(PointInTime::Revision(revision)) => oldest.revision <= revision,
+            Some(PointInTime::Time(time)) => oldest.time.is_some_and(|written| written <= time),
         }
     }
 

@@ -55,7 +55,7 @@ struct Options {
     name: String,
     namespace: Option<String>,
     kubeconfig: Option<PathBuf>,
-    at: Option<Moment>,
+    at: Option<PointInTime>,
     field: Option<FieldPath>,
     limit: Option<usize>,
     json: bool,
@@ -63,7 +63,7 @@ struct Options {
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+enum PointInTime {
     Revision(u64),
     Time(Timestamp),
 }
@@ -142,10 +142,10 @@ async fn fetch(client: Client, options: &Options, namespace: &str) -> Result<Log
 }
 
 /// The object at a moment.
-fn object_at(log: &Log, moment: Moment) -> Result<&Value, HistoryError> {
+fn object_at(log: &Log, moment: PointInTime) -> Result<&Value, HistoryError> {
     let is_then = |version: &&Version| match moment {
-        Moment::Revision(revision) => version.revision <= revision,
-        Moment::Time(time) => version.time.is_some_and(|written| written <= time),
+        PointInTime::Revision(revision) => version.revision <= revision,
+        PointInTime::Time(time) => version.time.is_some_and(|written| written <= time),
     };
     let Some(version) = log.versions.iter().rfind(is_then) else {
         let oldest = log.versions.first().map(|version| version.revision).unwrap_or(log.since);
@@ -198,12 +198,12 @@ fn parse(args: Vec<String>) -> Result<Option<Options>, HistoryError> {
 }
 
 /// A resourceVersion, a time, or a duration before now.
-fn moment(text: &str) -> Result<Moment, String> {
+fn moment(text: &str) -> Result<PointInTime, String> {
     if let Ok(revision) = text.parse() {
-        return Ok(Moment::Revision(revision));
+        return Ok(PointInTime::Revision(revision));
     }
     if let Ok(time) = Timestamp::parse(text) {
-        return Ok(Moment::Time(time));
+        return Ok(PointInTime::Time(time));
     }
     let bad = || {
         format!("--at {text:?} is no resourceVersion, no time such as 2026-01-02T15:04:05Z and no duration")
@@ -211,7 +211,7 @@ fn moment(text: &str) -> Result<Moment, String> {
     let nanos = pintle_meta::duration::GoDuration::parse(text).map_err(|_| bad())?.0;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_err(|_| bad())?;
     let seconds = i64::try_from(now.as_secs()).map_err(|_| bad())?;
-    Ok(Moment::Time(Timestamp::from_seconds(seconds.saturating_sub(nanos / 1_000_000_000))))
+    Ok(PointInTime::Time(Timestamp::from_seconds(seconds.saturating_sub(nanos / 1_000_000_000))))
 }
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
         let options = parsed("deploy/web -n prod --at=12 --field .spec.replicas -o json").unwrap();
         assert_eq!((options.kind.as_str(), options.name.as_str()), ("deploy", "web"));
         assert_eq!(options.namespace.as_deref(), Some("prod"));
-        assert_eq!(options.at, Some(Moment::Revision(12)));
+        assert_eq!(options.at, Some(PointInTime::Revision(12)));
         assert!(options.json && options.field.is_some());
         for line in ["deploy web", "deploy web -o text", "-n default deploy web"] {
             let options = parsed(line).unwrap();
@@ -257,10 +257,10 @@ mod tests {
 
     #[test]
     fn moments() {
-        let time = |text: &str| Moment::Time(Timestamp::parse(text).unwrap());
+        let time = |text: &str| PointInTime::Time(Timestamp::parse(text).unwrap());
         assert_eq!(moment("2026-01-02T15:04:05Z"), Ok(time("2026-01-02T15:04:05Z")));
-        assert_eq!(moment("7"), Ok(Moment::Revision(7)));
-        assert!(matches!(moment("10m"), Ok(Moment::Time(_))));
+        assert_eq!(moment("7"), Ok(PointInTime::Revision(7)));
+        assert!(matches!(moment("10m"), Ok(PointInTime::Time(_))));
         assert!(moment("yesterday").is_err());
     }
 }

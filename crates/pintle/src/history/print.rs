@@ -108,7 +108,7 @@ fn value_at<'v>(version: Option<&'v Version>, path: &FieldPath) -> Option<&'v Va
     path.find(version?.object.as_ref()?)
 }
 
-/// `resourceVersion 12  2026-01-02T15:04:05Z  update  kubectl-edit`
+/// The heading of a version: `resourceVersion 12  2026-01-02T15:04:05Z  update  kubectl-edit`.
 fn head(version: &Version, before: Option<&Version>) -> String {
     let time = version.time.map_or_else(|| "-".to_string(), |time| time.rfc3339().to_string());
     let writers: Vec<String> = version.writers(before).iter().map(writer_text).collect();

@@ -27,11 +27,12 @@ pub(crate) fn load(path: Option<&Path>) -> Result<Config, ClientError> {
         Some(path) => path.to_path_buf(),
         None => default_path().ok_or_else(|| ClientError::Config("there is no kubeconfig".to_string()))?,
     };
-    let shown = path.display();
-    let bytes = std::fs::read(&path).map_err(|e| ClientError::Config(format!("cannot read {shown}: {e}")))?;
-    let parsed = yaml::parse(&bytes).map_err(|e| ClientError::Config(format!("{shown}: {e}")))?;
+    let path_text = path.display();
+    let bytes =
+        std::fs::read(&path).map_err(|e| ClientError::Config(format!("cannot read {path_text}: {e}")))?;
+    let parsed = yaml::parse(&bytes).map_err(|e| ClientError::Config(format!("{path_text}: {e}")))?;
     read(&parsed.value, path.parent().unwrap_or(Path::new("")))
-        .map_err(|why| ClientError::Config(format!("{shown}: {why}")))
+        .map_err(|why| ClientError::Config(format!("{path_text}: {why}")))
 }
 
 fn default_path() -> Option<PathBuf> {

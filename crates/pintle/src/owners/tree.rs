@@ -16,7 +16,7 @@ pub(super) fn text(object: &Value) -> String {
     out
 }
 
-/// `kubectl: Apply, apps/v1, since 2026-01-01T00:00:00Z`
+/// The title of a manager: `kubectl: Apply, apps/v1, since 2026-01-01T00:00:00Z`.
 pub(super) fn title(manager: &Manager) -> String {
     let mut out = format!("{}: {}", manager.manager, manager.operation);
     if !manager.subresource.is_empty() {

@@ -121,14 +121,14 @@ impl Arena {
 
     /// Copies a part of another arena. Its structs become structs of a custom resource, whose fields are written in order
     /// of name.
-    pub fn graft(&mut self, from: &Arena, id: NodeId) -> NodeId {
+    pub fn copy_subtree(&mut self, from: &Arena, id: NodeId) -> NodeId {
         let mut node = from.node(id).clone();
         match &mut node.shape {
-            Shape::List { item, .. } => *item = self.graft(from, *item),
-            Shape::Map { value, .. } => *value = self.graft(from, *value),
+            Shape::List { item, .. } => *item = self.copy_subtree(from, *item),
+            Shape::Map { value, .. } => *value = self.copy_subtree(from, *value),
             Shape::Struct(s) => {
                 for (rank, field) in s.fields.iter_mut().enumerate() {
-                    field.node = self.graft(from, field.node);
+                    field.node = self.copy_subtree(from, field.node);
                     field.rank = u16::try_from(rank).unwrap_or(u16::MAX);
                 }
                 s.order = (0..s.fields.len()).filter_map(|at| u16::try_from(at).ok()).collect();

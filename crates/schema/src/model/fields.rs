@@ -58,16 +58,16 @@ impl Struct {
 pub struct Inlined {
     /// Name of the Go field that embeds it, for error messages.
     pub go_name: Str,
-    /// Its own node; its fields are also fields of the surrounding struct.
+    /// The inlined struct's own node; its fields are also fields of the surrounding struct.
     pub node: NodeId,
 }
 
 /// A member of a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// Its number.
+    /// The field's number.
     pub number: u32,
-    /// Its content.
+    /// The field's content.
     pub member: Member,
 }
 
@@ -97,7 +97,7 @@ pub struct Field {
     pub proto: u32,
     /// Index into `Struct::inlined` plus one if it belongs to an inlined struct; 0 otherwise.
     pub inline: u8,
-    /// Its index in `Struct::order`.
+    /// The field's index in `Struct::order`.
     pub rank: u16,
     /// How a strategic merge patch treats it.
     pub patch: Patch,
@@ -134,9 +134,9 @@ impl Field {
 pub enum Omit {
     /// Never: its zero value is written (`""`, `0`, `null` for lists, maps and pointers, `{}` for structs).
     Never,
-    /// When it is Go-empty (`omitempty`): false, 0, "", nil, no items. A struct is never empty.
+    /// When the value is Go-empty (`omitempty`): false, 0, "", nil, no items. A struct is never empty.
     Empty,
-    /// When it is the zero value (`omitzero`), structs included.
+    /// When the value is the zero value (`omitzero`), structs included.
     Zero,
 }
 

@@ -15,7 +15,7 @@ pub const MAGIC: &[u8; 4] = b"k8s\0";
 pub struct Envelope<'b> {
     /// `apiVersion` of the object; may be empty.
     pub api_version: Str,
-    /// Its kind; may be empty.
+    /// The document's kind; may be empty.
     pub kind: Str,
     /// The encoded object.
     pub raw: &'b [u8],

@@ -156,7 +156,7 @@ fn a_default_is_let_through_by_nothing() {
     let scope = Scope::of(&schema, false).expect("rules");
     let default = Value::Int(1);
     let outcome = validate_strictly(&scope, &default, Some(&default), &Path::of("d"), REQUEST_BUDGET);
-    assert_eq!(outcome.errors.sentence(), "d: Invalid value: 1: failed rule: self > 1");
+    assert_eq!(outcome.errors.aggregate_message(), "d: Invalid value: 1: failed rule: self > 1");
 }
 
 #[test]

@@ -23,10 +23,10 @@ fn complete_object(root: NodeId, metadata: NodeId, arena: &mut Arena) {
         Shape::Struct(known) => (known.fields.to_vec(), known.kind),
         _ => (Vec::new(), MapKind::Granular),
     };
-    let said = |name: &str| known.iter().find(|f| f.name == name).map(|f| f.node);
-    let rules = said("metadata");
+    let field_named = |name: &str| known.iter().find(|f| f.name == name).map(|f| f.node);
+    let rules = field_named("metadata");
     let is_text = |id: &NodeId| matches!(arena.node(*id).shape, Shape::String);
-    let word = |name: &str| said(name).filter(is_text).unwrap_or(text);
+    let word = |name: &str| field_named(name).filter(is_text).unwrap_or(text);
     let words = [field("apiVersion", word("apiVersion"), false), field("kind", word("kind"), false)];
     let mut fields: Vec<Field> = known
         .into_iter()

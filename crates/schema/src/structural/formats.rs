@@ -165,7 +165,7 @@ fn is_duration(text: &str) -> bool {
     false
 }
 
-/// `me@example.com` or `Me <me@example.com>`
+/// Returns whether the text is an address: `me@example.com` or `Me <me@example.com>`.
 fn is_email(text: &str) -> bool {
     let text = text.trim();
     let address = match text.split_once('<') {

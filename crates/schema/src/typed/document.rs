@@ -21,10 +21,10 @@ pub struct Decoded {
 /// Why a body could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// It is not JSON.
+    /// The body is not JSON.
     #[error(transparent)]
     Parse(#[from] ParseError),
-    /// It does not match its type.
+    /// The body does not match its type.
     #[error(transparent)]
     Type(#[from] TypeError),
 }
@@ -235,12 +235,12 @@ fn merged(entries: Vec<(Str, Value)>) -> Map {
             }
         }
     }
-    Map::from_entries(out.into_iter().map(|(key, values)| (key, united(values))).collect()).0
+    Map::from_entries(out.into_iter().map(|(key, values)| (key, merge_repeated(values))).collect()).0
 }
 
 /// Combines the values of one key: the last one, or the objects at the end merged. Done at once, because a body can
 /// repeat a key very often.
-fn united(mut values: Vec<Value>) -> Value {
+fn merge_repeated(mut values: Vec<Value>) -> Value {
     let objects = values.iter().rev().take_while(|value| value.as_object().is_some()).count();
     if objects < 2 {
         return values.pop().unwrap_or_default();

@@ -171,7 +171,7 @@ fn push_inlined(path: &mut Str, arena: &Arena, s: &Struct, field: &Field) {
 
 /// An error, before it is known whether it is the one to report.
 pub(super) struct Found {
-    /// Whether it ends the decoding. Errors of types with their own decoder do, and take precedence over others.
+    /// Whether the error ends the decoding. Errors of types with their own decoder do, and take precedence over others.
     fatal: bool,
     message: String,
     mismatch: Option<Mismatch>,

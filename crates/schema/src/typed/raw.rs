@@ -148,7 +148,7 @@ mod tests {
     use pintle_value::Str;
     use std::sync::Arc;
 
-    /// `{"data": RawExtension, "items": [RawExtension], "other": any JSON}`
+    /// The schema `{"data": RawExtension, "items": [RawExtension], "other": any JSON}`.
     fn schema() -> Schema {
         let mut arena = Arena::default();
         let raw = arena.push(Node { go: "runtime.RawExtension".into(), ..Node::of(Shape::Any) });

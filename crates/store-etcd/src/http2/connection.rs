@@ -77,7 +77,7 @@ impl Connection {
     ) -> Result<(), CallError> {
         let (sender, receiver) = oneshot::channel();
         let handler = Arc::new(Mutex::new(Some(handler)));
-        let _silence = Silence(handler.clone());
+        let _handler_guard = HandlerGuard(handler.clone());
         let _guard = self.begin(headers, message, false, Reply::Stream { sender, handler }).await?;
         receiver.await.unwrap_or_else(|_| Err(CallError::Lost("the connection to etcd ended".into())))
     }
@@ -208,7 +208,7 @@ impl Connection {
     }
 
     /// Closes the socket.
-    pub(super) fn shut(&self) {
+    pub(super) fn close_socket(&self) {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner).io = None;
     }
 
@@ -278,9 +278,9 @@ impl Drop for Cancel<'_> {
 }
 
 /// Removes the handler; if it is running, after it has returned.
-struct Silence(Arc<Mutex<Option<Handler>>>);
+struct HandlerGuard(Arc<Mutex<Option<Handler>>>);
 
-impl Drop for Silence {
+impl Drop for HandlerGuard {
     fn drop(&mut self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

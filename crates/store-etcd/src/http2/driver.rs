@@ -196,7 +196,7 @@ impl Driver {
         }
         let mut state = self.connection.lock();
         while let (Ok(name), Ok(value)) = (payload.try_get_u16(), payload.try_get_u32()) {
-            if !state.obey(name, value) {
+            if !state.apply_setting(name, value) {
                 return Err("a setting of etcd is out of range");
             }
         }
@@ -344,7 +344,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.connection.close("the connection to etcd was closed");
-        self.connection.shut();
+        self.connection.close_socket();
     }
 }
 

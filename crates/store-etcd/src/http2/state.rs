@@ -211,7 +211,7 @@ impl State {
     }
 
     /// Applies one of etcd's settings. Returns whether it is valid.
-    pub(super) fn obey(&mut self, name: u16, value: u32) -> bool {
+    pub(super) fn apply_setting(&mut self, name: u16, value: u32) -> bool {
         match name {
             setting::MAX_CONCURRENT_STREAMS => self.calls_max = usize::try_from(value).unwrap_or(usize::MAX),
             setting::INITIAL_WINDOW_SIZE => {

@@ -214,12 +214,12 @@ async fn killed_at_any_operation_then_power_loss() {
         let store = Embedded::open_on(disk.clone(), options()).unwrap();
         store.write(put(100)).await.unwrap();
         store.close().await;
-        let shown = store.snapshot_state();
+        let visible = store.snapshot_state();
         for seed in 0..4 {
             let disk = Arc::new(disk.after_power_loss(&mut Random::new(seed)));
             let store = Embedded::open_on(disk, options()).unwrap();
-            assert!(store.snapshot_state().iter().eq(shown.iter()), "killed after {operations}");
-            assert!((0..acknowledged).all(|index| shown.get(&format!("/{index}")).is_some()));
+            assert!(store.snapshot_state().iter().eq(visible.iter()), "killed after {operations}");
+            assert!((0..acknowledged).all(|index| visible.get(&format!("/{index}")).is_some()));
         }
         if survived {
             return;
@@ -251,11 +251,11 @@ async fn nothing_acknowledged_is_lost_with_threads() {
             })
         };
         let acknowledged = join_all((0..8).map(writer).collect()).await;
-        let shown = store.revision();
+        let visible = store.revision();
         drop(store);
         let disk = Arc::new(disk.after_power_loss(&mut random));
         let store = Embedded::open_on(disk, options()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        assert!(store.revision() >= shown, "seed {seed}");
+        assert!(store.revision() >= visible, "seed {seed}");
         for (writer, acknowledged) in acknowledged.iter().enumerate() {
             let state = store.snapshot_state();
             let found = state.get(&format!("/{writer}"));

@@ -11,7 +11,7 @@ const CONTEXT_LINES: usize = 2;
 
 /// How a response compares with the recorded one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Likeness {
+pub enum Comparison {
     /// Equal.
     Same,
     /// Equal except for warnings and messages.
@@ -27,20 +27,22 @@ enum Body {
 }
 
 /// Compares two responses as lines; `ignored` are the arguments of the `ignore` directives.
-pub fn compare(want: &[String], got: &[String], ignored: &[&str]) -> Likeness {
+pub fn compare(want: &[String], got: &[String], ignored: &[&str]) -> Comparison {
     let (want_head, want_body) = split(want, ignored);
     let (got_head, got_body) = split(got, ignored);
     if want_head == got_head && same_body(&want_body, &got_body) {
-        return Likeness::Same;
+        return Comparison::Same;
     }
     let quiet = |head: &[&str]| -> Vec<String> {
         let is_warning = |line: &&&str| line.to_lowercase().starts_with("< warning");
         head.iter().filter(|line| !is_warning(line)).map(|line| (*line).to_owned()).collect()
     };
-    if quiet(&want_head) == quiet(&got_head) && same_body(&wordless(want_body), &wordless(got_body)) {
-        return Likeness::Wording;
+    if quiet(&want_head) == quiet(&got_head)
+        && same_body(&without_messages(want_body), &without_messages(got_body))
+    {
+        return Comparison::Wording;
     }
-    Likeness::Different
+    Comparison::Different
 }
 
 fn split<'a>(lines: &'a [String], ignored: &[&str]) -> (Vec<&'a str>, Body) {
@@ -85,7 +87,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-fn wordless(body: Body) -> Body {
+fn without_messages(body: Body) -> Body {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -185,9 +187,9 @@ mod tests {
     }
 
     #[test]
-    fn likeness() {
-        use Likeness::{Different, Same, Wording};
-        let cases: [(&str, &str, &[&str], Likeness); 16] = [
+    fn comparison() {
+        use Comparison::{Different, Same, Wording};
+        let cases: [(&str, &str, &[&str], Comparison); 16] = [
             ("< 200|{\"a\": 1}", "< 200|{| \"a\": 1.0|}", &[], Same),
             ("< 200|{\"a\": 1}", "< 200|{\"a\": 2}", &[], Different),
             ("< 200|{\"a\": 1}", "< 201|{\"a\": 1}", &[], Different),
@@ -205,8 +207,8 @@ mod tests {
             ("< 200", "< 200|", &[], Same),
             ("< 200|{}|{}", "< 200|{}", &[], Different),
         ];
-        for (want, got, ignored, likeness) in cases {
-            assert_eq!(compare(&lines(want), &lines(got), ignored), likeness, "{want} / {got}");
+        for (want, got, ignored, comparison) in cases {
+            assert_eq!(compare(&lines(want), &lines(got), ignored), comparison, "{want} / {got}");
         }
     }
 

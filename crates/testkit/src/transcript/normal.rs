@@ -157,7 +157,7 @@ fn uuid_at(s: &str, at: usize) -> Option<usize> {
     (fits && !word_before(s, at) && !word_after()).then_some(end)
 }
 
-/// `2026-01-02T03:04:05[.678](Z|+01:00)`
+/// Returns where a time that starts at `at` ends: `2026-01-02T03:04:05[.678](Z|+01:00)`.
 fn time_at(s: &str, at: usize) -> Option<usize> {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     let like = |at: usize, shape: &[u8]| {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::body::{self, BodyError};
-use super::compare::{Likeness, compare};
+use super::compare::{Comparison, compare};
 use super::file::{Step, Transcript, parse};
 use super::normal::Normal;
 use super::pointer::{lookup, plain};
@@ -82,9 +82,9 @@ pub async fn check(client: &Client, path: &Path) -> io::Result<FileReport> {
     for (step, got) in transcript.steps.into_iter().zip(answers) {
         let ignored: Vec<&str> = step.notes_of("ignore").collect();
         match compare(&step.expect, &got, &ignored) {
-            Likeness::Same => report.passed += 1,
-            likeness => {
-                let wording_only = likeness == Likeness::Wording;
+            Comparison::Same => report.passed += 1,
+            comparison => {
+                let wording_only = comparison == Comparison::Wording;
                 report.failures.push(Failure { title: step.title, want: step.expect, got, wording_only });
             }
         }
@@ -126,7 +126,7 @@ struct Run {
 }
 
 /// The text of a response, and the document that `until` checks.
-struct Shown {
+struct Rendered {
     status: u16,
     lines: Vec<String>,
     document: Value,
@@ -173,13 +173,13 @@ impl Run {
         }
         let end = Instant::now() + UNTIL_TIMEOUT;
         loop {
-            let shown = self.answer(step).await?;
+            let response = self.answer(step).await?;
             let mut met = true;
             for condition in step.notes_of("until") {
-                met &= holds(&substitute(condition, &self.vars), &shown)?;
+                met &= holds(&substitute(condition, &self.vars), &response)?;
             }
             if met || Instant::now() > end {
-                return Ok(shown.lines);
+                return Ok(response.lines);
             }
             sleep(UNTIL_PAUSE).await;
         }
@@ -213,7 +213,7 @@ impl Run {
         Ok(lines)
     }
 
-    async fn answer(&mut self, step: &Step) -> Result<Shown, StepError> {
+    async fn answer(&mut self, step: &Step) -> Result<Rendered, StepError> {
         let request = request_of(step, &self.vars)?;
         let client = match step.note("as").unwrap_or("admin") {
             "admin" => &self.admin,
@@ -227,11 +227,11 @@ impl Run {
         let mut lines = self.head_lines(&head);
         if let (Some(name), 200) = (step.note("stream"), status) {
             self.streams.insert(name.to_owned(), Stream::new(streaming, &content_type));
-            return Ok(Shown { status, lines, document: Value::Null });
+            return Ok(Rendered { status, lines, document: Value::Null });
         }
         if status == 101 {
             // The rest is another protocol, which transcripts do not record.
-            return Ok(Shown { status, lines, document: Value::Null });
+            return Ok(Rendered { status, lines, document: Value::Null });
         }
         let mut bytes = streaming.read_body().await?;
         self.nobody.give_back(streaming).await;
@@ -240,18 +240,18 @@ impl Run {
         }
         let Some(documents) = body::documents(&bytes, &content_type)? else {
             lines.extend(self.other_lines(&bytes, &content_type));
-            return Ok(Shown { status, lines, document: Value::Null });
+            return Ok(Rendered { status, lines, document: Value::Null });
         };
         let document = documents.first().cloned().unwrap_or(Value::Null);
         self.capture(step, &document)?;
-        for shown in &documents {
+        for response in &documents {
             let part = match step.note("only") {
-                Some(pointer) => lookup(shown, pointer).unwrap_or(&Value::Null),
-                None => shown,
+                Some(pointer) => lookup(response, pointer).unwrap_or(&Value::Null),
+                None => response,
             };
             lines.extend(body::pretty(&self.normal.tree(part)));
         }
-        Ok(Shown { status, lines, document })
+        Ok(Rendered { status, lines, document })
     }
 
     fn head_lines(&mut self, head: &Head) -> Vec<String> {
@@ -314,13 +314,13 @@ fn request_of(step: &Step, vars: &HashMap<String, String>) -> Result<Request, St
     Ok(request)
 }
 
-/// `status=200`, `/a/b=value`, `/a=<absent>`
-fn holds(condition: &str, shown: &Shown) -> Result<bool, StepError> {
+/// Returns whether a condition of `until` holds: `status=200`, `/a/b=value`, `/a=<absent>`.
+fn holds(condition: &str, response: &Rendered) -> Result<bool, StepError> {
     let (key, want) = condition.rsplit_once('=').ok_or(StepError::Step("until"))?;
     if key == "status" {
-        return Ok(shown.status.to_string() == want);
+        return Ok(response.status.to_string() == want);
     }
-    Ok(match lookup(&shown.document, key) {
+    Ok(match lookup(&response.document, key) {
         None => want == "<absent>",
         Some(value) => value.to_string().trim_matches('"') == want,
     })
@@ -394,7 +394,7 @@ mod tests {
     fn conditions() {
         let document =
             json!({"a": "b", "n": 0, "t": true, "q": "x \"y\" z", "c": [{"type": "R", "s": "T=U"}]});
-        let shown = Shown { status: 200, lines: vec![], document };
+        let response = Rendered { status: 200, lines: vec![], document };
         let cases = [
             ("status=200", true),
             ("status=201", false),
@@ -408,7 +408,7 @@ mod tests {
             ("/c[type=S]/type=<absent>", true),
         ];
         for (condition, want) in cases {
-            assert_eq!(holds(condition, &shown).unwrap(), want, "{condition}");
+            assert_eq!(holds(condition, &response).unwrap(), want, "{condition}");
         }
     }
 }

@@ -125,7 +125,7 @@ async fn all_ways_to_write_are_told() {
     admin.delete(CONFIGMAPS).await.unwrap();
     let exec = Request::new("GET", "/api/v1/namespaces/default/pods/none/exec?command=ls&stdin=true");
     assert_eq!(admin.ask(&exec).await.unwrap().0, 404);
-    let told: Vec<String> = seen
+    let calls: Vec<String> = seen
         .lock()
         .unwrap()
         .iter()
@@ -151,8 +151,8 @@ async fn all_ways_to_write_are_told() {
         "DELETE a - DeleteOptions  oldObject",
         "DELETE - - DeleteOptions  oldObject",
     ];
-    assert_eq!(told[..expected.len()], expected);
-    assert_eq!(told.last().unwrap(), "CONNECT none exec - object ");
+    assert_eq!(calls[..expected.len()], expected);
+    assert_eq!(calls.last().unwrap(), "CONNECT none exec - object ");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

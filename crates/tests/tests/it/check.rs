@@ -90,8 +90,8 @@ fn says_what_the_server_would_say() {
     let (code, output) = check(&[&with_rule, &box_of("{\"size\":0}")], &[]);
     assert_eq!(code, Some(1), "{output}");
     let cost = "v1: properties[spec].x-kubernetes-validations[0].rule: cost 3 of 10000000 (0.0 %)\n";
-    let told = "error: spec: Invalid value: failed rule: self.size > 0\n";
-    [cost, told].iter().for_each(|text| assert!(output.contains(text), "{text}\n{output}"));
+    let violation = "error: spec: Invalid value: failed rule: self.size > 0\n";
+    [cost, violation].iter().for_each(|text| assert!(output.contains(text), "{text}\n{output}"));
     let (code, output) = check(&[DEFINITION, &box_of("{\"size\":4}")], &["--json"]);
     let found: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(code, Some(1));

@@ -182,8 +182,8 @@ async fn scales(admin: &Client) {
     assert_eq!((code, &scaled["spec"]["replicas"]), (200, &json!(4)), "{scaled}");
     let status = json!({"status": {"replicas": 3}});
     let target = path("v2", "places", "/a/status");
-    let (code, told) = admin.patch(&target, "application/merge-patch+json", &status).await.unwrap();
-    assert_eq!((code, &told["status"]["replicas"]), (200, &json!(3)), "{told}");
+    let (code, body) = admin.patch(&target, "application/merge-patch+json", &status).await.unwrap();
+    assert_eq!((code, &body["status"]["replicas"]), (200, &json!(3)), "{body}");
 }
 
 /// A title, how the answer is corrupted, and the message that the client must receive.
@@ -216,16 +216,16 @@ async fn watches_select_by_fields_of_their_own_version() {
         }
     }
     assert_eq!(admin.delete(&path("v1", "places", "/other")).await.unwrap().0, 200);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for mut stream in streams {
         let text = String::from_utf8(stream.read_body().await.unwrap()).unwrap();
         let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let shown = events.map(|e| {
+        let lines = events.map(|e| {
             let [kind, name, host] =
                 [&e["type"], &e["object"]["metadata"]["name"], &e["object"]["spec"]["host"]];
             [kind, name, host].map(|v| v.as_str().unwrap_or_default()).join(" ")
         });
-        told.push(shown.collect::<Vec<_>>());
+        received.push(lines.collect::<Vec<_>>());
     }
     let wanted: [&[&str]; 3] = [
         &[
@@ -239,7 +239,7 @@ async fn watches_select_by_fields_of_their_own_version() {
         &["ADDED one g"],
         &["ADDED other h", "DELETED other h"],
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(received, wanted);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -321,9 +321,9 @@ async fn answers_are_not_believed_blindly() {
     ];
     for (title, change, expected) in cases {
         *spoil.lock().unwrap() = *change;
-        let (code, told) = admin.get(&path("v2", "places", "/a")).await.unwrap();
-        let message = told["message"].as_str().unwrap_or_default();
-        assert_eq!(code, 500, "{title}: {told}");
+        let (code, body) = admin.get(&path("v2", "places", "/a")).await.unwrap();
+        let message = body["message"].as_str().unwrap_or_default();
+        assert_eq!(code, 500, "{title}: {body}");
         let corrupt = "Internal error occurred: StorageError: corrupt object, Code: 7, \
                        Key: /conv.example.com/places/default/a, ResourceVersion: 0, \
                        AdditionalErrorMsg: object not decodable revision=";
@@ -334,12 +334,12 @@ async fn answers_are_not_believed_blindly() {
     }
     let uid = |a: &mut Value| a["response"]["uid"] = "other".into();
     *spoil.lock().unwrap() = uid;
-    let (_, told) = admin.get(&path("v2", "places", "")).await.unwrap();
-    assert_eq!(told["reason"], "StorageReadError", "{told}");
-    assert_eq!(told["message"], "failed to read one or more places.conv.example.com from the storage");
-    let cause = &told["details"]["causes"][0];
+    let (_, body) = admin.get(&path("v2", "places", "")).await.unwrap();
+    assert_eq!(body["reason"], "StorageReadError", "{body}");
+    assert_eq!(body["message"], "failed to read one or more places.conv.example.com from the storage");
+    let cause = &body["details"]["causes"][0];
     assert_eq!(cause["field"], "/registry/conv.example.com/places/default/a");
-    assert!(cause["message"].as_str().unwrap().contains("failed: expected response.uid="), "{told}");
+    assert!(cause["message"].as_str().unwrap().contains("failed: expected response.uid="), "{body}");
     // Only labels and annotations may change.
     *spoil.lock().unwrap() = |a| {
         let metadata = &mut a["response"]["convertedObjects"][0]["metadata"];
@@ -366,11 +366,11 @@ async fn a_webhook_that_is_gone_breaks_only_what_needs_it() {
     define(&admin, &definition("places", "Place", &conversion)).await;
     let body = place("v1", "a", json!({"hostPort": "h:1"}));
     assert_eq!(admin.post(&path("v1", "places", ""), &body).await.unwrap().0, 201);
-    let (code, told) = admin.get(&path("v2", "places", "/a")).await.unwrap();
+    let (code, body) = admin.get(&path("v2", "places", "/a")).await.unwrap();
     let expected = "conversion webhook for conv.example.com/v1, Kind=Place failed: \
                     Post \"https://127.0.0.1:1/convert?timeout=30s\": dial tcp 127.0.0.1:1: connect: connection refused";
     assert_eq!(code, 500);
-    assert!(told["message"].as_str().unwrap().ends_with(expected), "{told}");
+    assert!(body["message"].as_str().unwrap().ends_with(expected), "{body}");
     let refused = place("v2", "b", json!({"host": "h"}));
     assert_eq!(admin.post(&path("v2", "places", ""), &refused).await.unwrap().0, 500);
     let (code, list) = admin.get(&path("v1", "places", "")).await.unwrap();

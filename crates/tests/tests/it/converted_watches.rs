@@ -85,8 +85,8 @@ impl Fixture {
     async fn patch(&self, name: &str, spec: Value) {
         let target = path("v1", &format!("/{name}"));
         let patch = json!({"spec": spec});
-        let (code, told) = self.admin.patch(&target, "application/merge-patch+json", &patch).await.unwrap();
-        assert_eq!(code, 200, "{told}");
+        let (code, body) = self.admin.patch(&target, "application/merge-patch+json", &patch).await.unwrap();
+        assert_eq!(code, 200, "{body}");
     }
 
     async fn watch(&self, version: &str, query: &str) -> Events {
@@ -152,11 +152,11 @@ async fn watches_wait_for_a_webhook_that_fails() {
     fixture.patch("a", json!({"n": 1})).await;
     own.expect(&["ADDED a", "MODIFIED a"], "v1").await;
     // A watch cannot begin if the existing objects cannot be converted.
-    let (code, told) = fixture.admin.get(&path("v2", "?watch=true")).await.unwrap();
-    assert_eq!(code, 429, "{told}");
+    let (code, body) = fixture.admin.get(&path("v2", "?watch=true")).await.unwrap();
+    assert_eq!(code, 429, "{body}");
     let expected = "storage is (re)initializing: failed to list watch.example.com/v2, Kind=Paint: failed to read one \
                     or more paints.watch.example.com from the storage";
-    assert_eq!(told["message"], expected);
+    assert_eq!(body["message"], expected);
     for watch in &mut watches {
         watch.expect_silence("a webhook that fails").await;
     }

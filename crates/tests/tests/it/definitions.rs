@@ -30,9 +30,9 @@ async fn definitions_of_a_real_project_work_with_their_objects() {
         .args([&definitions, &objects])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
-    assert!(checked.status.success(), "{said}");
-    assert!(said.ends_with(" checked, 0 refused, 0 skipped\n"), "{said}");
+    let output_text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(checked.status.success(), "{output_text}");
+    assert!(output_text.ends_with(" checked, 0 refused, 0 skipped\n"), "{output_text}");
     let (_server, kubectl) = start(&[]).await;
     for line in [
         // These files are too large for the annotation of client-side apply.
@@ -44,8 +44,8 @@ async fn definitions_of_a_real_project_work_with_their_objects() {
         "explain daskcluster.spec.worker.spec.containers.livenessProbe".to_owned(),
     ] {
         let output = kubectl.run(&line, "");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {line}: {said}");
+        let output_text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {line}: {output_text}");
     }
 }
 
@@ -171,11 +171,11 @@ async fn definitions_of_well_known_projects_install() {
             .args(&files)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+        let output_text = String::from_utf8_lossy(&checked.stdout).into_owned();
         let found: Vec<_> =
-            said.lines().filter(|line| line.contains(": CustomResourceDefinition ")).collect();
+            output_text.lines().filter(|line| line.contains(": CustomResourceDefinition ")).collect();
         let accepted = found.iter().filter(|line| line.ends_with(": ok")).count();
-        assert_eq!((found.len(), found.len() - accepted), (*definitions, *refused), "{name}: {said}");
+        assert_eq!((found.len(), found.len() - accepted), (*definitions, *refused), "{name}: {output_text}");
         // Files without definitions are for a cluster with nodes.
         let files: Vec<String> = files.iter().map(|file| format!("-f {}", file.display())).collect();
         let output = kubectl.run(&format!("create {}", files.join(" ")), "");
@@ -196,7 +196,7 @@ async fn definitions_of_well_known_projects_install() {
         ("delete -f -", OBJECTS),
     ] {
         let output = kubectl.run(line, input);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {line}: {said}");
+        let output_text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {line}: {output_text}");
     }
 }

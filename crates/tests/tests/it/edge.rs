@@ -182,9 +182,9 @@ async fn every_one_of_many_headers_counts() {
     let answer = admin.send(&request).await.unwrap().json().unwrap();
     let user = &answer["status"]["userInfo"];
     assert_eq!(user["username"], "jane", "{answer}");
-    let shown: Vec<&str> =
+    let listed: Vec<&str> =
         user["groups"].as_array().unwrap().iter().filter_map(|group| group.as_str()).collect();
-    assert_eq!(shown.get(..900).unwrap(), groups);
+    assert_eq!(listed.get(..900).unwrap(), groups);
 
     let lines = |count: usize| "a: b\r\n".repeat(count);
     let head = |count: usize| format!("GET /livez HTTP/1.1\r\n{}Host: a\r\n\r\n", lines(count));

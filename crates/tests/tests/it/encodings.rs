@@ -112,10 +112,14 @@ async fn whole_floats_of_custom_resources_stay_floats_until_they_are_printed() {
         let request = Request::new(method, path).body(media, body);
         assert!(client.send(&request).await.unwrap().status() < 300, "{method} {path}");
         let packed = cbor::decode(&ask(&client, thing, "application/cbor").await).unwrap();
-        let shown = |value: &Value| format!("{value:?}");
+        let debug_text = |value: &Value| format!("{value:?}");
         for (field, expected) in [("spec", spec), ("status", status)] {
             let found = packed.at(&[field]).unwrap_or(&Value::Null);
-            assert_eq!(shown(found), shown(&tree(expected.as_bytes())), "{field} after {method} {path}");
+            assert_eq!(
+                debug_text(found),
+                debug_text(&tree(expected.as_bytes())),
+                "{field} after {method} {path}"
+            );
         }
         let printed = ask(&client, thing, "application/json").await;
         assert_eq!(tree(&printed).at(&["spec", "r"]).and_then(Value::as_int), Some(2), "{method} {path}");

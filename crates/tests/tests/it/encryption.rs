@@ -92,16 +92,20 @@ async fn nothing_that_is_encrypted_lies_in_the_folder_as_it_is() {
             Server::start_with(Options { flags: file.flags(&[]), ..Options::default() }).await.unwrap();
         let admin = server.admin().unwrap();
         let made = create(&admin, SECRETS, &secret("a")).await;
-        let shown = made["data"]["password"].as_str().unwrap().to_string();
+        let password = made["data"]["password"].as_str().unwrap().to_string();
         let plain = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "in-the-open"}});
         create(&admin, "/api/v1/namespaces/default/configmaps", &plain).await;
         // The log, then a replayed log; neither contains the word.
         for round in 0..2 {
             let admin = server.admin().unwrap();
             let (code, got) = admin.get(&format!("{SECRETS}/a")).await.unwrap();
-            assert_eq!((code, got["data"]["password"].as_str()), (200, Some(shown.as_str())), "{provider}");
+            assert_eq!(
+                (code, got["data"]["password"].as_str()),
+                (200, Some(password.as_str())),
+                "{provider}"
+            );
             let bytes = stored(&server.data_dir().join("store"));
-            assert_eq!(count(&bytes, WORD) + count(&bytes, &shown), 0, "{provider} {round}");
+            assert_eq!(count(&bytes, WORD) + count(&bytes, &password), 0, "{provider} {round}");
             assert!(count(&bytes, &format!("k8s:enc:{provider}:v1:k1:")) > 0, "{provider}");
             assert!(count(&bytes, "in-the-open") > 0, "{provider}");
             server.restart().await.unwrap();
@@ -116,7 +120,8 @@ async fn history_and_backups_hold_no_plain_text() {
     let flags = file.flags(&["--history-retention=24h,256Mi"]);
     let mut server = Server::start_with(Options { flags, ..Options::default() }).await.unwrap();
     let admin = server.admin().unwrap();
-    let shown = create(&admin, SECRETS, &secret("a")).await["data"]["password"].as_str().unwrap().to_string();
+    let password =
+        create(&admin, SECRETS, &secret("a")).await["data"]["password"].as_str().unwrap().to_string();
     for round in 0..3 {
         let labels = json!({"metadata": {"labels": {"round": round.to_string()}}});
         let path = format!("{SECRETS}/a");
@@ -131,9 +136,12 @@ async fn history_and_backups_hold_no_plain_text() {
     let (code, past) = admin.get(&format!("{SECRETS}/a?history=true")).await.unwrap();
     let versions = past["items"].as_array().unwrap();
     assert_eq!((code, versions.len()), (200, 4), "{past}");
-    assert!(versions.iter().all(|version| version["object"]["data"]["password"] == shown.as_str()));
+    assert!(versions.iter().all(|version| version["object"]["data"]["password"] == password.as_str()));
     let (code, past) = admin.get(&format!("{SECRETS}/b?history=true")).await.unwrap();
-    assert_eq!((code, past["items"][0]["object"]["data"]["password"].as_str()), (200, Some(shown.as_str())));
+    assert_eq!(
+        (code, past["items"][0]["object"]["data"]["password"].as_str()),
+        (200, Some(password.as_str()))
+    );
 
     let backup = file.folder.join("backup");
     let made = std::process::Command::new(pintle_testkit::server::binary().unwrap())
@@ -145,7 +153,7 @@ async fn history_and_backups_hold_no_plain_text() {
     assert!(made.status.success(), "{made:?}");
     for bytes in [stored(&server.data_dir()), std::fs::read(&backup).unwrap()] {
         assert!(count(&bytes, "k8s:enc:aesgcm:v1:k1:") > 0);
-        assert_eq!(count(&bytes, WORD) + count(&bytes, &shown), 0);
+        assert_eq!(count(&bytes, WORD) + count(&bytes, &password), 0);
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) async fn events(client: &Client, target: &str) -> Events {
             rest.extend_from_slice(&part);
             while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = rest.drain(..=end).collect();
-                if sender.send(told(&line)).await.is_err() {
+                if sender.send(event_text(&line)).await.is_err() {
                     return;
                 }
             }
@@ -39,7 +39,7 @@ pub(crate) async fn events(client: &Client, target: &str) -> Events {
     Events { unseen, seen: Vec::new() }
 }
 
-fn told(line: &[u8]) -> String {
+fn event_text(line: &[u8]) -> String {
     let event: Value = serde_json::from_slice(line).unwrap();
     let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
     format!("{} {name}", event["type"].as_str().unwrap_or_default())

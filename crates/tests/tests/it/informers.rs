@@ -103,7 +103,7 @@ async fn list_and_watch() {
     for name in ["a", "b", "c"] {
         create(&client, name).await;
     }
-    // First from the cache, in pages only if a revision is given; then a watch from the list's revision.
+    // client-go lists from the cache first (resourceVersion=0), then watches from the revision of the list.
     let list = Request::new("GET", &format!("{MAPS}?limit=500&resourceVersion=0")).header("Accept", ACCEPT);
     let answer = client.send(&list).await.unwrap();
     assert_eq!((answer.status(), answer.head.get("content-type")), (200, Some(PROTOBUF)));

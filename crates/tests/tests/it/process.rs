@@ -137,8 +137,8 @@ async fn the_cluster_is_told_where_the_server_is() {
         {
             let (status, found) = client.get(path).await.unwrap();
             assert_eq!(status, expected, "{path} with {flag}");
-            let told = found.pointer(address).and_then(Value::as_str);
-            assert_eq!(told, (status == 200).then_some("192.0.2.7"), "{path} with {flag}");
+            let address_found = found.pointer(address).and_then(Value::as_str);
+            assert_eq!(address_found, (status == 200).then_some("192.0.2.7"), "{path} with {flag}");
         }
     }
 }

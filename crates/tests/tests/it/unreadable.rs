@@ -96,9 +96,9 @@ async fn what_cannot_be_read_is_said_and_can_be_deleted() {
         ("watch", admin.get(&path("?watch=true&resourceVersion=1")).await.unwrap(), 429, &unready),
         ("delete all", admin.delete(&path("")).await.unwrap(), 429, &unready),
     ];
-    for (title, (code, told), expected_code, expected) in &answers {
+    for (title, (code, body), expected_code, expected) in &answers {
         assert_eq!(
-            (*code, without_revision(&told["message"])),
+            (*code, without_revision(&body["message"])),
             (*expected_code, expected.to_string()),
             "{title}"
         );
@@ -110,18 +110,18 @@ async fn what_cannot_be_read_is_said_and_can_be_deleted() {
         fields,
         ["/registry/gone.example.com/olds/default/a", "/registry/gone.example.com/olds/default/b"]
     );
-    let (code, told) = admin.post(&path(""), &object("v2", "a")).await.unwrap();
-    assert_eq!((code, &told["reason"]), (409, &json!("AlreadyExists")));
+    let (code, body) = admin.post(&path(""), &object("v2", "a")).await.unwrap();
+    assert_eq!((code, &body["reason"]), (409, &json!("AlreadyExists")));
     // Readable objects are unaffected.
     assert_eq!(admin.get(&path("/c")).await.unwrap().0, 200);
     assert_eq!(admin.patch(&path("/c"), merge, &patch).await.unwrap().0, 200);
     held_definition(&admin, &unready).await;
     for name in ["a", "b"] {
         let target = path(&format!("/{name}?ignoreStoreReadErrorWithClusterBreakingPotential=true"));
-        let (code, told) = admin.delete(&target).await.unwrap();
+        let (code, body) = admin.delete(&target).await.unwrap();
         let expected = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
             "details": {"name": name, "kind": "Old"}, "code": 200});
-        assert_eq!((code, told), (200, expected));
+        assert_eq!((code, body), (200, expected));
     }
     // The definition can be deleted now.
     for _ in 0..1000 {
@@ -160,7 +160,7 @@ async fn without_the_gate_only_the_reason_is_told() {
     let unready = format!("storage is (re)initializing: failed to list gone.example.com/v2, Kind=Old: {WHY}");
     let ignored = "/a?ignoreStoreReadErrorWithClusterBreakingPotential=true";
     let patch = json!({"metadata": {"labels": {"x": "y"}}});
-    for (title, (code, told), expected) in [
+    for (title, (code, body), expected) in [
         ("get", admin.get(&path("/a")).await.unwrap(), WHY),
         ("delete", admin.delete(&path(ignored)).await.unwrap(), WHY),
         ("patch", admin.patch(&path("/a"), "application/merge-patch+json", &patch).await.unwrap(), WHY),
@@ -168,7 +168,7 @@ async fn without_the_gate_only_the_reason_is_told() {
         ("list", admin.get(&path("")).await.unwrap(), &*unready),
     ] {
         let expected_code = if title == "list" { 429 } else { 500 };
-        assert_eq!((code, told["message"].as_str()), (expected_code, Some(expected)), "{title}");
+        assert_eq!((code, body["message"].as_str()), (expected_code, Some(expected)), "{title}");
     }
     // With the version restored, everything is readable again.
     change(&admin, "", |live| live["spec"]["versions"] = versions(&["v1", "v2"], "v2")).await;

@@ -96,7 +96,7 @@ async fn write_until_killed(client: Client, history: History, writer: u64, mut r
 struct Watcher {
     /// The label that it selects; "" is all.
     half: &'static str,
-    /// Whether it begins with streamed initial events rather than a list.
+    /// Whether the watcher begins with streamed initial events rather than a list.
     streams: bool,
     objects: BTreeMap<String, (u64, u64)>,
     /// Everything up to here was seen; `None` before the first list.
@@ -104,7 +104,7 @@ struct Watcher {
     random: u64,
     resumed: u64,
     restarted: u64,
-    /// How often its revision was too old.
+    /// How often the watcher's revision was too old.
     expired: u64,
 }
 

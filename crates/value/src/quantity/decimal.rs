@@ -31,7 +31,7 @@ impl Decimal {
         Decimal { negative: negative && !kept.is_empty(), digits: kept, exponent, scale }
     }
 
-    /// `value × 10^exponent`
+    /// Returns `value × 10^exponent`.
     pub(super) fn from_i64(value: i64, exponent: i64) -> Decimal {
         let digits: Vec<u8> =
             value.unsigned_abs().to_string().bytes().map(|b| b.saturating_sub(b'0')).collect();

@@ -18,7 +18,7 @@ pub(super) enum Style {
 /// The properties of a text that decide which styles can represent it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Analysis {
-    /// Whether it has a line break.
+    /// Whether the text has a line break.
     pub(super) multiline: bool,
     plain_allowed: bool,
     single_quoted_allowed: bool,

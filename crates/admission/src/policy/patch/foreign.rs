@@ -39,7 +39,7 @@ fn scalar_members(value: &CelValue<'_>) -> Map {
     scalars.collect()
 }
 
-/// `%T`
+/// Formats the type as Go's `%T` does.
 fn go_type(value: &CelValue<'_>, is_nested: bool) -> String {
     match value {
         CelValue::Null => "structpb.NullValue".to_string(),
@@ -75,7 +75,7 @@ pub(super) fn go_name(cel_type: &str) -> &str {
     }
 }
 
-/// `%v`
+/// Formats the value as Go's `%v` does.
 fn go_text(value: &CelValue<'_>, depth: usize) -> String {
     if depth > DEPTH_MAX {
         return String::new();
@@ -95,7 +95,7 @@ fn go_text(value: &CelValue<'_>, depth: usize) -> String {
     }
 }
 
-/// `%#v`
+/// Formats the value as Go's `%#v` does.
 fn go_syntax(value: &CelValue<'_>, is_nested: bool, depth: usize) -> String {
     if depth > DEPTH_MAX {
         return String::new();

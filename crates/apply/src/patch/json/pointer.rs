@@ -1,6 +1,6 @@
 //! JSON pointers in patches: finds the parent of a path, and inserts or removes a value there.
 
-use super::{Spent, Step, is_container};
+use super::{PatchCost, Step, is_container};
 use pintle_meta::field::quoted;
 use pintle_meta::strconv;
 use pintle_value::{Map, Value};
@@ -99,7 +99,7 @@ pub(super) fn child<'a>(node: &'a Value, key: &str) -> Step<Option<&'a Value>> {
     }
 }
 
-pub(super) fn insert(place: (Parent<'_>, String), value: Value, spent: &mut Spent) -> Step<()> {
+pub(super) fn insert(place: (Parent<'_>, String), value: Value, cost: &mut PatchCost) -> Step<()> {
     match place {
         (Parent::Object(map), key) => *map.entry(&key) = value,
         (Parent::List(items), key) if key == "-" => items.push(value),
@@ -111,21 +111,21 @@ pub(super) fn insert(place: (Parent<'_>, String), value: Value, spent: &mut Spen
                     false => why,
                 }
             })?;
-            spent.shift(items.len().saturating_sub(at))?;
+            cost.shift(items.len().saturating_sub(at))?;
             items.insert(at, value);
         }
     }
     Ok(())
 }
 
-pub(super) fn take(place: (Parent<'_>, String), spent: &mut Spent) -> Step<Value> {
+pub(super) fn take(place: (Parent<'_>, String), cost: &mut PatchCost) -> Step<Value> {
     match place {
         (Parent::Object(map), key) => {
             map.remove(&key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))
         }
         (Parent::List(items), key) => {
             let at = existing_index(items.len(), &key)?;
-            spent.shift(items.len().saturating_sub(at))?;
+            cost.shift(items.len().saturating_sub(at))?;
             Ok(items.remove(at))
         }
     }

@@ -44,7 +44,7 @@ impl Merge<'_> {
             let kind = super::go_kind(self.arena.node(item));
             return Err(unclassified(format!("cannot merge lists without merge key for {kind}")));
         }
-        let (original, patch) = obey_directives(original, patch, key)?;
+        let (original, patch) = apply_directives(original, patch, key)?;
         let order = original.clone();
         let merged = self.items(original, patch.clone(), key, item, depth)?;
         in_order(merged, &patch, &order, key)
@@ -172,7 +172,7 @@ fn items_are_objects(original: &[Value], patch: &[Value]) -> Merged<bool> {
 }
 
 /// Executes the items that are directives. Returns the list to merge into and the items to merge.
-fn obey_directives(
+fn apply_directives(
     mut original: Vec<Value>,
     patch: Vec<Value>,
     key: &str,

@@ -116,7 +116,7 @@ impl Source<'_> {
 }
 
 impl Subject {
-    /// Whether it is a group, and the name of the group or user; `None` matches no user.
+    /// Whether the subject is a group, and the name of the group or user; `None` matches no user.
     fn key(&self, binding_namespace: &str) -> Option<(bool, String)> {
         match self.kind.as_str() {
             "User" => Some((false, self.name.clone())),

@@ -47,9 +47,9 @@ pub enum Subject {
     Requester,
     /// A service account.
     ServiceAccount {
-        /// Its namespace.
+        /// The service account's namespace.
         namespace: String,
-        /// Its name.
+        /// The service account's name.
         name: String,
     },
 }
@@ -66,13 +66,13 @@ pub enum Target<'q> {
 /// A resource; empty fields are unspecified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
-    /// Its group.
+    /// The resource's group.
     pub group: String,
-    /// Its plural name.
+    /// The resource's plural name.
     pub resource: String,
-    /// Its subresource.
+    /// The resource's subresource.
     pub subresource: String,
-    /// Its namespace.
+    /// The resource's namespace.
     pub namespace: String,
     /// The object's name.
     pub name: String,
@@ -85,7 +85,7 @@ pub struct Resource {
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it is allowed.
+    /// Whether the request is allowed.
     pub allowed: bool,
     /// The reason.
     pub reason: String,

@@ -115,7 +115,7 @@ pub(super) fn parse(text: &str) -> Result<IpAddr, EvalError> {
     Ok(address)
 }
 
-/// `::ffff:1.2.3.4`
+/// Returns whether this is an IPv4 address mapped to IPv6: `::ffff:1.2.3.4`.
 pub(super) fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
 }

@@ -18,7 +18,7 @@ pub const OBJECT: &str = "Object";
 /// How deep the types of an apply configuration are checked.
 const DEPTH_MAX: usize = 64;
 
-/// `jsonpatch.escapeKey`.
+/// The library with `jsonpatch.escapeKey`.
 pub fn library() -> Library {
     Library {
         functions: vec![Function::new(

@@ -18,7 +18,7 @@ pub const QUANTITY: &str = "kubernetes.Quantity";
 #[derive(Clone, Debug)]
 struct Quantity {
     amount: Amount,
-    /// Whether it is a result of `add` or `sub`. In kube-apiserver those are pointers, which are only supported on the
+    /// Whether the quantity is a result of `add` or `sub`. In kube-apiserver those are pointers, which are only supported on the
     /// left of `==`: on the right the error is "no such overload".
     computed: bool,
 }

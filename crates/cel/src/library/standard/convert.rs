@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::decl::{Function, Overload, Run};
 use crate::number;
-use crate::time::{self, BadMoment, Timestamp};
+use crate::time::{self, Timestamp, TimestampError};
 use crate::types::Type;
 use crate::value::{EvalError, Text, Value};
 
@@ -197,14 +197,14 @@ fn to_timestamp<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         Value::Int(seconds) => Timestamp::utc(*seconds, 0).map(Value::Timestamp).ok_or_else(overflow),
         Value::String(text) => match time::parse(text.as_str()) {
             Ok(moment) => Ok(Value::Timestamp(moment)),
-            Err(BadMoment::OutOfRange) => Err(overflow()),
-            Err(BadMoment::Unreadable) => unconvertible(&value, "google.protobuf.Timestamp"),
+            Err(TimestampError::OutOfRange) => Err(overflow()),
+            Err(TimestampError::Unreadable) => unconvertible(&value, "google.protobuf.Timestamp"),
         },
         _ => unconvertible(&value, "google.protobuf.Timestamp"),
     }
 }
 
-/// `string(value)`
+/// Evaluates `string(value)`.
 pub(crate) fn to_string<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let value = identity(args)?;
     let text = match &value {

@@ -31,12 +31,13 @@ pub(super) fn render(clause: Clause, value: &Value<'_>, dialect: Dialect) -> Res
         (Clause::Octal, _) => integer(value).map(|(sign, amount)| format!("{sign}{amount:o}")),
         (Clause::Hex { upper }, _) => hex(value).map(|hex| if upper { hex.to_uppercase() } else { hex }),
     };
-    rendered
-        .ok_or_else(|| format!("error during formatting: {}", misfit(clause, dialect, &value.type_name())))
+    rendered.ok_or_else(|| {
+        format!("error during formatting: {}", clause_type_error(clause, dialect, &value.type_name()))
+    })
 }
 
 /// The error for a value whose type does not match a clause.
-pub(super) fn misfit(clause: Clause, dialect: Dialect, of: &str) -> String {
+pub(super) fn clause_type_error(clause: Clause, dialect: Dialect, of: &str) -> String {
     let rule = match (clause, dialect) {
         (Clause::String, _) => {
             "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
@@ -117,7 +118,7 @@ fn plain_number(value: &Value<'_>, places: usize, verb: char) -> Option<String> 
     }))
 }
 
-/// `1.5e+03`
+/// Formats a number as `1.5e+03`.
 fn scientific(double: f64, places: usize) -> String {
     let text = format!("{double:.places$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -139,7 +140,7 @@ fn localized_number(value: &Value<'_>) -> Option<f64> {
     }
 }
 
-/// `1,234.50`
+/// Formats a number with separators, as `1,234.50`.
 fn grouped(double: f64, places: usize) -> String {
     if let Some(name) = named(double, "∞") {
         return name;

@@ -1,6 +1,6 @@
 //! Validates constant formats against the types of their arguments at compile time.
 
-use super::render::misfit;
+use super::render::clause_type_error;
 use super::{Clause, Dialect, interpolate};
 use crate::ast::{Expr, ExprKind, Id, Literal};
 use crate::env::Checked;
@@ -17,14 +17,14 @@ pub(in super::super) fn validate_localized(checked: &Checked, report: &mut dyn F
 }
 
 /// An error, and its node if that is not the call.
-struct Mistake {
+struct FormatError {
     at: Option<Id>,
     message: String,
 }
 
-impl From<String> for Mistake {
-    fn from(message: String) -> Mistake {
-        Mistake { at: None, message }
+impl From<String> for FormatError {
+    fn from(message: String) -> FormatError {
+        FormatError { at: None, message }
     }
 }
 
@@ -55,7 +55,7 @@ fn validate(checked: &Checked, report: &mut dyn FnMut(Id, String), dialect: Dial
     }
 }
 
-/// `"…".format([…])`
+/// Returns the format string and the arguments of a call `"…".format([…])` whose format is a literal.
 fn constant_format(expr: &Expr) -> Option<(&str, &[Expr])> {
     let ExprKind::Call { function, target: Some(target), args } = &expr.kind else {
         return None;
@@ -70,7 +70,7 @@ fn constant_format(expr: &Expr) -> Option<(&str, &[Expr])> {
     }
 }
 
-fn check(checked: &Checked, clause: Clause, arg: &Expr, dialect: Dialect) -> Result<String, Mistake> {
+fn check(checked: &Checked, clause: Clause, arg: &Expr, dialect: Dialect) -> Result<String, FormatError> {
     let misfitting = match clause {
         Clause::String => find_without_text(checked, arg),
         clause => (!fits(clause, checked.type_of(arg.id), dialect)).then_some(arg.id),
@@ -79,8 +79,8 @@ fn check(checked: &Checked, clause: Clause, arg: &Expr, dialect: Dialect) -> Res
         None => Ok(String::new()),
         Some(id) => {
             let of = checked.type_of(id).runtime_name();
-            let message = format!("error during formatting: {}", misfit(clause, dialect, &of));
-            Err(Mistake { at: Some(id), message })
+            let message = format!("error during formatting: {}", clause_type_error(clause, dialect, &of));
+            Err(FormatError { at: Some(id), message })
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Expansion, Macro, Rewritten, is_ident, let_in, take};
+use super::{Expansion, Macro, Rewritten, bind_variable, is_ident, take};
 use crate::ast::{Expr, ExprKind, Literal};
 use crate::parser::tree::Builder;
 
@@ -27,7 +27,7 @@ fn block(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion
     for (at, element) in elements.into_iter().enumerate().rev() {
         // cel-go declares the indices without a type.
         let element = tree.call("dyn", vec![element]);
-        result = let_in(tree, format!("@index{at}").into(), element, result);
+        result = bind_variable(tree, format!("@index{at}").into(), element, result);
     }
     Ok(Rewritten::To(result))
 }

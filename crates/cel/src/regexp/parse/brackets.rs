@@ -45,7 +45,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `[:alpha:]` or `[:^alpha:]`
+    /// Parses a POSIX class: `[:alpha:]` or `[:^alpha:]`.
     fn posix_group(&mut self) -> Step<'a, Option<Class>> {
         let Some(inner) = self.rest.strip_prefix("[:") else { return Ok(None) };
         let Some(end) = inner.find(":]") else { return Ok(None) };
@@ -60,7 +60,7 @@ impl<'a> Parser<'a> {
         Ok(Some(self.group(class, negated)))
     }
 
-    /// `a` or `a-z`
+    /// Parses one character or a range: `a` or `a-z`.
     fn range(&mut self, whole: &'a str) -> Step<'a, (u32, u32)> {
         let before = self.rest;
         let low = self.member(whole)?;

@@ -56,12 +56,12 @@ const STATUS: [Field; 7] = [
 const SOURCES: [&str; 5] = ["object", "pods", "resource", "containerResource", "external"];
 
 #[derive(Clone, Copy, PartialEq)]
-enum To {
+enum TargetVersion {
     V1,
     V2,
 }
 
-fn convert(metric: &Value, fields: &[Field], to: To) -> Value {
+fn convert(metric: &Value, fields: &[Field], to: TargetVersion) -> Value {
     let mut out = Value::object();
     let copy = |from: &Value, key: &str, out: &mut Value| {
         if let Some(value) = from.get(key) {
@@ -85,10 +85,10 @@ fn convert(metric: &Value, fields: &[Field], to: To) -> Value {
 }
 
 impl Field {
-    fn convert(&self, source: &Value, to: To, out: &mut Value) {
+    fn convert(&self, source: &Value, to: TargetVersion, out: &mut Value) {
         let v1 = [self.v1];
         let v2 = self.v2.strip_suffix(&[""]).unwrap_or(&self.v2);
-        let (from, to) = if to == To::V1 { (v2, &v1[..]) } else { (&v1[..], v2) };
+        let (from, to) = if to == TargetVersion::V1 { (v2, &v1[..]) } else { (&v1[..], v2) };
         match source.at(from) {
             Some(value) => out.set_at(to, value.clone()),
             None if self.always => out.set_at(to, "0".into()),
@@ -99,22 +99,22 @@ impl Field {
 
 /// Converts a metric of the spec from v2 to v1.
 pub(super) fn spec_from_v2(metric: &Value) -> Value {
-    convert(metric, &SPEC, To::V1)
+    convert(metric, &SPEC, TargetVersion::V1)
 }
 
 /// Converts a metric of the status from v2 to v1.
 pub(super) fn status_from_v2(metric: &Value) -> Value {
-    convert(metric, &STATUS, To::V1)
+    convert(metric, &STATUS, TargetVersion::V1)
 }
 
 /// Converts a metric of the status from v1 to v2.
 pub(super) fn status_to_v2(metric: &Value) -> Value {
-    convert(metric, &STATUS, To::V2)
+    convert(metric, &STATUS, TargetVersion::V2)
 }
 
 /// Converts a metric of the spec from v1 to v2, whose targets have a type.
 pub(super) fn spec_to_v2(metric: &Value) -> Value {
-    let mut out = convert(metric, &SPEC, To::V2);
+    let mut out = convert(metric, &SPEC, TargetVersion::V2);
     for key in SOURCES {
         let Some(source) = member(metric, key) else { continue };
         let has = |field: &str| member(source, field).is_some();

@@ -1,6 +1,6 @@
 //! Validates autoscalers.
 
-use crate::core::podspec::resources::container_resource_name;
+use crate::core::podspec::resources::validate_container_resource_name;
 use crate::fields::{int, list, member, opt_int, text};
 use crate::{check, facts, features};
 use pintle_meta::field::Named;
@@ -50,13 +50,13 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErro
     }
     let empty = Value::object();
     let target = spec.get("scaleTargetRef").unwrap_or(&empty);
-    reference(target, target_rules(target, old), &SPEC.field("scaleTargetRef"), errors);
-    metrics(spec, min, object_rules(old), errors);
+    validate_reference(target, target_rules(target, old), &SPEC.field("scaleTargetRef"), errors);
+    validate_metrics(spec, min, object_rules(old), errors);
     if let Some(behavior) = member(spec, "behavior") {
         let path = SPEC.field("behavior");
         for key in ["scaleUp", "scaleDown"] {
             if let Some(rules) = member(behavior, key) {
-                scaling_rules(rules, &path.field(key), errors);
+                validate_scaling_rules(rules, &path.field(key), errors);
             }
         }
     }
@@ -81,7 +81,7 @@ fn object_rules(old: Option<&Value>) -> Reference {
     Reference { any_version: metrics.iter().any(bad), ..rules }
 }
 
-fn reference(reference: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_reference(reference: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(reference, "autoscaling/v2.CrossVersionObjectReference", path, errors);
     if let Some(fault) = api_version_fault(reference, rules) {
         errors.invalid(&path.field("apiVersion"), text(reference, "apiVersion"), &fault);
@@ -101,11 +101,11 @@ fn api_version_fault(reference: &Value, rules: Reference) -> Option<String> {
     }
 }
 
-fn metrics(spec: &Value, min: Option<i64>, rules: Reference, errors: &mut FieldErrors) {
+fn validate_metrics(spec: &Value, min: Option<i64>, rules: Reference, errors: &mut FieldErrors) {
     let path = SPEC.field("metrics");
     let metrics = list(spec, "metrics");
     for (at, metric) in metrics.iter().enumerate() {
-        one_metric(metric, rules, &path.index(at), errors);
+        validate_metric(metric, rules, &path.index(at), errors);
     }
     let outside = |m: &Value| matches!(text(m, "type"), "Object" | "External");
     if min == Some(0) && !metrics.iter().any(outside) {
@@ -115,7 +115,7 @@ fn metrics(spec: &Value, min: Option<i64>, rules: Reference, errors: &mut FieldE
     }
 }
 
-fn one_metric(metric: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_metric(metric: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
     let kind = text(metric, "type");
     let field = path.field("type");
     if kind.is_empty() {
@@ -125,7 +125,7 @@ fn one_metric(metric: &Value, rules: Reference, path: &Path<'_>, errors: &mut Fi
     let present: Vec<&str> =
         SOURCES.iter().map(|(key, _)| *key).filter(|key| member(metric, key).is_some()).collect();
     if let Some(first) = present.first() {
-        source(first, metric.get(first).unwrap_or(&Value::Null), rules, &path.field(first), errors);
+        validate_source(first, metric.get(first).unwrap_or(&Value::Null), rules, &path.field(first), errors);
     }
     let expected = SOURCES.iter().find(|(_, of)| *of == kind).map(|(key, _)| *key);
     match expected {
@@ -142,7 +142,7 @@ fn one_metric(metric: &Value, rules: Reference, path: &Path<'_>, errors: &mut Fi
     }
 }
 
-fn source(key: &str, source: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_source(key: &str, source: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
     let empty = Value::object();
     let wanted = source.get("target").unwrap_or(&empty);
     let target_path = path.field("target");
@@ -150,17 +150,17 @@ fn source(key: &str, source: &Value, rules: Reference, path: &Path<'_>, errors: 
     match key {
         "object" => {
             let described = source.get("describedObject").unwrap_or(&empty);
-            reference(described, rules, &path.field("describedObject"), errors);
-            identifier(source, path, errors);
-            target(wanted, &target_path, errors);
+            validate_reference(described, rules, &path.field("describedObject"), errors);
+            validate_identifier(source, path, errors);
+            validate_target(wanted, &target_path, errors);
             if !has("value") && !has("averageValue") {
                 let detail = "must set either a target value or averageValue";
                 errors.required(&target_path.field("averageValue"), detail);
             }
         }
         "external" => {
-            identifier(source, path, errors);
-            target(wanted, &target_path, errors);
+            validate_identifier(source, path, errors);
+            validate_target(wanted, &target_path, errors);
             if !has("value") && !has("averageValue") {
                 let detail = "must set either a target value for metric or a per-pod target";
                 errors.required(&target_path.field("averageValue"), detail);
@@ -171,29 +171,35 @@ fn source(key: &str, source: &Value, rules: Reference, path: &Path<'_>, errors: 
             }
         }
         "pods" => {
-            identifier(source, path, errors);
-            target(wanted, &target_path, errors);
+            validate_identifier(source, path, errors);
+            validate_target(wanted, &target_path, errors);
             if !has("averageValue") {
                 let detail = "must specify a positive target averageValue";
                 errors.required(&target_path.field("averageValue"), detail);
             }
         }
-        _ => resource_source(key, source, wanted, path, errors),
+        _ => validate_resource_source(key, source, wanted, path, errors),
     }
 }
 
-fn resource_source(key: &str, source: &Value, wanted: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_resource_source(
+    key: &str,
+    source: &Value,
+    wanted: &Value,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let name = text(source, "name");
     let block = if key == "containerResource" { CONTAINER_RESOURCE } else { RESOURCE };
     facts::check_fields(source, block, &["name"], path, errors);
     if key == "containerResource" {
         if !name.is_empty() {
-            container_resource_name(name, &path.field("name"), errors);
+            validate_container_resource_name(name, &path.field("name"), errors);
         }
         facts::check_fields(source, block, &["container"], path, errors);
     }
     let path = path.field("target");
-    target(wanted, &path, errors);
+    validate_target(wanted, &path, errors);
     let has = |field: &str| member(wanted, field).is_some();
     if !has("averageUtilization") && !has("averageValue") {
         let detail = "must set either a target raw value or a target utilization";
@@ -205,12 +211,12 @@ fn resource_source(key: &str, source: &Value, wanted: &Value, path: &Path<'_>, e
     }
 }
 
-fn identifier(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_identifier(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let metric = source.get("metric").unwrap_or(&Value::Null);
     facts::check(metric, "autoscaling/v2.MetricIdentifier", &path.field("metric"), errors);
 }
 
-fn target(target: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_target(target: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let kind = text(target, "type");
     if kind.is_empty() {
         errors.required(&path.field("type"), "must specify a metric target type");
@@ -222,7 +228,7 @@ fn target(target: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(target, "autoscaling/v2.MetricTarget", path, errors);
 }
 
-fn scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(rules, "autoscaling/v2.HPAScalingRules", path, errors);
 }
 

@@ -44,9 +44,9 @@ pub(super) fn validate(field: &str, source: &Value, name: &str, path: &Path<'_>,
     match field {
         "glusterfs" => {
             facts::check_member(source, SOURCES, field, path, errors);
-            endpoints_namespace(source, &path.field("endpointsNamespace"), errors);
+            validate_endpoints_namespace(source, &path.field("endpointsNamespace"), errors);
         }
-        "iscsi" => iscsi(source, name, path, errors),
+        "iscsi" => validate_iscsi(source, name, path, errors),
         "azureFile" | "cinder" | "local" | "storageos" | "csi" => {
             facts::check_member(source, SOURCES, field, path, errors);
         }
@@ -54,7 +54,7 @@ pub(super) fn validate(field: &str, source: &Value, name: &str, path: &Path<'_>,
     }
 }
 
-fn endpoints_namespace(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_endpoints_namespace(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     match opt_text(source, "endpointsNamespace") {
         None => {}
         Some("") => errors.invalid(path, "", NAMESPACE_WORDS),
@@ -62,7 +62,7 @@ fn endpoints_namespace(source: &Value, path: &Path<'_>, errors: &mut FieldErrors
     }
 }
 
-fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let portal = text(source, "targetPortal");
     check::required(source, "targetPortal", path, errors);
     let initiator = opt_text(source, "initiatorName");
@@ -91,6 +91,6 @@ fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) 
 /// Returns whether the rules for pods accept an iSCSI name.
 fn is_qualified(name: &str) -> bool {
     let mut errors = FieldErrors::new();
-    volume_sources::iscsi_name(name, &Path::ROOT, &mut errors);
+    volume_sources::validate_iscsi_name(name, &Path::ROOT, &mut errors);
     errors.is_empty()
 }

@@ -17,16 +17,16 @@ const INLINE: &str = "may not be specified in the context of inline volumes";
 pub(super) fn validate(object: &Value, lenient: bool, errors: &mut FieldErrors) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let path = Path::of("spec");
-    access_modes(spec, &path, errors);
-    capacity(spec, &path.field("capacity"), errors);
+    validate_access_modes(spec, &path, errors);
+    validate_capacity(spec, &path.field("capacity"), errors);
     facts::check_fields(spec, SPEC, &["persistentVolumeReclaimPolicy"], &path, errors);
     let placed = member(spec, "nodeAffinity");
     if let Some(placed) = placed {
-        node_affinity(placed, lenient, &path.field("nodeAffinity"), errors);
+        validate_node_affinity(placed, lenient, &path.field("nodeAffinity"), errors);
     }
-    source(spec, object.str_at(&["metadata", "name"]), placed.is_some(), &path, errors);
+    validate_source(spec, object.str_at(&["metadata", "name"]), placed.is_some(), &path, errors);
     facts::check_fields(spec, SPEC, &["storageClassName", "volumeMode"], &path, errors);
-    attributes_class(spec, &path, errors);
+    validate_attributes_class(spec, &path, errors);
 }
 
 /// Validates an inline volume spec.
@@ -40,7 +40,7 @@ pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>, errors: &mut FieldE
     if member(spec, "csi").is_none() {
         errors.required(&path.field("csi"), "has to be specified in the context of inline volumes");
     }
-    access_modes(spec, path, errors);
+    validate_access_modes(spec, path, errors);
     if !matches!(text(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
         let detail = "may only be Retain in the context of inline volumes";
         errors.forbidden(&path.field("persistentVolumeReclaimPolicy"), detail);
@@ -48,7 +48,7 @@ pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>, errors: &mut FieldE
     if member(spec, "nodeAffinity").is_some() {
         errors.forbidden(&path.field("nodeAffinity"), INLINE);
     }
-    source(spec, "", false, path, errors);
+    validate_source(spec, "", false, path, errors);
     if !text(spec, "storageClassName").is_empty() {
         errors.forbidden(&path.field("storageClassName"), INLINE);
     }
@@ -66,7 +66,7 @@ pub(super) fn has_invalid_affinity(object: &Value) -> bool {
     values.any(|value| !names::is_label_value(value).is_empty())
 }
 
-fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("accessModes");
     let modes = texts(spec, "accessModes");
     if modes.is_empty() {
@@ -82,7 +82,7 @@ fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn capacity(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_capacity(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let list = member(spec, "capacity");
     let count = amounts(list).count();
     if count == 0 {
@@ -102,16 +102,16 @@ fn capacity(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn node_affinity(placed: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_node_affinity(placed: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("required");
     match member(placed, "required") {
-        Some(selector) => affinity::node_selector(selector, lenient, &path, errors),
+        Some(selector) => affinity::validate_node_selector(selector, lenient, &path, errors),
         None => errors.required(&path, "must specify required node constraints"),
     }
 }
 
 /// Requires exactly one valid source.
-fn source(spec: &Value, name: &str, placed: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_source(spec: &Value, name: &str, placed: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut found = false;
     for (field, refused, error_name) in sources::ALL {
         let Some(source) = member(spec, field) else { continue };
@@ -148,7 +148,7 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && depth == 0
 }
 
-fn attributes_class(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_attributes_class(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check_fields(spec, SPEC, &["volumeAttributesClassName"], path, errors);
     if member(spec, "volumeAttributesClassName").is_some() && member(spec, "csi").is_none() {
         errors.required(&path.field("csi"), "has to be specified when using volumeAttributesClassName");

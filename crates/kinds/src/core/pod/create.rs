@@ -10,7 +10,7 @@ const SPEC: Path<'static> = Path::of("spec");
 
 /// Checks a new pod.
 pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
-    annotations_and_spec(pod, &Options::new(true, None), errors);
+    validate_annotations_and_spec(pod, &Options::new(true, None), errors);
     let spec = workload::spec_of(pod);
     if !list(spec, "ephemeralContainers").is_empty() {
         errors.forbidden(&SPEC.field("ephemeralContainers"), "cannot be set on create");
@@ -23,22 +23,22 @@ pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
 }
 
 /// Validates what holds for all pods.
-pub(super) fn annotations_and_spec(pod: &Value, options: &Options, errors: &mut FieldErrors) {
+pub(super) fn validate_annotations_and_spec(pod: &Value, options: &Options, errors: &mut FieldErrors) {
     let spec = workload::spec_of(pod);
     let own = pod.at(&["metadata", "annotations"]);
     annotations::validate(own, spec, &Path::of("metadata.annotations"), options, errors);
     spec::validate(spec, pod.get("metadata"), &SPEC, options, errors);
     if text(spec, "serviceAccountName").is_empty() {
-        no_tokens(spec, errors);
+        refuse_tokens(spec, errors);
     }
     for name in ["containers", "initContainers"] {
         check::each_item(spec, name, &SPEC, |container, path| {
-            containers::image_not_padded(container, path, errors)
+            containers::require_unpadded_image(container, path, errors)
         });
     }
 }
 
-fn no_tokens(spec: &Value, errors: &mut FieldErrors) {
+fn refuse_tokens(spec: &Value, errors: &mut FieldErrors) {
     let volumes = SPEC.field("volumes");
     for (at, volume) in list(spec, "volumes").iter().enumerate() {
         for (index, source) in volume.items_at(&["projected", "sources"]).iter().enumerate() {

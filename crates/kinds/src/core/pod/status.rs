@@ -17,10 +17,10 @@ const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Validates an update of a pod's status.
 pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
-    update::annotations_update(pod, old, &update::options(old), errors);
+    update::validate_annotations_update(pod, old, &update::options(old), errors);
     let (status, before) = (workload::status(pod), workload::status(old));
-    conditions(status, errors);
-    nominated_node(pod, old, errors);
+    validate_conditions(status, errors);
+    validate_nominated_node(pod, old, errors);
     if int(status, "observedGeneration") < 0 {
         let field = STATUS.field("observedGeneration");
         errors.invalid(&field, int(status, "observedGeneration"), "must be a non-negative integer");
@@ -28,23 +28,23 @@ pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     if text(status, "qosClass") != text(before, "qosClass") {
         errors.invalid(&STATUS.field("qosClass"), Named(text(status, "qosClass")), check::IMMUTABLE);
     }
-    transitions(pod, old, errors);
-    claim_statuses(pod, errors);
-    extended_claim(pod, errors);
-    allocatable_claims(pod, errors);
-    addresses("podIPs", status, before, errors);
+    validate_transitions(pod, old, errors);
+    validate_claim_statuses(pod, errors);
+    validate_extended_claim(pod, errors);
+    validate_allocatable_claims(pod, errors);
+    validate_addresses("podIPs", status, before, errors);
     let hosts = list(status, "hostIPs");
     if let Some(first) = hosts.first().filter(|first| text(first, "ip") != text(status, "hostIP")) {
         let path = STATUS.field("hostIPs");
         errors.invalid(&path.index(0).field("ip"), text(first, "ip"), "must be equal to `hostIP`");
     }
-    addresses("hostIPs", status, before, errors);
+    validate_addresses("hostIPs", status, before, errors);
     for key in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        users(list(status, key), pod.str_at(&["spec", "os", "name"]), &STATUS.field(key), errors);
+        validate_users(list(status, key), pod.str_at(&["spec", "os", "name"]), &STATUS.field(key), errors);
     }
     for (key, of) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
         let containers = pod.items_at(&["spec", of]);
-        allocated_resources(list(status, key), containers, &STATUS.field(key), errors);
+        validate_allocated_resources(list(status, key), containers, &STATUS.field(key), errors);
     }
     for (at, container) in list(status, "ephemeralContainerStatuses").iter().enumerate() {
         if !list(container, "allocatedResourcesStatus").is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn conditions(status: &Value, errors: &mut FieldErrors) {
+fn validate_conditions(status: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("conditions");
     for (at, condition) in list(status, "conditions").iter().enumerate() {
         let generation = int(condition, "observedGeneration");
@@ -70,7 +70,7 @@ fn conditions(status: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn nominated_node(pod: &Value, old: &Value, errors: &mut FieldErrors) {
+fn validate_nominated_node(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     let at = ["status", "nominatedNodeName"];
     let name = pod.str_at(&at);
     if name.is_empty() || name == old.str_at(&at) {
@@ -84,7 +84,7 @@ fn nominated_node(pod: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 /// A terminated container that is not restarted cannot run again.
-fn transitions(pod: &Value, old: &Value, errors: &mut FieldErrors) {
+fn validate_transitions(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     let spec = workload::spec_of(old);
     let restarts_all =
         |c: &Value| list(c, "restartPolicyRules").iter().any(|r| text(r, "action") == "RestartAllContainers");
@@ -142,7 +142,7 @@ fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
     by_policy(text(spec, "restartPolicy")).unwrap_or(true)
 }
 
-fn claim_statuses(pod: &Value, errors: &mut FieldErrors) {
+fn validate_claim_statuses(pod: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("resourceClaimStatuses");
     let mut seen = HashSet::new();
     for (at, status) in pod.items_at(&["status", "resourceClaimStatuses"]).iter().enumerate() {
@@ -163,7 +163,7 @@ fn claim_statuses(pod: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn extended_claim(pod: &Value, errors: &mut FieldErrors) {
+fn validate_extended_claim(pod: &Value, errors: &mut FieldErrors) {
     let Some(status) = pod.at(&["status", "extendedResourceClaimStatus"]) else { return };
     let path = STATUS.field("extendedResourceClaimStatus");
     let mappings = list(status, "requestMappings");
@@ -207,7 +207,7 @@ fn extended_claim(pod: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn allocatable_claims(pod: &Value, errors: &mut FieldErrors) {
+fn validate_allocatable_claims(pod: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("nodeAllocatableResourceClaimStatuses");
     for (at, status) in pod.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).iter().enumerate() {
         let item = path.index(at);
@@ -244,7 +244,7 @@ fn allocatable_claims(pod: &Value, errors: &mut FieldErrors) {
 }
 
 /// Validates new addresses; there may be one of each family.
-fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors) {
+fn validate_addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field(key);
     let old: Vec<&str> = list(before, key).iter().map(|ip| text(ip, "ip")).collect();
     let new: Vec<&str> = list(status, key).iter().map(|ip| text(ip, "ip")).collect();
@@ -266,7 +266,7 @@ fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors
     }
 }
 
-fn users(statuses: &[Value], os: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_users(statuses: &[Value], os: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     for (at, status) in statuses.iter().enumerate() {
         let Some(linux) = status.at(&["user", "linux"]) else { continue };
         let item = path.index(at);
@@ -287,7 +287,12 @@ fn users(statuses: &[Value], os: &str, path: &Path<'_>, errors: &mut FieldErrors
     }
 }
 
-fn allocated_resources(statuses: &[Value], containers: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_allocated_resources(
+    statuses: &[Value],
+    containers: &[Value],
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     for (at, status) in statuses.iter().enumerate() {
         let item = path.index(at);
         let field = item.field("allocatedResourcesStatus");
@@ -295,14 +300,14 @@ fn allocated_resources(statuses: &[Value], containers: &[Value], path: &Path<'_>
         for (index, resource) in list(status, "allocatedResourcesStatus").iter().enumerate() {
             let path = field.index(index);
             if let Some(container) = container {
-                known_resource(text(resource, "name"), container, &path.field("name"), errors);
+                require_known_resource(text(resource, "name"), container, &path.field("name"), errors);
             }
-            health(list(resource, "resources"), &path.field("resources"), errors);
+            validate_health(list(resource, "resources"), &path.field("resources"), errors);
         }
     }
 }
 
-fn known_resource(name: &str, container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn require_known_resource(name: &str, container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let detail = if name.starts_with("claim:") {
         let claim_name = |claim: &Value| match text(claim, "request") {
             "" => format!("claim:{}", text(claim, "name")),
@@ -321,7 +326,7 @@ fn known_resource(name: &str, container: &Value, path: &Path<'_>, errors: &mut F
     errors.invalid(path, Named(name), detail);
 }
 
-fn health(devices: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_health(devices: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     let mut seen = HashSet::new();
     for (at, device) in devices.iter().enumerate() {
         let item = path.index(at);

@@ -1,7 +1,7 @@
 //! Validates resizing a pod and adding ephemeral containers.
 
 use super::Pod;
-use super::create::annotations_and_spec;
+use super::create::validate_annotations_and_spec;
 use super::update;
 use crate::core::podspec::annotations::MIRROR;
 use crate::core::podspec::qos;
@@ -29,8 +29,8 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
     }
     let options = update::options(old);
     metadata::validate_core_as_new(&Pod, true, pod, errors);
-    annotations_and_spec(pod, &options, errors);
-    update::annotations_update(pod, old, &options, errors);
+    validate_annotations_and_spec(pod, &options, errors);
+    update::validate_annotations_update(pod, old, &options, errors);
     let path = SPEC.field("ephemeralContainers");
     let at = ["spec", "ephemeralContainers"];
     for before in old.items_at(&at) {
@@ -59,7 +59,7 @@ pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors
     }
     let before = errors.0.len();
     metadata::validate_core_as_new(&Pod, true, pod, errors);
-    annotations_and_spec(pod, &update::options(old), errors);
+    validate_annotations_and_spec(pod, &update::options(old), errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
     let class = match old.str_at(&["status", "qosClass"]) {
         "" => qos::class(old_spec),
@@ -73,7 +73,7 @@ pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors
         errors.forbidden(&SPEC, "Pod running on node without support for resize");
     }
     let mut rest = spec.clone();
-    pod_level(spec, old_spec, &mut rest, errors);
+    validate_pod_level(spec, old_spec, &mut rest, errors);
     if !old.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).is_empty() {
         errors.forbidden(&SPEC, "pods with node allocatable resource claims cannot be resized");
     }
@@ -83,10 +83,10 @@ pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors
     for name in ["initContainers", "containers"] {
         for (at, (new, old)) in list(spec, name).iter().zip(list(old_spec, name)).enumerate() {
             let item = SPEC.field(name);
-            nothing_removed(new, old, &item.index(at).field("resources"), "resource", errors);
+            refuse_removals(new, old, &item.index(at).field("resources"), "resource", errors);
         }
     }
-    only_compute(&mut rest, old_spec, errors);
+    require_only_compute_changes(&mut rest, old_spec, errors);
     if errors.0.len() == before && rest != *old_spec {
         errors.forbidden(&SPEC, ONLY_COMPUTE);
     }
@@ -99,7 +99,7 @@ fn node_resizes(pod: &Value) -> bool {
     statuses.iter().find(running).is_none_or(|s| member(s, "resources").is_some())
 }
 
-fn pod_level(spec: &Value, old: &Value, rest: &mut Value, errors: &mut FieldErrors) {
+fn validate_pod_level(spec: &Value, old: &Value, rest: &mut Value, errors: &mut FieldErrors) {
     let set =
         |v: &Value| ["requests", "limits"].iter().any(|w| entries(v.at(&["resources", w])).next().is_some());
     if !set(spec) && !set(old) {
@@ -110,7 +110,7 @@ fn pod_level(spec: &Value, old: &Value, rest: &mut Value, errors: &mut FieldErro
         return errors.forbidden(&path, "pod-level resources cannot be removed");
     }
     if member(old, "resources").is_some() {
-        nothing_removed(spec, old, &path, "pod-level resource", errors);
+        refuse_removals(spec, old, &path, "pod-level resource", errors);
     }
     take_compute(rest, old);
     if member(old, "resources").is_none() && rest.get("resources") == Some(&Value::object()) {
@@ -122,7 +122,7 @@ fn pod_level(spec: &Value, old: &Value, rest: &mut Value, errors: &mut FieldErro
 }
 
 /// Requests and limits may change but not be removed.
-fn nothing_removed(new: &Value, old: &Value, path: &Path<'_>, what: &str, errors: &mut FieldErrors) {
+fn refuse_removals(new: &Value, old: &Value, path: &Path<'_>, what: &str, errors: &mut FieldErrors) {
     for which in ["requests", "limits"] {
         let gone = |name: &str| new.at(&["resources", which, name]).is_none();
         if entries(old.at(&["resources", which])).any(|(name, _)| gone(name)) {
@@ -151,7 +151,7 @@ fn same_order(spec: &Value, old: &Value, errors: &mut FieldErrors) -> bool {
 }
 
 /// Resets CPU and memory to the old values; any remaining difference is an error.
-fn only_compute(rest: &mut Value, old: &Value, errors: &mut FieldErrors) {
+fn require_only_compute_changes(rest: &mut Value, old: &Value, errors: &mut FieldErrors) {
     for name in ["containers", "initContainers"] {
         let Some(Value::Array(containers)) = rest.get_mut(name) else { continue };
         for (at, (container, old)) in containers.iter_mut().zip(list(old, name)).enumerate() {

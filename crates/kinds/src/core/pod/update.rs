@@ -1,7 +1,7 @@
 //! Validates updates of a pod: hardly anything of its spec may change.
 
 use super::Pod;
-use super::create::annotations_and_spec;
+use super::create::validate_annotations_and_spec;
 use crate::core::podspec::{
     annotations, internal,
     options::{Options, is_gated},
@@ -28,8 +28,8 @@ pub(super) fn options(old: &Value) -> Options {
 pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     let options = options(old);
     metadata::validate_core_as_new(&Pod, true, pod, errors);
-    annotations_and_spec(pod, &options, errors);
-    annotations_update(pod, old, &options, errors);
+    validate_annotations_and_spec(pod, &options, errors);
+    validate_annotations_update(pod, old, &options, errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
     for name in ["containers", "initContainers"] {
         if !same_containers(list(spec, name), list(old_spec, name), &SPEC.field(name), errors) {
@@ -40,15 +40,20 @@ pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
         return;
     }
     let (new, before) = (list(spec, "tolerations"), list(old_spec, "tolerations"));
-    scheduling::only_added(new, before, &SPEC.field("tolerations"), &options, errors);
-    scheduling::only_deleted_gates(spec, old_spec, &SPEC.field("schedulingGates"), errors);
+    scheduling::require_only_additions(new, before, &SPEC.field("tolerations"), &options, errors);
+    scheduling::require_only_removed_gates(spec, old_spec, &SPEC.field("schedulingGates"), errors);
     if spec != old_spec {
         validate_unchanged(spec, old_spec, errors);
     }
 }
 
 /// Validates the annotations of a pod, and that some of them are unchanged.
-pub(super) fn annotations_update(pod: &Value, old: &Value, options: &Options, errors: &mut FieldErrors) {
+pub(super) fn validate_annotations_update(
+    pod: &Value,
+    old: &Value,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
     let path = Path::of("metadata.annotations");
     let at = ["metadata", "annotations"];
     annotations::validate_update(pod.at(&at), old.at(&at), &path, errors);
@@ -135,7 +140,7 @@ fn gated(munged: &mut Value, old: &Value, errors: &mut FieldErrors) {
     if munged.at(&at) == old.at(&at) {
         return;
     }
-    node_affinity(munged.items_at(&TERMS), old.items_at(&TERMS), errors);
+    validate_node_affinity(munged.items_at(&TERMS), old.items_at(&TERMS), errors);
     take(munged, old, &at);
     let empty = munged.get("affinity").and_then(Value::as_object).is_some_and(|m| m.is_empty());
     if empty && old.get("affinity").is_none() {
@@ -143,7 +148,7 @@ fn gated(munged: &mut Value, old: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn node_affinity(new: &[Value], old: &[Value], errors: &mut FieldErrors) {
+fn validate_node_affinity(new: &[Value], old: &[Value], errors: &mut FieldErrors) {
     let path =
         SPEC.field("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
     if !old.is_empty() && old.len() != new.len() {

@@ -15,28 +15,28 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 /// Checks all affinity of a pod.
 pub(crate) fn validate(affinity: &Value, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
     if let Some(node) = member(affinity, "nodeAffinity") {
-        node_affinity(node, options, &path.field("nodeAffinity"), errors);
+        validate_node_affinity(node, options, &path.field("nodeAffinity"), errors);
     }
     for key in ["podAffinity", "podAntiAffinity"] {
         if let Some(pods) = member(affinity, key) {
-            pod_affinity(pods, options.invalid_selector_values, &path.field(key), errors);
+            validate_pod_affinity(pods, options.invalid_selector_values, &path.field(key), errors);
         }
     }
 }
 
-fn node_affinity(affinity: &Value, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_node_affinity(affinity: &Value, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
     if let Some(required) = member(affinity, REQUIRED) {
-        node_selector(required, options.invalid_node_affinity_values, &path.field(REQUIRED), errors);
+        validate_node_selector(required, options.invalid_node_affinity_values, &path.field(REQUIRED), errors);
     }
     check::each_item(affinity, PREFERRED, path, |term, path| {
-        weight(term, path, errors);
+        validate_weight(term, path, errors);
         // Values that match no node are harmless in a preference.
         let preference = term.get("preference").unwrap_or(&Value::Null);
-        node_selector_term(preference, true, &path.field("preference"), errors);
+        validate_node_selector_term(preference, true, &path.field("preference"), errors);
     });
 }
 
-fn weight(term: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_weight(term: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let weight = int(term, "weight");
     if !(1..=100).contains(&weight) {
         errors.invalid(&path.field("weight"), weight, "must be in the range 1-100");
@@ -44,7 +44,7 @@ fn weight(term: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// Checks a node selector.
-pub(crate) fn node_selector(
+pub(crate) fn validate_node_selector(
     selector: &Value,
     invalid_values: bool,
     path: &Path<'_>,
@@ -56,18 +56,30 @@ pub(crate) fn node_selector(
         return errors.required(&path, "must have at least one node selector term");
     }
     for (at, term) in terms.iter().enumerate() {
-        node_selector_term(term, invalid_values, &path.index(at), errors);
+        validate_node_selector_term(term, invalid_values, &path.index(at), errors);
     }
 }
 
-fn node_selector_term(term: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_node_selector_term(
+    term: &Value,
+    invalid_values: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     check::each_item(term, "matchExpressions", path, |requirement, path| {
-        node_requirement(requirement, invalid_values, path, errors)
+        validate_node_requirement(requirement, invalid_values, path, errors)
     });
-    check::each_item(term, "matchFields", path, |requirement, path| node_field(requirement, path, errors));
+    check::each_item(term, "matchFields", path, |requirement, path| {
+        validate_node_field(requirement, path, errors)
+    });
 }
 
-fn node_requirement(requirement: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_node_requirement(
+    requirement: &Value,
+    invalid_values: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let values = texts(requirement, "values");
     let field = path.field("values");
     match text(requirement, "operator") {
@@ -92,7 +104,7 @@ fn node_requirement(requirement: &Value, invalid_values: bool, path: &Path<'_>, 
     }
 }
 
-fn node_field(requirement: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_node_field(requirement: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let values = texts(requirement, "values");
     match text(requirement, "operator") {
         "In" | "NotIn" if values.len() != 1 => {
@@ -113,21 +125,23 @@ fn node_field(requirement: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn pod_affinity(affinity: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::each_item(affinity, REQUIRED, path, |term, path| pod_term(term, invalid_values, path, errors));
+fn validate_pod_affinity(affinity: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::each_item(affinity, REQUIRED, path, |term, path| {
+        validate_pod_term(term, invalid_values, path, errors)
+    });
     check::each_item(affinity, PREFERRED, path, |weighted, path| {
-        weight(weighted, path, errors);
+        validate_weight(weighted, path, errors);
         let term = weighted.get("podAffinityTerm").unwrap_or(&Value::Null);
-        pod_term(term, invalid_values, &path.field("podAffinityTerm"), errors);
+        validate_pod_term(term, invalid_values, &path.field("podAffinityTerm"), errors);
     });
 }
 
-fn pod_term(term: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    term_selectors(term, invalid_values, path, errors);
+fn validate_pod_term(term: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_term_selectors(term, invalid_values, path, errors);
     for namespace in texts(term, "namespaces") {
         check::each(names::dns_label(namespace, false), &path.field("namespace"), namespace, errors);
     }
-    spread::label_keys(term, path, errors);
+    spread::validate_label_keys(term, path, errors);
     let key = text(term, "topologyKey");
     if key.is_empty() {
         errors.required(&path.field("topologyKey"), "can not be empty");
@@ -135,7 +149,7 @@ fn pod_term(term: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut Fi
     validate_label_name(key, &path.field("topologyKey"), errors);
 }
 
-fn term_selectors(term: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_term_selectors(term: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let leniency = Leniency { invalid_values, ..Leniency::default() };
     for key in ["labelSelector", "namespaceSelector"] {
         validate_label_selector(term.get(key), leniency, &path.field(key), errors);
@@ -150,7 +164,7 @@ pub(crate) fn has_invalid_selector(spec: &Value) -> bool {
         let terms = required.chain(preferred.filter_map(|w| w.get("podAffinityTerm")));
         terms.into_iter().any(|term| {
             let mut errors = FieldErrors::new();
-            term_selectors(term, false, &Path::ROOT, &mut errors);
+            validate_term_selectors(term, false, &Path::ROOT, &mut errors);
             !errors.is_empty()
         })
     })

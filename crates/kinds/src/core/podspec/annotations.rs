@@ -30,21 +30,21 @@ pub(crate) fn validate(
         errors.invalid(&path.key(MIRROR), value, "must set spec.nodeName if mirror pod annotation is set");
     }
     if !text(annotations, TOLERATIONS).is_empty() {
-        tolerations(text(annotations, TOLERATIONS), path, options, errors);
+        validate_tolerations(text(annotations, TOLERATIONS), path, options, errors);
     }
     if !options.invalid_deletion_cost && !is_deletion_cost_valid(Some(annotations)) {
         let value = text(annotations, DELETION_COST);
         errors.invalid(&path.key(DELETION_COST), value, "must be a 32bit integer");
     }
-    seccomp(annotations, path, errors);
-    app_armor(annotations, spec, path, errors);
+    validate_seccomp(annotations, path, errors);
+    validate_app_armor(annotations, spec, path, errors);
 }
 
-fn tolerations(value: &str, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+fn validate_tolerations(value: &str, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     match json::parse(value.as_bytes()) {
         Ok(parsed) => {
             let list = parsed.value.as_array().unwrap_or(&[]);
-            scheduling::tolerations(list, &path.field(TOLERATIONS), options, errors);
+            scheduling::validate_tolerations_with(list, &path.field(TOLERATIONS), options, errors);
         }
         Err(error) => errors.invalid(path, TOLERATIONS, error.message()),
     }
@@ -57,7 +57,7 @@ pub(crate) fn is_deletion_cost_valid(annotations: Option<&Value>) -> bool {
     plain && cost.parse::<i32>().is_ok()
 }
 
-fn seccomp(annotations: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_seccomp(annotations: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let of_containers =
         entries(Some(annotations)).filter(|(key, _)| key.starts_with(SECCOMP_CONTAINER_PREFIX));
     let of_pod = entries(Some(annotations)).filter(|(key, _)| *key == SECCOMP_POD);
@@ -72,7 +72,7 @@ fn seccomp(annotations: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn app_armor(annotations: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_app_armor(annotations: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for (key, value) in entries(Some(annotations)) {
         let Some(container) = key.strip_prefix(APPARMOR_PREFIX) else { continue };
         let mut names = CONTAINER_LISTS.iter().flat_map(|l| list(spec, l)).map(|c| text(c, "name"));
@@ -128,13 +128,19 @@ pub(crate) fn validate_profiles(
     if let (Some(field), Some(value)) =
         (spec.at(&["securityContext", "seccompProfile"]), annotation(SECCOMP_POD))
     {
-        same_profile(field, value, "seccomp", &context.field("seccompProfile"), errors);
+        require_same_profile(field, value, "seccomp", &context.field("seccompProfile"), errors);
     }
     super::visit_containers(spec, path, |container, path| {
         let key = format!("{SECCOMP_CONTAINER_PREFIX}{}", text(container, "name"));
         let field = container.at(&["securityContext", "seccompProfile"]);
         if let (Some(field), Some(value)) = (field, annotation(&key)) {
-            same_profile(field, value, "seccomp", &path.field("securityContext.seccompProfile"), errors);
+            require_same_profile(
+                field,
+                value,
+                "seccomp",
+                &path.field("securityContext.seccompProfile"),
+                errors,
+            );
         }
     });
     if spec.str_at(&["os", "name"]) == "windows" {
@@ -145,12 +151,24 @@ pub(crate) fn validate_profiles(
         let key = format!("{APPARMOR_PREFIX}{}", text(container, "name"));
         let own = member(container, "securityContext").and_then(|c| member(c, "appArmorProfile"));
         if let (Some(field), Some(value)) = (own.or(of_pod), annotation(&key)) {
-            same_profile(field, value, "apparmor", &path.field("securityContext.appArmorProfile"), errors);
+            require_same_profile(
+                field,
+                value,
+                "apparmor",
+                &path.field("securityContext.appArmorProfile"),
+                errors,
+            );
         }
     });
 }
 
-fn same_profile(field: &Value, annotation: &str, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn require_same_profile(
+    field: &Value,
+    annotation: &str,
+    what: &str,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let docker = what == "seccomp" && annotation == "docker/default";
     let same_type = match text(field, "type") {
         "Unconfined" => annotation == "unconfined",

@@ -1,7 +1,7 @@
 //! Validates init, regular and ephemeral containers.
 
 use super::options::Options;
-use super::resources::{self, Claims, Of};
+use super::resources::{self, Claims, ResourcesOwner};
 use super::volumes::Volumes;
 use super::{env, handlers, mounts, security};
 use crate::fields::{int, list, member, opt_text, text};
@@ -37,15 +37,15 @@ pub(crate) fn validate(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors)
     let mut seen = HashSet::new();
     for (at, container) in containers.iter().enumerate() {
         let path = path.index(at);
-        common(container, pod, &path, errors);
+        validate_common(container, pod, &path, errors);
         let name = text(container, "name");
         if !seen.insert(name) {
             errors.duplicate(&path.field("name"), name);
         }
         handlers::validate(container, pod.grace, pod.os, &path, errors);
-        restart_policy(container, &path, errors);
+        validate_restart_policy(container, &path, errors);
     }
-    host_port_conflicts(containers, path, errors);
+    refuse_host_port_conflicts(containers, path, errors);
 }
 
 /// Checks the init containers.
@@ -53,8 +53,8 @@ pub(crate) fn validate_init(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldEr
     let mut seen: HashSet<&str> = list(pod.spec, "containers").iter().map(|c| text(c, "name")).collect();
     for (at, container) in list(pod.spec, "initContainers").iter().enumerate() {
         let item = path.index(at);
-        common(container, pod, &item, errors);
-        init_restart_policy(container, &item, errors);
+        validate_common(container, pod, &item, errors);
+        validate_init_restart_policy(container, &item, errors);
         let name = text(container, "name");
         if seen.contains(name) {
             errors.duplicate(&item.field("name"), name);
@@ -62,7 +62,7 @@ pub(crate) fn validate_init(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldEr
             seen.insert(name);
         }
         // Init containers run one by one, so their ports can only conflict within one container.
-        host_port_conflicts(std::slice::from_ref(container), path, errors);
+        refuse_host_port_conflicts(std::slice::from_ref(container), path, errors);
         let sidecar = opt_text(container, "restartPolicy") == Some("Always");
         if sidecar {
             handlers::validate(container, pod.grace, pod.os, &item, errors);
@@ -74,12 +74,12 @@ pub(crate) fn validate_init(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldEr
             }
         }
         if !sidecar && !pod.options.restart_container_for_init {
-            no_restart_on_resize(container, &item.field("resizePolicy"), errors);
+            refuse_restart_on_resize(container, &item.field("resizePolicy"), errors);
         }
     }
 }
 
-fn no_restart_on_resize(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn refuse_restart_on_resize(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for (at, policy) in list(container, "resizePolicy").iter().enumerate() {
         let restart = text(policy, "restartPolicy");
         if restart == "RestartContainer" {
@@ -96,8 +96,8 @@ pub(crate) fn validate_ephemeral(pod: &Pod<'_>, path: &Path<'_>, errors: &mut Fi
     let mut seen = others.clone();
     for (at, container) in list(pod.spec, "ephemeralContainers").iter().enumerate() {
         let path = path.index(at);
-        common(container, pod, &path, errors);
-        image_not_padded(container, &path, errors);
+        validate_common(container, pod, &path, errors);
+        require_unpadded_image(container, &path, errors);
         let name = text(container, "name");
         if !seen.insert(name) {
             errors.duplicate(&path.field("name"), name);
@@ -106,12 +106,12 @@ pub(crate) fn validate_ephemeral(pod: &Pod<'_>, path: &Path<'_>, errors: &mut Fi
         if !target.is_empty() && !others.contains(target) {
             errors.not_found(&path.field("targetContainerName"), target);
         }
-        ephemeral_fields(container, &path, errors);
+        validate_ephemeral_fields(container, &path, errors);
     }
 }
 
 /// Refuses the fields that ephemeral containers do not support.
-fn ephemeral_fields(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_ephemeral_fields(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     /// In the order of Go's struct.
     const FORBIDDEN: [&str; 9] = [
         "ports",
@@ -145,32 +145,39 @@ fn ephemeral_fields(container: &Value, path: &Path<'_>, errors: &mut FieldErrors
 }
 
 /// Validates what holds for all types of containers.
-fn common(container: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_common(container: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     const TYPE: &str = "core/v1.Container";
     facts::check_fields(container, TYPE, &["name", "image", "terminationMessagePolicy"], path, errors);
-    ports(list(container, "ports"), &path.field("ports"), errors);
+    validate_ports(list(container, "ports"), &path.field("ports"), errors);
     env::validate(list(container, "env"), &path.field("env"), errors);
     env::validate_from(list(container, "envFrom"), &path.field("envFrom"), errors);
     mounts::validate(container, &pod.volumes, &path.field("volumeMounts"), errors);
     mounts::validate_devices(container, &pod.volumes, &path.field("volumeDevices"), errors);
     facts::check_fields(container, TYPE, &["imagePullPolicy"], path, errors);
     let needed = container.get("resources").unwrap_or(&Value::Null);
-    resources::validate(needed, Of::Container, &pod.claims, &path.field("resources"), &pod.options, errors);
-    resize_policies(container, text(pod.spec, "restartPolicy"), &path.field("resizePolicy"), errors);
+    resources::validate(
+        needed,
+        ResourcesOwner::Container,
+        &pod.claims,
+        &path.field("resources"),
+        &pod.options,
+        errors,
+    );
+    validate_resize_policies(container, text(pod.spec, "restartPolicy"), &path.field("resizePolicy"), errors);
     if let Some(context) = member(container, "securityContext") {
-        security::container(context, pod.host_users, &path.field("securityContext"), errors);
+        security::validate_container(context, pod.host_users, &path.field("securityContext"), errors);
     }
 }
 
 /// Refuses white space around the image of pods; templates are not checked.
-pub(crate) fn image_not_padded(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn require_unpadded_image(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let image = text(container, "image");
     if image.trim() != image {
         errors.invalid(&path.field("image"), image, "must not have leading or trailing whitespace");
     }
 }
 
-fn ports(ports: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_ports(ports: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     let mut seen = HashSet::new();
     for (at, port) in ports.iter().enumerate() {
         let path = path.index(at);
@@ -187,7 +194,7 @@ fn ports(ports: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn host_port_conflicts(containers: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+fn refuse_host_port_conflicts(containers: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     let mut taken = HashSet::new();
     for (at, container) in containers.iter().enumerate() {
         for (index, port) in list(container, "ports").iter().enumerate() {
@@ -206,7 +213,7 @@ fn host_port_conflicts(containers: &[Value], path: &Path<'_>, errors: &mut Field
     }
 }
 
-fn resize_policies(container: &Value, pod_restart: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_resize_policies(container: &Value, pod_restart: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut seen = HashSet::new();
     for (at, policy) in list(container, "resizePolicy").iter().enumerate() {
         let (resource, restart) = (text(policy, "resourceName"), text(policy, "restartPolicy"));
@@ -223,15 +230,15 @@ fn resize_policies(container: &Value, pod_restart: &str, path: &Path<'_>, errors
 }
 
 /// Validates the restart policy of an init container, whose restart rules are only validated with a policy.
-fn init_restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_init_restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if opt_text(container, "restartPolicy").is_some() {
-        restart_policy(container, path, errors);
+        validate_restart_policy(container, path, errors);
     } else if !list(container, "restartPolicyRules").is_empty() {
         errors.required(&path.field("restartPolicy"), RULES_NEED_POLICY);
     }
 }
 
-fn restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let rules = list(container, "restartPolicyRules");
     let field = path.field("restartPolicy");
     match opt_text(container, "restartPolicy") {

@@ -52,20 +52,20 @@ pub(crate) fn validate(vars: &[Value], path: &Path<'_>, errors: &mut FieldErrors
         let path = path.index(at);
         facts::check(var, "core/v1.EnvVar", &path, errors);
         if let Some(from) = member(var, "valueFrom") {
-            value_from(from, text(var, "value"), &path.field("valueFrom"), errors);
+            validate_value_from(from, text(var, "value"), &path.field("valueFrom"), errors);
         }
     }
 }
 
-fn value_from(from: &Value, value: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_value_from(from: &Value, value: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut count = 0_usize;
     for key in ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"] {
         let Some(source) = member(from, key) else { continue };
         count = count.saturating_add(1);
         let path = path.field(key);
         match key {
-            "fieldRef" => field_ref(source, &FIELDS, &path, errors),
-            "resourceFieldRef" => resource_ref(source, false, &path, errors),
+            "fieldRef" => validate_field_ref(source, &FIELDS, &path, errors),
+            "resourceFieldRef" => validate_resource_ref(source, false, &path, errors),
             "fileKeyRef" => facts::check(source, "core/v1.FileKeySelector", &path, errors),
             _ => facts::check(source, "core/v1.SecretKeySelector", &path, errors),
         }
@@ -88,7 +88,12 @@ fn value_from(from: &Value, value: &str, path: &Path<'_>, errors: &mut FieldErro
 }
 
 /// Validates a reference to a field of the pod: one of `allowed`, or an entry of labels or annotations.
-pub(crate) fn field_ref(selector: &Value, allowed: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_field_ref(
+    selector: &Value,
+    allowed: &[&str],
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let (version, field) = (text(selector, "apiVersion"), text(selector, "fieldPath"));
     if version.is_empty() {
         return errors.required(&path.field("apiVersion"), "");
@@ -136,7 +141,12 @@ fn subscripted(field: &str) -> Option<(&str, &str)> {
 }
 
 /// Validates a reference to a container's resource; a volume must name the container.
-pub(crate) fn resource_ref(selector: &Value, volume: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_resource_ref(
+    selector: &Value,
+    volume: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let resource = text(selector, "resource");
     let huge_pages = resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-");
     if volume && text(selector, "containerName").is_empty() {
@@ -146,10 +156,10 @@ pub(crate) fn resource_ref(selector: &Value, volume: bool, path: &Path<'_>, erro
     } else if !RESOURCES.contains(&resource) && !huge_pages {
         errors.not_supported(&path.field("resource"), resource, &RESOURCES);
     }
-    divisor(resource, selector.get("divisor"), &path.field("divisor"), errors);
+    validate_divisor(resource, selector.get("divisor"), &path.field("divisor"), errors);
 }
 
-fn divisor(resource: &str, divisor: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_divisor(resource: &str, divisor: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let amount = quantity(divisor);
     if amount.is_zero() {
         return;
@@ -204,7 +214,7 @@ pub(crate) fn validate_from(sources: &[Value], path: &Path<'_>, errors: &mut Fie
 }
 
 /// Variables from files need an emptyDir volume.
-pub(crate) fn file_volumes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_file_volumes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     super::visit_containers(spec, path, |container, path| {
         for (at, var) in list(container, "env").iter().enumerate() {
             let Some(file) = var.at(&["valueFrom", "fileKeyRef"]) else { continue };

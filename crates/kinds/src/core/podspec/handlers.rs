@@ -24,12 +24,12 @@ pub(crate) fn validate(
     errors: &mut FieldErrors,
 ) {
     if let Some(own) = member(container, "lifecycle") {
-        lifecycle(own, grace, os, &path.field("lifecycle"), errors);
+        validate_lifecycle(own, grace, os, &path.field("lifecycle"), errors);
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(own) = member(container, name) else { continue };
         let path = path.field(name);
-        probe(own, grace, &path, errors);
+        validate_probe(own, grace, &path, errors);
         if name == "readinessProbe" {
             if let Some(seconds) = opt_int(own, "terminationGracePeriodSeconds") {
                 let field = path.field("terminationGracePeriodSeconds");
@@ -41,23 +41,35 @@ pub(crate) fn validate(
     }
 }
 
-fn probe(probe: &Value, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
-    handler(probe, &PROBE_HANDLERS, grace, path, errors);
+fn validate_probe(probe: &Value, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_handler(probe, &PROBE_HANDLERS, grace, path, errors);
     facts::check(probe, "core/v1.Probe", path, errors);
 }
 
-fn lifecycle(own: &Value, grace: Option<i64>, os: Option<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_lifecycle(
+    own: &Value,
+    grace: Option<i64>,
+    os: Option<&str>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     for name in ["postStart", "preStop"] {
         if let Some(hook) = member(own, name) {
-            handler(hook, &LIFECYCLE_HANDLERS, grace, &path.field(name), errors);
+            validate_handler(hook, &LIFECYCLE_HANDLERS, grace, &path.field(name), errors);
         }
     }
     if let Some(signal) = opt_text(own, "stopSignal") {
-        stop_signal(signal, os, &path.field("stopSignal"), errors);
+        validate_stop_signal(signal, os, &path.field("stopSignal"), errors);
     }
 }
 
-fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_handler(
+    handler: &Value,
+    kinds: &[&str],
+    grace: Option<i64>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let mut found = false;
     for kind in kinds {
         let Some(action) = member(handler, kind) else { continue };
@@ -66,23 +78,29 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, path: &Path<'_>,
             continue;
         }
         found = true;
-        one(kind, action, grace, &path.field(kind), errors);
+        validate_handler_action(kind, action, grace, &path.field(kind), errors);
     }
     if !found {
         errors.required(path, "must specify a handler type");
     }
 }
 
-fn one(kind: &str, action: &Value, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_handler_action(
+    kind: &str,
+    action: &Value,
+    grace: Option<i64>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     match kind {
         "exec" => facts::check(action, "core/v1.ExecAction", path, errors),
-        "httpGet" => http_get(action, path, errors),
-        "sleep" => sleep(int(action, "seconds"), grace, path, errors),
+        "httpGet" => validate_http_get(action, path, errors),
+        "sleep" => validate_sleep(int(action, "seconds"), grace, path, errors),
         _ => check::port_number_or_name(&path.field("port"), action.get("port"), errors),
     }
 }
 
-fn http_get(action: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_http_get(action: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(action, "core/v1.HTTPGetAction", path, errors);
     for header in list(action, "httpHeaders") {
         let name = text(header, "name");
@@ -91,7 +109,7 @@ fn http_get(action: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// An invalid grace period is reported elsewhere.
-fn sleep(seconds: i64, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_sleep(seconds: i64, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(grace) = grace else { return };
     if seconds < 0 || seconds > grace {
         let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
@@ -99,7 +117,7 @@ fn sleep(seconds: i64, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldEr
     }
 }
 
-fn stop_signal(signal: &str, os: Option<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_stop_signal(signal: &str, os: Option<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
     match os {
         None => errors.forbidden(path, "may not be set for containers with empty `spec.os.name`"),
         Some("windows") => check::supported(path, Some(signal), &["SIGKILL", "SIGTERM"], errors),

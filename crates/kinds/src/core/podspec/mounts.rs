@@ -39,13 +39,13 @@ pub(crate) fn validate(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>
                 "must not already exist as a path in volumeDevices",
             );
         }
-        sub_paths(mount, &item, path, errors);
-        propagation(mount, container, &path.field("mountPropagation"), errors);
-        recursive_read_only(mount, &path.field("recursiveReadOnly"), errors);
+        validate_sub_paths(mount, &item, path, errors);
+        validate_propagation(mount, container, &path.field("mountPropagation"), errors);
+        validate_recursive_read_only(mount, &path.field("recursiveReadOnly"), errors);
     }
 }
 
-fn sub_paths(mount: &Value, item: &Path<'_>, mounts: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_sub_paths(mount: &Value, item: &Path<'_>, mounts: &Path<'_>, errors: &mut FieldErrors) {
     let (plain, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
     if !plain.is_empty() {
         paths::local_descending(&mounts.field("subPath"), plain, errors);
@@ -60,7 +60,7 @@ fn sub_paths(mount: &Value, item: &Path<'_>, mounts: &Path<'_>, errors: &mut Fie
     paths::local_descending(&mounts.field("subPathExpr"), expression, errors);
 }
 
-fn propagation(mount: &Value, container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_propagation(mount: &Value, container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let mode = opt_text(mount, "mountPropagation");
     check::supported(path, mode, &PROPAGATIONS, errors);
     let privileged = container.get("securityContext").is_some_and(|c| flag(c, "privileged"));
@@ -69,7 +69,7 @@ fn propagation(mount: &Value, container: &Value, path: &Path<'_>, errors: &mut F
     }
 }
 
-fn recursive_read_only(mount: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_recursive_read_only(mount: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     match opt_text(mount, "recursiveReadOnly") {
         None | Some("Disabled") => {}
         Some("Enabled" | "IfPossible") => {

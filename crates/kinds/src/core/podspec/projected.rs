@@ -25,24 +25,26 @@ const FIELDS: [&str; 5] =
 const FILE: &str = "core/v1.DownwardAPIVolumeFile";
 
 /// Checks a volume of the downward API.
-pub(crate) fn downward(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_downward(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(source, "core/v1.DownwardAPIVolumeSource", path, errors);
     for file in list(source, "items") {
-        downward_file(file, path, errors);
+        validate_downward_file(file, path, errors);
     }
 }
 
-fn downward_file(file: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_downward_file(file: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check_fields(file, FILE, &["path"], path, errors);
     match (member(file, "fieldRef"), member(file, "resourceFieldRef")) {
         (Some(field), resource) => {
-            env::field_ref(field, &FIELDS, &path.field("fieldRef"), errors);
+            env::validate_field_ref(field, &FIELDS, &path.field("fieldRef"), errors);
             if resource.is_some() {
                 let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
                 errors.invalid(path, "resource", detail);
             }
         }
-        (None, Some(resource)) => env::resource_ref(resource, true, &path.field("resourceFieldRef"), errors),
+        (None, Some(resource)) => {
+            env::validate_resource_ref(resource, true, &path.field("resourceFieldRef"), errors)
+        }
         (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
     }
     facts::check_fields(file, FILE, &["mode"], path, errors);
@@ -51,20 +53,20 @@ fn downward_file(file: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 /// Checks a projected volume.
 pub(crate) fn validate(projection: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     facts::check(projection, "core/v1.ProjectedVolumeSource", path, errors);
-    let mut taken = Taken { paths: HashSet::new(), volume: path };
+    let mut used = UsedPaths { paths: HashSet::new(), volume: path };
     for (at, source) in list(projection, "sources").iter().enumerate() {
         let sources = path.field("sources");
-        one(source, &sources.index(at), options, &mut taken, errors);
+        validate_source(source, &sources.index(at), options, &mut used, errors);
     }
 }
 
 /// The paths that the sources of one volume use.
-struct Taken<'a> {
+struct UsedPaths<'a> {
     paths: HashSet<&'a str>,
     volume: &'a Path<'a>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> UsedPaths<'a> {
     /// Claims a path; a second claim is an error that names `who`, the source of the path.
     fn claim(&mut self, path: &'a str, who: &str, errors: &mut FieldErrors) {
         if !self.paths.insert(path) {
@@ -73,11 +75,12 @@ impl<'a> Taken<'a> {
     }
 }
 
-fn one<'a>(
+/// Validates one source of a projected volume.
+fn validate_source<'a>(
     source: &'a Value,
     path: &Path<'_>,
     options: &Options,
-    taken: &mut Taken<'a>,
+    used: &mut UsedPaths<'a>,
     errors: &mut FieldErrors,
 ) {
     let mut count = 0_usize;
@@ -89,38 +92,44 @@ fn one<'a>(
         for (at, item) in list(object, "items").iter().enumerate() {
             facts::check(item, "core/v1.KeyToPath", &path.field("items").index(at), errors);
             if !text(item, "path").is_empty() {
-                taken.claim(text(item, "path"), text(object, "name"), errors);
+                used.claim(text(item, "path"), text(object, "name"), errors);
             }
         }
     }
     if let Some(downward) = member(source, "downwardAPI") {
         count = count.saturating_add(1);
         for file in list(downward, "items") {
-            downward_file(file, &path.field("downwardAPI"), errors);
+            validate_downward_file(file, &path.field("downwardAPI"), errors);
             let target = text(file, "path");
             if !target.is_empty() {
-                taken.claim(target, target, errors);
+                used.claim(target, target, errors);
             }
         }
     }
     if let Some(token) = member(source, "serviceAccountToken") {
         count = count.saturating_add(1);
-        service_account_token(token, &path.field("serviceAccountToken"), taken.volume, options, errors);
+        validate_service_account_token(
+            token,
+            &path.field("serviceAccountToken"),
+            used.volume,
+            options,
+            errors,
+        );
     }
     if let Some(bundle) = member(source, "clusterTrustBundle") {
         count = count.saturating_add(1);
-        trust_bundle(bundle, &path.field("clusterTrustBundle"), taken, errors);
+        validate_trust_bundle(bundle, &path.field("clusterTrustBundle"), used, errors);
     }
     if let Some(certificate) = member(source, "podCertificate") {
         count = count.saturating_add(1);
-        pod_certificate(certificate, &path.field("podCertificate"), taken, errors);
+        validate_pod_certificate(certificate, &path.field("podCertificate"), used, errors);
     }
     if count > 1 {
         errors.forbidden(path, "may not specify more than 1 volume type per source");
     }
 }
 
-fn service_account_token(
+fn validate_service_account_token(
     token: &Value,
     path: &Path<'_>,
     volume: &Path<'_>,
@@ -144,7 +153,12 @@ fn service_account_token(
     }
 }
 
-fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, errors: &mut FieldErrors) {
+fn validate_trust_bundle<'a>(
+    bundle: &'a Value,
+    path: &Path<'_>,
+    used: &mut UsedPaths<'a>,
+    errors: &mut FieldErrors,
+) {
     match (member(bundle, "name"), member(bundle, "signerName")) {
         (Some(_), Some(_)) => {
             errors.invalid(path, bundle, "only one of name and signerName may be used");
@@ -171,16 +185,26 @@ fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, e
     }
     check::required(bundle, "path", path, errors);
     paths::local_non_reserved(&path.field("path"), text(bundle, "path"), errors);
-    taken.claim(text(bundle, "path"), text(bundle, "path"), errors);
+    used.claim(text(bundle, "path"), text(bundle, "path"), errors);
 }
 
-fn pod_certificate<'a>(source: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, errors: &mut FieldErrors) {
+fn validate_pod_certificate<'a>(
+    source: &'a Value,
+    path: &Path<'_>,
+    used: &mut UsedPaths<'a>,
+    errors: &mut FieldErrors,
+) {
     let key_type = text(source, "keyType");
     if !KEY_TYPES.contains(&key_type) {
         errors.not_supported(&path.field("keyType"), key_type, &KEY_TYPES);
     }
     if let Some(seconds) = opt_int(source, "maxExpirationSeconds") {
-        certificate_life(seconds, text(source, "signerName"), &path.field("maxExpirationSeconds"), errors);
+        validate_certificate_life(
+            seconds,
+            text(source, "signerName"),
+            &path.field("maxExpirationSeconds"),
+            errors,
+        );
     }
     let mut count = 0_usize;
     for key in ["credentialBundlePath", "keyPath", "certificateChainPath"] {
@@ -190,7 +214,7 @@ fn pod_certificate<'a>(source: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>
         }
         count = count.saturating_add(1);
         paths::local_non_reserved(&path.field(key), target, errors);
-        taken.claim(target, target, errors);
+        used.claim(target, target, errors);
     }
     if count == 0 {
         let detail = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath";
@@ -198,7 +222,7 @@ fn pod_certificate<'a>(source: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>
     }
 }
 
-fn certificate_life(seconds: i64, signer: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_certificate_life(seconds: i64, signer: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if seconds < CERTIFICATE_SECONDS_MIN {
         errors.invalid(path, seconds, "if provided, maxExpirationSeconds must be >= 3600");
     }

@@ -26,7 +26,7 @@ const COUNTED: [&str; 9] = [
 
 /// The owner of the resources, which decides which names are allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum ResourcesOwner {
     /// A container.
     Container,
     /// A whole pod.
@@ -39,7 +39,7 @@ pub(crate) type Claims<'a> = BTreeSet<&'a str>;
 /// Checks requests, limits and claims.
 pub(crate) fn validate(
     requirements: &Value,
-    of: Of,
+    owner: ResourcesOwner,
     claims: &Claims<'_>,
     path: &Path<'_>,
     options: &Options,
@@ -49,31 +49,42 @@ pub(crate) fn validate(
     let limits = amounts(requirements.get("limits"));
     let requests = amounts(requirements.get("requests"));
     for (name, amount) in &limits {
-        amount_of(name, amount, of, &limit_path.key(name), errors);
-        huge_page_value(name, amount, &limit_path.key(name), options, errors);
+        validate_amount(name, amount, owner, &limit_path.key(name), errors);
+        validate_huge_page_value(name, amount, &limit_path.key(name), options, errors);
     }
     for (name, amount) in &requests {
-        amount_of(name, amount, of, &request_path.key(name), errors);
-        within_limit(name, amount, limits.get(name), &request_path, &limit_path, errors);
-        huge_page_value(name, amount, &request_path.key(name), options, errors);
+        validate_amount(name, amount, owner, &request_path.key(name), errors);
+        require_within_limit(name, amount, limits.get(name), &request_path, &limit_path, errors);
+        validate_huge_page_value(name, amount, &request_path.key(name), options, errors);
     }
     let named = |test: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| test(name));
     if named(is_huge_page) && !named(|name| matches!(name, "cpu" | "memory")) {
         errors.forbidden(path, "HugePages require cpu or memory");
     }
-    claim_names(list(requirements, "claims"), claims, &path.field("claims"), errors);
+    validate_claim_names(list(requirements, "claims"), claims, &path.field("claims"), errors);
 }
 
-fn amount_of(name: &str, amount: &Quantity, of: Of, path: &Path<'_>, errors: &mut FieldErrors) {
-    match of {
-        Of::Container => container_resource_name(name, path, errors),
-        Of::Pod => pod_resource_name(name, path, errors),
+fn validate_amount(
+    name: &str,
+    amount: &Quantity,
+    owner: ResourcesOwner,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    match owner {
+        ResourcesOwner::Container => validate_container_resource_name(name, path, errors),
+        ResourcesOwner::Pod => validate_pod_resource_name(name, path, errors),
     }
-    quantity_value(name, amount, path, errors);
+    validate_quantity_value(name, amount, path, errors);
 }
 
 /// Validates the amount of a resource: not negative, and an integer if the resource is counted.
-pub(crate) fn quantity_value(name: &str, amount: &Quantity, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_quantity_value(
+    name: &str,
+    amount: &Quantity,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     check::nonnegative_quantity(path, amount, errors);
     let counted = COUNTED.contains(&name) || is_extended(name);
     if counted && amount.milli_value() % 1000 != 0 {
@@ -81,7 +92,7 @@ pub(crate) fn quantity_value(name: &str, amount: &Quantity, path: &Path<'_>, err
     }
 }
 
-fn within_limit(
+fn require_within_limit(
     name: &str,
     amount: &Quantity,
     limit: Option<&Quantity>,
@@ -106,7 +117,7 @@ fn within_limit(
     }
 }
 
-fn huge_page_value(
+fn validate_huge_page_value(
     name: &str,
     amount: &Quantity,
     path: &Path<'_>,
@@ -136,7 +147,7 @@ pub fn is_extended(name: &str) -> bool {
 }
 
 /// The name of a resource.
-pub(crate) fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let complaints = names::is_qualified_name(name);
     if !complaints.is_empty() {
         for complaint in complaints {
@@ -152,8 +163,8 @@ pub(crate) fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldError
 }
 
 /// The name of a resource that a container can have.
-pub(crate) fn container_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    resource_name(name, path, errors);
+pub(crate) fn validate_container_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_resource_name(name, path, errors);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
             errors.invalid(path, Named(name), "must be a standard resource for containers");
@@ -163,16 +174,16 @@ pub(crate) fn container_resource_name(name: &str, path: &Path<'_>, errors: &mut 
     }
 }
 
-fn pod_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_pod_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let before = errors.0.len();
-    resource_name(name, path, errors);
+    validate_resource_name(name, path, errors);
     if errors.0.len() == before && !aggregate::is_pod_level(name) {
         errors.not_supported(path, Named(name), &["cpu", "hugepages-", "memory"]);
     }
 }
 
 /// Claims of a container must be claims of its pod and unique.
-fn claim_names(claims: &[Value], known: &Claims<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_claim_names(claims: &[Value], known: &Claims<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut seen: HashSet<String> = HashSet::new();
     for (at, claim) in claims.iter().enumerate() {
         let path = path.index(at);
@@ -184,7 +195,7 @@ fn claim_names(claims: &[Value], known: &Claims<'_>, path: &Path<'_>, errors: &m
         if seen.contains(name) {
             errors.duplicate(&path, name);
         } else {
-            claim_request(name, request, &mut seen, &path, errors);
+            validate_claim_request(name, request, &mut seen, &path, errors);
         }
         if !known.contains(name) {
             let mut detail = "must be one of the names in pod.spec.resourceClaims".to_string();
@@ -199,7 +210,7 @@ fn claim_names(claims: &[Value], known: &Claims<'_>, path: &Path<'_>, errors: &m
     }
 }
 
-fn claim_request(
+fn validate_claim_request(
     name: &str,
     request: &str,
     seen: &mut HashSet<String>,
@@ -239,11 +250,11 @@ pub(crate) fn validate_pod_level(
     if member(resources, "claims").is_some() {
         errors.forbidden(&path.field("claims"), "claims may not be set for Resources at pod-level");
     }
-    validate(resources, Of::Pod, claims, &path, options, errors);
-    consistent(spec, resources, &path, errors);
+    validate(resources, ResourcesOwner::Pod, claims, &path, options, errors);
+    validate_consistency(spec, resources, &path, errors);
 }
 
-fn consistent(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_consistency(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let (requests, limits) = (amounts(resources.get("requests")), amounts(resources.get("limits")));
     let too_little = |own: &Amounts, which: &str, only_huge_pages: bool, errors: &mut FieldErrors| {
         let list = path.field(which);
@@ -314,10 +325,17 @@ mod tests {
     use super::*;
     use crate::testing::tree;
 
-    fn faults(requirements: &str, of: Of) -> Vec<String> {
+    fn faults(requirements: &str, owner: ResourcesOwner) -> Vec<String> {
         let mut errors = FieldErrors::new();
         let path = Path::of("r");
-        validate(&tree(requirements), of, &Claims::from(["known"]), &path, &Options::default(), &mut errors);
+        validate(
+            &tree(requirements),
+            owner,
+            &Claims::from(["known"]),
+            &path,
+            &Options::default(),
+            &mut errors,
+        );
         errors.0.iter().map(ToString::to_string).collect()
     }
 
@@ -361,10 +379,10 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(faults(requirements, Of::Container), expected, "{requirements}");
+            assert_eq!(faults(requirements, ResourcesOwner::Container), expected, "{requirements}");
         }
         assert_eq!(
-            faults(r#"{"limits":{"ephemeral-storage":"1"}}"#, Of::Pod),
+            faults(r#"{"limits":{"ephemeral-storage":"1"}}"#, ResourcesOwner::Pod),
             [
                 r#"r.limits[ephemeral-storage]: Unsupported value: "ephemeral-storage": supported values: "cpu", "hugepages-", "memory""#
             ]

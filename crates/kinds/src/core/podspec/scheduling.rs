@@ -13,22 +13,22 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// Validates tolerations outside of a pod.
 pub fn validate_tolerations(all: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    tolerations(all, path, &Options::of_features(), errors);
+    validate_tolerations_with(all, path, &Options::of_features(), errors);
 }
 
 /// Checks tolerations.
-pub(crate) fn tolerations(
+pub(crate) fn validate_tolerations_with(
     tolerations: &[Value],
     path: &Path<'_>,
     options: &Options,
     errors: &mut FieldErrors,
 ) {
     for (at, toleration) in tolerations.iter().enumerate() {
-        one_toleration(toleration, &path.index(at), options, errors);
+        validate_toleration(toleration, &path.index(at), options, errors);
     }
 }
 
-fn one_toleration(toleration: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+fn validate_toleration(toleration: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
     let effect = text(toleration, "effect");
     if !key.is_empty() {
@@ -43,13 +43,13 @@ fn one_toleration(toleration: &Value, path: &Path<'_>, options: &Options, errors
         let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
         errors.invalid(&path.field("effect"), Named(effect), detail);
     }
-    operator_and_value(operator, text(toleration, "value"), path, options, errors);
+    validate_operator_and_value(operator, text(toleration, "value"), path, options, errors);
     if !effect.is_empty() {
         check::supported(&path.field("effect"), Some(effect), &EFFECTS, errors);
     }
 }
 
-fn operator_and_value(
+fn validate_operator_and_value(
     operator: &str,
     value: &str,
     path: &Path<'_>,
@@ -84,7 +84,7 @@ fn operator_and_value(
 }
 
 /// Existing tolerations may only change their seconds; new ones must be valid.
-pub(crate) fn only_added(
+pub(crate) fn require_only_additions(
     new: &[Value],
     old: &[Value],
     path: &Path<'_>,
@@ -101,11 +101,11 @@ pub(crate) fn only_added(
         return errors
             .forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
     }
-    tolerations(new, path, options, errors);
+    validate_tolerations_with(new, path, options, errors);
 }
 
 /// Checks scheduling gates.
-pub(crate) fn gates(gates: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_gates(gates: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     let mut seen = HashSet::new();
     for (at, gate) in gates.iter().enumerate() {
         let name = text(gate, "name");
@@ -117,7 +117,12 @@ pub(crate) fn gates(gates: &[Value], path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 /// Scheduling gates of an existing pod can only be removed.
-pub(crate) fn only_deleted_gates(new: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn require_only_removed_gates(
+    new: &Value,
+    old: &Value,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let old: HashSet<&str> = list(old, "schedulingGates").iter().map(|g| text(g, "name")).collect();
     for (at, gate) in list(new, "schedulingGates").iter().enumerate() {
         let name = text(gate, "name");
@@ -148,7 +153,13 @@ mod tests {
         ] {
             let mut errors = FieldErrors::new();
             let (new, old) = (tree(new), old.as_array().unwrap());
-            only_added(new.as_array().unwrap(), old, &Path::of("t"), &Options::default(), &mut errors);
+            require_only_additions(
+                new.as_array().unwrap(),
+                old,
+                &Path::of("t"),
+                &Options::default(),
+                &mut errors,
+            );
             assert_eq!(errors.0.first().map(ToString::to_string).as_deref(), expected, "{new:?}");
         }
     }

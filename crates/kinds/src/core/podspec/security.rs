@@ -27,12 +27,17 @@ pub fn set_allow_privileged(allow: bool) {
 }
 
 /// Validates the security context of a container. `host_users`: the pod shares the host's user namespace.
-pub(crate) fn container(context: &Value, host_users: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_container(
+    context: &Value,
+    host_users: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     if flag(context, "privileged") && PRIVILEGED_REFUSED.load(Ordering::Relaxed) {
         errors.forbidden(&path.field("privileged"), "disallowed by cluster policy");
     }
-    id(context, "runAsUser", path, errors);
-    id(context, "runAsGroup", path, errors);
+    validate_id(context, "runAsUser", path, errors);
+    validate_id(context, "runAsGroup", path, errors);
     if let Some(mount) = opt_text(context, "procMount") {
         check::supported(&path.field("procMount"), Some(mount), &["Default", "Unmasked"], errors);
         if host_users && mount == "Unmasked" {
@@ -40,7 +45,7 @@ pub(crate) fn container(context: &Value, host_users: bool, path: &Path<'_>, erro
             errors.invalid(&path.field("procMount"), Named(mount), detail);
         }
     }
-    seccomp(context, path, errors);
+    validate_seccomp(context, path, errors);
     if opt_flag(context, "allowPrivilegeEscalation") == Some(false) {
         if flag(context, "privileged") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
@@ -53,15 +58,15 @@ pub(crate) fn container(context: &Value, host_users: bool, path: &Path<'_>, erro
             errors.invalid(path, Internal(Some(context), "core/v1.SecurityContext"), detail);
         }
     }
-    super::windows::options(context, path, errors);
-    app_armor(context, path, errors);
+    super::windows::validate_options(context, path, errors);
+    validate_app_armor(context, path, errors);
 }
 
 /// Checks the security context of a pod.
-pub(crate) fn pod(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+pub(crate) fn validate_pod(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     let Some(context) = member(spec, "securityContext") else { return };
     for key in ["fsGroup", "runAsUser", "runAsGroup"] {
-        id(context, key, path, errors);
+        validate_id(context, key, path, errors);
     }
     for (at, group) in list(context, "supplementalGroups").iter().enumerate() {
         let group = group.as_int().unwrap_or(0);
@@ -72,11 +77,11 @@ pub(crate) fn pod(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.invalid(&path.field("shareProcessNamespace"), true, detail);
     }
-    sysctls(spec, context, &path.field("sysctls"), options, errors);
+    validate_sysctls(spec, context, &path.field("sysctls"), options, errors);
     facts::check_fields(context, POD_CONTEXT, &["fsGroupChangePolicy"], path, errors);
-    seccomp(context, path, errors);
-    super::windows::options(context, path, errors);
-    app_armor(context, path, errors);
+    validate_seccomp(context, path, errors);
+    super::windows::validate_options(context, path, errors);
+    validate_app_armor(context, path, errors);
     facts::check_fields(context, POD_CONTEXT, &["supplementalGroupsPolicy"], path, errors);
     let selinux: &[&str] =
         if options.any_selinux_change_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
@@ -84,13 +89,13 @@ pub(crate) fn pod(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut
     check::supported(&path.field("seLinuxChangePolicy"), policy, selinux, errors);
 }
 
-fn id(context: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_id(context: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if let Some(id) = opt_int(context, key) {
         check::each_int(names::is_valid_user_id(id), &path.field(key), id, errors);
     }
 }
 
-fn seccomp(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_seccomp(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(profile) = member(context, "seccompProfile") else { return };
     let path = path.field("seccompProfile");
     match text(profile, "type") {
@@ -109,7 +114,7 @@ fn seccomp(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn app_armor(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_app_armor(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
     let Some(profile) = member(context, "appArmorProfile") else { return };
     let path = path.field("appArmorProfile");
@@ -136,7 +141,13 @@ fn app_armor(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn sysctls(spec: &Value, context: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+fn validate_sysctls(
+    spec: &Value,
+    context: &Value,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
     let mut seen = HashSet::new();
     for (at, sysctl) in list(context, "sysctls").iter().enumerate() {
         let name = text(sysctl, "name");

@@ -2,7 +2,7 @@
 
 use super::containers::{self, Pod};
 use super::options::Options;
-use super::resources::{self, Claims, Of};
+use super::resources::{self, Claims, ResourcesOwner};
 use super::{affinity, annotations, env, scheduling, security, spread, volumes, windows};
 use crate::fields::{flag, int, list, member, opt_flag, opt_int, opt_text, text, texts};
 use crate::{check, facts};
@@ -55,31 +55,36 @@ pub(crate) fn validate(
     containers::validate_init(&pod, &path.field("initContainers"), errors);
     containers::validate_ephemeral(&pod, &path.field("ephemeralContainers"), errors);
     resources::validate_pod_level(spec, &pod.claims, path, options, errors);
-    host_network_ports(spec, path, options, errors);
+    validate_host_network_ports(spec, path, options, errors);
     facts::check_fields(spec, TYPE, &["restartPolicy", "dnsPolicy"], path, errors);
     let node_selector = spec.get("nodeSelector").and_then(Value::as_object);
     validate_labels(node_selector, &path.field("nodeSelector"), errors);
-    security::pod(spec, &path.field("securityContext"), options, errors);
+    security::validate_pod(spec, &path.field("securityContext"), options, errors);
     if let Some(own) = member(spec, "affinity") {
         affinity::validate(own, options, &path.field("affinity"), errors);
     }
-    dns_config(spec, &path.field("dnsConfig"), errors);
+    validate_dns_config(spec, &path.field("dnsConfig"), errors);
     facts::check_fields(spec, TYPE, &["readinessGates"], path, errors);
-    scheduling::gates(list(spec, "schedulingGates"), &path.field("schedulingGates"), errors);
+    scheduling::validate_gates(list(spec, "schedulingGates"), &path.field("schedulingGates"), errors);
     let constraints = list(spec, "topologySpreadConstraints");
     spread::validate(constraints, &path.field("topologySpreadConstraints"), options, errors);
-    windows::host_process(spec, path, errors);
-    host_users(spec, path, options, errors);
-    hostname_override(spec, path, errors);
+    windows::validate_host_process(spec, path, errors);
+    validate_host_users(spec, path, options, errors);
+    validate_hostname_override(spec, path, errors);
     facts::check_fields(spec, TYPE, &NAMES_AND_TIMES, path, errors);
-    scheduling::tolerations(list(spec, "tolerations"), &path.field("tolerations"), options, errors);
+    scheduling::validate_tolerations_with(
+        list(spec, "tolerations"),
+        &path.field("tolerations"),
+        options,
+        errors,
+    );
     facts::check_fields(spec, TYPE, &["hostAliases", "priorityClassName", "runtimeClassName"], path, errors);
-    preemption_and_overhead(spec, path, options, errors);
-    windows::os(spec, path, errors);
+    validate_preemption_and_overhead(spec, path, options, errors);
+    windows::validate_os(spec, path, errors);
     if let Some(group) = member(spec, "schedulingGroup") {
-        scheduling_group(group, &path.field("schedulingGroup"), errors);
+        validate_scheduling_group(group, &path.field("schedulingGroup"), errors);
     }
-    env::file_volumes(spec, path, errors);
+    env::validate_file_volumes(spec, path, errors);
 }
 
 /// Checks the template of a workload.
@@ -106,7 +111,7 @@ pub(crate) fn validate_template(
     }
 }
 
-fn host_network_ports(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+fn validate_host_network_ports(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     if !flag(spec, "hostNetwork") {
         return;
     }
@@ -124,7 +129,7 @@ fn host_network_ports(spec: &Value, path: &Path<'_>, options: &Options, errors: 
     }
 }
 
-fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_dns_config(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let config = member(spec, "dnsConfig");
     if text(spec, "dnsPolicy") == "None" {
         let Some(config) = config else {
@@ -145,7 +150,7 @@ fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for (at, server) in servers.iter().enumerate() {
         net::validate_ip_legacy(&field.index(at), server, &[], errors);
     }
-    searches(config, &path.field("searches"), errors);
+    validate_searches(config, &path.field("searches"), errors);
     for (at, option) in list(config, "options").iter().enumerate() {
         if text(option, "name").is_empty() {
             errors.required(&path.field("options").index(at), "must not be empty");
@@ -153,7 +158,7 @@ fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn searches(config: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_searches(config: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let searches = texts(config, "searches");
     if searches.len() > SEARCHES_MAX {
         let detail = format!("must not have more than {SEARCHES_MAX} search paths");
@@ -171,7 +176,7 @@ fn searches(config: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn host_users(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+fn validate_host_users(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     const DETAIL: &str = "when `hostUsers` is false";
     if opt_flag(spec, "hostUsers") != Some(false) {
         return;
@@ -194,7 +199,7 @@ fn host_users(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut Fie
     });
 }
 
-fn hostname_override(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_hostname_override(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(name) = opt_text(spec, "hostnameOverride") else { return };
     let path = path.field("hostnameOverride");
     for (key, what) in [("setHostnameAsFQDN", "setHostnameAsFQDN"), ("hostNetwork", "hostNetwork")] {
@@ -208,17 +213,29 @@ fn hostname_override(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     check::dns_subdomain(&path, name, errors);
 }
 
-fn preemption_and_overhead(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+fn validate_preemption_and_overhead(
+    spec: &Value,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
     facts::check_fields(spec, TYPE, &["preemptionPolicy"], path, errors);
     if let Some(overhead) = member(spec, "overhead") {
         let mut limits = Value::object();
         limits.set_at(&["limits"], overhead.clone());
         let none = Claims::new();
-        resources::validate(&limits, Of::Container, &none, &path.field("overhead"), options, errors);
+        resources::validate(
+            &limits,
+            ResourcesOwner::Container,
+            &none,
+            &path.field("overhead"),
+            options,
+            errors,
+        );
     }
 }
 
-fn scheduling_group(group: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_scheduling_group(group: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("podGroupName");
     match opt_text(group, "podGroupName") {
         None => errors.invalid(&path, None::<&Value>, "must specify one of: `podGroupName`"),

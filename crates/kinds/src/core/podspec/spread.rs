@@ -22,13 +22,13 @@ pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options
             &path,
             errors,
         );
-        not_repeated(constraint, constraints.get(at.saturating_add(1)..).unwrap_or(&[]), &path, errors);
-        min_domains(constraint, &path, errors);
+        refuse_repeated(constraint, constraints.get(at.saturating_add(1)..).unwrap_or(&[]), &path, errors);
+        validate_min_domains(constraint, &path, errors);
         facts::check_fields(constraint, TYPE, &["nodeAffinityPolicy", "nodeTaintsPolicy"], &path, errors);
         if options.old_match_label_keys {
-            old_label_keys(constraint, &path.field("matchLabelKeys"), errors);
+            validate_old_label_keys(constraint, &path.field("matchLabelKeys"), errors);
         } else {
-            label_keys(constraint, &path, errors);
+            validate_label_keys(constraint, &path, errors);
         }
         if !options.invalid_spread_selector {
             let selector = constraint.get("labelSelector");
@@ -37,7 +37,7 @@ pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options
     }
 }
 
-fn not_repeated(constraint: &Value, others: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+fn refuse_repeated(constraint: &Value, others: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     let pair = |c: &Value| (text(c, "topologyKey").to_string(), text(c, "whenUnsatisfiable").to_string());
     let own = pair(constraint);
     if others.iter().any(|other| pair(other) == own) {
@@ -46,7 +46,7 @@ fn not_repeated(constraint: &Value, others: &[Value], path: &Path<'_>, errors: &
     }
 }
 
-fn min_domains(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_min_domains(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(domains) = opt_int(constraint, "minDomains") else { return };
     facts::check_fields(constraint, TYPE, &["minDomains"], path, errors);
     let action = text(constraint, "whenUnsatisfiable");
@@ -57,7 +57,7 @@ fn min_domains(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// Validates `matchLabelKeys` and `mismatchLabelKeys` together with their selector.
-pub(crate) fn label_keys(term: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_label_keys(term: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for key in ["matchLabelKeys", "mismatchLabelKeys"] {
         let keys = texts(term, key);
         let field = path.field(key);
@@ -71,7 +71,7 @@ pub(crate) fn label_keys(term: &Value, path: &Path<'_>, errors: &mut FieldErrors
     }
     let matched = texts(term, "matchLabelKeys");
     if let Some(selector) = member(term, "labelSelector") {
-        selected_twice(selector, &matched, path, errors);
+        refuse_repeated_selection(selector, &matched, path, errors);
     }
     let mismatched = texts(term, "mismatchLabelKeys");
     for (at, key) in matched.iter().enumerate().filter(|(_, key)| mismatched.contains(key)) {
@@ -81,7 +81,7 @@ pub(crate) fn label_keys(term: &Value, path: &Path<'_>, errors: &mut FieldErrors
 }
 
 /// The keys have been merged into the selector, so a key that occurs twice was also set by the user.
-fn selected_twice(selector: &Value, keys: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
+fn refuse_repeated_selection(selector: &Value, keys: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
     let mut seen: HashSet<&str> = entries(selector.get("matchLabels")).map(|(key, _)| key).collect();
     for expression in list(selector, "matchExpressions") {
         let key = text(expression, "key");
@@ -93,7 +93,7 @@ fn selected_twice(selector: &Value, keys: &[&str], path: &Path<'_>, errors: &mut
 }
 
 /// The rules of older versions, for existing objects.
-fn old_label_keys(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_old_label_keys(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let keys = texts(constraint, "matchLabelKeys");
     if keys.is_empty() {
         return;
@@ -121,7 +121,7 @@ fn old_label_keys(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors)
 pub(crate) fn has_invalid_match_label_keys(spec: &Value) -> bool {
     list(spec, "topologySpreadConstraints").iter().any(|constraint| {
         let mut errors = FieldErrors::new();
-        label_keys(constraint, &Path::ROOT, &mut errors);
+        validate_label_keys(constraint, &Path::ROOT, &mut errors);
         !errors.is_empty()
     })
 }

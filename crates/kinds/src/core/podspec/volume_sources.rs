@@ -16,29 +16,29 @@ const QUOBYTE_TENANT_BYTES_MAX: usize = 64;
 pub(crate) fn validate(key: &str, source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check_member(source, "core/v1.VolumeSource", key, path, errors);
     match key {
-        "iscsi" => iscsi(source, path, errors),
-        "flocker" => flocker(source, path, errors),
-        "quobyte" => quobyte(source, path, errors),
-        "fc" => fibre_channel(source, path, errors),
-        "flexVolume" => flex_options(source, path, errors),
-        "azureDisk" => azure_disk_uri(source, path, errors),
-        "csi" => csi_secret(source, path, errors),
+        "iscsi" => validate_iscsi(source, path, errors),
+        "flocker" => validate_flocker(source, path, errors),
+        "quobyte" => validate_quobyte(source, path, errors),
+        "fc" => validate_fibre_channel(source, path, errors),
+        "flexVolume" => validate_flex_options(source, path, errors),
+        "azureDisk" => validate_azure_disk_uri(source, path, errors),
+        "csi" => validate_csi_secret(source, path, errors),
         _ => {}
     }
 }
 
-fn iscsi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_iscsi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let authenticates = flag(source, "chapAuthDiscovery") || flag(source, "chapAuthSession");
     if authenticates && member(source, "secretRef").is_none() {
         errors.required(&path.field("secretRef"), "");
     }
     if let Some(initiator) = opt_text(source, "initiatorName") {
-        iscsi_name(initiator, &path.field("initiatorname"), errors);
+        validate_iscsi_name(initiator, &path.field("initiatorname"), errors);
     }
 }
 
 /// Validates a qualified iSCSI name: `iqn`, `eui` or `naa`.
-pub(crate) fn iscsi_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_iscsi_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let hex_form = |length: usize| {
         // The character after the prefix is not checked.
         let rest = name.get(4..).unwrap_or("");
@@ -55,7 +55,7 @@ pub(crate) fn iscsi_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// `iqn.YYYY-MM.authority:name`
+/// Returns whether the name has the form `iqn.YYYY-MM.authority:name`.
 fn is_iqn(name: &str) -> bool {
     let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else {
         return false;
@@ -72,7 +72,7 @@ fn is_iqn(name: &str) -> bool {
         && label.chars().all(label_char)
 }
 
-fn flocker(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_flocker(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let (name, uuid) = (text(source, "datasetName"), text(source, "datasetUUID"));
     if name.is_empty() && uuid.is_empty() {
         errors.required(path, "one of datasetName and datasetUUID is required");
@@ -85,7 +85,7 @@ fn flocker(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn quobyte(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_quobyte(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
     let registry = text(source, "registry");
     if registry.is_empty() {
@@ -108,7 +108,7 @@ fn is_host_and_port(pair: &str) -> bool {
     }
 }
 
-fn fibre_channel(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_fibre_channel(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let (targets, wwids) = (list(source, "targetWWNs"), list(source, "wwids"));
     let field = path.field("targetWWNs");
     if targets.is_empty() && wwids.is_empty() {
@@ -133,7 +133,7 @@ fn fibre_channel(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn flex_options(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_flex_options(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for (key, _) in entries(source.get("options")) {
         let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace);
         let namespace = format!(".{}", namespace.to_lowercase());
@@ -144,7 +144,7 @@ fn flex_options(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn azure_disk_uri(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_azure_disk_uri(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let uri = text(source, "diskURI");
     let supported = match opt_text(source, "kind") {
         Some("Managed") if !uri.starts_with("/subscriptions/") => {
@@ -159,7 +159,7 @@ fn azure_disk_uri(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// The name of a CSI driver.
-pub(crate) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_csi_driver_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if name.is_empty() {
         return errors.required(path, "");
     }
@@ -169,7 +169,7 @@ pub(crate) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut FieldErr
     check::each(names::is_dns1123_subdomain(&name.to_lowercase()), path, name, errors);
 }
 
-fn csi_secret(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_csi_secret(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(secret) = member(source, "nodePublishSecretRef") else { return };
     match text(secret, "name") {
         "" => errors.required(&path.field("nodePublishSecretRef.name"), ""),
@@ -178,15 +178,15 @@ fn csi_secret(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// Validates an ephemeral volume, whose claim is created with the pod.
-pub(crate) fn ephemeral(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_ephemeral(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("volumeClaimTemplate");
     let Some(template) = member(source, "volumeClaimTemplate") else { return errors.required(&path, "") };
-    template_metadata(template.get("metadata"), &path.field("metadata"), errors);
+    validate_template_metadata(template.get("metadata"), &path.field("metadata"), errors);
     claim::validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.field("spec"), errors);
 }
 
 /// Validates the metadata of a template: only labels and annotations are allowed.
-pub(crate) fn template_metadata(meta: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_template_metadata(meta: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     /// In the order of Go's struct: fields that a template cannot set.
     const REST: [&str; 12] = [
         "name",

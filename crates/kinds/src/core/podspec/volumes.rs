@@ -69,13 +69,13 @@ pub(crate) fn validate<'a>(
         if errors.0.len() == before {
             fine.insert(name, volume);
         }
-        not_a_generated_claim(volume, volumes, pod, &path, errors);
+        refuse_generated_claim(volume, volumes, pod, &path, errors);
     }
     fine
 }
 
 /// A pod cannot refer to a claim that is generated for it.
-fn not_a_generated_claim(
+fn refuse_generated_claim(
     volume: &Value,
     volumes: &[Value],
     pod: Option<&str>,
@@ -114,10 +114,10 @@ fn validate_source(
             errors.forbidden(&path.field(complained), ONE_SOURCE);
         } else {
             found = true;
-            one_source(key, source, volume, pod, path, options, errors);
+            validate_one_source(key, source, volume, pod, path, options, errors);
         }
         if key == "iscsi" {
-            iscsi_name(volume, source, path, errors);
+            validate_iscsi_name(volume, source, path, errors);
         }
     }
     if !found {
@@ -125,7 +125,7 @@ fn validate_source(
     }
 }
 
-fn one_source(
+fn validate_one_source(
     key: &str,
     source: &Value,
     volume: &Value,
@@ -135,11 +135,11 @@ fn one_source(
     errors: &mut FieldErrors,
 ) {
     match key {
-        "downwardAPI" => projected::downward(source, &path.field(key), errors),
+        "downwardAPI" => projected::validate_downward(source, &path.field(key), errors),
         "projected" => projected::validate(source, &path.field(key), options, errors),
         "ephemeral" => {
-            volume_sources::ephemeral(source, &path.field(key), errors);
-            claim_name(text(volume, "name"), pod, path, errors);
+            volume_sources::validate_ephemeral(source, &path.field(key), errors);
+            validate_claim_name(text(volume, "name"), pod, path, errors);
         }
         "image" => {
             // In a template the reference is optional: a workload controller may set it.
@@ -152,7 +152,7 @@ fn one_source(
     }
 }
 
-fn iscsi_name(volume: &Value, source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_iscsi_name(volume: &Value, source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let name = text(volume, "name");
     let length = name.len().saturating_add(1).saturating_add(text(source, "targetPortal").len());
     if member(source, "initiatorName").is_some() && length > ISCSI_NAME_BYTES_MAX {
@@ -162,7 +162,7 @@ fn iscsi_name(volume: &Value, source: &Value, path: &Path<'_>, errors: &mut Fiel
 }
 
 /// The claim of an ephemeral volume is named after pod and volume.
-fn claim_name(volume: &str, pod: Option<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_claim_name(volume: &str, pod: Option<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(pod) = pod.filter(|_| !volume.is_empty()) else { return };
     let claim = format!("{pod}-{volume}");
     for complaint in names::dns_subdomain(&claim, false) {

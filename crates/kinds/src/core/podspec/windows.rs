@@ -18,7 +18,7 @@ const NO_WINDOWS: &str = "windows options cannot be set for a linux pod";
 const NO_LINUX: &str = "cannot be set for a windows pod";
 
 /// Validates the `windowsOptions` of a security context.
-pub(crate) fn options(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_options(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(options) = member(context, "windowsOptions") else { return };
     let path = path.field("windowsOptions");
     if let Some(name) = opt_text(options, "gmsaCredentialSpecName") {
@@ -95,7 +95,7 @@ fn is_dns(domain: &str) -> bool {
 }
 
 /// If one container is a host process, all must be, and the pod must allow it.
-pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let of =
         |v: &Value| v.at(&["securityContext", "windowsOptions"]).and_then(|o| opt_flag(o, "hostProcess"));
     let of_pod = of(spec);
@@ -128,18 +128,18 @@ pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErro
 }
 
 /// Validates the operating system of a pod and the fields that it excludes.
-pub(crate) fn os(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_os(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(os) = member(spec, "os") else { return };
     let field = path.field("os");
     match text(os, "name") {
         "" => errors.required(&field.field("name"), ""),
-        "linux" => linux(spec, path, errors),
-        "windows" => windows(spec, path, errors),
+        "linux" => validate_linux(spec, path, errors),
+        "windows" => validate_windows(spec, path, errors),
         other => check::supported(&field, Some(other), &["linux", "windows"], errors),
     }
 }
 
-fn linux(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_linux(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let has = |v: &Value| v.at(&["securityContext", "windowsOptions"]).is_some();
     if has(spec) {
         errors.forbidden(&path.field("securityContext.windowsOptions"), NO_WINDOWS);
@@ -151,7 +151,7 @@ fn linux(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     });
 }
 
-fn windows(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_windows(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     /// In the order of the checks; `true` means a field of the security context.
     const OF_POD: [(bool, &str); 15] = [
         (true, "appArmorProfile"),

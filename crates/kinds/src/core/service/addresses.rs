@@ -113,7 +113,7 @@ pub fn default_ip_families(
     }
     default_ip_family_policy(object, old);
     let mut errors = FieldErrors::new();
-    super::validate::cluster_ips(object, old, &mut errors);
+    super::validate::validate_cluster_ips(object, old, &mut errors);
     finish(errors)?;
     let mut errors = FieldErrors::new();
     if let Some(old) = old {

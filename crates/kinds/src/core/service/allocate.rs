@@ -62,17 +62,17 @@ pub fn allocate(object: &mut Value, old: Option<&Value>, pool: &mut Pool<'_>) ->
     let families: Vec<&str> = pool.ranges.networks.iter().map(family).collect();
     default_ip_families(object, old, &families).map_err(Refusal::Invalid)?;
     match old {
-        None => give_addresses(object, pool)?,
+        None => allocate_addresses(object, pool)?,
         Some(old) => update_addresses(object, old, pool)?,
     }
     let mut ports = Ports { pool, given: Vec::new() };
     match old {
-        None => give_ports(object, &mut ports)?,
+        None => allocate_ports(object, &mut ports)?,
         Some(old) => update_ports(object, old, &mut ports)?,
     }
     let needed_before = old.is_some_and(needs_health_check_port);
     if needs_health_check_port(object) && !needed_before {
-        give_health_check_port(object, &mut ports)?;
+        allocate_health_check_port(object, &mut ports)?;
     }
     Ok(())
 }
@@ -92,29 +92,29 @@ fn update_addresses(object: &mut Value, old: &Value, pool: &mut Pool<'_>) -> Res
         return Ok(());
     }
     if kind(old) == "ExternalName" {
-        return give_addresses(object, pool);
+        return allocate_addresses(object, pool);
     }
     let grows = texts(old, "ipFamilies").len() == 1 && texts(object, "ipFamilies").len() == 2;
     if grows && texts(old, "clusterIPs").first() != Some(&"None") {
-        give_address(object, 1, pool)?;
+        allocate_address(object, 1, pool)?;
     }
     Ok(())
 }
 
 /// An address for each family.
-fn give_addresses(object: &mut Value, pool: &mut Pool<'_>) -> Result<(), Refusal> {
+fn allocate_addresses(object: &mut Value, pool: &mut Pool<'_>) -> Result<(), Refusal> {
     let headless = texts(object, "clusterIPs").first() == Some(&"None") || is_headless(object);
     if kind(object) == "ExternalName" || headless {
         return Ok(());
     }
     for at in 0..texts(object, "ipFamilies").len() {
-        give_address(object, at, pool)?;
+        allocate_address(object, at, pool)?;
     }
     Ok(())
 }
 
 /// Allocates the address at an index of `clusterIPs`: the requested one, or any.
-fn give_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Result<(), Refusal> {
+fn allocate_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Result<(), Refusal> {
     let mut ips: Vec<Str> = texts(object, "clusterIPs").into_iter().map(Str::from).collect();
     ips.resize(ips.len().max(at.saturating_add(1)), Str::default());
     let family = texts(object, "ipFamilies").get(at).copied().unwrap_or("");
@@ -122,8 +122,8 @@ fn give_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Result<()
     let wanted = ips.get(at).cloned().unwrap_or_default();
     let given = if wanted.is_empty() {
         let next = next_address(family, pool);
-        let words = || format!("failed to allocate a serviceIP for Service {}: {FULL}", quoted(name));
-        Str::from(next.ok_or_else(|| Refusal::Internal(words()))?)
+        let message = || format!("failed to allocate a serviceIP for Service {}: {FULL}", quoted(name));
+        Str::from(next.ok_or_else(|| Refusal::Internal(message()))?)
     } else {
         take_address(&wanted, family, pool).map_err(|why| {
             let detail = format!("failed to allocate IP {wanted}: {why}");
@@ -248,12 +248,12 @@ impl Ports<'_, '_> {
     }
 
     fn next(&mut self) -> Option<i64> {
-        let port = if self.pool.dry_run { self.invent() } else { self.find()? };
+        let port = if self.pool.dry_run { self.next_dry_run_port() } else { self.find()? };
         self.given.push(port);
         Some(port)
     }
 
-    fn invent(&self) -> i64 {
+    fn next_dry_run_port(&self) -> i64 {
         self.given.iter().max().copied().unwrap_or(DRY_RUN_PORT).saturating_add(1)
     }
 
@@ -294,7 +294,7 @@ fn uses_node_ports(object: &Value) -> bool {
 }
 
 /// Allocates the node ports of a new service. Ports with the same number (TCP and UDP) share one.
-fn give_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
+fn allocate_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
     if !uses_node_ports(object) {
         return Ok(());
     }
@@ -358,15 +358,15 @@ fn update_ports(object: &mut Value, old: &Value, ports: &mut Ports<'_, '_>) -> R
     Ok(())
 }
 
-fn give_health_check_port(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
+fn allocate_health_check_port(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
     let keys = ["spec", "healthCheckNodePort"];
     let wanted = number(object, &keys);
     if wanted != 0 {
-        let words = |why| format!("failed to allocate requested HealthCheck NodePort {wanted}: {why}");
-        return ports.take(wanted).map_err(|why| Refusal::Internal(words(why)));
+        let message = |why| format!("failed to allocate requested HealthCheck NodePort {wanted}: {why}");
+        return ports.take(wanted).map_err(|why| Refusal::Internal(message(why)));
     }
-    let words = || format!("failed to allocate a HealthCheck NodePort 0: {FULL}");
-    let port = ports.next().ok_or_else(|| Refusal::Internal(words()))?;
+    let message = || format!("failed to allocate a HealthCheck NodePort 0: {FULL}");
+    let port = ports.next().ok_or_else(|| Refusal::Internal(message()))?;
     object.set_at(&keys, port.into());
     Ok(())
 }

@@ -70,7 +70,7 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
             errors.invalid(&Path::of("spec.loadBalancerClass"), class, STAYS);
         }
     }
-    super::validate::balancer_class(object, errors);
+    super::validate::validate_balancer_class(object, errors);
     let port = ["spec", "healthCheckNodePort"];
     if needs_health_check(old) && needs_health_check(object) && number(old, &port) != number(object, &port) {
         errors.forbidden(&Path::of("spec.healthCheckNodePort"), "field is immutable");

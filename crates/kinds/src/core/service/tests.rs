@@ -100,7 +100,7 @@ fn families_follow_cluster_and_policy() {
         let mut object = tree(&format!(r#"{{"spec":{spec}}}"#));
         match default_ip_families(&mut object, None, families) {
             Ok(()) => print(object.get("spec").unwrap()),
-            Err(errors) => errors.sentence(),
+            Err(errors) => errors.aggregate_message(),
         }
     };
     for (spec, families, expected) in [

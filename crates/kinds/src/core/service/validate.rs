@@ -19,36 +19,36 @@ const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 
 /// Checks a service, new or changed.
-pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+pub(super) fn validate_service(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let spec = Path::of("spec");
-    topology(object, errors);
+    validate_topology(object, errors);
     let ports = object.items_at(&["spec", "ports"]);
     if ports.is_empty() && !is_headless(object) && kind(object) != "ExternalName" {
         errors.required(&spec.field("ports"), "");
     }
-    type_and_addresses(object, errors);
+    validate_type_and_addresses(object, errors);
     let mut seen = HashSet::new();
     for (i, port) in ports.iter().enumerate() {
-        service_port(port, ports.len() > 1, &mut seen, &spec.field("ports").index(i), errors);
+        validate_service_port(port, ports.len() > 1, &mut seen, &spec.field("ports").index(i), errors);
     }
     let selector = object.at(&["spec", "selector"]).and_then(Value::as_object);
     validate_labels(selector, &spec.field("selector"), errors);
-    affinity(object, errors);
-    cluster_ips(object, old, errors);
-    external_ips(object, old, errors);
-    of_spec(object, &["type"], errors);
-    node_ports(object, errors);
-    duplicate_ports(object, errors);
-    source_ranges(object, old, errors);
+    validate_affinity(object, errors);
+    validate_cluster_ips(object, old, errors);
+    validate_external_ips(object, old, errors);
+    validate_spec(object, &["type"], errors);
+    validate_node_ports(object, errors);
+    refuse_duplicate_ports(object, errors);
+    validate_source_ranges(object, old, errors);
     let allocates = object.at(&["spec", "allocateLoadBalancerNodePorts"]).is_some();
     match kind(object) == "LoadBalancer" {
         false if allocates => errors.forbidden(&spec.field("allocateLoadBalancerNodePorts"), ONLY_BALANCERS),
         true if !allocates => errors.required(&Path::of("allocateLoadBalancerNodePorts"), ""),
         _ => {}
     }
-    balancer_class(object, errors);
-    external_traffic(object, errors);
-    internal_traffic(object, errors);
+    validate_balancer_class(object, errors);
+    validate_external_traffic(object, errors);
+    validate_internal_traffic(object, errors);
     if let Some(wish) = object.at(&["spec", "trafficDistribution"]).and_then(Value::as_str)
         && !DISTRIBUTIONS.contains(&wish)
     {
@@ -57,12 +57,12 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut FieldErr
 }
 
 /// Checks the facts of these fields of the spec.
-fn of_spec(object: &Value, fields: &[&str], errors: &mut FieldErrors) {
+fn validate_spec(object: &Value, fields: &[&str], errors: &mut FieldErrors) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     facts::check_fields(spec, "core/v1.ServiceSpec", fields, &Path::of("spec"), errors);
 }
 
-fn topology(object: &Value, errors: &mut FieldErrors) {
+fn validate_topology(object: &Value, errors: &mut FieldErrors) {
     let (hints, mode) =
         (metadata::annotation(object, TOPOLOGY_HINTS), metadata::annotation(object, TOPOLOGY_MODE));
     if let (Some(hints), Some(mode)) = (hints, mode)
@@ -73,7 +73,7 @@ fn topology(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn type_and_addresses(object: &Value, errors: &mut FieldErrors) {
+fn validate_type_and_addresses(object: &Value, errors: &mut FieldErrors) {
     let spec = Path::of("spec");
     match kind(object) {
         kind @ ("LoadBalancer" | "NodePort") if is_headless(object) => {
@@ -105,7 +105,7 @@ fn type_and_addresses(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn service_port<'a>(
+fn validate_service_port<'a>(
     port: &'a Value,
     wants_name: bool,
     seen: &mut HashSet<&'a str>,
@@ -128,8 +128,8 @@ fn service_port<'a>(
     facts::check(port, "core/v1.ServicePort", path, errors);
 }
 
-fn affinity(object: &Value, errors: &mut FieldErrors) {
-    of_spec(object, &["sessionAffinity"], errors);
+fn validate_affinity(object: &Value, errors: &mut FieldErrors) {
+    validate_spec(object, &["sessionAffinity"], errors);
     let path = Path::of("spec.sessionAffinityConfig");
     let config = object.at(&["spec", "sessionAffinityConfig"]);
     match object.str_at(&["spec", "sessionAffinity"]) {
@@ -155,7 +155,7 @@ fn affinity(object: &Value, errors: &mut FieldErrors) {
 }
 
 /// Checks `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` together.
-pub(super) fn cluster_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+pub(super) fn validate_cluster_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     if kind(object) == "ExternalName" {
         return;
     }
@@ -173,7 +173,7 @@ pub(super) fn cluster_ips(object: &Value, old: Option<&Value>, errors: &mut Fiel
         }
         _ => {}
     }
-    families(object, errors);
+    validate_families(object, errors);
     let known = old.map(|old| texts(old, "clusterIPs")).unwrap_or_default();
     let before = errors.0.len();
     for (i, ip) in ips.iter().enumerate() {
@@ -185,11 +185,11 @@ pub(super) fn cluster_ips(object: &Value, old: Option<&Value>, errors: &mut Fiel
         }
         net::validate_ip_legacy(&path.index(i), ip, &known, errors);
     }
-    let wrong = errors.0.len() > before;
+    let complaints = errors.0.len() > before;
     if ips.len() > 2 {
         errors.invalid(&path, list.as_slice(), "may only hold up to 2 values");
     }
-    if wrong {
+    if complaints {
         return;
     }
     let is_v6 = |ip: &str| super::addresses::family_of(ip) == "IPv6";
@@ -209,7 +209,7 @@ pub(super) fn cluster_ips(object: &Value, old: Option<&Value>, errors: &mut Fiel
     }
 }
 
-fn families(object: &Value, errors: &mut FieldErrors) {
+fn validate_families(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("spec.ipFamilies");
     let mut seen = HashSet::new();
     for (i, family) in texts(object, "ipFamilies").into_iter().enumerate() {
@@ -220,10 +220,10 @@ fn families(object: &Value, errors: &mut FieldErrors) {
             errors.duplicate(&path.index(i), Named(family));
         }
     }
-    of_spec(object, &["ipFamilyPolicy"], errors);
+    validate_spec(object, &["ipFamilyPolicy"], errors);
 }
 
-fn external_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+fn validate_external_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let path = Path::of("spec.externalIPs");
     let known = old.map(|old| texts(old, "externalIPs")).unwrap_or_default();
     for (i, ip) in texts(object, "externalIPs").into_iter().enumerate() {
@@ -235,7 +235,7 @@ fn external_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     }
 }
 
-fn node_ports(object: &Value, errors: &mut FieldErrors) {
+fn validate_node_ports(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("spec.ports");
     let ports = object.items_at(&["spec", "ports"]);
     let set = || ports.iter().enumerate().filter(|(_, p)| number(p, &["nodePort"]) != 0);
@@ -253,7 +253,7 @@ fn node_ports(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn duplicate_ports(object: &Value, errors: &mut FieldErrors) {
+fn refuse_duplicate_ports(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("spec.ports");
     let mut seen = HashSet::new();
     for (i, port) in object.items_at(&["spec", "ports"]).iter().enumerate() {
@@ -268,7 +268,7 @@ fn duplicate_ports(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn source_ranges(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+fn validate_source_ranges(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let balancer = kind(object) == "LoadBalancer";
     let ranges = texts(object, "loadBalancerSourceRanges");
     if !ranges.is_empty() {
@@ -298,7 +298,7 @@ fn source_ranges(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
 }
 
 /// Checks the class of the load balancer.
-pub(super) fn balancer_class(object: &Value, errors: &mut FieldErrors) {
+pub(super) fn validate_balancer_class(object: &Value, errors: &mut FieldErrors) {
     let Some(class) = object.at(&["spec", "loadBalancerClass"]).and_then(Value::as_str) else { return };
     let path = Path::of("spec.loadBalancerClass");
     if kind(object) != "LoadBalancer" {
@@ -309,12 +309,12 @@ pub(super) fn balancer_class(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn external_traffic(object: &Value, errors: &mut FieldErrors) {
+fn validate_external_traffic(object: &Value, errors: &mut FieldErrors) {
     let spec = Path::of("spec");
     let policy = object.str_at(&["spec", "externalTrafficPolicy"]);
     let path = spec.field("externalTrafficPolicy");
     if externally_accessible(object) {
-        of_spec(object, &["externalTrafficPolicy"], errors);
+        validate_spec(object, &["externalTrafficPolicy"], errors);
     } else if !policy.is_empty() {
         errors.invalid(&path, Named(policy), "may only be set for externally-accessible services");
     }
@@ -336,7 +336,7 @@ fn external_traffic(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn internal_traffic(object: &Value, errors: &mut FieldErrors) {
+fn validate_internal_traffic(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("spec.internalTrafficPolicy");
     match object.at(&["spec", "internalTrafficPolicy"]).and_then(Value::as_str) {
         None if matches!(kind(object), "NodePort" | "LoadBalancer" | "ClusterIP") => {

@@ -22,7 +22,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// Whether it is a server, and which.
+    /// Whether the fault hits a server (or else a member of etcd), and its index.
     fn victim(self) -> (bool, usize) {
         match self {
             Fault::KillServer(index) | Fault::EndServer(index) | Fault::StopServer(index) => (true, index),

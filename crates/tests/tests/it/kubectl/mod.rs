@@ -21,7 +21,7 @@ pub(crate) enum Prints {
     Exactly(&'static str),
     /// All of these, anywhere.
     All(&'static [&'static str]),
-    /// It fails with this text.
+    /// The command fails with this text.
     Fails(&'static str),
 }
 use Prints::{All, Exactly, Fails};

@@ -17,9 +17,9 @@ const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
 /// The errors of a text, in order.
-type Mistakes = Vec<String>;
+type FormatErrors = Vec<String>;
 
-pub(in super::super) fn dns1123_label(text: &str) -> Mistakes {
+pub(in super::super) fn dns1123_label(text: &str) -> FormatErrors {
     let mut mistakes = too_long(text, LABEL_MAX);
     if !is_label(text) {
         mistakes.push(if is_subdomain(text) {
@@ -31,7 +31,7 @@ pub(in super::super) fn dns1123_label(text: &str) -> Mistakes {
     mistakes
 }
 
-pub(in super::super) fn dns1123_subdomain(text: &str) -> Mistakes {
+pub(in super::super) fn dns1123_subdomain(text: &str) -> FormatErrors {
     let mut mistakes = too_long(text, SUBDOMAIN_MAX);
     if !is_subdomain(text) {
         mistakes.push(broken_rule(SUBDOMAIN_RULE, SUBDOMAIN, &["example.com"]));
@@ -39,7 +39,7 @@ pub(in super::super) fn dns1123_subdomain(text: &str) -> Mistakes {
     mistakes
 }
 
-pub(super) fn dns1035_label(text: &str) -> Mistakes {
+pub(super) fn dns1035_label(text: &str) -> FormatErrors {
     let mut mistakes = too_long(text, LABEL_MAX);
     if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
         mistakes.push(broken_rule(LABEL_1035_RULE, LABEL_1035, &["my-name", "abc-123"]));
@@ -47,15 +47,15 @@ pub(super) fn dns1035_label(text: &str) -> Mistakes {
     mistakes
 }
 
-pub(super) fn dns1123_label_prefix(text: &str) -> Mistakes {
+pub(super) fn dns1123_label_prefix(text: &str) -> FormatErrors {
     dns1123_label(&masked(text))
 }
 
-pub(super) fn dns1123_subdomain_prefix(text: &str) -> Mistakes {
+pub(super) fn dns1123_subdomain_prefix(text: &str) -> FormatErrors {
     dns1123_subdomain(&masked(text))
 }
 
-pub(super) fn dns1035_label_prefix(text: &str) -> Mistakes {
+pub(super) fn dns1035_label_prefix(text: &str) -> FormatErrors {
     dns1035_label(&masked(text))
 }
 
@@ -74,7 +74,7 @@ fn masked(text: &str) -> String {
     }
 }
 
-pub(super) fn qualified_name(text: &str) -> Mistakes {
+pub(super) fn qualified_name(text: &str) -> FormatErrors {
     let parts: Vec<&str> = text.split('/').collect();
     let rule = || broken_rule(QUALIFIED_RULE, QUALIFIED, &["MyName", "my.name", "123-abc"]);
     let mut mistakes = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn qualified_name(text: &str) -> Mistakes {
     mistakes
 }
 
-pub(super) fn label_value(text: &str) -> Mistakes {
+pub(super) fn label_value(text: &str) -> FormatErrors {
     let mut mistakes = too_long(text, LABEL_MAX);
     if !text.is_empty() && !is_qualified(text) {
         let pattern = format!("({QUALIFIED})?");
@@ -115,31 +115,31 @@ pub(super) fn label_value(text: &str) -> Mistakes {
     mistakes
 }
 
-pub(super) fn uri(text: &str) -> Mistakes {
+pub(super) fn uri(text: &str) -> FormatErrors {
     Url::parse_request(text).err().into_iter().collect()
 }
 
-pub(super) fn uuid(text: &str) -> Mistakes {
+pub(super) fn uuid(text: &str) -> FormatErrors {
     mistake(is_uuid(text), "does not match the UUID format")
 }
 
-pub(super) fn byte(text: &str) -> Mistakes {
+pub(super) fn byte(text: &str) -> FormatErrors {
     mistake(is_base64(text), "invalid base64")
 }
 
-pub(super) fn date(text: &str) -> Mistakes {
+pub(super) fn date(text: &str) -> FormatErrors {
     mistake(is_date(text), "invalid date")
 }
 
-pub(super) fn datetime(text: &str) -> Mistakes {
+pub(super) fn datetime(text: &str) -> FormatErrors {
     mistake(is_datetime(text), "invalid datetime")
 }
 
-fn mistake(holds: bool, what: &str) -> Mistakes {
+fn mistake(holds: bool, what: &str) -> FormatErrors {
     if holds { Vec::new() } else { vec![what.to_owned()] }
 }
 
-fn too_long(text: &str, max: usize) -> Mistakes {
+fn too_long(text: &str, max: usize) -> FormatErrors {
     mistake(text.len() <= max, &format!("must be no more than {max} bytes"))
 }
 

@@ -270,7 +270,7 @@ fn parse_host(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
     unescape(host, Part::Host)
 }
 
-/// `[fe80::1%25en0]:80`
+/// Parses a host in brackets: `[fe80::1%25en0]:80`.
 fn parse_literal(host: &str) -> Result<Vec<u8>, String> {
     let (inside, port) = host.get(1..).and_then(|host| host.rsplit_once(']')).ok_or("missing ']' in host")?;
     check_port(port)?;

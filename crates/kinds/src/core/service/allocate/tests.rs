@@ -20,7 +20,7 @@ fn given(object: &str, old: Option<&str>, dry_run: bool, ips: &[&str], ports: &[
             json::print(object.get("spec").unwrap(), &mut out);
             String::from_utf8(out).unwrap()
         }
-        Err(Refusal::Invalid(errors)) => errors.sentence(),
+        Err(Refusal::Invalid(errors)) => errors.aggregate_message(),
         Err(Refusal::Internal(text)) => text,
         Err(Refusal::Duplicate(text)) => format!("(unclassified) {text}"),
     }
