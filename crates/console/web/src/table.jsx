@@ -1,4 +1,5 @@
 // A resource as the server's Table, kept up to date by a watch.
+import { Component } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import * as api from "./api.js";
 import { useLoaded, useNow, useTitle } from "./hooks.js";
@@ -22,7 +23,10 @@ export function ResourceTable({ resource, query, resources }) {
   const now = useNow(1000);
   const place = (change) => replace(listParts(resource), { namespace, selector, ...change });
   const rows = useMemo(() => filtered(table.rows, filter), [table.rows, filter]);
-  const columns = table.columns.map((column, index) => ({ ...column, index })).filter((column) => wide || column.priority === 0);
+  const columns = useMemo(
+    () => table.columns.map((column, index) => ({ ...column, index })).filter((column) => wide || column.priority === 0),
+    [table.columns, wide],
+  );
   const withNamespace = resource.namespaced && !namespace;
   return (
     <section class="view">
@@ -63,7 +67,7 @@ export function ResourceTable({ resource, query, resources }) {
           </thead>
           <tbody>
             {rows.map((row) => (
-              <Row key={row.key} row={row} columns={columns} resource={resource} withNamespace={withNamespace} now={now} />
+              <Row key={row.key} row={row} columns={columns} resource={resource} withNamespace={withNamespace} age={ageOf(row, now)} />
             ))}
           </tbody>
         </table>
@@ -80,14 +84,27 @@ export function ResourceTable({ resource, query, resources }) {
   );
 }
 
-function Row({ row, columns, resource, withNamespace, now }) {
-  const { namespace, name, creationTimestamp } = row.metadata;
+const ageOf = ({ metadata }, now) => (metadata.creationTimestamp ? age(metadata.creationTimestamp, now) : undefined);
+
+/** A row is drawn again only if something in it is new: ages are computed every second, for thousands of rows. */
+class Row extends Component {
+  shouldComponentUpdate(next) {
+    return ["row", "columns", "resource", "withNamespace", "age"].some((name) => next[name] !== this.props[name]);
+  }
+
+  render(props) {
+    return cells(props);
+  }
+}
+
+function cells({ row, columns, resource, withNamespace, age }) {
+  const { namespace, name } = row.metadata;
   const href = link(objectParts(resource, namespace, name));
   return (
     <tr class={row.changed ? "changed" : undefined} data-name={name}>
       {withNamespace && <td>{namespace}</td>}
       {columns.map((column, at) => {
-        const text = column.name === "Age" && creationTimestamp ? age(creationTimestamp, now) : cell(row.cells[column.index]);
+        const text = column.name === "Age" && age ? age : cell(row.cells[column.index]);
         if (at > 0) return <td title={text.length > 40 ? text : undefined}>{text}</td>;
         return (
           <th scope="row">

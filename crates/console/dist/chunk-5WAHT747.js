@@ -1,1 +1,0 @@
-import{e as a,f as b}from"./chunk-M22HB65Y.js";import"./chunk-UC6DNTOF.js";import"./chunk-J65JPZWQ.js";import"./chunk-PTRAVHRR.js";import"./chunk-VG7BBFWT.js";import"./chunk-WOT6VMZA.js";export{b as CreateView,a as EditTab};
