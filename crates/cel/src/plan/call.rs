@@ -182,7 +182,7 @@ impl Planner<'_> {
 
 /// Whether every value of the type has the same type at run time.
 fn is_concrete(of: &Type) -> bool {
-    !matches!(of, Type::Dyn | Type::Param(_) | Type::Error | Type::Wrapper(_) | Type::Null)
+    !matches!(of, Type::Dyn | Type::Any | Type::Param(_) | Type::Error | Type::Wrapper(_) | Type::Null)
 }
 
 fn how(function: &Arc<Function>, overload: Option<&Overload>, args: &[Node], types_known: bool) -> How {
