@@ -3,7 +3,7 @@
 use crate::{Operation, Plugin};
 use pintle_metrics::{Handle, families};
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A step of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +214,18 @@ impl Drop for Measuring<'_> {
                 families::ADMISSION_STEP_SUMMARY.observe(&labels, total);
             }
         }
+    }
+}
+
+/// Records a plugin that ran before the step of admission in which kube-apiserver runs it first. If it refuses a request, the step is
+/// over.
+pub fn observe_first_plugin(name: &str, operation: Operation, is_refused: bool, took: Duration) {
+    let (refused, seconds) = (if is_refused { "true" } else { "false" }, took.as_secs_f64());
+    let step = [operation.name(), refused, Step::Admit.name()];
+    families::ADMISSION_CONTROLLER.observe(&[name, operation.name(), refused, Step::Admit.name()], seconds);
+    if is_refused {
+        families::ADMISSION_STEP.observe(&step, seconds);
+        families::ADMISSION_STEP_SUMMARY.observe(&step, seconds);
     }
 }
 

@@ -51,7 +51,7 @@ mod webhook_config;
 
 pub use chain::{Chain, Settings, SettingsError};
 pub use config::{AdmissionConfiguration, ConfigError};
-pub use durations::{EnginePlugin, Measuring, Step};
+pub use durations::{EnginePlugin, Measuring, Step, observe_first_plugin};
 pub use request::{Options, admission_request};
 pub use webhook_config::WebhookConfig;
 
