@@ -175,6 +175,11 @@ pub trait Plugin: Send + Sync {
         Ok(())
     }
 
+    /// Rejects a deletion before webhooks are called.
+    fn admit_deletion(&self, _request: &Attributes<'_>, _cluster: &dyn ClusterState) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// Rejects an object after validation; may add warnings.
     fn validate(&self, _validation: Validation<'_>) -> Result<(), Status> {
         Ok(())
