@@ -270,6 +270,25 @@ impl Chain {
         Ok(())
     }
 
+    /// Runs all plugins that can refuse a deletion before webhooks are called.
+    pub fn admit_deletion(
+        &self,
+        request: &Attributes<'_>,
+        cluster: &dyn ClusterState,
+        measuring: &mut Measuring<'_>,
+    ) -> Result<(), Status> {
+        for (place, plugin) in self.plugins.iter().enumerate() {
+            if !concerns(&**plugin, request) {
+                measuring.observe_uncalled(place);
+                continue;
+            }
+            let outcome = plugin.admit_deletion(request, cluster);
+            measuring.observe_plugin(place, &**plugin, outcome.is_err());
+            outcome?;
+        }
+        Ok(())
+    }
+
     /// Refuses an object that grants rights its writer does not have. Must be called after all mutations.
     pub fn check_escalation(
         &self,

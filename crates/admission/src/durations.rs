@@ -3,7 +3,7 @@
 use crate::{Operation, Plugin};
 use pintle_metrics::{Handle, families};
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A step of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub(crate) struct Durations {
 }
 
 /// The series of a plugin while a step runs.
-type PluginSeries = Vec<Handle>;
+type PluginSeries = Option<Handle>;
 
 struct StepSeries {
     plugins: Vec<PluginSeries>,
@@ -163,7 +163,7 @@ impl Measuring<'_> {
     /// and measures it all the same; here it takes no time.
     pub(crate) fn observe_uncalled(&mut self, place: usize) {
         let series = self.series.and_then(|series| series.plugins.get(place));
-        for handle in series.map_or(&[][..], Vec::as_slice) {
+        if let Some(Some(handle)) = series {
             handle.count_zero();
         }
     }
@@ -176,8 +176,8 @@ impl Measuring<'_> {
     }
 
     fn observe_series(&mut self, series: Option<&PluginSeries>, name: &str, is_refused: bool) {
-        let series = series.map_or(&[][..], Vec::as_slice);
-        if series.is_empty() && !is_refused {
+        let series = series.and_then(Option::as_ref);
+        if series.is_none() && !is_refused {
             return;
         }
         let now = Instant::now();
@@ -194,7 +194,7 @@ impl Measuring<'_> {
                 .observe(&[name, self.operation.name(), "true", step.name()], seconds);
             return;
         }
-        for handle in series {
+        if let Some(handle) = series {
             handle.observe(families::ADMISSION_CONTROLLER.buckets(), seconds);
         }
     }
@@ -217,6 +217,18 @@ impl Drop for Measuring<'_> {
     }
 }
 
+/// Records a plugin that ran before the step of admission in which kube-apiserver runs it first. If it refuses a request, the step is
+/// over.
+pub fn observe_first_plugin(name: &str, operation: Operation, is_refused: bool, took: Duration) {
+    let (refused, seconds) = (if is_refused { "true" } else { "false" }, took.as_secs_f64());
+    let step = [operation.name(), refused, Step::Admit.name()];
+    families::ADMISSION_CONTROLLER.observe(&[name, operation.name(), refused, Step::Admit.name()], seconds);
+    if is_refused {
+        families::ADMISSION_STEP.observe(&step, seconds);
+        families::ADMISSION_STEP_SUMMARY.observe(&step, seconds);
+    }
+}
+
 impl StepSeries {
     fn new(
         step: Step,
@@ -224,21 +236,14 @@ impl StepSeries {
         plugins: &[Box<dyn Plugin>],
         is_on: impl Fn(&str) -> bool,
     ) -> Self {
-        // Plugins handle deletions only when they validate, so they are measured for both steps of kube-apiserver then.
-        let also_admits = step == Step::Validate && operation == Operation::Delete;
         let of = |name: &str| -> PluginSeries {
-            let steps = [step].into_iter().chain(Some(Step::Admit).filter(|_| also_admits));
-            let measured = steps.filter(|step| handles(name, *step, operation));
-            measured
-                .map(|step| {
-                    families::ADMISSION_CONTROLLER.with(&[name, operation.name(), "false", step.name()])
-                })
-                .collect()
+            let labels = [name, operation.name(), "false", step.name()];
+            handles(name, step, operation).then(|| families::ADMISSION_CONTROLLER.with(&labels))
         };
         let labels = [operation.name(), "false", step.name()];
         StepSeries {
             plugins: plugins.iter().map(|plugin| of(plugin.name())).collect(),
-            of_engine: ENGINE_PLUGINS.map(|name| if is_on(name) { of(name) } else { PluginSeries::new() }),
+            of_engine: ENGINE_PLUGINS.map(|name| if is_on(name) { of(name) } else { None }),
             step: families::ADMISSION_STEP.with(&labels),
             summary: families::ADMISSION_STEP_SUMMARY.with(&labels),
         }

@@ -51,7 +51,7 @@ mod webhook_config;
 
 pub use chain::{Chain, Settings, SettingsError};
 pub use config::{AdmissionConfiguration, ConfigError};
-pub use durations::{EnginePlugin, Measuring, Step};
+pub use durations::{EnginePlugin, Measuring, Step, observe_first_plugin};
 pub use request::{Options, admission_request};
 pub use webhook_config::WebhookConfig;
 
@@ -172,6 +172,11 @@ pub trait Plugin: Send + Sync {
 
     /// Changes or rejects an object before validation. Not called for deletions.
     fn mutate(&self, _mutation: Mutation<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Rejects a deletion before webhooks are called.
+    fn admit_deletion(&self, _request: &Attributes<'_>, _cluster: &dyn ClusterState) -> Result<(), Status> {
         Ok(())
     }
 

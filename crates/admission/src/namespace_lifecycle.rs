@@ -1,7 +1,7 @@
 //! NamespaceLifecycle: refuses creates in a namespace that is missing or terminating, and the deletion of system
 //! namespaces.
 
-use crate::{Attributes, Mutation, Operation, Plugin, Validation};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin};
 use pintle_meta::{Cause, GroupResource, Status};
 use pintle_value::Value;
 
@@ -30,11 +30,8 @@ impl Plugin for NamespaceLifecycle {
         Ok(())
     }
 
-    fn validate(&self, Validation { request, .. }: Validation<'_>) -> Result<(), Status> {
-        if request.operation == Operation::Delete
-            && request.is("", "namespaces")
-            && IMMORTAL.contains(&request.name)
-        {
+    fn admit_deletion(&self, request: &Attributes<'_>, _cluster: &dyn ClusterState) -> Result<(), Status> {
+        if request.is("", "namespaces") && IMMORTAL.contains(&request.name) {
             let resource = request.kind.group_resource();
             return Err(Status::forbidden(&resource, request.name, "this namespace may not be deleted"));
         }

@@ -3,7 +3,7 @@
 mod pod_certificate;
 mod references;
 
-use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
+use crate::{Attributes, ClusterState, Mutation, Operation, Plugin};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::RequestSubject;
@@ -47,11 +47,8 @@ impl Plugin for NodeRestriction {
         self.check(request, Some(object), cluster)
     }
 
-    fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
-        match request.operation {
-            Operation::Delete => self.check(request, object, cluster),
-            _ => Ok(()),
-        }
+    fn admit_deletion(&self, request: &Attributes<'_>, cluster: &dyn ClusterState) -> Result<(), Status> {
+        self.check(request, None, cluster)
     }
 }
 

@@ -103,9 +103,13 @@ pub(crate) async fn write_all(
     written
 }
 
+/// The name of truncation among the plugins that lose events.
+const TRUNCATION: &str = "truncate";
+
 /// Drops the objects of events that are too big and marks those events; drops events that are still too big.
 pub(crate) fn truncate_events(truncation: Option<Truncation>, mut events: Vec<Event>) -> Vec<Event> {
     let Some(Truncation { event_bytes_max, .. }) = truncation else { return events };
+    let before = events.len();
     events.retain_mut(|event| {
         if size_of(event) <= event_bytes_max {
             return true;
@@ -115,6 +119,13 @@ pub(crate) fn truncate_events(truncation: Option<Truncation>, mut events: Vec<Ev
         event.annotations.insert("audit.k8s.io/truncated".into(), "true".into());
         size_of(event) <= event_bytes_max
     });
+    let dropped = before.saturating_sub(events.len());
+    if dropped > 0 {
+        families::AUDIT_ERRORS.add(&[TRUNCATION], u64::try_from(dropped).unwrap_or(0));
+        tracing::error!(
+            "Error in audit plugin '{TRUNCATION}' affecting {dropped} audit events: event is too large even after truncating"
+        );
+    }
     events
 }
 

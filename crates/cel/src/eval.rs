@@ -329,7 +329,7 @@ fn takes(params: &[Type], args: &[Value<'_>]) -> bool {
 
 fn accepts(param: &Type, value: &Value<'_>) -> bool {
     match (param, value) {
-        (Type::Dyn | Type::Param(_) | Type::Error, _) => true,
+        (Type::Dyn | Type::Any | Type::Param(_) | Type::Error, _) => true,
         (Type::Wrapper(of), value) => matches!(value, Value::Null) || accepts(of, value),
         (Type::Null, Value::Null)
         | (Type::Bool, Value::Bool(_))

@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub enum Type {
     /// Any type; checked at run time.
     Dyn,
+    /// A packed message of any type. As `Dyn`, but comprehensions cannot range over it.
+    Any,
     /// The type of `null`.
     Null,
     /// `bool`
@@ -77,6 +79,7 @@ impl Type {
     pub fn name(&self) -> &str {
         match self {
             Type::Dyn => "dyn",
+            Type::Any => "google.protobuf.Any",
             Type::Null => "null_type",
             Type::Bool => "bool",
             Type::Int => "int",
@@ -100,6 +103,7 @@ impl Type {
     /// The name of the type at run time.
     pub fn runtime_name(&self) -> Arc<str> {
         match self {
+            Type::Any => "google.protobuf.Any".into(),
             Type::Null => "null_type".into(),
             Type::Timestamp => "google.protobuf.Timestamp".into(),
             Type::Duration => "google.protobuf.Duration".into(),
@@ -118,6 +122,7 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Dyn => f.write_str("dyn"),
+            Type::Any => f.write_str("any"),
             Type::Null => f.write_str("null"),
             Type::Bool => f.write_str("bool"),
             Type::Int => f.write_str("int"),

@@ -86,6 +86,9 @@ impl Admission {
         let before = object.as_deref().filter(|_| asks_others).and_then(fields);
         let mut rounds = Rounds::default();
         let mut measuring = self.plugins.measure(Step::Admit, request.operation);
+        if request.operation == Operation::Delete {
+            self.plugins.admit_deletion(request, &*self.storage, &mut measuring)?;
+        }
         loop {
             if let Some(object) = object.as_deref_mut().filter(|_| asks_plugins) {
                 self.plugins.mutate(request, object, &*self.storage, &mut measuring)?;

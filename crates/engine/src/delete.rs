@@ -234,7 +234,7 @@ impl Writer {
             object.set_at(&["metadata", "deletionTimestamp"], self.storage.time_text(deadline).into());
             object.set_at(&["metadata", "deletionGracePeriodSeconds"], Value::Int(period));
         }
-        apply_propagation(target, &mut object, options);
+        self.apply_propagation(target, &mut object, options);
         let held = !object.items_at(&["metadata", "finalizers"]).is_empty();
         match grace {
             Some((period, _)) if held || period > 0 => Step::Mark(object),
@@ -244,6 +244,13 @@ impl Writer {
                 Step::Mark(object)
             }
             None => Step::Remove,
+        }
+    }
+
+    /// Sets the finalizers of the garbage collector. Without one, nothing would remove them.
+    fn apply_propagation(&self, target: &Target, object: &mut Value, options: &DeleteOptions) {
+        if self.garbage_collection {
+            apply_propagation(target, object, options);
         }
     }
 

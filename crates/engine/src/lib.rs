@@ -109,6 +109,8 @@ pub struct Options {
     pub unsafe_deletion: bool,
     /// How many objects of a collection are deleted at the same time.
     pub deletion_workers: usize,
+    /// Whether deletions that orphan dependents or delete them first wait for a garbage collector.
+    pub garbage_collection: bool,
     /// Whether parts of a ResourceClaim's status need rights of their own (`DRAResourceClaimGranularStatusAuthorization`).
     pub granular_claim_status: bool,
     /// Whether webhooks and extension servers are reached at the endpoints of their services rather than at their cluster IPs.
@@ -159,6 +161,7 @@ impl Engine {
             access_objects: options.access_objects,
             service_ranges: options.service_ranges,
             deletion_workers: options.deletion_workers,
+            garbage_collection: options.garbage_collection,
             granular_claim_status: options.granular_claim_status,
             contention_lock: Default::default(),
             follower: Default::default(),

@@ -99,6 +99,8 @@ pub struct Writer {
     pub(crate) service_ranges: Ranges,
     /// How many objects of a collection are deleted at the same time.
     pub(crate) deletion_workers: usize,
+    /// Whether deletions that orphan dependents or delete them first wait for a garbage collector.
+    pub(crate) garbage_collection: bool,
     /// Whether parts of a ResourceClaim's status need rights of their own.
     pub(crate) granular_claim_status: bool,
     pub(crate) contention_lock: ContentionLock,

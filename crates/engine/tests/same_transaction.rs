@@ -73,6 +73,7 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         },
         unsafe_deletion: false,
         deletion_workers: 1,
+        garbage_collection: true,
         granular_claim_status: true,
         routes_to_endpoints: false,
     }));

@@ -163,6 +163,8 @@ impl Api for Resources {
                 // Requests count once their options can be decoded, even if these are invalid.
                 if !matches!(&options, Err(status) if status.code == 400) {
                     let skips = query.switch("insecureSkipTLSVerifyBackend") == Some(true);
+                    // As in kube-apiserver, the first request for a log registers this counter.
+                    families::LOG_TLS_FAILURES.add(&[], 0);
                     families::LOG_BACKENDS.inc(&[if skips { "skip_tls_allowed" } else { "enforce_tls" }]);
                 }
                 let options = options?;

@@ -2,7 +2,7 @@
 //! alerts work.
 
 use crate::Type::{Counter, Gauge, Histogram, Read, ReadCounter};
-use crate::{Family, process};
+use crate::{Family, process, selection};
 use std::sync::LazyLock;
 
 /// Durations of requests, in seconds.
@@ -60,15 +60,31 @@ macro_rules! families {
 
 mod calls;
 mod server;
+mod stability;
 
 pub use calls::*;
 pub use server::*;
+pub use stability::count_by_stability;
 
-/// All families of `/metrics`, sorted by name.
-pub fn sorted() -> &'static [&'static Family] {
-    static SORTED: LazyLock<Vec<&Family>> = LazyLock::new(|| {
-        let mut all: Vec<&Family> = ALL.iter().chain(SERVER).chain(CALLS).copied().collect();
-        all.sort_by_key(|family| family.name());
+/// Deprecated names under which kube-apiserver exports a family once more with `--show-hidden-metrics-for-version`.
+pub static HIDDEN: &[(&str, &Family)] = &[
+    ("apiserver_flowcontrol_request_concurrency_in_use", &FLOW_EXECUTING_SEATS),
+    ("apiserver_flowcontrol_request_concurrency_limit", &FLOW_NOMINAL_SEATS),
+    ("apiserver_request_slo_duration_seconds", &REQUEST_SLI),
+    ("kube_apiserver_pod_logs_pods_logs_backend_tls_failure_total", &LOG_TLS_FAILURES),
+    ("kube_apiserver_pod_logs_pods_logs_insecure_backend_total", &LOG_BACKENDS),
+];
+
+/// All families of `/metrics` and the names under which they are exported, sorted by name. Must not be called before the [`Selection`]
+/// applies.
+///
+/// [`Selection`]: crate::Selection
+pub fn sorted() -> &'static [(&'static str, &'static Family)] {
+    static SORTED: LazyLock<Vec<(&str, &Family)>> = LazyLock::new(|| {
+        let all = ALL.iter().chain(SERVER).chain(CALLS).map(|family| (family.name(), *family));
+        let hidden = HIDDEN.iter().copied().filter(|_| selection::shows_hidden());
+        let mut all: Vec<(&str, &Family)> = all.chain(hidden).collect();
+        all.sort_by_key(|(name, _)| *name);
         all
     });
     &SORTED

@@ -10,6 +10,7 @@ pub mod families;
 mod message;
 mod native;
 mod process;
+mod quantiles;
 mod selection;
 mod series;
 
@@ -18,6 +19,7 @@ pub use native::enable_native_histograms;
 pub use selection::Selection;
 pub use series::{Handle, Series};
 
+use quantiles::QUANTILES;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Bound;
@@ -41,6 +43,8 @@ pub enum Type {
     Gauge,
     /// A gauge without labels that exists once it is set; in kube-apiserver it is a vector of gauges.
     LateGauge,
+    /// A counter that is exported from its first use on, even without labels.
+    LateCounter,
     /// Observations, counted by these upper bounds.
     Histogram(&'static [f64]),
     /// Sum and number of observations.
@@ -108,7 +112,10 @@ impl Family {
     }
 
     fn new_series(&self) -> Series {
-        Series::new(self.buckets(), native::is_native(self.name))
+        match self.type_ {
+            Type::Summary => Series::summary(),
+            _ => Series::new(self.buckets(), native::is_native(self.name)),
+        }
     }
 
     /// Counts one.
@@ -169,46 +176,47 @@ impl Family {
         self.series.write().unwrap_or_else(PoisonError::into_inner).remove(text.as_str());
     }
 
-    fn head(&self, out: &mut String) {
+    fn head(&self, name: &str, out: &mut String) {
         let type_ = match self.type_ {
-            Type::Counter | Type::ReadCounter(_) => "counter",
+            Type::Counter | Type::LateCounter | Type::ReadCounter(_) => "counter",
             Type::Gauge | Type::LateGauge | Type::Read(_) => "gauge",
             Type::Histogram(_) => "histogram",
             Type::Summary => "summary",
         };
-        _ = writeln!(out, "# HELP {} {}\n# TYPE {} {type_}", self.name, self.help, self.name);
+        _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {type_}", self.help);
     }
 
-    /// Appends series after `after` until there is a piece of text; returns where to continue, if there is more.
-    fn render(&self, after: Option<&str>, out: &mut String) -> Option<Box<str>> {
-        if !selection::is_exported(self.name) {
+    /// Appends series after `after` under this name, until there is a piece of text; returns where to continue, if there is more.
+    fn render(&self, name: &str, after: Option<&str>, out: &mut String) -> Option<Box<str>> {
+        if !selection::is_exported(name) {
             return None;
         }
         if let Type::Read(read) | Type::ReadCounter(read) = self.type_ {
             let mut samples = Samples::default();
             read(&mut samples);
             if !samples.0.is_empty() {
-                self.head(out);
+                self.head(name, out);
             }
             for (labels, value) in samples.0 {
-                sample(out, self.name, "", &labels, value);
+                sample(out, name, "", &labels, value);
             }
             return None;
         }
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
         if after.is_none() {
             // A family without labels exists from the start, as in the client library of Prometheus.
-            if all.is_empty() && (!self.labels.is_empty() || matches!(self.type_, Type::LateGauge)) {
+            let is_late = matches!(self.type_, Type::LateGauge | Type::LateCounter);
+            if all.is_empty() && (!self.labels.is_empty() || is_late) {
                 return None;
             }
-            self.head(out);
+            self.head(name, out);
             if all.is_empty() {
-                self.render_series("", &self.new_series(), out);
+                self.render_series(name, "", &self.new_series(), out);
             }
         }
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for (labels, series) in all.range::<str, _>((from, Bound::Unbounded)) {
-            self.render_series(labels, series, out);
+            self.render_series(name, labels, series, out);
             if out.len() >= PIECE_BYTES {
                 return Some(labels.clone());
             }
@@ -216,7 +224,7 @@ impl Family {
         None
     }
 
-    fn render_series(&self, labels: &str, series: &Series, out: &mut String) {
+    fn render_series(&self, name: &str, labels: &str, series: &Series, out: &mut String) {
         match self.type_ {
             Type::Histogram(bounds) => {
                 let mut count = 0_u64;
@@ -225,22 +233,24 @@ impl Family {
                     count = count.saturating_add(in_bucket);
                     _ = writeln!(
                         out,
-                        "{}_bucket{{{labels}{separator}le=\"{}\"}} {count}",
-                        self.name,
+                        "{name}_bucket{{{labels}{separator}le=\"{}\"}} {count}",
                         go_float(*bound)
                     );
                 }
                 let total = series.count();
-                _ = writeln!(out, "{}_bucket{{{labels}{separator}le=\"+Inf\"}} {total}", self.name);
-                sample(out, self.name, "_sum", labels, series.value());
-                sample_int(out, self.name, "_count", labels, total);
+                _ = writeln!(out, "{name}_bucket{{{labels}{separator}le=\"+Inf\"}} {total}");
+                sample(out, name, "_sum", labels, series.value());
+                sample_int(out, name, "_count", labels, total);
             }
             Type::Summary => {
-                sample(out, self.name, "_sum", labels, series.value());
-                sample_int(out, self.name, "_count", labels, series.count());
+                for (quantile, value) in QUANTILES.iter().zip(series.quantiles().unwrap_or([f64::NAN; 3])) {
+                    sample(out, name, "", &format!("{labels},quantile=\"{}\"", go_float(*quantile)), value);
+                }
+                sample(out, name, "_sum", labels, series.value());
+                sample_int(out, name, "_count", labels, series.count());
             }
-            Type::Gauge | Type::LateGauge => sample(out, self.name, "", labels, series.value()),
-            _ => sample_int(out, self.name, "", labels, series.count()),
+            Type::Gauge | Type::LateGauge => sample(out, name, "", labels, series.value()),
+            _ => sample_int(out, name, "", labels, series.count()),
         }
     }
 }
@@ -258,8 +268,8 @@ impl Iterator for Text {
     fn next(&mut self) -> Option<String> {
         let mut out = String::new();
         while out.len() < PIECE_BYTES {
-            let Some(family) = families::sorted().get(self.family) else { break };
-            self.after = family.render(self.after.as_deref(), &mut out);
+            let Some((name, family)) = families::sorted().get(self.family) else { break };
+            self.after = family.render(name, self.after.as_deref(), &mut out);
             if self.after.is_none() {
                 self.family = self.family.saturating_add(1);
             }
@@ -274,7 +284,7 @@ pub fn sli_text() -> String {
     for family in families::SLIS.iter().chain([&&families::START_TIME]) {
         let mut after = None;
         loop {
-            after = family.render(after.as_deref(), &mut out);
+            after = family.render(family.name, after.as_deref(), &mut out);
             if after.is_none() {
                 break;
             }
@@ -305,8 +315,8 @@ pub fn reset_slis() {
 pub fn reset() {
     families::sorted()
         .iter()
-        .filter(|f| !matches!(f.type_, Type::Gauge | Type::LateGauge))
-        .for_each(|family| family.reset());
+        .filter(|(_, family)| !matches!(family.type_, Type::Gauge | Type::LateGauge))
+        .for_each(|(_, family)| family.reset());
 }
 
 /// `a="1",b="2"`, with values escaped and truncated.
@@ -380,9 +390,9 @@ mod tests {
 
     fn text(family: &Family) -> String {
         let mut out = String::new();
-        let mut after = family.render(None, &mut out);
+        let mut after = family.render(family.name, None, &mut out);
         while let Some(at) = after {
-            after = family.render(Some(&at), &mut out);
+            after = family.render(family.name, Some(&at), &mut out);
         }
         out
     }
@@ -446,12 +456,12 @@ mod tests {
 
     #[test]
     fn every_family_is_declared_once_with_sorted_labels() {
-        let mut names: Vec<&str> = families::sorted().iter().map(|f| f.name).collect();
+        let mut names: Vec<&str> = families::sorted().iter().map(|(name, _)| *name).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
-        for family in families::sorted() {
+        for (_, family) in families::sorted() {
             assert!(family.labels.is_sorted(), "{}", family.name);
         }
     }

@@ -1,6 +1,7 @@
 //! `/metrics` as `io.prometheus.client.MetricFamily` messages: length-delimited protobuf, and the two text notations of protobuf
 //! that the client library of Prometheus offers.
 
+use crate::quantiles::QUANTILES;
 use crate::series::Series;
 use crate::{Family, Samples, Type, families, go_float, selection};
 use pintle_protobuf::Writer;
@@ -36,9 +37,9 @@ impl Iterator for Messages {
 
     fn next(&mut self) -> Option<Vec<u8>> {
         loop {
-            let family = families::sorted().get(self.next)?;
+            let (name, family) = families::sorted().get(self.next)?;
             self.next = self.next.saturating_add(1);
-            if let Some(message) = of_family(family) {
+            if let Some(message) = of_family(name, family) {
                 return Some(self.notation.write(message));
             }
         }
@@ -48,7 +49,9 @@ impl Iterator for Messages {
 /// The messages of `/metrics/slis`.
 pub fn sli_messages(notation: Notation) -> Vec<u8> {
     let all = families::SLIS.iter().copied().chain([&families::START_TIME]);
-    all.filter_map(of_family).flat_map(|message| notation.write(message)).collect()
+    all.filter_map(|family| of_family(family.name, family))
+        .flat_map(|message| notation.write(message))
+        .collect()
 }
 
 /// A message: number, name and value of each field, in the order of their declaration.
@@ -77,19 +80,19 @@ impl Message {
     }
 }
 
-fn of_family(family: &Family) -> Option<Message> {
+fn of_family(name: &str, family: &Family) -> Option<Message> {
     let metrics = metrics_of(family);
-    if metrics.is_empty() || !selection::is_exported(family.name) {
+    if metrics.is_empty() || !selection::is_exported(name) {
         return None;
     }
     let type_ = match family.type_ {
-        Type::Counter | Type::ReadCounter(_) => Field::Name(0, "COUNTER"),
+        Type::Counter | Type::LateCounter | Type::ReadCounter(_) => Field::Name(0, "COUNTER"),
         Type::Gauge | Type::LateGauge | Type::Read(_) => Field::Name(1, "GAUGE"),
         Type::Summary => Field::Name(2, "SUMMARY"),
         Type::Histogram(_) => Field::Name(4, "HISTOGRAM"),
     };
     let mut message = Message::default()
-        .with(1, "name", Field::Text(family.name.into()))
+        .with(1, "name", Field::Text(name.into()))
         .with(2, "help", Field::Text(family.help.into()))
         .with(3, "type", type_);
     metrics.into_iter().for_each(|metric| message.push(4, "metric", Field::Message(metric)));
@@ -109,7 +112,8 @@ fn metrics_of(family: &Family) -> Vec<Message> {
     }
     let all = family.series.read().unwrap_or_else(PoisonError::into_inner);
     // A family without labels exists from the start, as in the client library of Prometheus.
-    if all.is_empty() && family.labels.is_empty() && !matches!(family.type_, Type::LateGauge) {
+    let is_late = matches!(family.type_, Type::LateGauge | Type::LateCounter);
+    if all.is_empty() && family.labels.is_empty() && !is_late {
         return vec![metric_of(family, "", &family.new_series())];
     }
     all.iter().map(|(text, series)| metric_of(family, text, series)).collect()
@@ -124,12 +128,17 @@ fn metric_of(family: &Family, text: &str, series: &Series) -> Message {
                 "sample_sum",
                 Field::Real(series.value()),
             );
+            let values = QUANTILES.iter().zip(series.quantiles().unwrap_or([f64::NAN; 3]));
+            let sum = values.fold(sum, |sum, (quantile, value)| {
+                let entry = Message::default().with(1, "quantile", Field::Real(*quantile));
+                sum.with(3, "quantile", Field::Message(entry.with(2, "value", Field::Real(value))))
+            });
             (4, "summary", sum.with(4, CREATED, created(series)))
         }
         Type::Gauge | Type::LateGauge | Type::Read(_) => {
             (2, "gauge", Message::default().with(1, "value", Field::Real(series.value())))
         }
-        Type::Counter | Type::ReadCounter(_) => {
+        Type::Counter | Type::LateCounter | Type::ReadCounter(_) => {
             #[expect(clippy::cast_precision_loss, reason = "the message has a float")]
             let value = Message::default().with(1, "value", Field::Real(series.count() as f64));
             (3, "counter", value.with(3, CREATED, created(series)))
@@ -300,13 +309,13 @@ mod tests {
     use pintle_protobuf::{Field as Read, Fields};
 
     fn compact(family: &Family) -> String {
-        String::from_utf8(Notation::Compact.write(of_family(family).unwrap())).unwrap()
+        String::from_utf8(Notation::Compact.write(of_family(family.name, family).unwrap())).unwrap()
     }
 
     #[test]
     fn families_are_messages() {
         let counter = Family::new("requests_total", Type::Counter, &["code", "verb"], "Requests.");
-        assert!(of_family(&counter).is_none());
+        assert!(of_family(counter.name, &counter).is_none());
         counter.add(&["200", "a\"b\\c\nd,e=\""], 3);
         let written = compact(&counter);
         let (before, after) = written.split_once(" created_timestamp:{seconds:").unwrap();
@@ -319,7 +328,7 @@ mod tests {
         let gauge = Family::new("g", Type::Gauge, &[], "Level.");
         gauge.set(&[], f64::INFINITY);
         assert_eq!(compact(&gauge), "name:\"g\" help:\"Level.\" type:GAUGE metric:{gauge:{value:inf}}\n");
-        let lines = String::from_utf8(Notation::Text.write(of_family(&gauge).unwrap())).unwrap();
+        let lines = String::from_utf8(Notation::Text.write(of_family(gauge.name, &gauge).unwrap())).unwrap();
         assert!(lines.ends_with("metric: {\n  gauge: {\n    value: inf\n  }\n}\n\n"), "{lines}");
     }
 

@@ -68,8 +68,9 @@ pub(crate) fn is_native(family: &str) -> bool {
 /// The native buckets of one series.
 pub(crate) struct Native(Mutex<Counts>);
 
+/// Observations in exponential buckets.
 #[derive(Clone)]
-struct Counts {
+pub(crate) struct Counts {
     schema: i32,
     zero: u64,
     /// Observations by the index of their bucket.
@@ -119,11 +120,11 @@ impl Native {
 }
 
 impl Counts {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Counts { schema: SCHEMA, zero: 0, positive: BTreeMap::new(), negative: BTreeMap::new() }
     }
 
-    fn observe(&mut self, value: f64) {
+    pub(crate) fn observe(&mut self, value: f64) {
         if value.is_nan() {
             return;
         }
@@ -142,6 +143,17 @@ impl Counts {
             self.positive = merged(&self.positive);
             self.negative = merged(&self.negative);
         }
+    }
+}
+
+impl Counts {
+    /// A value of each bucket, in the middle of its bounds, with the number of its observations.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        let width = f64::from(self.schema.saturating_neg()).exp2();
+        let middle = move |index: i32| ((f64::from(index) - 0.5) * width).exp2();
+        let negative = self.negative.iter().map(move |(index, count)| (-middle(*index), *count));
+        let positive = self.positive.iter().map(move |(index, count)| (middle(*index), *count));
+        negative.chain([(0.0, self.zero)]).chain(positive).filter(|(_, count)| *count > 0)
     }
 }
 
@@ -210,7 +222,7 @@ mod tests {
     fn the_table_of_families_can_be_searched() {
         assert!(FAMILIES.is_sorted());
         let known = crate::families::sorted();
-        assert!(FAMILIES.iter().all(|name| known.iter().any(|family| family.name() == *name)));
+        assert!(FAMILIES.iter().all(|name| known.iter().any(|(known, _)| known == name)));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Which families and label values are exported: `--disabled-metrics` and `--allow-metric-labels`.
+//! Which families and label values are exported: `--disabled-metrics`, `--allow-metric-labels` and
+//! `--show-hidden-metrics-for-version`.
 
 use crate::families;
 use std::borrow::Cow;
@@ -17,12 +18,16 @@ pub struct Selection {
     pub disabled: BTreeSet<String>,
     /// Allowed values by family and label.
     pub allowed: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+    /// Whether families are also exported under their deprecated names.
+    pub shows_hidden: bool,
 }
 
 impl Selection {
     /// Puts the selection into effect, once and before anything is counted.
     pub fn apply(self) {
         families::DISABLED_METRICS.add(&[], u64::try_from(self.disabled.len()).unwrap_or(u64::MAX));
+        let hidden = if self.shows_hidden { 0 } else { families::HIDDEN.len() };
+        families::HIDDEN_METRICS.add(&[], u64::try_from(hidden).unwrap_or(u64::MAX));
         _ = SELECTION.set(self);
     }
 
@@ -42,6 +47,11 @@ impl Selection {
 /// Returns whether a family is exported.
 pub(crate) fn is_exported(family: &str) -> bool {
     SELECTION.get().is_none_or(|selection| !selection.disabled.contains(family))
+}
+
+/// Returns whether families are also exported under their deprecated names.
+pub(crate) fn shows_hidden() -> bool {
+    SELECTION.get().is_some_and(|selection| selection.shows_hidden)
 }
 
 /// Replaces label values that are not allowed.

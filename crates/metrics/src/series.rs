@@ -1,6 +1,7 @@
 //! One series of a family: atomics that are updated without a lock.
 
 use crate::native::Native;
+use crate::quantiles::Quantiles;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,6 +15,8 @@ pub struct Series {
     /// Observations by bucket, each in one bucket only.
     buckets: Box<[AtomicU64]>,
     native: Option<Box<Native>>,
+    /// Of a summary.
+    quantiles: Option<Box<Quantiles>>,
     /// When the series began to count, in nanoseconds since 1970.
     created: AtomicU64,
 }
@@ -28,8 +31,14 @@ impl Series {
             value: AtomicU64::new(0),
             buckets: bounds.iter().map(|_| AtomicU64::new(0)).collect(),
             native: native.then(|| Box::new(Native::new())),
+            quantiles: None,
             created: AtomicU64::new(now()),
         }
+    }
+
+    /// A series of a summary.
+    pub(crate) fn summary() -> Self {
+        Series { quantiles: Some(Box::new(Quantiles::new())), ..Series::new(&[], false) }
     }
 
     /// Counts this many.
@@ -47,6 +56,7 @@ impl Series {
         let all = [&self.count, &self.value].into_iter().chain(&self.buckets);
         all.for_each(|number| number.store(0, Ordering::Relaxed));
         self.native.iter().for_each(|native| native.reset());
+        self.quantiles.iter().for_each(|quantiles| quantiles.reset());
         self.created.store(now(), Ordering::Relaxed);
     }
 
@@ -70,6 +80,9 @@ impl Series {
         }
         if let Some(native) = &self.native {
             native.observe(value);
+        }
+        if let Some(quantiles) = &self.quantiles {
+            quantiles.observe(value, now());
         }
         self.shift(value);
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -98,6 +111,11 @@ impl Series {
 
     pub(crate) fn native(&self) -> Option<&Native> {
         self.native.as_deref()
+    }
+
+    /// The values of [`crate::quantiles::QUANTILES`].
+    pub(crate) fn quantiles(&self) -> Option<[f64; 3]> {
+        self.quantiles.as_ref().map(|quantiles| quantiles.values(now()))
     }
 
     /// When the series began to count, in nanoseconds since 1970.

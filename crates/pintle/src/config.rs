@@ -116,6 +116,8 @@ pub(crate) struct Config {
     pub(crate) counts_objects: bool,
     /// How many objects of a collection are deleted at the same time.
     pub(crate) deletion_workers: usize,
+    /// Whether deletions wait for a garbage collector, and the one in this process runs.
+    pub(crate) garbage_collection: bool,
     /// Whether the endpoints of the service `kubernetes` are updated.
     pub(crate) publishes_endpoint: bool,
     /// The time to live of events; zero means forever.
@@ -197,6 +199,9 @@ impl Config {
         let says = |text: &str| self.controllers.iter().any(|c| c == text);
         // Priority and fairness sets the condition of flow schemas itself.
         if name == "flow-schema" && !self.flow.fair {
+            return false;
+        }
+        if name == "garbage-collector" && !self.garbage_collection {
             return false;
         }
         let by_default = self.alone || !pintle_controllers::NOT_BESIDE_OTHERS.contains(&name);
@@ -314,6 +319,7 @@ impl Config {
             counts_objects: !flags.duration("etcd-count-metric-poll-period").is_zero(),
             deletion_workers: usize::try_from(flags.int("delete-collection-workers"))
                 .map_or(1, |workers| workers.clamp(1, DELETION_WORKERS_MAX)),
+            garbage_collection: flags.bool("enable-garbage-collector"),
             publishes_endpoint: flags.text("endpoint-reconciler-type") != "none",
             event_life: flags.duration("event-ttl"),
             retention: match flags.duration("etcd-compaction-interval") {

@@ -52,7 +52,12 @@ pub(crate) fn read(flags: &Flags) -> Result<Selection, Vec<String>> {
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut selection = Selection { disabled: disabled.into_iter().collect(), ..Selection::default() };
+    let mut selection = Selection {
+        disabled: disabled.into_iter().collect(),
+        // The only valid value is the previous version, and all families that are hidden were deprecated before it.
+        shows_hidden: !flags.text("show-hidden-metrics-for-version").is_empty(),
+        ..Selection::default()
+    };
     for (key, values) in lists {
         let (metric, label) = key.split_once(',').unwrap_or((&key, ""));
         let labels = selection.allowed.entry(metric.to_string()).or_default();

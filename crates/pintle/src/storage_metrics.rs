@@ -88,8 +88,9 @@ pub(crate) fn describe_build(config: &Config) {
     for (name, stage, enabled) in config.gate_stages() {
         families::FEATURES.set(&[name, stage], if enabled { 1.0 } else { 0.0 });
     }
-    let count = u64::try_from(families::sorted().len()).unwrap_or(0);
-    families::REGISTERED_METRICS.set_count(&["", "ALPHA"], count);
+    for (labels, count) in families::count_by_stability() {
+        families::REGISTERED_METRICS.set_count(&labels, count);
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures of metrics are floats")]

@@ -1,9 +1,9 @@
 //! Tables of requests by nodes and their answers.
 
 use super::*;
+use crate::Mutation;
 use crate::Options;
 use crate::testing::{Objects, kind, tree};
-use crate::{Mutation, Validation};
 use pintle_auth::authz::AlwaysDeny;
 
 fn cluster() -> Objects {
@@ -73,12 +73,7 @@ fn asked(who: &str, what: &str, object: &str, old: &str) -> String {
         Some(mut object) => {
             plugin.mutate(Mutation { request: &request, object: &mut object, cluster: &cluster() })
         }
-        None => plugin.validate(Validation {
-            request: &request,
-            object: None,
-            cluster: &cluster(),
-            warnings: &mut Vec::new(),
-        }),
+        None => plugin.admit_deletion(&request, &cluster()),
     };
     let text = answer.err().map(|status| status.message).unwrap_or_default();
     text.split_once("is forbidden: ").map_or(text.clone(), |(_, why)| why.to_string())

@@ -204,13 +204,19 @@ fn is_param(of: &Type) -> bool {
 }
 
 pub(super) fn is_dyn_or_error(of: &Type) -> bool {
-    matches!(of, Type::Dyn | Type::Error)
+    matches!(of, Type::Dyn | Type::Any | Type::Error)
 }
 
 fn is_nullable(of: &Type) -> bool {
     matches!(
         of,
-        Type::Null | Type::Wrapper(_) | Type::Opaque(..) | Type::Object(_) | Type::Duration | Type::Timestamp
+        Type::Null
+            | Type::Any
+            | Type::Wrapper(_)
+            | Type::Opaque(..)
+            | Type::Object(_)
+            | Type::Duration
+            | Type::Timestamp
     )
 }
 
@@ -239,8 +245,8 @@ pub(crate) fn is_exact(one: &Type, other: &Type) -> bool {
 
 fn is_equal_or_less_specific(one: &Type, other: &Type) -> bool {
     match (one, other) {
-        (Type::Dyn | Type::Param(_), _) => true,
-        (_, Type::Dyn | Type::Param(_)) => false,
+        (Type::Dyn | Type::Any | Type::Param(_), _) => true,
+        (_, Type::Dyn | Type::Any | Type::Param(_)) => false,
         (Type::List(one), Type::List(other)) => is_equal_or_less_specific(one, other),
         (Type::Map(one), Type::Map(other)) => {
             is_equal_or_less_specific(&one.0, &other.0) && is_equal_or_less_specific(&one.1, &other.1)

@@ -120,7 +120,7 @@ impl Checker<'_> {
             taken.push(u16::try_from(index).unwrap_or(u16::MAX));
             result = Some(match result {
                 None => of,
-                Some(before) if matches!(before, Type::Dyn) || is_exact(&of, &before) => before,
+                Some(before) if matches!(before, Type::Dyn | Type::Any) || is_exact(&of, &before) => before,
                 Some(_) => Type::Dyn,
             });
         }

@@ -216,7 +216,7 @@ impl Checker<'_> {
         match optional_value(&of) {
             Some(of) => of.clone(),
             None => {
-                if !matches!(of, Type::Dyn) {
+                if !matches!(of, Type::Dyn | Type::Any) {
                     self.mismatch(id, &Type::optional(of.clone()), &of);
                 }
                 of

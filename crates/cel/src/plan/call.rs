@@ -183,7 +183,7 @@ impl Planner<'_> {
 
 /// Whether every value of the type has the same type at run time.
 fn is_concrete(of: &Type) -> bool {
-    !matches!(of, Type::Dyn | Type::Param(_) | Type::Error | Type::Wrapper(_) | Type::Null)
+    !matches!(of, Type::Dyn | Type::Any | Type::Param(_) | Type::Error | Type::Wrapper(_) | Type::Null)
 }
 
 fn dispatch(

@@ -1,11 +1,14 @@
 //! NamespaceAutoProvision: creates the namespace of a new object if it does not exist.
 
 use crate::{Body, Change, WriteRequest, Writer};
-use pintle_admission::{Attributes, ClusterState, Operation};
+use pintle_admission::{Attributes, ClusterState, Operation, observe_first_plugin};
 use pintle_meta::{Reason, Status};
 use pintle_value::{Str, Value, json};
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Instant;
+
+const NAME: &str = "NamespaceAutoProvision";
 
 impl Writer {
     /// Creates the namespace of a request if the plugin is enabled and the namespace does not exist.
@@ -14,14 +17,18 @@ impl Writer {
         request: &Attributes<'_>,
         object: &Value,
     ) -> Result<(), Status> {
-        let is_ours = request.operation == Operation::Create
-            && !request.dry_run
-            && !request.namespace.is_empty()
-            && !request.is("", "namespaces");
-        if !is_ours
-            || !self.admission.plugins.is_on("NamespaceAutoProvision")
-            || self.storage.object("", "namespaces", "", request.namespace).is_some()
-        {
+        if request.operation != Operation::Create || !self.admission.plugins.is_on(NAME) {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let outcome = self.provision(request, object).await;
+        observe_first_plugin(NAME, request.operation, outcome.is_err(), began.elapsed());
+        outcome
+    }
+
+    async fn provision(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+        let is_ours = !request.dry_run && !request.namespace.is_empty() && !request.is("", "namespaces");
+        if !is_ours || self.storage.object("", "namespaces", "", request.namespace).is_some() {
             return Ok(());
         }
         match self.create_namespace(request.namespace).await {

@@ -2,7 +2,7 @@
 
 use super::{CONDITION_SECONDS, DEFAULT_SECONDS, DOUBLING_SECONDS};
 use crate::Family;
-use crate::Type::{Counter, Gauge, Histogram};
+use crate::Type::{Counter, Gauge, Histogram, LateCounter};
 
 const WEBHOOK_SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 const CONVERSION_SECONDS: &[f64] =
@@ -63,7 +63,7 @@ families! {
     WEBHOOK_INSECURE_SHA1 = "apiserver_webhooks_x509_insecure_sha1_total", Counter, &[], "Calls of webhooks that failed because the certificate is signed with SHA-1.";
     AGGREGATOR_MISSING_SAN = "apiserver_kube_aggregator_x509_missing_san_total", Counter, &[], "Requests to extension servers whose certificate has no alternative names.";
     AGGREGATOR_INSECURE_SHA1 = "apiserver_kube_aggregator_x509_insecure_sha1_total", Counter, &[], "Requests to extension servers whose certificate is signed with SHA-1.";
-    LOG_TLS_FAILURES = "kube_apiserver_pod_logs_backend_tls_failure_total", Counter, &[], "Requests for logs of pods that failed because of the kubelet's certificate.";
+    LOG_TLS_FAILURES = "kube_apiserver_pod_logs_backend_tls_failure_total", LateCounter, &[], "Requests for logs of pods that failed because of the kubelet's certificate.";
     LOG_BACKENDS = "kube_apiserver_pod_logs_insecure_backend_total", Counter, &["usage"], "Requests for logs of pods by whether the kubelet's certificate is verified.";
     POD_SECURITY_ERRORS = "pod_security_errors_total", Counter, &["fatal", "request_operation", "resource", "subresource"], "Errors that kept pod security from evaluating a request as usual.";
     POD_SECURITY_EVALUATIONS = "pod_security_evaluations_total", Counter, &["decision", "mode", "policy_level", "policy_version", "request_operation", "resource", "subresource"], "Decisions of pod security.";

@@ -316,7 +316,13 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     accepted("storage-initialization-timeout", Duration, "1m0s"),
     used("delete-collection-workers", Int, "1", "How many objects of a collection are deleted concurrently"),
-    accepted("enable-garbage-collector", Bool, "true"),
+    used(
+        "enable-garbage-collector",
+        Bool,
+        "true",
+        "Let deletions wait for the garbage collector (propagation policies Orphan and Foreground), and run it. Must be \
+         the same for kube-controller-manager",
+    ),
     used(
         "encryption-provider-config",
         Text,
@@ -551,7 +557,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     used("allow-metric-labels-manifest", Text, "", "YAML file with the entries of --allow-metric-labels"),
     used("disabled-metrics", List, "", "Names of metrics that are not exported"),
-    accepted("show-hidden-metrics-for-version", Text, ""),
+    used(
+        "show-hidden-metrics-for-version",
+        Text,
+        "",
+        "Export metrics under their deprecated names, too. The only valid value is the previous minor version, 1.35",
+    ),
     accepted("log-flush-frequency", Duration, "5s"),
     accepted("log-json-info-buffer-size", Text, "0"),
     used(

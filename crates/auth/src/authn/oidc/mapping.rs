@@ -53,6 +53,7 @@ pub(super) struct Mapping {
 impl Mapping {
     /// The user in verified claims.
     pub(super) fn user(&self, claims: &Value) -> Result<UserInfo, String> {
+        let claims = &numbers_as_doubles(claims);
         let mut user = UserInfo { name: self.username(claims)?, ..UserInfo::default() };
         user.groups = self.groups(claims)?;
         user.uid = self.uid(claims)?;
@@ -168,6 +169,19 @@ impl Mapping {
             }
         }
         Ok(())
+    }
+}
+
+/// Claims as expressions see them: Go decodes every number of JSON as a double.
+fn numbers_as_doubles(value: &Value) -> Value {
+    match value {
+        #[expect(clippy::cast_precision_loss, reason = "a double is what Go decodes")]
+        Value::Int(number) => Value::Float(*number as f64),
+        Value::Array(items) => Value::Array(items.iter().map(numbers_as_doubles).collect()),
+        Value::Object(members) => Value::Object(
+            members.iter().map(|(key, value)| (key.as_str(), numbers_as_doubles(value))).collect(),
+        ),
+        other => other.clone(),
     }
 }
 

@@ -325,7 +325,7 @@ fn env(of_user: bool) -> &'static Env {
     static USER: OnceLock<Env> = OnceLock::new();
     let base = || Env::kubernetes().with_options(|options| options.escaped_keys = true);
     match of_user {
-        false => CLAIMS.get_or_init(|| base().with_variable("claims", Type::map(Type::String, Type::Dyn))),
+        false => CLAIMS.get_or_init(|| base().with_variable("claims", Type::map(Type::String, Type::Any))),
         true => USER.get_or_init(|| base().with_shape("user", user_shape())),
     }
 }

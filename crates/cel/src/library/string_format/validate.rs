@@ -112,7 +112,7 @@ fn find_without_text(checked: &Checked, arg: &Expr) -> Option<Id> {
         Type::Wrapper(of) => of,
         of => of,
     };
-    if matches!(of, Type::Object(_) | Type::Opaque(..) | Type::Param(_) | Type::Error) {
+    if matches!(of, Type::Any | Type::Object(_) | Type::Opaque(..) | Type::Param(_) | Type::Error) {
         return Some(arg.id);
     }
     match &arg.kind {
