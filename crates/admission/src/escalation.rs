@@ -8,7 +8,8 @@ use pintle_auth::{Authorizer, UserInfo};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
 use pintle_value::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -127,9 +128,34 @@ fn policy(cluster: &dyn ClusterState) -> Policy {
     policy
 }
 
-/// The permissions of `rules` that `owned` does not have, as rules of one verb on one resource.
+/// The number of permissions that are looked at one by one. A rule of some kilobytes can have a hundred million, because each of its
+/// groups is combined with each resource, verb and name.
+const ATOMS_MAX: usize = 200_000;
+/// The number of missing permissions that an answer lists.
+const MISSING_MAX: usize = 10_000;
+
+/// The permissions of `rules` that `owned` does not have, as rules of one verb on one resource, up to [`MISSING_MAX`]. A rule
+/// with too many permissions is missing as a whole, unless one of the owned rules covers it.
 pub fn uncovered(owned: &[Rule], rules: &[Rule]) -> Vec<Rule> {
-    rules.iter().flat_map(atoms).filter(|atom| !owned.iter().any(|rule| covers(rule, atom))).collect()
+    let is_covered = |wanted: &Rule| owned.iter().any(|rule| covers(rule, wanted));
+    let mut missing = Vec::new();
+    let mut examined = 0_usize;
+    for rule in rules.iter().filter(|rule| !is_covered(rule)) {
+        let end = try_each_atom(rule, |atom| {
+            examined = examined.saturating_add(1);
+            if examined > ATOMS_MAX {
+                missing.push(rule.clone());
+            } else if !is_covered(&atom) {
+                missing.push(atom);
+            }
+            let is_enough = examined > ATOMS_MAX || missing.len() >= MISSING_MAX;
+            if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if end.is_break() {
+            break;
+        }
+    }
+    missing
 }
 
 /// Refuses rules that the writer does not have.
@@ -167,38 +193,37 @@ fn no_rule() -> Rule {
     }
 }
 
-/// Splits a rule into rules of one verb on one resource.
-fn atoms(rule: &Rule) -> Vec<Rule> {
+/// Calls `visit` with each rule of one verb on one resource that a rule consists of.
+fn try_each_atom(rule: &Rule, mut visit: impl FnMut(Rule) -> ControlFlow<()>) -> ControlFlow<()> {
     let one = |text: &String| vec![text.clone()];
     let names: Vec<Vec<String>> = match rule.resource_names.as_slice() {
         [] => vec![Vec::new()],
         names => names.iter().map(one).collect(),
     };
-    let mut out = Vec::new();
     for group in &rule.api_groups {
         for resource in &rule.resources {
             for verb in &rule.verbs {
-                out.extend(names.iter().map(|name| Rule {
-                    api_groups: one(group),
-                    resources: one(resource),
-                    verbs: one(verb),
-                    resource_names: name.clone(),
-                    ..no_rule()
-                }));
+                for name in &names {
+                    visit(Rule {
+                        api_groups: one(group),
+                        resources: one(resource),
+                        verbs: one(verb),
+                        resource_names: name.clone(),
+                        ..no_rule()
+                    })?;
+                }
             }
         }
     }
     for url in &rule.non_resource_urls {
-        out.extend(rule.verbs.iter().map(|verb| Rule {
-            non_resource_urls: one(url),
-            verbs: one(verb),
-            ..no_rule()
-        }));
+        for verb in &rule.verbs {
+            visit(Rule { non_resource_urls: one(url), verbs: one(verb), ..no_rule() })?;
+        }
     }
-    out
+    ControlFlow::Continue(())
 }
 
-/// Returns whether a rule covers a rule of one verb on one resource.
+/// Returns whether a rule covers another one: all its verbs on all its resources.
 fn covers(rule: &Rule, atom: &Rule) -> bool {
     let has = |set: &[String], item: &str| set.iter().any(|own| own == item);
     let any = |set: &[String]| has(set, "*");
@@ -227,15 +252,14 @@ fn covers(rule: &Rule, atom: &Rule) -> bool {
 /// Merges rules for one resource that differ only in their verbs.
 fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     let mut out: Vec<Rule> = Vec::new();
+    let mut positions = HashMap::new();
     for rule in rules {
-        let same = |known: &&mut Rule| {
-            rule.non_resource_urls.is_empty()
-                && known.non_resource_urls.is_empty()
-                && known.api_groups == rule.api_groups
-                && known.resources == rule.resources
-                && known.resource_names == rule.resource_names
+        let subject = (rule.api_groups.clone(), rule.resources.clone(), rule.resource_names.clone());
+        let known = match rule.non_resource_urls.as_slice() {
+            [] => *positions.entry(subject).or_insert(out.len()),
+            _ => out.len(),
         };
-        match out.iter_mut().find(same) {
+        match out.get_mut(known) {
             Some(known) => known.verbs.extend(rule.verbs),
             None => out.push(rule),
         }
@@ -283,6 +307,35 @@ mod tests {
 
     fn rule(text: &str) -> Rule {
         Rule::from_value(&json::parse(text.as_bytes()).unwrap().value)
+    }
+
+    fn atoms(rule: &Rule) -> Vec<Rule> {
+        let mut out = Vec::new();
+        _ = try_each_atom(rule, |atom| {
+            out.push(atom);
+            ControlFlow::Continue(())
+        });
+        out
+    }
+
+    #[test]
+    fn permissions_are_not_multiplied_without_limit() {
+        let words = |prefix: &str| (0..30).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
+        let bomb = Rule {
+            verbs: words("v"),
+            api_groups: words("g"),
+            resources: words("r"),
+            resource_names: words("n"),
+            ..no_rule()
+        };
+        let all = rule(r#"{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}"#);
+        assert!(uncovered(std::slice::from_ref(&all), std::slice::from_ref(&bomb)).is_empty());
+        assert_eq!(uncovered(&[], std::slice::from_ref(&bomb)).len(), MISSING_MAX);
+        // Each of thirty rules covers a part, so that no permission is missing.
+        let parts: Vec<Rule> =
+            words("v").into_iter().map(|verb| Rule { verbs: vec![verb], ..bomb.clone() }).collect();
+        let missing = uncovered(&parts, std::slice::from_ref(&bomb));
+        assert!(matches!(missing.as_slice(), [one] if one.verbs.len() == 30), "refused as a whole");
     }
 
     #[test]

@@ -156,17 +156,26 @@ impl FieldErrors {
 
     /// Adds `Invalid value: <value>: detail`.
     pub fn invalid(&mut self, path: &Path<'_>, value: impl ErrorText, detail: &str) {
-        self.push(ErrorKind::Invalid, path, Some(&value.error_text()), detail);
+        // The text of the value can be long.
+        if !self.is_full() {
+            self.push(ErrorKind::Invalid, path, Some(&value.error_text()), detail);
+        }
     }
 
     /// Adds `Duplicate value: <value>`.
     pub fn duplicate(&mut self, path: &Path<'_>, value: impl ErrorText) {
-        self.push(ErrorKind::Duplicate, path, Some(&value.error_text()), "");
+        // The text of the value can be long.
+        if !self.is_full() {
+            self.push(ErrorKind::Duplicate, path, Some(&value.error_text()), "");
+        }
     }
 
     /// Adds `Not found: <value>`.
     pub fn not_found(&mut self, path: &Path<'_>, value: impl ErrorText) {
-        self.push(ErrorKind::NotFound, path, Some(&value.error_text()), "");
+        // The text of the value can be long.
+        if !self.is_full() {
+            self.push(ErrorKind::NotFound, path, Some(&value.error_text()), "");
+        }
     }
 
     /// Adds `Forbidden: detail`.

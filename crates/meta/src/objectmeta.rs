@@ -166,6 +166,8 @@ pub fn validate_owner_references(references: &[Value], path: &Path<'_>, errors: 
         let name = format!("{}/{}", reference.str_at(&["kind"]), reference.str_at(&["name"]));
         match &controller {
             None => controller = Some(name),
+            // Each error quotes all references.
+            Some(_) if errors.is_full() => return,
             Some(first) => {
                 let all: Vec<String> = references.iter().map(owner_error_text).collect();
                 let detail = format!(
@@ -303,6 +305,17 @@ mod tests {
 
     fn short(errors: &FieldErrors) -> Vec<String> {
         errors.0.iter().map(|e| e.to_string().split(" (e.g.").next().unwrap_or("").to_string()).collect()
+    }
+
+    #[test]
+    fn many_controllers_do_not_repeat_all_references_without_limit() {
+        let reference = r#"{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true}"#;
+        let references = format!("[{}]", vec![reference; 12_000].join(","));
+        let references = pintle_value::json::parse(references.as_bytes()).unwrap().value;
+        let mut errors = FieldErrors::new();
+        validate_owner_references(references.as_array().unwrap(), &Path::of("m"), &mut errors);
+        let bytes: usize = errors.0.iter().map(|error| error.body.len()).sum();
+        assert!(bytes <= crate::field::ERROR_BYTES_MAX && errors.is_full(), "{bytes}");
     }
 
     #[test]

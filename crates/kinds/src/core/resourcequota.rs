@@ -8,6 +8,7 @@ use crate::{Hooks, Scope};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Str, Value};
+use std::collections::HashMap;
 
 const SCOPES: [&str; 7] = [
     "BestEffort",
@@ -125,11 +126,15 @@ fn conflicting<'a>(scopes: impl Iterator<Item = &'a str> + Clone) -> usize {
 
 fn validate_scopes(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let all = scopes(object);
+    let mut excluded = HashMap::new();
     for scope in &all {
+        if errors.is_full() {
+            return;
+        }
         if !SCOPES.contains(&scope.as_str()) {
             errors.invalid(path, all.as_slice(), "unsupported scope");
         }
-        for _ in 0..count_excluded(object, scope) {
+        for _ in 0..*excluded.entry(scope.as_str()).or_insert_with(|| count_excluded(object, scope)) {
             errors.invalid(path, all.as_slice(), "unsupported scope applied to resource");
         }
     }
@@ -140,12 +145,16 @@ fn validate_scopes(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 
 fn validate_selector(object: &Value, selector: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let requirements = selector.items_at(&["matchExpressions"]);
+    let mut excluded = HashMap::new();
     for requirement in requirements {
+        if errors.is_full() {
+            return;
+        }
         let (scope, operator) = (text(requirement, "scopeName"), text(requirement, "operator"));
         if !SCOPES.contains(&scope) {
             errors.invalid(&path.field("scopeName"), Named(scope), "unsupported scope");
         }
-        for _ in 0..count_excluded(object, scope) {
+        for _ in 0..*excluded.entry(scope).or_insert_with(|| count_excluded(object, scope)) {
             errors.invalid(
                 path,
                 Internal(Some(selector), "core/v1.ScopeSelector"),
