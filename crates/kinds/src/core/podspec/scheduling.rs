@@ -106,13 +106,11 @@ pub(crate) fn require_only_additions(
 
 /// Checks scheduling gates.
 pub(crate) fn validate_gates(gates: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (at, gate) in gates.iter().enumerate() {
         let name = text(gate, "name");
         check::qualified_name(&path.index(at), name, errors);
-        if !seen.insert(name) {
-            errors.duplicate(&path.index(at), name);
-        }
+        seen.check(name, &path.index(at), name, errors);
     }
 }
 
