@@ -6,13 +6,18 @@ use crate::fields::{entries, list, member, opt_int, text, texts};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_name, validate_label_selector};
 use pintle_value::{Path, Value};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const TYPE: &str = "core/v1.TopologySpreadConstraint";
 const IN_BOTH: &str = "exists in both matchLabelKeys and labelSelector";
 
 /// Checks the spread constraints of a pod.
 pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+    let mut later: HashMap<(&str, &str), usize> = HashMap::new();
+    for constraint in constraints {
+        let count = later.entry(identity(constraint)).or_default();
+        *count = count.saturating_add(1);
+    }
     for (at, constraint) in constraints.iter().enumerate() {
         let path = path.index(at);
         facts::check_fields(
@@ -22,7 +27,13 @@ pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options
             &path,
             errors,
         );
-        refuse_repeated(constraint, constraints.get(at.saturating_add(1)..).unwrap_or(&[]), &path, errors);
+        let count = later.entry(identity(constraint)).or_default();
+        *count = count.saturating_sub(1);
+        if *count > 0 {
+            let (key, action) = identity(constraint);
+            let field = path.field("{topologyKey, whenUnsatisfiable}");
+            errors.duplicate(&field, format!("{{{key}, {action}}}").as_str());
+        }
         validate_min_domains(constraint, &path, errors);
         facts::check_fields(constraint, TYPE, &["nodeAffinityPolicy", "nodeTaintsPolicy"], &path, errors);
         if options.old_match_label_keys {
@@ -37,13 +48,9 @@ pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options
     }
 }
 
-fn refuse_repeated(constraint: &Value, others: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    let pair = |c: &Value| (text(c, "topologyKey").to_string(), text(c, "whenUnsatisfiable").to_string());
-    let own = pair(constraint);
-    if others.iter().any(|other| pair(other) == own) {
-        let error_text = format!("{{{}, {}}}", own.0, own.1);
-        errors.duplicate(&path.field("{topologyKey, whenUnsatisfiable}"), error_text.as_str());
-    }
+/// The fields that no two constraints of a pod may share.
+fn identity(constraint: &Value) -> (&str, &str) {
+    (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"))
 }
 
 fn validate_min_domains(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
