@@ -11,6 +11,9 @@ pub use pintle_value::quote::go_quoted as quoted;
 /// The maximum number of errors that are listed for one object. kube-apiserver lists all; an object of 3 MB can have
 /// millions, each of them hundreds of bytes long.
 pub const ERRORS_MAX: usize = 10_000;
+/// The maximum size of these errors together. An error can print a list of megabytes, and each item of the list can have such
+/// an error.
+const ERRORS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The type of an error. It determines the reason of the cause and the start of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,12 +85,29 @@ pub struct FieldError {
 
 /// All errors of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FieldErrors(pub Vec<FieldError>);
+pub struct FieldErrors(pub Vec<FieldError>, TotalBytes);
+
+/// The size of the messages that were added one by one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TotalBytes(usize);
+
+/// Lists with the same errors are equal, however they were made.
+impl PartialEq for TotalBytes {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl From<Vec<FieldError>> for FieldErrors {
+    fn from(errors: Vec<FieldError>) -> Self {
+        FieldErrors(errors, TotalBytes(0))
+    }
+}
 
 impl FieldErrors {
     /// Creates an empty list.
     pub const fn new() -> Self {
-        FieldErrors(Vec::new())
+        FieldErrors(Vec::new(), TotalBytes(0))
     }
 
     /// Whether there is no error.
@@ -96,9 +116,9 @@ impl FieldErrors {
     }
 
     /// Adds an error whose message is `text: value: detail`; `value_text` is the text of the value in the message. Errors
-    /// beyond [`ERRORS_MAX`] are dropped.
+    /// beyond [`ERRORS_MAX`] or [`ERRORS_BYTES_MAX`] are dropped.
     pub fn push(&mut self, kind: ErrorKind, path: &Path<'_>, value_text: Option<&str>, detail: &str) {
-        if self.0.len() >= ERRORS_MAX {
+        if self.is_full() {
             return;
         }
         let mut body = kind.text().to_string();
@@ -110,7 +130,14 @@ impl FieldErrors {
             body.push_str(": ");
             body.push_str(detail);
         }
+        self.1.0 = self.1.0.saturating_add(body.len());
         self.0.push(FieldError { kind, field: path.to_str(), body });
+    }
+
+    /// Returns whether further errors are dropped. The text of a large value is not even made then: each of its items
+    /// may have an error that prints all of it.
+    fn is_full(&self) -> bool {
+        self.0.len() >= ERRORS_MAX || self.1.0 >= ERRORS_BYTES_MAX
     }
 
     /// Adds `Required value: detail`.
@@ -120,12 +147,16 @@ impl FieldErrors {
 
     /// Adds `Invalid value: <value>: detail`.
     pub fn invalid(&mut self, path: &Path<'_>, value: impl ErrorText, detail: &str) {
-        self.push(ErrorKind::Invalid, path, Some(&value.error_text()), detail);
+        if !self.is_full() {
+            self.push(ErrorKind::Invalid, path, Some(&value.error_text()), detail);
+        }
     }
 
     /// Adds `Duplicate value: <value>`.
     pub fn duplicate(&mut self, path: &Path<'_>, value: impl ErrorText) {
-        self.push(ErrorKind::Duplicate, path, Some(&value.error_text()), "");
+        if !self.is_full() {
+            self.push(ErrorKind::Duplicate, path, Some(&value.error_text()), "");
+        }
     }
 
     /// Adds `Not found: <value>`.
@@ -289,6 +320,14 @@ mod tests {
         let mut errors = FieldErrors::new();
         (0..ERRORS_MAX + 5).for_each(|_| errors.required(&Path::of("a"), ""));
         assert_eq!(errors.0.len(), ERRORS_MAX);
+    }
+
+    #[test]
+    fn errors_that_print_megabytes_are_not_listed_thousands_of_times() {
+        let mut errors = FieldErrors::new();
+        let megabyte = "x".repeat(1024 * 1024);
+        (0..100_000).for_each(|_| errors.invalid(&Path::of("a"), megabyte.as_str(), ""));
+        assert_eq!(errors.0.len(), 64);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub fn within(errors: FieldErrors, base: &str) -> FieldErrors {
         };
         FieldError { field, ..error }
     });
-    FieldErrors(moved.collect())
+    FieldErrors::from(moved.collect::<Vec<_>>())
 }
 
 /// The result of a check: errors, possibly duplicated, and the number of checks that passed.
