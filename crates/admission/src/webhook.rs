@@ -9,6 +9,7 @@ use pintle_meta::Status;
 use pintle_meta::field::quoted;
 use pintle_value::{Str, Value};
 use review::ReviewVersion;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// The default time-out of a webhook in seconds.
@@ -87,10 +88,13 @@ pub fn webhooks(mut configurations: Vec<Value>) -> Vec<Webhook> {
 fn of_configuration(configuration: &Value) -> Vec<Webhook> {
     let owner = configuration.str_at(&["metadata", "name"]);
     let listed = configuration.items_at(&["webhooks"]);
-    let name = |webhook: &Value| webhook.str_at(&["name"]).to_string();
-    let numbered = listed.iter().enumerate().map(|(at, webhook)| {
-        let before = listed.iter().take(at).filter(|other| name(other) == name(webhook)).count();
-        Webhook::of(webhook, format!("{owner}/{}/{before}", name(webhook)))
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let numbered = listed.iter().map(|webhook| {
+        let name = webhook.str_at(&["name"]);
+        let count = counts.entry(name).or_default();
+        let id = format!("{owner}/{name}/{count}");
+        *count = count.saturating_add(1);
+        Webhook::of(webhook, id)
     });
     numbered.collect()
 }

@@ -3,7 +3,7 @@
 use crate::{Hooks, Scope, check, fields};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 const API_VERSION_WORDS: &str = "a DNS-1035 label, which must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyVersion')";
 
@@ -35,13 +35,11 @@ fn validate_status(status: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
     let list = path.field("storageVersions");
     let servers = fields::list(status, "storageVersions");
-    let mut ids = BTreeSet::new();
+    let mut ids = check::Unique::default();
     for (index, server) in servers.iter().enumerate() {
         let at = list.index(index);
         let id = fields::text(server, "apiServerID");
-        if !ids.insert(id) {
-            errors.duplicate(&at.field("apiServerID"), id);
-        }
+        ids.check(id, &at.field("apiServerID"), id, errors);
         validate_server(server, &at, errors);
     }
     let mut encodings = servers.iter().map(|server| fields::text(server, "encodingVersion"));
@@ -119,11 +117,11 @@ fn api_version_errors(text: &str) -> Vec<String> {
 
 /// Validates conditions; in errors their index follows the status, as in kube-apiserver.
 fn validate_conditions(conditions: &[Value], status: &Path<'_>, errors: &mut FieldErrors) {
+    let mut last_index = HashMap::new();
     for (index, condition) in conditions.iter().enumerate() {
         let path = status.index(index);
         let kind = fields::text(condition, "type");
-        let earlier = conditions.iter().take(index).rposition(|c| fields::text(c, "type") == kind);
-        if let Some(earlier) = earlier {
+        if let Some(earlier) = last_index.insert(kind, index) {
             let why =
                 format!("the type of the condition is not unique, it also appears in conditions[{earlier}]");
             errors.invalid(&path.field("type"), kind, &why);

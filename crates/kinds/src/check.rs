@@ -1,9 +1,11 @@
 //! Checks that many kinds share, with kube-apiserver's error texts.
 
 use crate::fields;
-use pintle_meta::field::Named;
+use pintle_meta::field::{ErrorText, Named};
 use pintle_meta::{FieldErrors, Quantity, names};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
+use std::hash::Hash;
 
 /// The error text of an immutable field.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
@@ -33,6 +35,35 @@ pub(crate) fn each_item<'a>(
     for (index, item) in fields::list(object, key).iter().enumerate() {
         validate(item, &path.index(index));
     }
+}
+
+/// Finds values of a list that appear again, in time proportional to its length.
+pub(crate) struct Unique<K>(HashSet<K>);
+
+impl<K> Default for Unique<K> {
+    fn default() -> Self {
+        Unique(HashSet::new())
+    }
+}
+
+impl<K: Eq + Hash> Unique<K> {
+    /// Returns whether an earlier call had the same key.
+    pub(crate) fn is_repeated(&mut self, key: K) -> bool {
+        !self.0.insert(key)
+    }
+
+    /// Reports `value` as a duplicate if an earlier call had the same key.
+    pub(crate) fn check(&mut self, key: K, path: &Path<'_>, value: impl ErrorText, errors: &mut FieldErrors) {
+        if self.is_repeated(key) {
+            errors.duplicate(path, value);
+        }
+    }
+}
+
+/// Returns whether two items are equal.
+pub(crate) fn has_repeated<K: Eq + Hash>(mut items: impl Iterator<Item = K>) -> bool {
+    let mut seen = HashSet::new();
+    items.any(|item| !seen.insert(item))
 }
 
 /// A DNS label.

@@ -3,7 +3,7 @@
 pub(crate) mod flowschema;
 pub(crate) mod prioritylevelconfiguration;
 
-use crate::fields;
+use crate::{check, fields};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Value};
@@ -12,11 +12,10 @@ use pintle_value::{Path, Value};
 fn validate_conditions(object: &Value, errors: &mut FieldErrors) {
     let conditions = object.items_at(&["status", "conditions"]);
     let path = Path::of("status.conditions");
+    let mut types = check::Unique::default();
     for (at, condition) in conditions.iter().enumerate() {
         let kind = fields::text(condition, "type");
-        if conditions.iter().take(at).any(|earlier| fields::text(earlier, "type") == kind) {
-            errors.duplicate(&path.index(at).field("type"), Named(kind));
-        }
+        types.check(kind, &path.index(at).field("type"), Named(kind), errors);
         if kind.is_empty() {
             errors.required(&path.index(at).field("type"), "");
         }

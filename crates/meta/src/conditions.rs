@@ -4,6 +4,7 @@ use crate::field::Named;
 use crate::selector::label_validation::validate_label_name;
 use crate::{FieldErrors, names};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 const REASON_BYTES_MAX: usize = 1024;
 const MESSAGE_BYTES_MAX: usize = 32 * 1024;
@@ -12,9 +13,10 @@ const REASON_MESSAGE: &str = "a condition reason must start with alphabetic char
 
 /// Checks conditions: each type once, and each complete.
 pub fn validate_conditions(conditions: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut types = HashSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let kind = condition.str_at(&["type"]);
-        if conditions.iter().take(i).any(|earlier| earlier.str_at(&["type"]) == kind) {
+        if !types.insert(kind) {
             errors.duplicate(&path.index(i).field("type"), kind);
         }
         validate_condition(condition, &path.index(i), errors);

@@ -156,7 +156,7 @@ impl FieldErrors {
 
     /// Adds `Invalid value: <value>: detail`.
     pub fn invalid(&mut self, path: &Path<'_>, value: impl ErrorText, detail: &str) {
-        // The text of the value can be long.
+        // The text of a large value is not even made if it would be dropped: each of its items may have an error that prints all of it.
         if !self.is_full() {
             self.push(ErrorKind::Invalid, path, Some(&value.error_text()), detail);
         }
@@ -164,7 +164,6 @@ impl FieldErrors {
 
     /// Adds `Duplicate value: <value>`.
     pub fn duplicate(&mut self, path: &Path<'_>, value: impl ErrorText) {
-        // The text of the value can be long.
         if !self.is_full() {
             self.push(ErrorKind::Duplicate, path, Some(&value.error_text()), "");
         }
@@ -172,7 +171,6 @@ impl FieldErrors {
 
     /// Adds `Not found: <value>`.
     pub fn not_found(&mut self, path: &Path<'_>, value: impl ErrorText) {
-        // The text of the value can be long.
         if !self.is_full() {
             self.push(ErrorKind::NotFound, path, Some(&value.error_text()), "");
         }
@@ -367,6 +365,14 @@ mod tests {
         let mut errors = FieldErrors::new();
         (0..ERRORS_MAX + 5).for_each(|_| errors.required(&Path::of("a"), ""));
         assert_eq!(errors.0.len(), ERRORS_MAX);
+    }
+
+    #[test]
+    fn errors_that_print_megabytes_are_not_listed_thousands_of_times() {
+        let mut errors = FieldErrors::new();
+        let megabyte = "x".repeat(1024 * 1024);
+        (0..100_000).for_each(|_| errors.invalid(&Path::of("a"), megabyte.as_str(), ""));
+        assert_eq!(errors.0.len(), 64);
     }
 
     #[test]

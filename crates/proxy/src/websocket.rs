@@ -32,7 +32,7 @@ pub(crate) enum Event {
     },
     /// A ping, which must be answered with the same bytes.
     Ping(Bytes),
-    /// The end.
+    /// The peer closes the connection.
     Close,
 }
 

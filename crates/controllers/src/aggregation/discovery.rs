@@ -40,7 +40,7 @@ pub struct RemoteVersion {
 /// Where the OpenAPI v3 document of a version comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RemoteV3 {
-    /// There is none.
+    /// The extension server has no such document.
     #[default]
     Absent,
     /// The extension server has it, at this URL with a hash.

@@ -66,11 +66,10 @@ fn validate_params(params: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 
 fn validate_actions(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let actions: Vec<Str> = fields::texts(spec, "validationActions").into_iter().map(Str::from).collect();
+    let mut seen = check::Unique::default();
     for (at, action) in actions.iter().enumerate() {
         check::supported(&path.index(at), Some(action), &ACTIONS, errors);
-        if actions.iter().take(at).any(|earlier| earlier == action) {
-            errors.duplicate(&path.index(at), Named(action));
-        }
+        seen.check(action, &path.index(at), Named(action), errors);
     }
     let has = |wanted: &str| actions.iter().any(|action| action == wanted);
     if has("Deny") && has("Warn") {

@@ -138,6 +138,7 @@ fn validate_validations(
         errors.invalid(&at, InternalList(annotations, "admissionregistration/v1.AuditAnnotation"), &why);
     }
     let name = object.str_at(&["metadata", "name"]);
+    let mut keys = check::Unique::default();
     for (index, annotation) in annotations.iter().enumerate() {
         validate_audit_annotation(name, annotation, &at.index(index), errors);
         let text = fields::text(annotation, "valueExpression");
@@ -151,9 +152,7 @@ fn validate_validations(
             );
         }
         let key = fields::text(annotation, "key");
-        if annotations.iter().take(index).any(|earlier| fields::text(earlier, "key") == key) {
-            errors.duplicate(&at.index(index).field("key"), key);
-        }
+        keys.check(key, &at.index(index).field("key"), key, errors);
     }
 }
 

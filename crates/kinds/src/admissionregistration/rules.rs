@@ -126,11 +126,10 @@ pub(super) fn validate_mutating_operations(matches: &Value, path: &Path<'_>, err
 fn validate_named_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let given = fields::texts(rule, "resourceNames");
     let at = path.field("resourceNames");
+    let mut seen = check::Unique::default();
     for (index, name) in given.iter().enumerate() {
         check::each(names::path_segment_name(name, false), &at.index(index), name, errors);
-        if given.iter().take(index).any(|earlier| earlier == name) {
-            errors.duplicate(&at.index(index), *name);
-        }
+        seen.check(name, &at.index(index), *name, errors);
     }
     validate_rule(rule, path, errors);
 }
@@ -145,6 +144,7 @@ pub(super) fn validate_conditions(
     if conditions.len() > CONDITIONS_MAX {
         errors.too_many(path, conditions.len(), CONDITIONS_MAX);
     }
+    let mut seen = check::Unique::default();
     for (at, condition) in conditions.iter().enumerate() {
         let name = fields::text(condition, "name");
         let expression = fields::text(condition, "expression").trim();
@@ -160,9 +160,7 @@ pub(super) fn validate_conditions(
             continue;
         }
         check::qualified_name(&path.index(at).field("name"), name, errors);
-        if conditions.iter().take(at).any(|earlier| fields::text(earlier, "name") == name) {
-            errors.duplicate(&path.index(at).field("name"), name);
-        }
+        seen.check(name, &path.index(at).field("name"), name, errors);
     }
 }
 

@@ -57,9 +57,6 @@ fn options_after(object: &Value, old: &Value) -> Options {
         let versions: Vec<String> = versions(hook);
         versions.is_empty() || versions.iter().any(|v| REVIEW_VERSIONS.contains(&v.as_str()))
     };
-    let repeated = |at: usize, hook: &Value| {
-        before.iter().take(at).any(|earlier| earlier.get("name") == hook.get("name"))
-    };
     let bad_selector = |hook: &Value| {
         let mut errors = FieldErrors::new();
         for key in ["namespaceSelector", "objectSelector"] {
@@ -73,7 +70,7 @@ fn options_after(object: &Value, old: &Value) -> Options {
             .iter()
             .all(|hook| NO_SIDE_EFFECTS.contains(&fields::text(hook, "sideEffects"))),
         known_review: before.iter().all(speaks),
-        unique_names: !before.iter().enumerate().any(|(at, hook)| repeated(at, hook)),
+        unique_names: !check::has_repeated(before.iter().map(|hook| fields::text(hook, "name"))),
         leniency: Leniency { invalid_values: before.iter().any(bad_selector), ..Leniency::default() },
     }
 }
@@ -82,6 +79,7 @@ impl WebhookConfiguration {
     fn validate(&self, object: &Value, options: &Options, errors: &mut FieldErrors) {
         let hooks = fields::list(object, "webhooks");
         let path = Path::of("webhooks");
+        let mut seen = check::Unique::default();
         for (at, hook) in hooks.iter().enumerate() {
             self.validate_hook(hook, options, &path.index(at), errors);
             let versions = path.index(at);
@@ -92,9 +90,8 @@ impl WebhookConfiguration {
                 errors,
             );
             let name = fields::text(hook, "name");
-            let repeated = hooks.iter().take(at).any(|earlier| fields::text(earlier, "name") == name);
-            if options.unique_names && !name.is_empty() && repeated {
-                errors.duplicate(&path.index(at).field("name"), name);
+            if options.unique_names && !name.is_empty() {
+                seen.check(name, &path.index(at).field("name"), name, errors);
             }
         }
     }
@@ -160,8 +157,9 @@ fn validate_review_versions(hook: &Value, known: bool, path: &Path<'_>, errors: 
     if versions.is_empty() {
         return errors.required(path, &format!("must specify one of {}", REVIEW_VERSIONS.join(", ")));
     }
+    let mut seen = check::Unique::default();
     for (at, version) in versions.iter().enumerate() {
-        if versions.iter().take(at).any(|earlier| earlier == version) {
+        if seen.is_repeated(version) {
             errors.invalid(&path.index(at), version, "duplicate version");
             continue;
         }

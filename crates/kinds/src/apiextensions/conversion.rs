@@ -1,7 +1,7 @@
 //! Validates `spec.conversion`: how objects are converted between versions.
 
 use super::spec::Options;
-use crate::{endpoint, webhook};
+use crate::{check, endpoint, webhook};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Str, Value, base64};
@@ -75,8 +75,9 @@ fn validate_versions(versions: &[Value], recognized: bool, path: &Path<'_>, erro
         return errors.required(path, "");
     }
     let versions: Vec<Str> = versions.iter().map(|v| Str::from(v.as_str().unwrap_or(""))).collect();
+    let mut seen = check::Unique::default();
     for (at, version) in versions.iter().enumerate() {
-        if versions.iter().take(at).any(|earlier| earlier == version) {
+        if seen.is_repeated(version) {
             errors.invalid(&path.index(at), version, "duplicate version");
             continue;
         }

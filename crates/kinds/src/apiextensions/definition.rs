@@ -3,7 +3,7 @@
 use super::approval::{self, ANNOTATION, Approval};
 use super::spec::{self, Options};
 use super::{formats, names};
-use crate::{Hooks, KindVersion, Scope};
+use crate::{Hooks, KindVersion, Scope, check};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_schema::{Schema, Shape};
 use pintle_value::{Path, Str, Value};
@@ -253,11 +253,12 @@ fn validate_stored_versions(object: &Value, errors: &mut FieldErrors) {
         return errors.invalid(&path, &stored[..], "must have at least one stored version");
     }
     let versions = object.items_at(&["spec", "versions"]);
-    for (at, version) in versions.iter().enumerate() {
+    let mut names = check::Unique::default();
+    for version in versions {
         let name = version.str_at(&["name"]);
         let is_storage = version.get("storage").and_then(Value::as_bool) == Some(true);
         // Of two versions with the same name, kube-apiserver only finds the first.
-        let is_again = versions.iter().take(at).any(|v| v.str_at(&["name"]) == name);
+        let is_again = names.is_repeated(name);
         if is_storage && (is_again || !stored.iter().any(|s| s == name)) {
             errors.invalid(&path, &stored[..], &format!("must have the storage version {name}"));
         }

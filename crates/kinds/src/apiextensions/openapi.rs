@@ -3,6 +3,7 @@
 use super::props::{DEPTH_MAX, Items, Props};
 use super::rules::Context;
 use super::spec::Options;
+use crate::check;
 use crate::error_text::Internal;
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{Named, Plain};
@@ -294,7 +295,8 @@ fn validate_list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldError
         return errors.invalid(&items.field("type"), item.kind(), why);
     }
     let names: Vec<Str> = keys.iter().filter_map(Value::as_str).map(Str::from).collect();
-    for (at, key) in names.iter().enumerate() {
+    let mut seen = check::Unique::default();
+    for key in &names {
         match item.property(key) {
             Some(property) if matches!(property.kind(), "array" | "object") => {
                 let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
@@ -307,7 +309,7 @@ fn validate_list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldError
                 "entries must all be names of item properties",
             ),
         }
-        if names.iter().take(at).any(|earlier| earlier == key) {
+        if seen.is_repeated(key) {
             errors.invalid(&path.field(MAP_KEYS), &names[..], "must not contain duplicate entries");
         }
     }

@@ -7,6 +7,7 @@
 use super::props::Props;
 use super::rules::{Context, Tally};
 use super::{conversion, defaults, names, openapi, selectable, structural, version};
+use crate::check;
 use crate::error_text::{self, Internal};
 use pintle_meta::{FieldErrors, names as meta_names};
 use pintle_schema::Schema;
@@ -331,11 +332,7 @@ fn validate_version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, erro
     let versions = shared.versions;
     let at = path.field("versions");
     let stored = versions.iter().filter(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).count();
-    let name = |v: &Value| v.str_at(&["name"]).to_string();
-    let unique = versions
-        .iter()
-        .enumerate()
-        .all(|(at, v)| versions.iter().take(at).all(|earlier| name(earlier) != name(v)));
+    let unique = !check::has_repeated(versions.iter().map(|version| version.str_at(&["name"])));
     let own = spec.get("versions").and_then(Value::as_array);
     let own = own.map(|all| Value::Array(all.iter().map(|version| shared.without_shared(version)).collect()));
     let error_text = || Internal(own.as_ref(), "[]apiextensions/v1.CustomResourceDefinitionVersion");
@@ -346,10 +343,10 @@ fn validate_version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, erro
         errors.invalid(&at, error_text(), "must have exactly one version marked as storage version");
     }
     // The internal type also has the first version's name in the spec.
-    let Some(first) = versions.first().map(name).filter(|first| !first.is_empty()) else { return };
-    let complaints = meta_names::is_dns1035_label(&first);
-    if !complaints.is_empty() {
-        errors.invalid(&path.field("version"), first.as_str(), &complaints.join(","));
+    let first = versions.first().map_or("", |version| version.str_at(&["name"]));
+    let complaints = meta_names::is_dns1035_label(first);
+    if !first.is_empty() && !complaints.is_empty() {
+        errors.invalid(&path.field("version"), first, &complaints.join(","));
     }
 }
 

@@ -11,6 +11,7 @@ use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 const SPEC: Path<'static> = Path::of("spec");
 /// The fields of the spec that an update may change.
@@ -201,8 +202,9 @@ fn validate_template(spec: &Value, options: &Options, leniency: Leniency, errors
 
 fn add_claim_volumes(template: &mut Value, claims: &[Value]) {
     let mut volumes: Vec<Value> = Vec::new();
+    let mut names = HashSet::new();
     for name in claims.iter().map(|claim| claim.str_at(&["metadata", "name"])) {
-        if volumes.iter().any(|v| text(v, "name") == name) {
+        if !names.insert(name) {
             continue;
         }
         let mut volume = Value::object();
@@ -210,8 +212,8 @@ fn add_claim_volumes(template: &mut Value, claims: &[Value]) {
         volume.set_at(&["persistentVolumeClaim", "claimName"], name.into());
         volumes.push(volume);
     }
-    let replaced = |v: &&Value| claims.iter().all(|c| c.str_at(&["metadata", "name"]) != text(v, "name"));
-    volumes.extend(template.items_at(&["spec", "volumes"]).iter().filter(replaced).cloned());
+    let is_other = |volume: &&Value| !names.contains(text(volume, "name"));
+    volumes.extend(template.items_at(&["spec", "volumes"]).iter().filter(is_other).cloned());
     template.set_at(&["spec", "volumes"], Value::Array(volumes));
 }
 

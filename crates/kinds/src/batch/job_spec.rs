@@ -8,7 +8,6 @@ use crate::{check, facts};
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
-use std::collections::HashSet;
 
 /// The limits of parallelism and of failed indexes of an indexed job.
 const INDEXED_MAX: i64 = 100_000;
@@ -186,14 +185,12 @@ fn validate_exit_codes(codes: &Value, spec: &Value, path: &Path<'_>, errors: &mu
     } else if values.len() > EXIT_CODES_MAX {
         errors.too_many(&path, values.len(), EXIT_CODES_MAX);
     }
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (at, value) in values.iter().enumerate() {
         if operator == "In" && *value == 0 {
             errors.invalid(&path.index(at), *value, "must not be 0 for the In operator");
         }
-        if !seen.insert(value) {
-            errors.duplicate(&path.index(at), *value);
-        }
+        seen.check(value, &path.index(at), *value, errors);
     }
     if !values.is_sorted() {
         errors.invalid(&path, codes.get("values"), "must be ordered");

@@ -2,7 +2,7 @@
 //! their own.
 
 use super::pem;
-use crate::{Hooks, Requester, Scope, fields, hooks, metadata};
+use crate::{Hooks, Requester, Scope, check, fields, hooks, metadata};
 use pintle_meta::field::{Named, Plain, quoted};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, base64};
@@ -177,11 +177,10 @@ fn validate_certificate(object: &Value, old: Option<&Value>, errors: &mut FieldE
 
 fn validate_usages(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let usages = fields::texts(spec, "usages");
-    let repeated = |all: &[&str], at: usize| all.iter().take(at).any(|earlier| Some(earlier) == all.get(at));
     let before =
         old.and_then(|old| old.get("spec")).map(|spec| fields::texts(spec, "usages")).unwrap_or_default();
     let allow_unknown = before.iter().any(|usage| !USAGES.contains(usage));
-    let allow_repeated = (0..before.len()).any(|at| repeated(&before, at));
+    let allow_repeated = check::has_repeated(before.iter());
     if usages.is_empty() {
         errors.required(path, "");
     }
@@ -190,8 +189,9 @@ fn validate_usages(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &
     {
         errors.not_supported(&path.index(at), Named(usage), &USAGES);
     }
-    for (at, usage) in usages.iter().enumerate().filter(|(at, _)| !allow_repeated && repeated(&usages, *at)) {
-        errors.duplicate(&path.index(at), Named(usage));
+    let mut seen = check::Unique::default();
+    for (at, usage) in usages.iter().enumerate().filter(|_| !allow_repeated) {
+        seen.check(usage, &path.index(at), Named(usage), errors);
     }
 }
 
@@ -232,35 +232,35 @@ fn validate_conditions(object: &Value, old: Option<&Value>, errors: &mut FieldEr
     let path = Path::of("status.conditions");
     let all = object.items_at(&["status", "conditions"]);
     let before = old.map(|old| old.items_at(&["status", "conditions"])).unwrap_or_default();
-    let kind = |c: &Value| fields::text(c, "type").to_string();
-    let repeated = |all: &[Value], at: usize| {
-        let this = all.get(at).map(kind);
-        all.iter().take(at).any(|earlier| Some(kind(earlier)) == this)
+    let types = |all: &'_ [Value]| -> Vec<String> {
+        all.iter().map(|condition| fields::text(condition, "type").to_string()).collect()
     };
-    let allow_empty = before.iter().any(|c| kind(c).is_empty());
-    let allow_repeated = (0..before.len()).any(|at| repeated(before, at));
-    let has = |all: &[Value], wanted: &str| all.iter().any(|c| kind(c) == wanted);
-    let allow_both = has(before, "Approved") && has(before, "Denied");
-    for (at, condition) in all.iter().enumerate() {
-        let kind = kind(condition);
+    let (all_types, types_before) = (types(all), types(before));
+    let allow_empty = types_before.iter().any(String::is_empty);
+    let allow_repeated = check::has_repeated(types_before.iter());
+    let had = |wanted: &str| types_before.iter().any(|kind| kind == wanted);
+    let allow_both = had("Approved") && had("Denied");
+    let (mut seen, mut is_approved, mut is_denied) = (check::Unique::default(), false, false);
+    for (at, (condition, kind)) in all.iter().zip(&all_types).enumerate() {
         if kind.is_empty() && !allow_empty {
             errors.required(&path.index(at).field("type"), "");
         }
         let given = fields::text(condition, "status");
         let true_only = matches!(kind.as_str(), "Approved" | "Denied" | "Failed");
         let allowed: &[&str] = if true_only { &["True"] } else { &["False", "True", "Unknown"] };
-        crate::check::required_supported(&path.index(at).field("status"), given, allowed, errors);
-        let other = match kind.as_str() {
-            "Approved" => "Denied",
-            "Denied" => "Approved",
-            _ => "",
+        check::required_supported(&path.index(at).field("status"), given, allowed, errors);
+        let is_other_set = match kind.as_str() {
+            "Approved" => is_denied,
+            "Denied" => is_approved,
+            _ => false,
         };
-        let earlier = all.get(..at).unwrap_or_default();
-        if !other.is_empty() && !allow_both && has(earlier, other) {
-            errors.invalid(&path, Named(&kind), "Approved and Denied conditions are mutually exclusive");
+        is_approved |= kind == "Approved";
+        is_denied |= kind == "Denied";
+        if is_other_set && !allow_both {
+            errors.invalid(&path, Named(kind), "Approved and Denied conditions are mutually exclusive");
         }
-        if !allow_repeated && repeated(all, at) {
-            errors.duplicate(&path.index(at).field("type"), Named(&kind));
+        if !allow_repeated {
+            seen.check(kind, &path.index(at).field("type"), Named(kind), errors);
         }
     }
 }

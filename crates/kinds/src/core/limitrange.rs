@@ -3,13 +3,13 @@
 use super::podspec::aggregate::is_overcommit_allowed;
 use super::podspec::resources::{validate_container_resource_name, validate_resource_name};
 use super::resources::amounts;
-use crate::Hooks;
 use crate::fields::{entries, text};
+use crate::{Hooks, check};
 use pintle_meta::field::Named;
 use pintle_meta::quantity::Format;
 use pintle_meta::{FieldErrors, Quantity, names};
 use pintle_value::{Path, Value};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Larger quantities cannot be expressed in thousandths.
 const MILLI_VALUE_MAX: i64 = i64::MAX / 1000;
@@ -28,14 +28,12 @@ impl Hooks for LimitRange {
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let list = Path::of("spec.limits");
-        let mut seen = HashSet::new();
+        let mut seen = check::Unique::default();
         for (i, limit) in object.items_at(&["spec", "limits"]).iter().enumerate() {
             let path = list.index(i);
             let kind = text(limit, "type");
             validate_type(kind, &path.field("type"), errors);
-            if !seen.insert(kind) {
-                errors.duplicate(&path.field("type"), Named(kind));
-            }
+            seen.check(kind, &path.field("type"), Named(kind), errors);
             validate_limit(limit, kind, &path, errors);
         }
     }

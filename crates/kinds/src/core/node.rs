@@ -9,7 +9,6 @@ use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};
-use std::collections::HashSet;
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const SET_ONCE_CIDR: &str = "node updates may not change podCIDR except from \"\" to valid";
@@ -102,7 +101,7 @@ fn default_pod_cidrs(object: &mut Value) {
 }
 
 fn validate_taints(taints: &[Value], list: &Path<'_>, errors: &mut FieldErrors) {
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (i, taint) in taints.iter().enumerate() {
         let path = list.index(i);
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
@@ -112,7 +111,7 @@ fn validate_taints(taints: &[Value], list: &Path<'_>, errors: &mut FieldErrors) 
             errors.invalid(&path.field("value"), value, &complaints.join(";"));
         }
         check::required_supported(&path.field("effect"), effect, &EFFECTS, errors);
-        if !seen.insert((key, effect)) {
+        if seen.is_repeated((key, effect)) {
             let error_text = Internal(Some(taint), "core/v1.Taint").error_text();
             errors.push(
                 ErrorKind::Duplicate,
@@ -193,12 +192,15 @@ fn validate_pod_cidrs(object: &Value, errors: &mut FieldErrors) {
 
 fn validate_addresses(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status.addresses");
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     let addresses = object.get("status").map(|s| list(s, "addresses")).unwrap_or(&[]);
     for (i, address) in addresses.iter().enumerate() {
-        if !seen.insert((text(address, "type"), text(address, "address"))) {
-            errors.duplicate(&path.index(i), Internal(Some(address), "core/v1.NodeAddress"));
-        }
+        seen.check(
+            (text(address, "type"), text(address, "address")),
+            &path.index(i),
+            Internal(Some(address), "core/v1.NodeAddress"),
+            errors,
+        );
     }
 }
 

@@ -1,12 +1,11 @@
 //! EndpointSlice: endpoints and ports of one address type.
 
 use crate::core::endpoints::validate_endpoint_ip;
-use crate::{Hooks, Scope, facts};
+use crate::{Hooks, Scope, check, facts};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
 use pintle_value::{Path, Value};
-use std::collections::HashSet;
 
 const PORT: &str = "discovery/v1.EndpointPort";
 const ENDPOINT: &str = "discovery/v1.Endpoint";
@@ -112,14 +111,12 @@ fn validate_ports(object: &Value, errors: &mut FieldErrors) {
     if ports.len() > PORTS_MAX {
         return errors.too_many(&list, ports.len(), PORTS_MAX);
     }
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (i, port) in ports.iter().enumerate() {
         let path = list.index(i);
         let name = port.str_at(&["name"]);
         facts::check_fields(port, PORT, &["name"], &path, errors);
-        if !seen.insert(name) {
-            errors.duplicate(&path.field("name"), Named(name));
-        }
+        seen.check(name, &path.field("name"), Named(name), errors);
         facts::check_fields(port, PORT, &["protocol", "appProtocol"], &path, errors);
     }
 }
@@ -187,13 +184,11 @@ fn validate_hints(hints: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         if items.len() > HINTS_MAX {
             return errors.too_many(&list, items.len(), HINTS_MAX);
         }
-        let mut seen = HashSet::new();
+        let mut seen = check::Unique::default();
         for (i, item) in items.iter().enumerate() {
             let name = item.str_at(&["name"]);
             let path = list.index(i);
-            if !seen.insert(name) {
-                errors.duplicate(&path.field("name"), name);
-            }
+            seen.check(name, &path.field("name"), name, errors);
             for complaint in rule(name) {
                 errors.invalid(&path.field("name"), name, &complaint);
             }

@@ -6,11 +6,10 @@ use crate::core::podspec::resources::{self, Claims, ResourcesOwner};
 use crate::core::podspec::scheduling;
 use crate::error_text::Internal;
 use crate::fields::{entries, list, member, text};
-use crate::{Hooks, facts};
+use crate::{Hooks, check, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_value::{Path, Value};
-use std::collections::HashSet;
 
 pub(crate) struct RuntimeClass;
 
@@ -56,12 +55,10 @@ fn validate_overhead(overhead: &Value, errors: &mut FieldErrors) {
 
 fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     scheduling::validate_tolerations_with(tolerations, path, &Options::default(), errors);
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (i, toleration) in tolerations.iter().enumerate() {
         let key = ["key", "operator", "value", "effect"].map(|field| text(toleration, field));
-        if !seen.insert(key) {
-            errors.duplicate(&path.index(i), Internal(Some(toleration), "core/v1.Toleration"));
-        }
+        seen.check(key, &path.index(i), Internal(Some(toleration), "core/v1.Toleration"), errors);
     }
 }
 

@@ -5,7 +5,6 @@ use crate::{check, fields};
 use pintle_meta::field::ErrorText;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, json};
-use std::collections::HashSet;
 
 pub(super) const SUBDOMAIN_BYTES_MAX: usize = 253;
 pub(super) const ID_BYTES_MAX: usize = 32;
@@ -36,12 +35,10 @@ pub(super) fn unique<'a, T: ErrorText>(
     errors: &mut FieldErrors,
     text: impl Fn(&'a Value) -> T,
 ) {
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     check::each_item(object, key, path, |item, path| {
         let text = text(item);
-        if !seen.insert(text.error_text()) {
-            errors.duplicate(path, text);
-        }
+        seen.check(text.error_text(), path, text, errors);
     });
 }
 
@@ -172,12 +169,11 @@ pub(super) fn validate_binding(object: &Value, path: &Path<'_>, errors: &mut Fie
     }
     let [conditions, failures] = keys.map(|key| fields::list(object, key));
     for (key, list) in keys.into_iter().zip([conditions, failures]) {
+        let mut seen = check::Unique::default();
         for (index, condition) in list.iter().enumerate() {
             let text = condition.as_str().unwrap_or("");
             let at = path.field(key);
-            if list.iter().take(index).any(|earlier| earlier == condition) {
-                errors.duplicate(&at.index(index), text);
-            }
+            seen.check(text, &at.index(index), text, errors);
             if key == "bindingFailureConditions" && conditions.contains(condition) {
                 let why = "bindingFailureConditions must not overlap with bindingConditions";
                 errors.invalid(&at.index(index), text, why);

@@ -131,10 +131,9 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
             validate_network(network, &at.field("networkData"), errors);
         }
     }
-    for (index, id) in
-        ids.iter().enumerate().filter(|(at, id)| ids.iter().take(*at).any(|earlier| earlier == *id))
-    {
-        errors.duplicate(&path.index(index), Plain(id));
+    let mut seen = check::Unique::default();
+    for (index, id) in ids.iter().enumerate() {
+        seen.check(id, &path.index(index), Plain(id), errors);
     }
 }
 

@@ -65,11 +65,9 @@ impl Hooks for PodGroup {
 
 /// Refuses items with the name of an earlier one.
 pub(super) fn validate_unique(items: &[Value], ty: &'static str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut names = check::Unique::default();
     for (at, item) in items.iter().enumerate() {
-        let name = fields::text(item, "name");
-        if items.iter().take(at).any(|earlier| fields::text(earlier, "name") == name) {
-            errors.duplicate(&path.index(at), Internal(Some(item), ty));
-        }
+        names.check(fields::text(item, "name"), &path.index(at), Internal(Some(item), ty), errors);
     }
 }
 

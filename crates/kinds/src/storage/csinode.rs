@@ -5,7 +5,6 @@ use crate::fields::{text, texts};
 use crate::{Hooks, Scope, check, facts};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
-use std::collections::HashSet;
 
 const DRIVER: &str = "storage/v1.CSINodeDriver";
 const NODE_ID_BYTES_MAX: usize = 256;
@@ -15,7 +14,7 @@ pub(crate) struct CsiNode;
 impl Hooks for CsiNode {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let all = Path::of("spec.drivers");
-        let mut seen = HashSet::new();
+        let mut seen = check::Unique::default();
         for (i, driver) in drivers(object).iter().enumerate() {
             let path = all.index(i);
             let (name, id) = (text(driver, "name"), text(driver, "nodeID"));
@@ -25,9 +24,7 @@ impl Hooks for CsiNode {
                 errors.invalid(&path.field("nodeID"), id, &detail);
             }
             facts::check_fields(driver, DRIVER, &["allocatable"], &path, errors);
-            if !seen.insert(name) {
-                errors.duplicate(&path.field("name"), name);
-            }
+            seen.check(name, &path.field("name"), name, errors);
             validate_topology_keys(driver, &path, errors);
         }
     }
@@ -53,14 +50,12 @@ fn drivers(object: &Value) -> &[Value] {
 }
 
 fn validate_topology_keys(driver: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for key in texts(driver, "topologyKeys") {
         if key.is_empty() {
             errors.required(path, "");
         }
-        if !seen.insert(key) {
-            errors.duplicate(path, key);
-        }
+        seen.check(key, path, key, errors);
         check::qualified_name(path, key, errors);
     }
 }

@@ -8,7 +8,6 @@ use crate::{check, workload};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
-use std::collections::HashSet;
 use std::net::IpAddr;
 
 const STATUS: Path<'static> = Path::of("status");
@@ -144,7 +143,7 @@ fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
 
 fn validate_claim_statuses(pod: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("resourceClaimStatuses");
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (at, status) in pod.items_at(&["status", "resourceClaimStatuses"]).iter().enumerate() {
         let item = path.index(at);
         let name = text(status, "name");
@@ -152,9 +151,7 @@ fn validate_claim_statuses(pod: &Value, errors: &mut FieldErrors) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&item.field("name"), name, detail);
         }
-        if !seen.insert(name) {
-            errors.duplicate(&item.field("name"), name);
-        }
+        seen.check(name, &item.field("name"), name, errors);
         if let Some(claim) = opt_text(status, "resourceClaimName") {
             for complaint in names::dns_subdomain(claim, false) {
                 errors.invalid(&item.field("resourceClaimName"), Named(claim), &complaint);
@@ -172,7 +169,7 @@ fn validate_extended_claim(pod: &Value, errors: &mut FieldErrors) {
         errors.required(&field, "at least one request mapping is required");
     }
     let spec = workload::spec_of(pod);
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (at, mapping) in mappings.iter().enumerate() {
         let item = field.index(at);
         let [container, resource, request] =
@@ -191,7 +188,7 @@ fn validate_extended_claim(pod: &Value, errors: &mut FieldErrors) {
             }
         }
         check::dns_label(&path.field("requestName"), request, errors);
-        if !seen.insert((container, resource, request)) {
+        if seen.is_repeated((container, resource, request)) {
             for (key, value) in
                 [("containerName", container), ("resourceName", resource), ("requestName", request)]
             {
@@ -327,7 +324,7 @@ fn require_known_resource(name: &str, container: &Value, path: &Path<'_>, errors
 }
 
 fn validate_health(devices: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (at, device) in devices.iter().enumerate() {
         let item = path.index(at);
         let states = ["Healthy", "Unhealthy", "Unknown"];
@@ -340,8 +337,6 @@ fn validate_health(devices: &[Value], path: &Path<'_>, errors: &mut FieldErrors)
             }
         }
         let id = text(device, "resourceID");
-        if !seen.insert(id) {
-            errors.duplicate(&item.field("resourceID"), Named(id));
-        }
+        seen.check(id, &item.field("resourceID"), Named(id), errors);
     }
 }

@@ -34,14 +34,12 @@ pub(crate) fn validate(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors)
     if containers.is_empty() {
         return errors.required(path, "");
     }
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (at, container) in containers.iter().enumerate() {
         let path = path.index(at);
         validate_common(container, pod, &path, errors);
         let name = text(container, "name");
-        if !seen.insert(name) {
-            errors.duplicate(&path.field("name"), name);
-        }
+        seen.check(name, &path.field("name"), name, errors);
         handlers::validate(container, pod.grace, pod.os, &path, errors);
         validate_restart_policy(container, &path, errors);
     }
@@ -178,7 +176,7 @@ pub(crate) fn require_unpadded_image(container: &Value, path: &Path<'_>, errors:
 }
 
 fn validate_ports(ports: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (at, port) in ports.iter().enumerate() {
         let path = path.index(at);
         let name = text(port, "name");
@@ -186,7 +184,7 @@ fn validate_ports(ports: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
             let complaints = names::is_valid_port_name(name);
             if !complaints.is_empty() {
                 check::each(complaints, &path.field("name"), name, errors);
-            } else if !seen.insert(name) {
+            } else if seen.is_repeated(name) {
                 errors.duplicate(&path.field("name"), name);
             }
         }
@@ -214,12 +212,10 @@ fn refuse_host_port_conflicts(containers: &[Value], path: &Path<'_>, errors: &mu
 }
 
 fn validate_resize_policies(container: &Value, pod_restart: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (at, policy) in list(container, "resizePolicy").iter().enumerate() {
         let (resource, restart) = (text(policy, "resourceName"), text(policy, "restartPolicy"));
-        if !seen.insert(resource) {
-            errors.duplicate(&path.index(at), Named(resource));
-        }
+        seen.check(resource, &path.index(at), Named(resource), errors);
         check::required_supported(path, resource, &["cpu", "memory"], errors);
         check::required_supported(path, restart, &["NotRequired", "RestartContainer"], errors);
         if pod_restart == "Never" && restart != "NotRequired" {

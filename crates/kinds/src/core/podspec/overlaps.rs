@@ -4,6 +4,10 @@ use crate::fields::{list, member, text};
 use pintle_meta::field::quoted;
 use pintle_value::Value;
 
+/// How many overlaps of one volume are reported. kube-apiserver reports all of them, but the warnings of a response end after
+/// 4096 characters.
+const OVERLAPS_MAX: usize = 1000;
+
 /// A path inside a volume and its source.
 #[derive(PartialEq)]
 struct Place {
@@ -21,10 +25,10 @@ impl Place {
         if self.source.is_empty() { path } else { format!("{path} ({})", self.source) }
     }
 
-    /// Returns whether one path equals or contains the other.
-    fn overlaps(&self, other: &Place) -> bool {
-        let below = |a: &Place, b: &Place| format!("{}/", a.path).starts_with(&format!("{}/", b.path));
-        !self.path.is_empty() && !other.path.is_empty() && (below(self, other) || below(other, self))
+    /// Returns whether the other path is this one or below it.
+    fn contains(&self, other: &Place) -> bool {
+        let rest = other.path.strip_prefix(&self.path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
@@ -94,14 +98,27 @@ fn places(source: &Value) -> Vec<Place> {
     set.map(|(key, what)| Place::new(text(certificate, key), what)).collect()
 }
 
+/// Describes the pairs of places of which one contains the other, at most [`OVERLAPS_MAX`]: each place with the earlier ones,
+/// in order.
 fn among(places: Vec<Place>) -> Vec<String> {
-    let mut found = Vec::new();
-    for (at, place) in places.iter().enumerate() {
-        for earlier in places.iter().take(at).filter(|earlier| place.overlaps(earlier)) {
-            found.push(format!("{} with {}", place.error_text(), earlier.error_text()));
+    let mut sorted: Vec<(usize, &Place)> =
+        places.iter().enumerate().filter(|(_, place)| !place.path.is_empty()).collect();
+    // In this order, what a path contains follows it, so that not all pairs must be compared.
+    sorted.sort_by(|(_, a), (_, b)| a.path.split('/').cmp(b.path.split('/')));
+    let mut pairs: Vec<(usize, usize)> = Vec::new();
+    let mut containing: Vec<(usize, &Place)> = Vec::new();
+    for (at, place) in sorted {
+        while containing.pop_if(|(_, outer)| !outer.contains(place)).is_some() {}
+        let room = OVERLAPS_MAX.saturating_sub(pairs.len());
+        pairs.extend(containing.iter().take(room).map(|(outer, _)| (at.max(*outer), at.min(*outer))));
+        if room == 0 {
+            break;
         }
+        containing.push((at, place));
     }
-    found
+    pairs.sort_unstable();
+    let text = |at: usize| places.get(at).map(Place::error_text).unwrap_or_default();
+    pairs.into_iter().map(|(later, earlier)| format!("{} with {}", text(later), text(earlier))).collect()
 }
 
 #[cfg(test)]
@@ -110,7 +127,33 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn files_that_hide_each_other_are_told() {
+    fn overlaps_are_found_in_linear_time_and_limited() {
+        let volume = |paths: &mut dyn Iterator<Item = String>| {
+            let items: Vec<String> = paths.map(|path| format!(r#"{{"path":"{path}"}}"#)).collect();
+            tree(&format!(r#"[{{"name":"v","secret":{{"items":[{}]}}}}]"#, items.join(",")))
+        };
+        let overlaps = |volumes: &pintle_value::Value| warnings(volumes.as_array().unwrap());
+        let names = |path: &str| path.split(' ').map(str::to_string).collect::<Vec<_>>();
+        let few = volume(&mut names("a/b a-b a a a/b/c b").into_iter());
+        let found: Vec<String> = overlaps(&few);
+        let pairs: Vec<&str> = found.iter().filter_map(|text| text.split(": ").last()).collect();
+        let expected = [
+            r#""a" with "a/b""#,
+            r#""a" with "a/b""#,
+            r#""a" with "a""#,
+            r#""a/b/c" with "a/b""#,
+            r#""a/b/c" with "a""#,
+            r#""a/b/c" with "a""#,
+        ];
+        assert_eq!(pairs, expected);
+        // Comparing all pairs of these would take minutes.
+        assert_eq!(overlaps(&volume(&mut (0..100_000).map(|number| number.to_string()))).len(), 0);
+        let nested = (1..500).map(|depth| vec!["a"; depth].join("/"));
+        assert_eq!(overlaps(&volume(&mut nested.into_iter())).len(), super::OVERLAPS_MAX);
+    }
+
+    #[test]
+    fn files_that_hide_each_other_are_reported() {
         let volumes = tree(
             r#"[{"name":"v","configMap":{"name":"m","items":[{"path":"a"},{"path":"a/b"},{"path":"c"}]}},
                 {"name":"p","projected":{"sources":[{}]}}]"#,

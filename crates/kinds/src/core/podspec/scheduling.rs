@@ -2,7 +2,7 @@
 
 use super::options::Options;
 use crate::check;
-use crate::fields::{list, member, text};
+use crate::fields::{list, member, opt_text, text};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_meta::{FieldErrors, names, strconv};
@@ -91,13 +91,10 @@ pub(crate) fn require_only_additions(
     options: &Options,
     errors: &mut FieldErrors,
 ) {
-    let timeless = |toleration: &Value| {
-        let mut copy = toleration.clone();
-        copy.remove_at(&["tolerationSeconds"]);
-        copy
-    };
-    let still_present = |old: &Value| new.iter().any(|new| timeless(new) == timeless(old));
-    if !old.iter().all(still_present) {
+    let without_seconds =
+        |toleration| ["key", "operator", "value", "effect"].map(|field| opt_text(toleration, field));
+    let present: HashSet<_> = new.iter().map(without_seconds).collect();
+    if !old.iter().all(|old| present.contains(&without_seconds(old))) {
         return errors
             .forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
     }
@@ -106,13 +103,11 @@ pub(crate) fn require_only_additions(
 
 /// Checks scheduling gates.
 pub(crate) fn validate_gates(gates: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (at, gate) in gates.iter().enumerate() {
         let name = text(gate, "name");
         check::qualified_name(&path.index(at), name, errors);
-        if !seen.insert(name) {
-            errors.duplicate(&path.index(at), name);
-        }
+        seen.check(name, &path.index(at), name, errors);
     }
 }
 

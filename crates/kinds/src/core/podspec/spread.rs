@@ -43,7 +43,7 @@ pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options
     }
 }
 
-/// The fields by which constraints are told apart.
+/// The fields that no two constraints of a pod may share.
 fn identity(constraint: &Value) -> (&str, &str) {
     (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"))
 }

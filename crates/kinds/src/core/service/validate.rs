@@ -5,12 +5,11 @@ use super::{
     texts,
 };
 use crate::core::endpoints::validate_endpoint_ip;
-use crate::{facts, metadata};
+use crate::{check, facts, metadata};
 use pintle_meta::field::{Named, Plain};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};
-use std::collections::HashSet;
 
 const AFFINITY_SECONDS_MAX: i64 = 86400;
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
@@ -27,7 +26,7 @@ pub(super) fn validate_service(object: &Value, old: Option<&Value>, errors: &mut
         errors.required(&spec.field("ports"), "");
     }
     validate_type_and_addresses(object, errors);
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (i, port) in ports.iter().enumerate() {
         validate_service_port(port, ports.len() > 1, &mut seen, &spec.field("ports").index(i), errors);
     }
@@ -108,7 +107,7 @@ fn validate_type_and_addresses(object: &Value, errors: &mut FieldErrors) {
 fn validate_service_port<'a>(
     port: &'a Value,
     wants_name: bool,
-    seen: &mut HashSet<&'a str>,
+    seen: &mut check::Unique<&'a str>,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
@@ -121,9 +120,7 @@ fn validate_service_port<'a>(
         for complaint in names::is_dns1123_label(name) {
             errors.invalid(&path.field("name"), name, &complaint);
         }
-        if !seen.insert(name) {
-            errors.duplicate(&path.field("name"), name);
-        }
+        seen.check(name, &path.field("name"), name, errors);
     }
     facts::check(port, "core/v1.ServicePort", path, errors);
 }
@@ -211,14 +208,12 @@ pub(super) fn validate_cluster_ips(object: &Value, old: Option<&Value>, errors: 
 
 fn validate_families(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("spec.ipFamilies");
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (i, family) in texts(object, "ipFamilies").into_iter().enumerate() {
         if !matches!(family, "IPv4" | "IPv6") {
             errors.not_supported(&path.index(i), Named(family), &["IPv4", "IPv6"]);
         }
-        if !seen.insert(family) {
-            errors.duplicate(&path.index(i), Named(family));
-        }
+        seen.check(family, &path.index(i), Named(family), errors);
     }
     validate_spec(object, &["ipFamilyPolicy"], errors);
 }
@@ -244,21 +239,19 @@ fn validate_node_ports(object: &Value, errors: &mut FieldErrors) {
             errors.forbidden(&path.index(i).field("nodePort"), "may not be used when `type` is 'ClusterIP'");
         }
     }
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (i, port) in set() {
         let value = number(port, &["nodePort"]);
-        if !seen.insert((port.str_at(&["protocol"]), value)) {
-            errors.duplicate(&path.index(i).field("nodePort"), value);
-        }
+        seen.check((port.str_at(&["protocol"]), value), &path.index(i).field("nodePort"), value, errors);
     }
 }
 
 fn refuse_duplicate_ports(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("spec.ports");
-    let mut seen = HashSet::new();
+    let mut seen = check::Unique::default();
     for (i, port) in object.items_at(&["spec", "ports"]).iter().enumerate() {
         let (protocol, value) = (port.str_at(&["protocol"]), number(port, &["port"]));
-        if !seen.insert((protocol, value)) {
+        if seen.is_repeated((protocol, value)) {
             let protocol = pintle_meta::field::ErrorText::error_text(&Named(protocol));
             let error_text = format!(
                 r#"{{"Name":"","Protocol":{protocol},"AppProtocol":null,"Port":{value},"TargetPort":0,"NodePort":0}}"#
