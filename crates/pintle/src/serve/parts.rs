@@ -39,7 +39,8 @@ impl Keys {
     pub(super) fn load(config: &Config) -> Result<Self, ServeError> {
         let folder = match &config.data_dir {
             Some(path) => DataDir::open(path)?,
-            None if config.program == Program::KubeApiserver => DataDir::none(),
+            // The files are for people who run a server alone.
+            None if config.program == Program::KubeApiserver || config.etcd.is_some() => DataDir::none(),
             None => DataDir::temporary()?,
         };
         let folder = Arc::new(folder);

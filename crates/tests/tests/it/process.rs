@@ -1,10 +1,12 @@
 //! The process: start, errors at start, shutdown, and clients that do not read.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pintle_testkit::etcd::Etcd;
 use pintle_testkit::server::{ADMIN_TOKEN, Options, binary};
 use pintle_testkit::{Client, Request, Server};
 use serde_json::{Value, json};
@@ -32,6 +34,28 @@ fn a_server_that_cannot_start_waits_for_its_threads() {
         let (text, code) = refusal(&["--ephemeral", "--encryption-provider-config=x"]);
         assert_eq!(code, Some(1), "{text}");
     }
+}
+
+/// The static pod of packaging/ has a read-only root file system, and its image has no folder for temporary files.
+#[test]
+fn an_ephemeral_server_on_etcd_writes_no_files() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let flags = ["--ephemeral", "--bind-address=127.0.0.1", "--secure-port=0", "--etcd-servers"];
+    let mut server = Command::new(binary().unwrap())
+        .arg("serve")
+        .args(flags)
+        .arg(etcd.endpoints())
+        .env("TMPDIR", "/nonexistent")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut printed = Vec::new();
+    let lines = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let is_serving =
+        lines.inspect(|line| printed.push(line.clone())).any(|line| line.contains("Serving securely on"));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(is_serving, "{printed:?}");
 }
 
 /// Damages a file in its middle.
