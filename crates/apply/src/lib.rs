@@ -10,8 +10,8 @@ pub mod typed;
 
 pub use fieldset::{FieldPath, Filter, PathElement, Set};
 pub use managed::{
-    Applied, ApplyError, Conflict, Context, Owner, ReplicasPath, Versions, apply, check_managed_fields,
-    keep_times, scale_to_parent, scale_to_subresource, update,
+    Applied, ApplyError, Comparison, Conflict, Context, Owner, ReplicasPath, Versions, apply,
+    check_managed_fields, keep_times, scale_to_parent, scale_to_subresource, update,
 };
 pub use patch::PatchError;
 

@@ -19,7 +19,7 @@ pub use apply::{Applied, apply, cannot_convert};
 pub use blame::{Blame, Line, Manager, blame};
 pub use conflict::Conflict;
 pub use entries::resets_managed_fields;
-pub use equality::{check_managed_fields, keep_times};
+pub use equality::{Comparison, check_managed_fields, keep_times};
 pub use scale::{ReplicasPath, scale_to_parent, scale_to_subresource};
 pub use update::update;
 pub use zero::zero_object;

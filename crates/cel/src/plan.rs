@@ -162,8 +162,6 @@ pub(crate) enum QualifierKey {
     Field(Arc<str>, Str, Arc<Shape>),
     /// A constant field name or key.
     Key(Value<'static>),
-    /// An escaped name that unescapes to no key.
-    Nothing(Value<'static>),
     /// Another attribute.
     Attribute(Box<Attribute>),
     /// A computed key.

@@ -130,6 +130,7 @@ impl<'a> Value<'a> {
             // An object of a tree is a map at run time, as in kube-apiserver.
             Value::Map(_) | Value::Object(Object::Tree(..)) => Type::map(Type::Dyn, Type::Dyn),
             Value::Object(Object::Shared(name, _) | Object::Input(_, name)) => Type::Object(name.clone()),
+            Value::Object(Object::Lazy(_, name)) => Type::Object((*name).into()),
             Value::Type(_) => Type::Type(None),
             Value::Optional(_) => Type::optional(Type::Dyn),
             Value::Opaque(opaque) => opaque.cel_type(),

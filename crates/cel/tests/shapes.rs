@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use pintle_cel::env::Env;
 use pintle_cel::shape::{Field, ListKind, ObjectShape, Shape, ShapeKind};
-use pintle_cel::value::Value;
+use pintle_cel::types::Type;
+use pintle_cel::value::{Object, Value};
 use pintle_value::json;
 
 fn list(element: ShapeKind, list: ListKind) -> ShapeKind {
@@ -129,5 +130,37 @@ fn pieces_that_are_not_of_their_shape() {
         let tree = json::parse(text.as_bytes()).unwrap().value;
         let shape = Shape::of(kind);
         assert_eq!(Value::read(&tree, &shape).unwrap_err().to_string(), expected, "{text}");
+    }
+}
+
+/// kube-apiserver's `lazy.MapValue`: declared as a map, but none at run time.
+#[test]
+fn lazy_maps() {
+    let env = Env::kubernetes().with_variable("claims", Type::map(Type::String, Type::Any));
+    let tree = json::parse(br#"{"sub": "x", "a.b": "dotted"}"#).unwrap();
+    let members = tree.value.as_object().unwrap();
+    for (text, expected) in [
+        ("'sub' in claims", None),
+        ("size(claims) > 0", None),
+        ("claims == {}", None),
+        ("claims != {}", Some(true)),
+        ("{} == claims", Some(false)),
+        ("{'sub': claims.sub, 'a__dot__b': claims['a.b']} == claims", Some(true)),
+        ("claims == claims", Some(true)),
+        ("type(claims) == map", Some(false)),
+        ("claims.exists(value, value == 'dotted')", Some(true)),
+        ("claims.exists(value, value == 'sub')", Some(false)),
+        ("claims.exists(key, value, key == 'dotted')", Some(true)),
+        ("claims.exists(key, value, value == 'dotted')", None),
+        ("optional.of(claims).?sub.hasValue()", None),
+        ("claims[?'sub'].hasValue()", Some(true)),
+        ("claims['a__' + 'dot__b'] == 'dotted'", Some(true)),
+        ("claims[dyn(1)] == 'x'", None),
+    ] {
+        let program = env.compile(text).unwrap_or_else(|issues| panic!("{text}: {issues}")).plan().unwrap();
+        let claims = Value::Object(Object::Lazy(members, "kubernetes.claims"));
+        let result = program.eval(&[("claims", claims)], None).result;
+        let found = result.ok().map(|value| matches!(value, Value::Bool(true)));
+        assert_eq!(found, expected, "{text}");
     }
 }

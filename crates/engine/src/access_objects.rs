@@ -122,6 +122,10 @@ impl Writer {
                     if kind == GraphKind::Pod
                         && node.knows_pod(event.key())
                         && is_same_pod(event.previous(), object) => {}
+                // The nodes of these cannot change.
+                Some(_)
+                    if event.previous().is_some()
+                        && matches!(kind, GraphKind::ResourceSlice | GraphKind::PodCertificateRequest) => {}
                 Some(object) => node.insert(kind, event.key(), &tree_of(object)),
                 None => node.remove(kind, event.key()),
             },

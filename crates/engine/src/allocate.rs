@@ -69,6 +69,13 @@ impl Writer {
         Ok(self.allocation_writes(taken, old, Some(candidate)))
     }
 
+    /// Counts the addresses and ports of a service that the server created with them.
+    pub(crate) fn count_allocations(&self, target: &Target, created: &Value) {
+        if is_service(target) {
+            Allocating::begin(None, created).succeeded(&self.service_ranges, created);
+        }
+    }
+
     /// Returns the writes that release the allocations of an object that is deleted.
     pub(crate) fn release(&self, target: &Target, last: &Value) -> Vec<Write> {
         if is_service(target) {

@@ -16,6 +16,11 @@ pub async fn with_deadline<T>(deadline: Option<Instant>, work: impl Future<Outpu
     }
 }
 
+/// When the current request must be answered.
+pub(crate) fn current() -> Option<Instant> {
+    DEADLINE.try_with(|deadline| *deadline).ok()
+}
+
 /// The time-out of a webhook call. The `timeout` parameter of the call is the webhook's own time-out or, if that is
 /// less, the remaining time of the request, rounded up to whole seconds. The call itself may take the webhook's full
 /// time-out, because the request's own deadline ends it earlier.

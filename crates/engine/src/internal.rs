@@ -239,7 +239,9 @@ impl Writer {
         tree.remove_at(&["metadata", "resourceVersion"]);
         self.storage
             .try_write(Write::put(target.store_key(), Expect::Absent, object::encode(kind, &tree)))
-            .await
+            .await?;
+        self.count_allocations(&target, &tree);
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Metrics of the store and the cache, under kube-apiserver's names.
 
 use crate::Target;
+use pintle_apply::Comparison;
 use pintle_kinds::Kind;
 use pintle_metrics::{Handle, families};
 use pintle_value::Str;
@@ -92,11 +93,14 @@ pub(crate) fn self_request(target: &Target, verb: &str) {
 }
 
 /// Records that an update was compared with the stored object.
-pub(crate) fn compared(is_same: bool, took: Duration) {
-    static SERIES: [OnceLock<Handle>; 2] = [const { OnceLock::new() }; 2];
-    let path = if is_same { "equal_objects" } else { "unequal_objects_fast" };
-    let [of_different, of_same] = &SERIES;
-    let series = if is_same { of_same } else { of_different };
+pub(crate) fn compared(comparison: Comparison, took: Duration) {
+    static SERIES: [OnceLock<Handle>; 3] = [const { OnceLock::new() }; 3];
+    let [fast, slow, equal] = &SERIES;
+    let (series, path) = match comparison {
+        Comparison::UnequalFast => (fast, "unequal_objects_fast"),
+        Comparison::UnequalSlow => (slow, "unequal_objects_slow"),
+        Comparison::Equal => (equal, "equal_objects"),
+    };
     let series = series.get_or_init(|| families::OBJECT_COMPARISON.with(&[path]));
     series.observe(families::OBJECT_COMPARISON.buckets(), took.as_secs_f64());
 }

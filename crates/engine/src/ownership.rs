@@ -160,7 +160,9 @@ pub(crate) fn restore_managed_fields(object: &mut Value, before: Option<Value>) 
 
 /// Restores the old times of managedFields if nothing else in them changed.
 pub(crate) fn keep_times(object: &mut Value, old: &Value) {
-    managed::keep_times(object, old);
+    let began = std::time::Instant::now();
+    let comparison = managed::keep_times(object, old);
+    crate::measures::compared(comparison, began.elapsed());
 }
 
 fn named<'a>(target: &'a Target, owner: Owner<'a>) -> managed::Owner<'a> {

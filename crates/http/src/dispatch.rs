@@ -5,6 +5,7 @@ use crate::aggregate::{self, Aggregated, Destination};
 use crate::api::{ApiRequest, ApiResponse};
 use crate::body::{ClientBody, read_whole};
 use crate::chain::Record;
+use crate::conditional::Conditions;
 use crate::context::Context;
 use crate::discovery::DiscoveryState;
 use crate::handler_time::HandlerTime;
@@ -247,8 +248,15 @@ impl<'a> Call<'a> {
         let if_none_match = &*headers::first(&parts.headers, "if-none-match");
         let accept = &self.accept;
         let accept_encoding = &*headers::first(&parts.headers, "accept-encoding");
-        let request =
-            nonresource::NonResourceRequest { method, path, query, accept, if_none_match, accept_encoding };
+        let request = nonresource::NonResourceRequest {
+            method,
+            path,
+            query,
+            accept,
+            if_none_match,
+            conditions: &Conditions::of(&parts.method, &parts.headers),
+            accept_encoding,
+        };
         // Rendering the documents of thousands of kinds takes seconds, so do it on the offload pool.
         if path.starts_with("/openapi") {
             return context.offload.run(async { nonresource::serve(context, state, &request) }).await;

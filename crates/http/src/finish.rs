@@ -18,9 +18,14 @@ pub(crate) fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool)
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     let is_api = headers.get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/"));
     let is_encoded = headers.contains_key(CONTENT_ENCODING);
-    let body = if gzip && is_api && !is_encoded && compress::worth_it(&mut body) {
+    // A range counts the bytes of the content as it is, so a part is not compressed.
+    let is_part = code == StatusCode::PARTIAL_CONTENT.as_u16();
+    let body = if gzip && is_api && !is_encoded && !is_part && compress::worth_it(&mut body) {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        let by_encoding = HeaderValue::from_static("Accept-Encoding");
+        if !headers.get_all(VARY).iter().any(|value| *value == by_encoding) {
+            headers.append(VARY, by_encoding);
+        }
         compress::gzip(body)
     } else {
         body

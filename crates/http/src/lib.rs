@@ -11,6 +11,7 @@ pub mod body;
 mod chain;
 mod completion;
 mod compress;
+mod conditional;
 mod connection;
 mod console;
 mod context;

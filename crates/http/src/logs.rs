@@ -4,8 +4,9 @@
 use crate::Body;
 use crate::api::ApiResponse;
 use crate::body::{Aborted, Chunks};
+use crate::conditional::{Conditions, Current, Extent, Verdict};
 use crate::negotiate::{Accept, Media};
-use crate::{headers, http_date, respond, target};
+use crate::{http_date, respond, target};
 use bytes::Bytes;
 use http::HeaderValue;
 use http::request::Parts;
@@ -52,8 +53,7 @@ struct LogRequest {
     /// The decoded path.
     path: String,
     query: String,
-    if_modified_since: Option<i64>,
-    range: String,
+    conditions: Conditions,
 }
 
 /// Answers a request below `/logs`; `None` for other paths. `path` is the decoded path.
@@ -69,8 +69,7 @@ pub(crate) async fn serve(parts: &Parts, path: &str, accept: &Accept) -> Option<
     let request = LogRequest {
         path: path.to_string(),
         query: target::query(parts).to_string(),
-        if_modified_since: http_date::parse(&headers::first(&parts.headers, "if-modified-since")),
-        range: headers::first(&parts.headers, "range").into_owned(),
+        conditions: Conditions::of(&parts.method, &parts.headers),
     };
     let answer = blocking(move || request.answer()).await;
     Some(answer.unwrap_or_else(|error| match error.kind() {
@@ -128,13 +127,9 @@ impl LogRequest {
         answer
     }
 
-    fn is_unmodified(&self, modified: i64) -> bool {
-        self.if_modified_since.is_some_and(|since| modified <= since)
-    }
-
     fn listing(&self, folder: &Path, found: &Metadata) -> std::io::Result<ApiResponse> {
         let modified = modified_at(found);
-        if self.is_unmodified(modified) {
+        if self.conditions.not_modified_since(modified) {
             return Ok(ApiResponse::empty(304));
         }
         let mut names: Vec<String> = Vec::new();
@@ -161,24 +156,22 @@ impl LogRequest {
     fn content(&self, path: &Path, found: &Metadata) -> std::io::Result<ApiResponse> {
         let (modified, size) = (modified_at(found), found.len());
         let last_modified = http_date::format(modified);
-        if self.is_unmodified(modified) {
-            let mut answer = ApiResponse::empty(304);
-            answer.set_header("last-modified", &last_modified);
-            return Ok(answer);
-        }
-        let mut file = File::open(path)?;
-        let media = media_type(path, &mut file)?;
-        let (code, first, length) = match range(&self.range, size) {
-            Ok(Some((first, last))) => (206, first, last.saturating_sub(first).saturating_add(1)),
-            Ok(None) => (200, 0, size),
-            Err(why) => {
-                let mut answer = respond::text(416, why);
-                if why == NO_OVERLAP {
-                    answer.set_header("content-range", &format!("bytes */{size}"));
-                }
+        let in_part = match self.conditions.verdict(Current { tag: "", modified }) {
+            Verdict::Send { in_part } => in_part,
+            refused => {
+                let mut answer = ApiResponse::empty(if refused == Verdict::Failed { 412 } else { 304 });
+                answer.set_header("last-modified", &last_modified);
                 return Ok(answer);
             }
         };
+        let mut file = File::open(path)?;
+        let media = media_type(path, &mut file)?;
+        let (code, first, length) =
+            match if in_part { self.conditions.extent(size) } else { Ok(Extent::Whole) } {
+                Ok(Extent::Part(first, last)) => (206, first, last.saturating_sub(first).saturating_add(1)),
+                Ok(Extent::Whole) => (200, 0, size),
+                Err(answer) => return Ok(answer),
+            };
         file.seek(SeekFrom::Start(first))?;
         let chunks = FileChunks { next: Next::Idle(file), left: length };
         let mut answer = ApiResponse::new(code, "", Body::Chunks(Box::pin(chunks)));
@@ -233,34 +226,6 @@ fn media_type(path: &Path, file: &mut File) -> std::io::Result<&'static str> {
     let mut start = Vec::new();
     file.by_ref().take(sniff::SNIFF_BYTES).read_to_end(&mut start)?;
     Ok(sniff::media_type(&start))
-}
-
-const NO_OVERLAP: &str = "invalid range: failed to overlap";
-const INVALID: &str = "invalid range";
-
-/// The first and last byte of a range; `None` for the whole file. Several ranges are answered with the whole file.
-fn range(asked: &str, size: u64) -> Result<Option<(u64, u64)>, &'static str> {
-    if asked.is_empty() {
-        return Ok(None);
-    }
-    let Some(given) = asked.strip_prefix("bytes=") else { return Err(INVALID) };
-    if given.contains(',') {
-        return Ok(None);
-    }
-    let Some((first, last)) = given.trim().split_once('-') else { return Err(INVALID) };
-    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| INVALID);
-    let end = size.saturating_sub(1);
-    if first.trim().is_empty() {
-        let suffix = number(last)?.min(size);
-        return if suffix == 0 { Err(NO_OVERLAP) } else { Ok(Some((size.saturating_sub(suffix), end))) };
-    }
-    let first = number(first)?;
-    let last = if last.trim().is_empty() { end } else { number(last)?.min(end) };
-    match first {
-        _ if first >= size => Err(NO_OVERLAP),
-        _ if first > last => Err(INVALID),
-        _ => Ok(Some((first, last))),
-    }
 }
 
 /// The content of a file, read when it is needed. A file that shrinks meanwhile ends the answer prematurely.
@@ -323,25 +288,6 @@ impl Chunks for FileChunks {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranges_are_read_as_go_reads_them() {
-        for (asked, want) in [
-            ("", Ok(None)),
-            ("bytes=2-5", Ok(Some((2, 5)))),
-            ("bytes=-3", Ok(Some((14, 16)))),
-            ("bytes=5-", Ok(Some((5, 16)))),
-            ("bytes=0-99", Ok(Some((0, 16)))),
-            ("bytes=90-", Err(NO_OVERLAP)),
-            ("bytes=-0", Err(NO_OVERLAP)),
-            ("bytes=5-2", Err(INVALID)),
-            ("bytes=x", Err(INVALID)),
-            ("lines=1-2", Err(INVALID)),
-            ("bytes=0-1,3-4", Ok(None)),
-        ] {
-            assert_eq!(range(asked, 17), want, "{asked}");
-        }
-    }
 
     #[test]
     fn nothing_outside_the_folder_is_found() {

@@ -1,6 +1,7 @@
 //! Paths that are not resources: version, health, metrics, index, OpenID documents.
 
 use crate::api::ApiResponse;
+use crate::conditional::Conditions;
 use crate::context::Context;
 use crate::discovery::{DiscoveryState, Merged, serve as discovery};
 use crate::health;
@@ -21,6 +22,7 @@ pub(crate) struct NonResourceRequest<'a> {
     pub(crate) query: &'a [(String, String)],
     pub(crate) accept: &'a Accept,
     pub(crate) if_none_match: &'a str,
+    pub(crate) conditions: &'a Conditions,
     pub(crate) accept_encoding: &'a str,
 }
 
@@ -143,7 +145,7 @@ fn openapi(context: &Context, state: &DiscoveryState, request: &NonResourceReque
         path: request.path,
         query: request.query,
         accept: request.accept,
-        if_none_match: request.if_none_match,
+        conditions: request.conditions,
     };
     let definitions = |kind: &pintle_kinds::Kind| context.api.definition(kind);
     let source = Source { state, definitions: &definitions, cbor: context.cbor, commit: context.git_commit };

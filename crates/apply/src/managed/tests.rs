@@ -450,13 +450,16 @@ fn times_stay_where_nothing_else_changes() {
         tree(r#"{"data":{"a":"1"},"metadata":{"managedFields":[{"manager":"a","time":"1"}],"name":"c"}}"#);
     let mut new =
         tree(r#"{"data":{"a":"1"},"metadata":{"managedFields":[{"manager":"a","time":"2"}],"name":"c"}}"#);
-    keep_times(&mut new, &old);
+    assert_eq!(keep_times(&mut new, &old), Comparison::Equal);
     assert_eq!(new, old);
+    assert_eq!(keep_times(&mut new, &old), Comparison::UnequalFast);
     new.set_at(&["data", "a"], "2".into());
     new.set_at(&["metadata", "managedFields"], tree(r#"[{"manager":"a","time":"2"}]"#));
     let changed = new.clone();
-    keep_times(&mut new, &old);
+    assert_eq!(keep_times(&mut new, &old), Comparison::UnequalSlow);
     assert_eq!(new, changed);
+    new.set_at(&["metadata", "managedFields"], tree(r#"[{"manager":"b","time":"2"}]"#));
+    assert_eq!(keep_times(&mut new, &old), Comparison::UnequalFast);
 }
 
 #[test]

@@ -120,6 +120,10 @@ impl<'a> Evaluator<'a, '_> {
     fn qualified(&mut self, root: Value<'a>, qualifiers: &'a [Qualifier]) -> Outcome<'a> {
         let (mut value, mut optional) = match root {
             Value::Optional(None) => return Ok(Value::Optional(None)),
+            // Quirk of cel-go: it unwraps the native value of an optional, which a lazy map refuses.
+            Value::Optional(Some(value)) if matches!(*value, Value::Object(Object::Lazy(..))) => {
+                return Err(EvalError::NoSuchOverload);
+            }
             Value::Optional(Some(value)) => (Arc::unwrap_or_clone(value), true),
             value => (value, false),
         };
@@ -157,7 +161,7 @@ impl<'a> Evaluator<'a, '_> {
     fn missing(&mut self, value: &Value<'a>, key: &'a QualifierKey) -> EvalError {
         let key = match key {
             QualifierKey::Field(name, ..) => Value::from(&**name),
-            QualifierKey::Key(key) | QualifierKey::Nothing(key) => key.clone(),
+            QualifierKey::Key(key) => key.clone(),
             QualifierKey::Attribute(_) | QualifierKey::Node(_) => {
                 std::mem::replace(&mut self.missed, Value::Null)
             }
@@ -180,7 +184,6 @@ impl<'a> Evaluator<'a, '_> {
                 value => self.find(value, &Value::from(&**name)),
             },
             QualifierKey::Key(key) => self.find(value, key),
-            QualifierKey::Nothing(_) => Ok(None),
             QualifierKey::Attribute(attribute) => {
                 let key = self.resolve(attribute)?;
                 self.find_computed(value, key)

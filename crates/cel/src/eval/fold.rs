@@ -11,6 +11,8 @@ enum Range<'a> {
     Map(Map<'a>),
     /// The names of the fields that an object has.
     Names(Vec<Value<'a>>, Object<'a>),
+    /// The values of a lazy map, by the names that its keys have after unescaping.
+    Values(Vec<Outcome<'a>>, Object<'a>),
 }
 
 impl<'a> Range<'a> {
@@ -18,6 +20,7 @@ impl<'a> Range<'a> {
         match value {
             Value::List(list) => Ok(Range::List(list)),
             Value::Map(map) => Ok(Range::Map(map)),
+            Value::Object(Object::Lazy(map, name)) => Ok(Range::values(map, name)),
             Value::Object(object) => Ok(Range::Names(names(&object), object)),
             value if two_variables => {
                 Err(EvalError::Failed(format!("unsupported comprehension range type: {}", go_type(&value))))
@@ -26,8 +29,14 @@ impl<'a> Range<'a> {
         }
     }
 
+    fn values(map: &'a pintle_value::Map, name: &'static str) -> Range<'a> {
+        let lazy = Object::Lazy(map, name);
+        Range::Values(map.iter().map(|(key, _)| member(&lazy, &Value::from(key.as_str()))).collect(), lazy)
+    }
+
     fn len(&self) -> usize {
         match self {
+            Range::Values(values, _) => values.len(),
             Range::List(list) => list.len(),
             Range::Map(map) => map.len(),
             Range::Names(names, _) => names.len(),
@@ -41,6 +50,7 @@ impl<'a> Range<'a> {
             Range::List(list) => list.get(index).unwrap_or(missing),
             Range::Map(map) => map.key(index).map_or(missing, Ok),
             Range::Names(names, _) => names.get(index).cloned().map_or(missing, Ok),
+            Range::Values(values, _) => values.get(index).cloned().unwrap_or(missing),
         }
     }
 
@@ -53,6 +63,11 @@ impl<'a> Range<'a> {
                 Some((key, value)) => (Ok(key), value),
                 None => (missing(), missing()),
             },
+            // Quirk of kube-apiserver: the key of an entry is its value, and the value what a claim of that name holds.
+            Range::Values(values, lazy) => match values.get(index).cloned().unwrap_or_else(missing) {
+                Ok(value) => (Ok(value.clone()), member(lazy, &value)),
+                Err(err) => (Err(err.clone()), Err(err)),
+            },
             Range::Names(names, object) => match names.get(index) {
                 Some(name) => {
                     let value = object.get(name.as_str().unwrap_or_default());
@@ -62,6 +77,12 @@ impl<'a> Range<'a> {
             },
         }
     }
+}
+
+/// A value of a lazy map.
+fn member<'a>(lazy: &Object<'a>, key: &Value<'_>) -> Outcome<'a> {
+    let name = key.as_str().ok_or(EvalError::NoSuchOverload)?;
+    lazy.get(name)?.ok_or_else(|| EvalError::Failed(format!("no such key: {name}")))
 }
 
 fn names<'a>(object: &Object<'a>) -> Vec<Value<'a>> {
@@ -74,7 +95,7 @@ fn names<'a>(object: &Object<'a>) -> Vec<Value<'a>> {
             _ => Vec::new(),
         },
         Object::Shared(_, fields) => fields.iter().map(|(name, _)| Value::from(name.clone())).collect(),
-        Object::Input(..) => Vec::new(),
+        Object::Input(..) | Object::Lazy(..) => Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::ast::operators;
-use crate::value::{EvalError, List, Map, Text, Value};
+use crate::value::{EvalError, List, Map, Object, Text, Value};
 
 /// A binary operator that the evaluator executes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +226,7 @@ fn contains(left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
     match right {
         Value::List(list) => in_list(left, list),
         Value::Map(map) => map.find(left).map(|found| found.is_some()),
+        Value::Object(Object::Lazy(..)) => Err(EvalError::NoSuchOverload),
         Value::Object(object) => match left {
             Value::String(name) => object.get(name.as_str()).map(|found| found.is_some()),
             _ => Err(EvalError::NoSuchOverload),
@@ -269,6 +270,7 @@ pub(crate) fn size<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
         [Value::Bytes(bytes)] => bytes.len() as u64,
         [Value::List(list)] => list.len() as u64,
         [Value::Map(map)] => Map::len(map) as u64,
+        [Value::Object(Object::Lazy(..))] => return Err(EvalError::NoSuchOverload),
         [Value::Object(object)] => object.len() as u64,
         [Value::Timestamp(_) | Value::Duration(_)] => return Err(EvalError::NoSuchOverload),
         _ => return Err(EvalError::failed("no such overload: size")),

@@ -202,7 +202,7 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::Map(Map::Tree(_, shape)) if matches!(shape.kind, ShapeKind::Map { .. }) => false,
         Value::Map(map) => map.is_empty(),
         Value::Object(Object::Shared(_, fields)) => fields.is_empty(),
-        Value::Object(Object::Tree(..) | Object::Input(..))
+        Value::Object(Object::Tree(..) | Object::Input(..) | Object::Lazy(..))
         | Value::Type(_)
         | Value::Optional(_)
         | Value::Opaque(_) => false,

@@ -106,17 +106,15 @@ impl Planner<'_> {
     }
 
     /// The key of an escaped name. Loop variables and literals use the names as they are, as in kube-apiserver; so do
-    /// the maps within a variable if a name cannot be unescaped, but not the variable itself.
+    /// the maps within a variable if a name cannot be unescaped. The variable itself unescapes its keys (`Object::Lazy`).
     fn unescaped(&self, of: &Attribute, key: QualifierKey) -> QualifierKey {
         let is_plain = matches!(of.root, Root::Local(_) | Root::Node(Node::Constant(_) | Node::Map(_)));
         let is_variable = matches!(of.root, Root::Input(_)) && of.qualifiers.is_empty();
         match key {
-            QualifierKey::Key(Value::String(name)) if self.env.options().escaped_keys && !is_plain => {
-                match unescape(name.as_str()) {
-                    Some(name) => QualifierKey::Key(name.into()),
-                    None if is_variable => QualifierKey::Nothing(Value::String(name)),
-                    None => QualifierKey::Key(Value::String(name)),
-                }
+            QualifierKey::Key(Value::String(name))
+                if self.env.options().escaped_keys && !is_plain && !is_variable =>
+            {
+                QualifierKey::Key(unescape(name.as_str()).map_or(Value::String(name), Value::from))
             }
             key => key,
         }

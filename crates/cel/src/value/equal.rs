@@ -23,11 +23,12 @@ impl<'a> Value<'a> {
             (Value::List(a), Value::List(b)) => return a.equals(b),
             (Value::List(list), _) if list.is_shaped() => return Err(EvalError::NoSuchOverload),
             (Value::Map(a), Value::Map(b)) => return a.equals(b),
+            (Value::Map(a), Value::Object(b @ Object::Lazy(..))) => return a.equals_lazy(b),
             (Value::Map(Map::Tree(_, shape)), _) if matches!(shape.kind, ShapeKind::Map { .. }) => {
                 return Err(EvalError::NoSuchOverload);
             }
             (Value::Object(a), Value::Object(b)) => return a.equals(b),
-            (Value::Object(Object::Tree(..)), _) => return Err(EvalError::NoSuchOverload),
+            (Value::Object(Object::Tree(..) | Object::Lazy(..)), _) => return Err(EvalError::NoSuchOverload),
             (Value::Type(a), Value::Type(b)) => a.runtime_name() == b.runtime_name(),
             (Value::Optional(None), Value::Optional(b)) => b.is_none(),
             (Value::Optional(Some(a)), Value::Optional(Some(b))) => return a.equals(b),
@@ -150,6 +151,24 @@ impl Map<'_> {
     }
 }
 
+impl Map<'_> {
+    /// `map == lazy`. In this order, cel-go compares the entries; a key is unescaped to find it.
+    fn equals_lazy(&self, lazy: &Object<'_>) -> Result<bool, EvalError> {
+        if self.len() != lazy.len() {
+            return Ok(false);
+        }
+        for (key, value) in self.entries() {
+            let Value::String(key) = key else { return Ok(false) };
+            let Some(theirs) = lazy.get(key.as_str())? else { return Ok(false) };
+            // As between maps, values that cannot be compared do not make them unequal.
+            if let Ok(false) = value?.equals(&theirs) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
 impl Object<'_> {
     fn equals(&self, other: &Object<'_>) -> Result<bool, EvalError> {
         match (self, other) {
@@ -195,6 +214,7 @@ impl Object<'_> {
                 Ok(true)
             }
             (Object::Input(name, _), Object::Input(other, _)) => Ok(name == other),
+            (Object::Lazy(ours, _), Object::Lazy(theirs, _)) => Ok(std::ptr::eq(*ours, *theirs)),
             _ => Err(EvalError::NoSuchOverload),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{EvalError, Value};
 use crate::shape::{Field, Shape, ShapeKind};
+use crate::words::unescape;
 
 /// A value of a type with fields: part of a tree, or computed.
 #[derive(Clone, Debug)]
@@ -15,13 +16,16 @@ pub enum Object<'a> {
     /// The input with this name, of the type with the second name. Its fields are computed when they are needed
     /// (`Variables::field`), so only an evaluation can read it.
     Input(Arc<str>, Arc<str>),
+    /// kube-apiserver's `lazy.MapValue`, a tree whose type has the second name. The checker may declare it as a map, but
+    /// at run time it has no size and no `in`, equals only itself, and macros iterate over its values.
+    Lazy(&'a pintle_value::Map, &'static str),
 }
 
 impl<'a> Object<'a> {
     /// How many members there are.
     pub fn len(&self) -> usize {
         match self {
-            Object::Tree(map, _) => map.len(),
+            Object::Tree(map, _) | Object::Lazy(map, _) => map.len(),
             Object::Shared(_, fields) => fields.len(),
             Object::Input(..) => 0,
         }
@@ -43,6 +47,7 @@ impl<'a> Object<'a> {
                 Ok(fields.iter().find(|(key, _)| **key == *name).map(|(_, value)| value.clone()))
             }
             Object::Input(..) => Ok(None),
+            Object::Lazy(map, _) => Ok(unescape(name).and_then(|name| map.get(&name)).map(Value::any)),
         }
     }
 

@@ -5,7 +5,7 @@ use super::cached::Cached;
 use super::calls::{Failure, WebhookRequest, calling};
 use super::manifests::Manifests;
 use super::matched_objects::MatchedObjects;
-use super::metrics::{self, WebhookCall};
+use super::metrics::{self, CallInProgress, WebhookCall};
 use crate::{Admission, Target};
 use pintle_admission::cel::{Inputs, RequestAuthorizer};
 use pintle_admission::matching::Matched;
@@ -152,12 +152,12 @@ impl Admission {
             if !self.meets_conditions(call, request, &matched, next)? || !is_due {
                 continue;
             }
-            let began = Instant::now();
+            let measured = CallInProgress::begin(call);
             let fresh = !rounds.webhooks.patched && has_fresh_times(request.old, next.object.as_ref());
             let place = format!("round_{}_index_{index}", u8::from(rounds.is_second));
             let called =
                 self.call_mutating((webhook, &place), request, target, &matched, next, warnings).await;
-            metrics::observe(call, called.as_ref().err(), began.elapsed());
+            measured.finish(called.as_ref().err());
             let outcome = called.as_ref().copied().unwrap_or(Outcome::Unpatched);
             annotate_mutation(webhook, &place, outcome == Outcome::Changed);
             annotate_failure(webhook, "mutation", &place, called.as_ref().err());
@@ -307,10 +307,10 @@ impl Admission {
         let (object, old) = (converted.object.as_ref(), converted.old.as_ref());
         let call = WebhookRequest { webhook, request, matched, object, old, mutating: false };
         let mut warnings = Vec::new();
-        let began = Instant::now();
+        let operation = request.operation.name();
+        let measured = CallInProgress::begin(WebhookCall { webhook, step: "validating", operation });
         let called = self.call_webhook(&call, &mut warnings).await;
-        let call = WebhookCall { webhook, step: "validating", operation: request.operation.name() };
-        metrics::observe(call, called.as_ref().err(), began.elapsed());
+        measured.finish(called.as_ref().err());
         annotate_failure(webhook, "validating", &format!("round_0_index_{index}"), called.as_ref().err());
         (apply_failure_policy(webhook, called.map(|_| ())), warnings)
     }

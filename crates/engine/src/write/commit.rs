@@ -3,7 +3,7 @@
 use super::{Live, Outcome, WriteRequest, Written};
 use crate::propose::Change;
 use crate::status::write_error;
-use crate::{Target, Writer, measures, metadata, object};
+use crate::{Target, Writer, metadata, object};
 use bytes::Bytes;
 use pintle_cache::Object;
 use pintle_meta::Status;
@@ -116,10 +116,8 @@ impl Writer {
         if !shows_link {
             candidate.remove_at(&["metadata", "selfLink"]);
         }
-        let began = std::time::Instant::now();
         let encoded = object::encode(&target.kind, &candidate);
         let is_same = encoded == *live.object.value() && !removes;
-        measures::compared(is_same, began.elapsed());
         if is_same && !self.storage.store.is_outdated(&target.store_key()).await {
             let object = live.object;
             return Ok(written(object, false, false));

@@ -26,6 +26,7 @@ use pintle_value::{Map, Str, Value, json};
 use schemas::custom_name;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 use stitch::{Frame, merged};
 use text::{Text, Texts};
 
@@ -37,12 +38,14 @@ pub(crate) struct Rendered {
     texts: Texts,
     /// The hash of its source; the same in both forms.
     hash: Arc<str>,
+    /// When what it describes changed, in seconds since 1970.
+    modified: i64,
 }
 
 impl Rendered {
     /// A document in one piece.
     fn whole(bytes: Vec<u8>, hash: Arc<str>) -> Self {
-        Rendered { texts: Texts([Arc::new(Text::new(bytes))].into()), hash }
+        Rendered { texts: Texts([Arc::new(Text::new(bytes))].into()), hash, modified: 0 }
     }
 }
 
@@ -54,19 +57,34 @@ fn in_hex(digest: &[u8]) -> Arc<str> {
     digest.iter().map(|b| format!("{b:02X}")).collect::<String>().into()
 }
 
-/// Documents by name and form, each rendered once.
-#[derive(Default)]
-pub(crate) struct Documents(Mutex<BTreeMap<(String, Form), Arc<Rendered>>>);
+/// Documents by name and form, each rendered once. They are created anew when what they describe changes.
+pub(crate) struct Documents {
+    rendered: Mutex<BTreeMap<(String, Form), Arc<Rendered>>>,
+    /// When they were created, in seconds since 1970.
+    modified: i64,
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        Documents { rendered: Mutex::default(), modified: now() }
+    }
+}
+
+/// The seconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
 
 impl Documents {
     fn get(&self, name: &str, form: Form, make: impl FnOnce() -> Rendered) -> Arc<Rendered> {
-        let locked = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let locked = || self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (name.to_string(), form);
         if let Some(known) = locked().get(&key) {
             return Arc::clone(known);
         }
         // Render without holding the lock: two concurrent requests may both render it.
-        let made = Arc::new(make());
+        let made = Arc::new(Rendered { modified: self.modified, ..make() });
         Arc::clone(locked().entry(key).or_insert(made))
     }
 
@@ -253,7 +271,7 @@ fn of_group_version(source: Source<'_>, group: &Group, version: &str, form: Form
             tail: Value::object(),
         };
         let hash = version_hash(source, group, version);
-        Rendered { texts: frame.around(form, &paths, &schemas), hash }
+        Rendered { texts: frame.around(form, &paths, &schemas), hash, modified: 0 }
     }))
 }
 

@@ -1,12 +1,16 @@
 //! Answers requests for OpenAPI documents: media types, entity tags, URLs with a hash.
 
 use super::part::Form;
+use super::text::{Text, Texts};
 use super::v2::{v2, v2_hash};
 use super::{Rendered, Source, converted_hash, document_names, v3, v3_hash};
 use crate::api::ApiResponse;
+use crate::conditional::{Conditions, Current, Extent, Verdict};
 use crate::discovery;
 use crate::negotiate::Accept;
-use crate::{Body, query};
+use crate::{Body, headers, http_date, query};
+use http::HeaderValue;
+use http::header::VARY;
 use pintle_controllers::aggregation::RemoteV3;
 use pintle_value::{Map, Str, Value, json};
 use std::sync::Arc;
@@ -19,8 +23,8 @@ pub(crate) struct DocumentRequest<'a> {
     pub(crate) query: &'a [(String, String)],
     /// The client's `Accept` header.
     pub(crate) accept: &'a Accept,
-    /// `If-None-Match`, or "".
-    pub(crate) if_none_match: &'a str,
+    /// Conditions and range.
+    pub(crate) conditions: &'a Conditions,
 }
 
 /// The path of the OpenAPI v3 index.
@@ -33,9 +37,12 @@ pub(crate) fn serve(source: Source<'_>, request: &DocumentRequest<'_>) -> Option
             Some(content_type) => {
                 let form = form(content_type);
                 // The protobuf form of v2 has its own entity tag; both forms of v3 share one.
-                document(&v2_hash(source, form), || v2(source, form), content_type, request)
+                let hash = v2_hash(source, form);
+                let modified = source.state.openapi.modified;
+                let texts = || v2(source, form).texts.clone();
+                varies_by_encoding(document(&hash, modified, texts, content_type, request))
             }
-            None => empty(406),
+            None => varies_by_encoding(empty(406)),
         }),
         V3 => Some(index(source, request)),
         path => {
@@ -79,9 +86,6 @@ fn representation(accept: &Accept, types: &Types) -> Option<&'static str> {
 
 /// The index of documents. It has no entity tag, because it is assembled for each request.
 fn index(source: Source<'_>, request: &DocumentRequest<'_>) -> ApiResponse {
-    if request.if_none_match.split(',').any(|tag| tag.trim() == "*") {
-        return empty(304);
-    }
     let entry = |name: String| {
         let hash = v3_hash(source, &name)?;
         let mut entry = Value::object();
@@ -107,7 +111,8 @@ fn index(source: Source<'_>, request: &DocumentRequest<'_>) -> ApiResponse {
     tree.set_at(&["paths"], paths.into());
     let mut out = Vec::new();
     json::print(&tree, &mut out);
-    ApiResponse::new(200, "text/plain; charset=utf-8", out)
+    let text = || Texts([Arc::new(Text::new(out))].into());
+    content("", super::now(), text, "text/plain; charset=utf-8", request)
 }
 
 fn address(name: &str, hash: &str) -> String {
@@ -128,8 +133,10 @@ fn versioned(
         response.set_header("etag", &format!("\"{}\"", rendered.hash));
         return response;
     }
-    let mut response = document(&rendered.hash, || rendered.clone(), content_type, request);
-    if !wanted.is_empty() {
+    let texts = || rendered.texts.clone();
+    let mut response = document(&rendered.hash, rendered.modified, texts, content_type, request);
+    // Go does not let an error be cached.
+    if !wanted.is_empty() && response.code != 416 {
         response.set_header("cache-control", "public, immutable");
     }
     response
@@ -138,21 +145,67 @@ fn versioned(
 /// A document with its entity tag. A client that has it gets only the tag, for which the document is not rendered.
 fn document(
     hash: &str,
-    rendered: impl FnOnce() -> Arc<Rendered>,
+    modified: i64,
+    texts: impl FnOnce() -> Texts,
     content_type: &'static str,
     request: &DocumentRequest<'_>,
 ) -> ApiResponse {
-    let tag = format!("\"{hash}\"");
-    let known = |given: &str| {
-        let given = given.trim();
-        given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag
-    };
-    let mut response = match request.if_none_match.split(',').any(known) {
-        true => empty(304),
-        false => ApiResponse::new(200, content_type, rendered().texts.body()),
-    };
-    response.set_header("etag", &tag);
+    let mut response = content(&format!("\"{hash}\""), modified, texts, content_type, request);
     response.set_header("vary", "Accept");
+    response
+}
+
+/// Answers as Go's `http.ServeContent` does. `tag` is "" for content without an entity tag.
+fn content(
+    tag: &str,
+    modified: i64,
+    texts: impl FnOnce() -> Texts,
+    content_type: &'static str,
+    request: &DocumentRequest<'_>,
+) -> ApiResponse {
+    let mut response = match request.conditions.verdict(Current { tag, modified }) {
+        // Without a tag, the media type is one that Go would have guessed from the content.
+        Verdict::Failed if tag.is_empty() => empty(412),
+        Verdict::Failed => ApiResponse::new(412, content_type, Body::empty()),
+        Verdict::Unchanged => empty(304),
+        Verdict::Send { in_part: false } => whole(&texts(), content_type),
+        Verdict::Send { in_part: true } => {
+            let texts = texts();
+            let size = texts.len() as u64;
+            match request.conditions.extent(size) {
+                Ok(Extent::Whole) => whole(&texts, content_type),
+                Ok(Extent::Part(first, last)) => {
+                    let position = |at| usize::try_from(at).unwrap_or(usize::MAX);
+                    let part = Body::Full(texts.part(position(first), position(last)));
+                    let mut response = ApiResponse::new(206, content_type, part);
+                    response.set_header("accept-ranges", "bytes");
+                    response.set_header("content-range", &format!("bytes {first}-{last}/{size}"));
+                    response
+                }
+                // Go removes the headers that describe the content.
+                Err(refused) => return refused,
+            }
+        }
+    };
+    if !tag.is_empty() {
+        response.set_header("etag", tag);
+    }
+    // An entity tag says more than a date, so Go leaves the date out of a 304.
+    if response.code != 304 || tag.is_empty() {
+        response.set_header("last-modified", &http_date::format(modified));
+    }
+    response
+}
+
+fn whole(texts: &Texts, content_type: &'static str) -> ApiResponse {
+    let mut response = ApiResponse::new(200, content_type, texts.body());
+    response.set_header("accept-ranges", "bytes");
+    response
+}
+
+/// kube-apiserver's compression of OpenAPI v2 sets this header even if it does not compress.
+fn varies_by_encoding(mut response: ApiResponse) -> ApiResponse {
+    headers::prepend(&mut response.headers, VARY, HeaderValue::from_static("Accept-Encoding"));
     response
 }
 

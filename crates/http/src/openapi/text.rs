@@ -115,6 +115,20 @@ impl Texts {
         }
     }
 
+    /// The bytes from `first` to `last`.
+    pub(super) fn part(&self, first: usize, last: usize) -> Bytes {
+        let (mut out, mut start) = (BytesMut::new(), 0usize);
+        for text in self.0.iter() {
+            let end = start.saturating_add(text.plain.len());
+            let (from, to) = (first.max(start), last.saturating_add(1).min(end));
+            if from < to {
+                out.put(text.plain.slice(from.saturating_sub(start)..to.saturating_sub(start)));
+            }
+            start = end;
+        }
+        out.freeze()
+    }
+
     #[cfg(test)]
     pub(super) fn whole(&self) -> Vec<u8> {
         self.0.iter().flat_map(|text| text.plain.to_vec()).collect()

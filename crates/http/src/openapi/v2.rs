@@ -48,7 +48,7 @@ pub(super) fn v2(source: Source<'_>, form: Form) -> Arc<Rendered> {
         let types = own.iter().flat_map(|part| &part.schemas).filter(|schema| used.contains(&*schema.name));
         let remote_schemas = remote.iter().flat_map(|part| &part.schemas);
         let schemas = merged(remote_schemas.chain(types).chain(custom.iter().flat_map(|part| &part.schemas)));
-        Rendered { texts: frame.around(form, &paths, &schemas), hash: v2_hash(source, form) }
+        Rendered { texts: frame.around(form, &paths, &schemas), hash: v2_hash(source, form), modified: 0 }
     })
 }
 

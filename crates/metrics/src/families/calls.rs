@@ -8,6 +8,8 @@ const WEBHOOK_SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 const CONVERSION_SECONDS: &[f64] =
     &[0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
 const CALL_SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+const GRAPH_ACTION_SECONDS: &[f64] =
+    &[0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048];
 const CALL_BYTES: &[f64] = &[
     64.0,
     256.0,
@@ -65,6 +67,7 @@ families! {
     AGGREGATOR_INSECURE_SHA1 = "apiserver_kube_aggregator_x509_insecure_sha1_total", Counter, &[], "Requests to extension servers whose certificate is signed with SHA-1.";
     LOG_TLS_FAILURES = "kube_apiserver_pod_logs_backend_tls_failure_total", LateCounter, &[], "Requests for logs of pods that failed because of the kubelet's certificate.";
     LOG_BACKENDS = "kube_apiserver_pod_logs_insecure_backend_total", Counter, &["usage"], "Requests for logs of pods by whether the kubelet's certificate is verified.";
+    GRAPH_SECONDS = "node_authorizer_graph_actions_duration_seconds", Histogram(GRAPH_ACTION_SECONDS), &["operation"], "Durations of changes of the graph of what nodes need.";
     POD_SECURITY_ERRORS = "pod_security_errors_total", Counter, &["fatal", "request_operation", "resource", "subresource"], "Errors that kept pod security from evaluating a request as usual.";
     POD_SECURITY_EVALUATIONS = "pod_security_evaluations_total", Counter, &["decision", "mode", "policy_level", "policy_version", "request_operation", "resource", "subresource"], "Decisions of pod security.";
     POD_SECURITY_EXEMPTIONS = "pod_security_exemptions_total", Counter, POD_SECURITY, "Requests that are exempt from pod security.";

@@ -3,7 +3,7 @@
 use crate::UserInfo;
 use crate::authn::jwt::json_kind;
 use pintle_cel::program::Program;
-use pintle_cel::value::Value as CelValue;
+use pintle_cel::value::{Object, Value as CelValue};
 use pintle_value::{Map, Value};
 
 /// A compiled expression.
@@ -16,11 +16,30 @@ pub(super) struct Expression {
     pub(super) is_native_list: bool,
 }
 
+/// The variable of an expression.
+#[derive(Clone, Copy)]
+pub(super) enum Variable {
+    Claims,
+    User,
+}
+
 impl Expression {
-    /// Evaluates the expression with its only variable, `name`.
-    pub(super) fn evaluate<'a>(&'a self, name: &str, value: &'a Value) -> Result<CelValue<'a>, String> {
+    /// Evaluates the expression with its only variable.
+    pub(super) fn evaluate<'a>(
+        &'a self,
+        variable: Variable,
+        value: &'a Value,
+    ) -> Result<CelValue<'a>, String> {
+        let (name, of_type) = match variable {
+            Variable::Claims => ("claims", "kubernetes.claims"),
+            Variable::User => ("user", "kubernetes.UserInfo"),
+        };
+        let value = match value {
+            Value::Object(members) => CelValue::Object(Object::Lazy(members, of_type)),
+            other => CelValue::any(other),
+        };
         self.program
-            .eval(&[(name, CelValue::any(value))], Some(COST_MAX))
+            .eval(&[(name, value)], Some(COST_MAX))
             .result
             .map_err(|why| format!("expression '{}' resulted in error: {why}", self.text))
     }
@@ -69,10 +88,10 @@ impl Mapping {
                 ));
             }
         }
-        check_rules(&self.claim_rules, "claims", claims)
+        check_rules(&self.claim_rules, Variable::Claims, claims)
             .map_err(|why| format!("oidc: error evaluating claim validation expression: {why}"))?;
         if !self.user_rules.is_empty() {
-            check_rules(&self.user_rules, "user", &user_value(&user))
+            check_rules(&self.user_rules, Variable::User, &user_value(&user))
                 .map_err(|why| format!("oidc: error evaluating user info validation rule: {why}"))?;
         }
         Ok(user)
@@ -81,7 +100,7 @@ impl Mapping {
     fn username(&self, claims: &Value) -> Result<String, String> {
         if let Some(expression) = &self.username.expression {
             let failed = |why: String| format!("oidc: error evaluating username claim expression: {why}");
-            let value = expression.evaluate("claims", claims).map_err(failed)?;
+            let value = expression.evaluate(Variable::Claims, claims).map_err(failed)?;
             let name = value.as_str().ok_or("username claim expression must return a string");
             let name = name.map_err(|why| failed(why.to_string()))?;
             return match name {
@@ -132,7 +151,8 @@ impl Mapping {
         }
         let Some(expression) = expression else { return Ok(Vec::new()) };
         let failed = |why: String| format!("oidc: error evaluating group claim expression: {why}");
-        string_list(expression, &expression.evaluate("claims", claims).map_err(failed)?).map_err(failed)
+        string_list(expression, &expression.evaluate(Variable::Claims, claims).map_err(failed)?)
+            .map_err(failed)
     }
 
     fn uid(&self, claims: &Value) -> Result<String, String> {
@@ -146,7 +166,7 @@ impl Mapping {
         }
         let Some(expression) = expression else { return Ok(String::new()) };
         let failed = |why: String| format!("oidc: error evaluating uid claim expression: {why}");
-        let value = expression.evaluate("claims", claims).map_err(failed)?;
+        let value = expression.evaluate(Variable::Claims, claims).map_err(failed)?;
         let uid = value.as_str().ok_or_else(|| failed("uid claim expression must return a string".into()))?;
         Ok(uid.to_string())
     }
@@ -158,7 +178,7 @@ impl Mapping {
         // All are evaluated before the first result is used.
         let mut values = Vec::new();
         for expression in &self.extra {
-            values.push((expression, expression.evaluate("claims", claims)?));
+            values.push((expression, expression.evaluate(Variable::Claims, claims)?));
         }
         for (expression, value) in values {
             let texts = string_list(expression, &value).map_err(|why| {
@@ -185,10 +205,10 @@ fn numbers_as_doubles(value: &Value) -> Value {
     }
 }
 
-fn check_rules(rules: &[Expression], name: &str, value: &Value) -> Result<(), String> {
+fn check_rules(rules: &[Expression], variable: Variable, value: &Value) -> Result<(), String> {
     let mut results = Vec::new();
     for rule in rules {
-        results.push((rule, rule.evaluate(name, value)?));
+        results.push((rule, rule.evaluate(variable, value)?));
     }
     for (rule, result) in results {
         match result {

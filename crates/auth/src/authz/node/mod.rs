@@ -8,8 +8,10 @@ use super::rbac::Rule;
 use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};
 use crate::UserInfo;
 use graph::{Graph, Named, Owned};
+use pintle_metrics::families;
 use pintle_value::Value;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 const NODES: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
@@ -54,41 +56,46 @@ impl NodeAuthorizer {
     /// Adds or updates an object of the graph.
     pub fn insert(&self, kind: GraphKind, key: &str, object: &Value) {
         let node = object.str_at(&["spec", "nodeName"]);
-        let owned = match kind {
+        let (owned, operation) = match kind {
             GraphKind::Pod => {
                 let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
                 let names = references::of_pod(object, namespace);
                 return match node {
                     "" => self.write().remove_pod(key),
-                    node => self.write().set_pod(key, node, names),
+                    node => timed("AddPod", || self.write().set_pod(key, node, names)),
                 };
             }
             GraphKind::PersistentVolume => {
                 let bound = references::of_persistent_volume(object);
-                return match bound {
+                return timed("AddPV", || match bound {
                     None => self.write().remove_volume(key),
                     Some((claim, secrets)) => self.write().set_volume(key, &claim, secrets),
-                };
+                });
             }
-            GraphKind::VolumeAttachment => Owned::VolumeAttachment,
-            GraphKind::ResourceSlice => Owned::ResourceSlice,
-            GraphKind::PodCertificateRequest => Owned::PodCertificateRequest,
+            GraphKind::VolumeAttachment if self.read().owns(node, Owned::VolumeAttachment, key) => return,
+            GraphKind::VolumeAttachment => (Owned::VolumeAttachment, "AddVolumeAttachment"),
+            GraphKind::ResourceSlice => (Owned::ResourceSlice, "AddResourceSlice"),
+            GraphKind::PodCertificateRequest => (Owned::PodCertificateRequest, "AddPodCertificateRequest"),
         };
-        match node {
+        timed(operation, || match node {
             "" => self.write().remove_owned(owned, key),
             node => self.write().set_owned(owned, key, node),
-        }
+        });
     }
 
     /// Removes an object.
     pub fn remove(&self, kind: GraphKind, key: &str) {
-        let mut graph = self.write();
+        let owned = |operation, kind| timed(operation, || self.write().remove_owned(kind, key));
         match kind {
-            GraphKind::Pod => graph.remove_pod(key),
-            GraphKind::PersistentVolume => graph.remove_volume(key),
-            GraphKind::VolumeAttachment => graph.remove_owned(Owned::VolumeAttachment, key),
-            GraphKind::ResourceSlice => graph.remove_owned(Owned::ResourceSlice, key),
-            GraphKind::PodCertificateRequest => graph.remove_owned(Owned::PodCertificateRequest, key),
+            // A pod without a node was never added.
+            GraphKind::Pod if !self.knows_pod(key) => {}
+            GraphKind::Pod => timed("DeletePod", || self.write().remove_pod(key)),
+            GraphKind::PersistentVolume => timed("DeletePV", || self.write().remove_volume(key)),
+            GraphKind::VolumeAttachment => owned("DeleteVolumeAttachment", Owned::VolumeAttachment),
+            GraphKind::ResourceSlice => owned("DeleteResourceSlice", Owned::ResourceSlice),
+            GraphKind::PodCertificateRequest => {
+                owned("DeletePodCertificateRequest", Owned::PodCertificateRequest);
+            }
         }
     }
 
@@ -109,6 +116,13 @@ impl NodeAuthorizer {
     fn write(&self) -> RwLockWriteGuard<'_, Graph> {
         self.graph.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Runs a change of the graph and records how long it took.
+fn timed(operation: &str, change: impl FnOnce()) {
+    let began = Instant::now();
+    change();
+    families::GRAPH_SECONDS.observe(&[operation], began.elapsed().as_secs_f64());
 }
 
 /// The node name of a user; `None` for users that are not nodes.
