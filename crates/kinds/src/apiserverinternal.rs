@@ -3,7 +3,7 @@
 use crate::{Hooks, Scope, check, fields};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 const API_VERSION_WORDS: &str = "a DNS-1035 label, which must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyVersion')";
 
@@ -83,10 +83,11 @@ fn validate_server(server: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         errors.invalid(&at, server.get("decodableVersions"), &why);
     }
     let at = path.field("servedVersions");
+    let all = decodable.join(" ");
+    let decodable: HashSet<&str> = decodable.into_iter().collect();
     for (index, version) in fields::texts(server, "servedVersions").iter().enumerate() {
         is_version(&at.index(index), version, errors);
-        if !decodable.contains(version) {
-            let all = decodable.join(" ");
+        if !decodable.contains(version) && !errors.is_full() {
             let why = format!(
                 "individual served version : {version} must be included in decodableVersions : [{all}]"
             );

@@ -17,6 +17,9 @@ const CONTEXT: usize = 3;
 const POPULAR_LINES_MIN: usize = 200;
 /// Longer texts are not compared.
 const LINES_MAX: usize = 20_000;
+/// How many pairs of lines are compared. The algorithm takes the cube of the number of lines in the worst case; what is not
+/// compared is printed as changed.
+const STEPS_MAX: usize = 1_000_000;
 
 /// The diff of two values in compact JSON.
 pub(crate) fn unified(old: &str, new: &str) -> String {
@@ -97,8 +100,12 @@ fn matches(old: &[&str], new: &[&str]) -> Vec<Match> {
     }
     let mut found = Vec::new();
     let mut open = vec![(0, old.len(), 0, new.len())];
+    let mut steps = 0;
     while let Some((old_from, old_to, new_from, new_to)) = open.pop() {
-        let best = longest(old, new, &places, (old_from, old_to, new_from, new_to));
+        if steps > STEPS_MAX {
+            break;
+        }
+        let best = longest(old, new, &places, (old_from, old_to, new_from, new_to), &mut steps);
         if best.len == 0 {
             continue;
         }
@@ -119,17 +126,19 @@ fn matches(old: &[&str], new: &[&str]) -> Vec<Match> {
     joined
 }
 
-/// The longest run within both ranges, the first of equally long ones.
+/// The longest run within both ranges, the first of equally long ones. Adds the compared lines to `steps`.
 fn longest(
     old: &[&str],
     new: &[&str],
     places: &HashMap<&str, Vec<usize>>,
     (old_from, old_to, new_from, new_to): (usize, usize, usize, usize),
+    steps: &mut usize,
 ) -> Match {
     let mut best = Match { old: old_from, new: new_from, len: 0 };
     let mut lengths: HashMap<usize, usize> = HashMap::new();
     for (i, line) in old.iter().enumerate().take(old_to).skip(old_from) {
         let mut next = HashMap::new();
+        *steps += 1 + places.get(line).map_or(0, Vec::len);
         for j in places.get(line).into_iter().flatten().copied().filter(|j| (new_from..new_to).contains(j)) {
             let before = j.checked_sub(1).and_then(|j| lengths.get(&j)).copied().unwrap_or(0);
             next.insert(j, before + 1);
@@ -268,5 +277,18 @@ mod tests {
             "@@ -1,5 +1,5 @@\n [\n- \"a\",\n+ \"x\",\n  0,\n  1,\n  2,\n@@ -9,5 +9,5 @@\n  6,\n  7,\n  8,\n- \"b\"\n+ \"y\"\n ]\n"
         );
         assert_eq!(unified("[1]", "[1]"), "");
+    }
+
+    #[test]
+    fn long_texts_that_differ_in_many_places_take_limited_time() {
+        let text = |from: usize| {
+            let items = (from..from + 4_000).map(|n| format!(r#"{{"A":{n},"B":{}}}"#, n % 300));
+            format!("[{}]", items.collect::<Vec<_>>().join(","))
+        };
+        let (old, new) = (text(0), text(1_000_000));
+        let began = std::time::Instant::now();
+        assert!(unified(&old, &new).contains("+  \"A\": 1000000"));
+        // Without the limit it takes minutes.
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
     }
 }

@@ -3,6 +3,7 @@
 use crate::FieldErrors;
 use crate::field::quoted;
 use pintle_value::Path;
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Larger numbers cannot be part of an address.
@@ -147,8 +148,8 @@ fn parse_ip(path: &Path<'_>, value: &str, errors: &mut FieldErrors) -> Option<Ip
 }
 
 /// Checks an address of an old field. Values that the old object has are accepted.
-pub fn validate_ip_legacy(path: &Path<'_>, value: &str, old: &[&str], errors: &mut FieldErrors) {
-    if !old.contains(&value) {
+pub fn validate_ip_legacy(path: &Path<'_>, value: &str, old: &HashSet<&str>, errors: &mut FieldErrors) {
+    if !old.contains(value) {
         parse_ip(path, value, errors);
     }
 }
@@ -193,8 +194,8 @@ fn parse_cidr(path: &Path<'_>, value: &str, errors: &mut FieldErrors) -> Option<
 }
 
 /// Checks a CIDR of an old field. Values that the old object has are accepted.
-pub fn validate_cidr_legacy(path: &Path<'_>, value: &str, old: &[&str], errors: &mut FieldErrors) {
-    if !old.contains(&value) {
+pub fn validate_cidr_legacy(path: &Path<'_>, value: &str, old: &HashSet<&str>, errors: &mut FieldErrors) {
+    if !old.contains(value) {
         parse_cidr(path, value, errors);
     }
 }

@@ -61,7 +61,7 @@ impl Expressions {
 
     /// Compiles the expression of a variable. Even if it is invalid, later expressions know the variable.
     pub fn declare(&mut self, name: &str, text: &str, offered: Offered) -> Result<Checked, String> {
-        let checked = self.env(offered).compile(text);
+        let checked = self.env(offered, text).compile(text);
         let shape = checked.as_ref().map_or(ShapeKind::Dyn, |checked| shape_of_type(checked.output_type()));
         if let Some(variables) = &mut self.variables {
             let shape = Arc::new(Shape::of(shape));
@@ -72,7 +72,8 @@ impl Expressions {
 
     /// Compiles an expression that must have one of the given types, or returns its error.
     pub fn check(&self, text: &str, offered: Offered, wanted: &[Type]) -> Result<Checked, String> {
-        let checked = self.env(offered).compile(text).map_err(|i| format!("compilation failed: {i}"))?;
+        let checked =
+            self.env(offered, text).compile(text).map_err(|i| format!("compilation failed: {i}"))?;
         let found = checked.output_type();
         if wanted.contains(found) {
             return Ok(checked);
@@ -86,17 +87,27 @@ impl Expressions {
 
     /// Compiles an expression of any type, or returns the compiler's messages.
     pub fn compile(&self, text: &str, offered: Offered) -> Result<Checked, String> {
-        self.env(offered).compile(text).map_err(|issues| issues.to_string())
+        self.env(offered, text).compile(text).map_err(|issues| issues.to_string())
     }
 
-    fn env(&self, offered: Offered) -> Env {
+    /// The environment of the expression `text`. It has only those variables that the text names: a compiled expression
+    /// keeps its environment, so copies of all variables would take memory and time in the square of their number.
+    fn env(&self, offered: Offered, text: &str) -> Env {
         let mut env = self.typed.as_ref().unwrap_or_else(|| base(offered)).clone();
-        if let Some(fields) = &self.variables {
-            let object = ObjectShape { name: VARIABLES_TYPE.into(), fields: fields.clone() };
+        if let Some(declared) = &self.variables {
+            let named = names_in(text).filter_map(|name| declared.get_key_value(name));
+            let fields = named.map(|(name, field)| (name.clone(), field.clone())).collect();
+            let object = ObjectShape { name: VARIABLES_TYPE.into(), fields };
             env = env.with_shape("variables", Arc::new(Shape::of(ShapeKind::Object(Arc::new(object)))));
         }
         env
     }
+}
+
+/// Everything in an expression that can be the name of a field: its words, and the texts between backticks.
+fn names_in(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.chain(text.split('`')).filter(|name| !name.is_empty())
 }
 
 /// The environment common to all expressions of admission, built once for each offer.

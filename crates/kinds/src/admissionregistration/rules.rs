@@ -8,6 +8,7 @@ use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Str, Value};
+use std::collections::HashSet;
 
 pub(super) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
@@ -59,7 +60,7 @@ fn validate_resources(resources: &[Str], path: &Path<'_>, errors: &mut FieldErro
     if resources.is_empty() {
         errors.required(path, "");
     }
-    let (mut all_subresources, mut of_all_resources): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let (mut all_subresources, mut of_all_resources) = (HashSet::new(), HashSet::new());
     let mut plain_last = false;
     for (at, resource) in resources.iter().enumerate() {
         if resource.is_empty() {
@@ -70,19 +71,19 @@ fn validate_resources(resources: &[Str], path: &Path<'_>, errors: &mut FieldErro
             plain_last = resource != "*";
             continue;
         };
-        if all_subresources.contains(&name) {
+        if all_subresources.contains(name) {
             let why = format!("if '{name}/*' is present, must not specify {resource}");
             errors.invalid(&path.index(at), resource, &why);
         }
-        if of_all_resources.contains(&sub) {
+        if of_all_resources.contains(sub) {
             let why = format!("if '*/{sub}' is present, must not specify {resource}");
             errors.invalid(&path.index(at), resource, &why);
         }
         if sub == "*" {
-            all_subresources.push(name);
+            all_subresources.insert(name);
         }
         if name == "*" {
-            of_all_resources.push(sub);
+            of_all_resources.insert(sub);
         }
     }
     let has = |wanted: &str| resources.iter().any(|resource| resource == wanted);

@@ -3,10 +3,11 @@
 use super::approval::{self, ANNOTATION, Approval};
 use super::spec::{self, Options};
 use super::{formats, names};
-use crate::{Hooks, KindVersion, Scope, check};
+use crate::{Hooks, KindVersion, Scope};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_schema::{Schema, Shape};
 use pintle_value::{Path, Str, Value};
+use std::collections::HashSet;
 
 /// The finalizer that remains until all custom resources are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -48,7 +49,7 @@ impl Hooks for Definition {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let known = old.map(formats::unrecognized).unwrap_or_default();
+        let known: HashSet<String> = old.map(formats::unrecognized).into_iter().flatten().collect();
         let new = formats::unrecognized(object).into_iter().filter(|format| !known.contains(format));
         new.map(|format| format!("unrecognized format {}", pintle_meta::field::quoted(&format))).collect()
     }
@@ -253,18 +254,19 @@ fn validate_stored_versions(object: &Value, errors: &mut FieldErrors) {
         return errors.invalid(&path, &stored[..], "must have at least one stored version");
     }
     let versions = object.items_at(&["spec", "versions"]);
-    let mut names = check::Unique::default();
+    let known: HashSet<&Str> = stored.iter().collect();
+    let mut names = HashSet::new();
     for version in versions {
         let name = version.str_at(&["name"]);
         let is_storage = version.get("storage").and_then(Value::as_bool) == Some(true);
         // Of two versions with the same name, kube-apiserver only finds the first.
-        let is_again = names.is_repeated(name);
-        if is_storage && (is_again || !stored.iter().any(|s| s == name)) {
+        let is_again = !names.insert(name);
+        if is_storage && (is_again || !known.contains(&Str::from(name))) {
             errors.invalid(&path, &stored[..], &format!("must have the storage version {name}"));
         }
     }
     for (at, name) in stored.iter().enumerate() {
-        if !versions.iter().any(|v| v.str_at(&["name"]) == name) {
+        if !names.contains(name.as_str()) {
             let why = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
                  until a storage migration ensures no data remains persisted in {name} and removes {name} from \

@@ -9,6 +9,7 @@ use pintle_meta::FieldErrors;
 use pintle_meta::field::{Named, Plain};
 use pintle_schema::rules::field_path;
 use pintle_value::{Path, Str, Value};
+use std::collections::HashSet;
 
 const ITEMS: &str = "apiextensions/v1.JSONSchemaPropsOrArray";
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -327,12 +328,13 @@ pub(super) fn validate_list_map_items(schema: Props<'_>, path: &Path<'_>, errors
     if list_type != "map" {
         return;
     }
+    let required: HashSet<&str> = item.list("required").iter().filter_map(Value::as_str).collect();
     for key in schema.list(MAP_KEYS) {
         let Some((name, property)) = key.as_str().and_then(|name| Some((name, item.property(name)?))) else {
             continue;
         };
         let at = items.field("properties");
-        if !item.list("required").contains(key) && !property.has("default") {
+        if !required.contains(name) && !property.has("default") {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.required(&at.key(name).field("default"), why);
         }

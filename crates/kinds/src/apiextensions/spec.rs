@@ -13,6 +13,7 @@ use pintle_meta::{FieldErrors, names as meta_names};
 use pintle_schema::Schema;
 use pintle_value::{Path, Str, Value};
 use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 /// How strict the validation is: values that the old object already has stay accepted.
 pub(super) struct Options {
@@ -27,7 +28,7 @@ pub(super) struct Options {
     /// Versions ("" for the spec) that may exceed the limit of selectable fields.
     pub(super) many_selectable: Vec<String>,
     /// Versions with an unchanged schema, whose rules may exceed the cost limit.
-    pub(super) unchanged: Vec<Str>,
+    pub(super) unchanged: HashSet<Str>,
     /// The type of metadata, which defaults inside of metadata are read as.
     pub(super) metadata: Option<Schema>,
 }
@@ -46,7 +47,7 @@ impl Options {
             // An invalid CA bundle is accepted, but then the definition is not established.
             require_authorities: false,
             many_selectable: Vec::new(),
-            unchanged: Vec::new(),
+            unchanged: HashSet::new(),
             metadata,
         }
     }
@@ -82,7 +83,7 @@ impl Options {
     }
 
     fn is_unchanged(&self, version: &str) -> bool {
-        self.unchanged.iter().any(|name| name == version)
+        self.unchanged.contains(version)
     }
 }
 
@@ -90,24 +91,28 @@ fn schemas(spec: &Value) -> impl Iterator<Item = Props<'_>> {
     spec.items_at(&["versions"]).iter().filter_map(|v| v.at(&["schema", "openAPIV3Schema"])).map(Props)
 }
 
-fn unchanged_schemas(old: &Value, new: &Value) -> Vec<Str> {
-    let named = |spec: &Value, name: &str| {
-        let version = spec.items_at(&["versions"]).iter().find(|v| v.str_at(&["name"]) == name)?;
-        Some(version.get("schema").cloned())
-    };
-    let names = new.items_at(&["versions"]).iter().map(|v| v.str_at(&["name"]));
-    names
-        .filter(|name| named(old, name).is_some_and(|s| named(new, name) == Some(s)))
-        .map(Str::from)
-        .collect()
+fn unchanged_schemas(old: &Value, new: &Value) -> HashSet<Str> {
+    let (before, after) = (versions_by_name(old), versions_by_name(new));
+    let schema = |version: &&Value| version.get("schema").cloned();
+    let is_unchanged =
+        |(name, version): &(&&str, &&Value)| before.get(*name).map(schema) == Some(schema(version));
+    after.iter().filter(is_unchanged).map(|(name, _)| Str::from(*name)).collect()
+}
+
+/// The versions of a spec; the first of each name.
+fn versions_by_name(spec: &Value) -> HashMap<&str, &Value> {
+    let mut out = HashMap::new();
+    for version in spec.items_at(&["versions"]) {
+        out.entry(version.str_at(&["name"])).or_insert(version);
+    }
+    out
 }
 
 /// The versions that exceed the limit of selectable fields and did before.
 fn unchanged_selectable(old: &Value, new: &Value) -> Vec<String> {
     let fields = |v: &Value| v.get("selectableFields").cloned();
-    let before = |name: &str| {
-        old.items_at(&["versions"]).iter().find(|v| v.str_at(&["name"]) == name).and_then(fields)
-    };
+    let old = versions_by_name(old);
+    let before = |name: &str| old.get(name).and_then(|version| fields(version));
     let mut out = Vec::new();
     for version in new.items_at(&["versions"]) {
         let name = version.str_at(&["name"]);
@@ -125,6 +130,8 @@ fn unchanged_selectable(old: &Value, new: &Value) -> Vec<String> {
 /// Parts that all versions have in common, which kube-apiserver's internal type has in the spec.
 struct Shared<'a> {
     versions: &'a [Value],
+    /// Those of `SHARED` that are equal in all versions.
+    keys: Vec<&'static str>,
 }
 
 /// The parts of a version that can be in the spec.
@@ -132,9 +139,17 @@ const PROPS: &str = "apiextensions/v1.JSONSchemaProps";
 const SHARED: [&str; 4] = ["subresources", "schema", "additionalPrinterColumns", "selectableFields"];
 
 impl<'a> Shared<'a> {
+    /// Compares the versions once, because each of them is validated without the shared parts.
+    fn new(versions: &'a [Value]) -> Self {
+        let is_shared = |key: &&str| match versions.split_first() {
+            Some((first, others)) => others.iter().all(|version| version.get(key) == first.get(key)),
+            None => false,
+        };
+        Shared { versions, keys: SHARED.into_iter().filter(is_shared).collect() }
+    }
+
     fn is_shared(&self, key: &str) -> bool {
-        let Some(first) = self.versions.first() else { return false };
-        SHARED.contains(&key) && self.versions.iter().all(|v| v.get(key) == first.get(key))
+        self.keys.contains(&key)
     }
 
     /// A field of the spec.
@@ -150,7 +165,7 @@ impl<'a> Shared<'a> {
     /// A version without what all versions share, as the internal type has it.
     fn without_shared(&self, version: &Value) -> Value {
         let mut version = version.clone();
-        for key in SHARED.iter().filter(|key| self.is_shared(key)) {
+        for key in &self.keys {
             version.remove_at(&[key]);
         }
         version
@@ -164,7 +179,7 @@ impl<'a> Shared<'a> {
 /// Validates a spec.
 pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, errors: &mut FieldErrors) {
     let versions = spec.items_at(&["versions"]);
-    let shared = Shared { versions };
+    let shared = Shared::new(versions);
     let preserves = spec.get("preserveUnknownFields").and_then(Value::as_bool).unwrap_or(false);
     validate_group_and_scope(spec, path, errors);
     options.require_structural |= !preserves;

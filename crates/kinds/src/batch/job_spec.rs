@@ -8,6 +8,7 @@ use crate::{check, facts};
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 /// The limits of parallelism and of failed indexes of an indexed job.
 const INDEXED_MAX: i64 = 100_000;
@@ -138,10 +139,20 @@ fn valid_values(values: &[&str]) -> String {
 
 fn validate_failure_policy(policy: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(policy, "batch/v1.PodFailurePolicy", path, errors);
-    check::each_item(policy, "rules", path, |rule, path| validate_failure_rule(rule, spec, path, errors));
+    let pod = ["containers", "initContainers"].map(|key| spec.items_at(&["template", "spec", key]));
+    let containers = pod.into_iter().flatten().map(|container| text(container, "name")).collect();
+    check::each_item(policy, "rules", path, |rule, path| {
+        validate_failure_rule(rule, spec, &containers, path, errors);
+    });
 }
 
-fn validate_failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_failure_rule(
+    rule: &Value,
+    spec: &Value,
+    containers: &HashSet<&str>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let field = path.field("action");
     match text(rule, "action") {
         "" => errors.required(&field, &valid_values(&ACTIONS)),
@@ -155,7 +166,7 @@ fn validate_failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &m
     let codes = member(rule, "onExitCodes");
     let patterns = list(rule, "onPodConditions");
     if let Some(codes) = codes {
-        validate_exit_codes(codes, spec, &path.field("onExitCodes"), errors);
+        validate_exit_codes(codes, containers, &path.field("onExitCodes"), errors);
     }
     facts::check_fields(rule, "batch/v1.PodFailurePolicyRule", &["onPodConditions"], path, errors);
     if codes.is_some() && !patterns.is_empty() {
@@ -168,15 +179,12 @@ fn validate_failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &m
     }
 }
 
-fn validate_exit_codes(codes: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_exit_codes(codes: &Value, containers: &HashSet<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
     let operator = text(codes, "operator");
     facts::check(codes, "batch/v1.PodFailurePolicyOnExitCodesRequirement", path, errors);
-    if let Some(name) = opt_text(codes, "containerName") {
-        let pod = ["containers", "initContainers"].map(|key| spec.items_at(&["template", "spec", key]));
-        if !pod.iter().any(|containers| containers.iter().any(|c| text(c, "name") == name)) {
-            let detail = "must be one of the container or initContainer names in the pod template";
-            errors.invalid(&path.field("containerName"), name, detail);
-        }
+    if let Some(name) = opt_text(codes, "containerName").filter(|name| !containers.contains(name)) {
+        let detail = "must be one of the container or initContainer names in the pod template";
+        errors.invalid(&path.field("containerName"), name, detail);
     }
     let path = path.field("values");
     let values: Vec<i64> = list(codes, "values").iter().map(|v| v.as_int().unwrap_or(0)).collect();

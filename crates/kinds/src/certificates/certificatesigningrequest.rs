@@ -5,7 +5,8 @@ use super::pem;
 use crate::{Hooks, Requester, Scope, check, fields, hooks, metadata};
 use pintle_meta::field::{Named, Plain, quoted};
 use pintle_meta::{FieldErrors, names};
-use pintle_value::{Path, Value, base64};
+use pintle_value::{Path, Str, Value, base64};
+use std::collections::HashMap;
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const EXPIRATION_SECONDS_MIN: i64 = 600;
@@ -83,19 +84,21 @@ impl Hooks for CertificateSigningRequest {
 
     fn stamp(&self, scope: Scope<'_>, object: &mut Value, old: Option<&Value>, now: &str) {
         let Some(old) = old.filter(|_| scope != Scope::Main) else { return };
-        let before = old.items_at(&["status", "conditions"]);
+        let type_and_status = |condition: &Value| {
+            ["type", "status"].map(|key| condition.get(key).and_then(Value::as_str).map(Str::from))
+        };
+        let mut moved_before = HashMap::new();
+        for condition in old.items_at(&["status", "conditions"]) {
+            let moved = condition.str_at(&["lastTransitionTime"]);
+            moved_before.entry(type_and_status(condition)).or_insert(moved);
+        }
         let Some(conditions) = object.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut) else {
             return;
         };
         for condition in conditions {
-            let same = |c: &&Value| {
-                c.get("type") == condition.get("type") && c.get("status") == condition.get("status")
-            };
-            let moved =
-                before.iter().find(same).map(|c| c.str_at(&["lastTransitionTime"])).filter(|t| !t.is_empty());
-            let moved = moved.unwrap_or(now).to_string();
+            let moved = moved_before.get(&type_and_status(condition)).copied().filter(|t| !t.is_empty());
             crate::fill::absent(condition, "lastUpdateTime", now);
-            crate::fill::absent(condition, "lastTransitionTime", moved.as_str());
+            crate::fill::absent(condition, "lastTransitionTime", moved.unwrap_or(now));
         }
     }
 

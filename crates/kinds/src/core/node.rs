@@ -9,6 +9,7 @@ use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};
+use std::collections::HashSet;
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const SET_ONCE_CIDR: &str = "node updates may not change podCIDR except from \"\" to valid";
@@ -166,7 +167,7 @@ fn validate_pod_cidrs(object: &Value, errors: &mut FieldErrors) {
     let cidrs = object.get("spec").map(|s| texts(s, "podCIDRs")).unwrap_or_default();
     let path = Path::of("spec.podCIDRs");
     for (i, cidr) in cidrs.iter().enumerate() {
-        net::validate_cidr_legacy(&path.index(i), cidr, &[], errors);
+        net::validate_cidr_legacy(&path.index(i), cidr, &HashSet::new(), errors);
     }
     if cidrs.len() < 2 {
         return;

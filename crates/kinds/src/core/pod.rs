@@ -6,6 +6,7 @@ use crate::hooks::take;
 use crate::{Hooks, Scope, workload};
 use pintle_meta::FieldErrors;
 use pintle_value::{Map, Value};
+use std::collections::{HashMap, VecDeque};
 
 pub(crate) mod apparmor;
 mod create;
@@ -162,14 +163,15 @@ fn keep_observed_generations(object: &mut Value, old: &Value) {
     if object.get("status").map_or(0, number) == 0 && old.get("status").map_or(0, number) != 0 {
         take(object, old, &["status", "observedGeneration"]);
     }
-    let mut before: Vec<(&str, i64)> =
-        old.items_at(&["status", "conditions"]).iter().map(|c| (c.str_at(&["type"]), number(c))).collect();
+    let mut before: HashMap<&str, VecDeque<i64>> = HashMap::new();
+    for condition in old.items_at(&["status", "conditions"]) {
+        before.entry(condition.str_at(&["type"])).or_default().push_back(number(condition));
+    }
     let Some(status) = object.get_mut("status") else { return };
     for condition in items(status, "conditions") {
-        let Some(at) = before.iter().position(|(kind, _)| *kind == condition.str_at(&["type"])) else {
-            continue;
-        };
-        let (_, generation) = before.remove(at);
+        // The second condition of a type corresponds to the second old one.
+        let of_type = before.get_mut(condition.str_at(&["type"]));
+        let Some(generation) = of_type.and_then(VecDeque::pop_front) else { continue };
         if number(condition) == 0 && generation != 0 {
             condition.set_at(&["observedGeneration"], generation.into());
         }

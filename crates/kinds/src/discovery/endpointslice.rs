@@ -6,6 +6,7 @@ use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 const PORT: &str = "discovery/v1.EndpointPort";
 const ENDPOINT: &str = "discovery/v1.Endpoint";
@@ -85,14 +86,14 @@ fn drop_topology(object: &mut Value, old: Option<&Value>) {
         return;
     }
     let hostname = ["deprecatedTopology", HOSTNAME];
-    let known: Vec<&str> = old
+    let known: HashSet<&str> = old
         .map_or(&[] as &[Value], |old| old.items_at(&["endpoints"]))
         .iter()
         .map(|e| e.str_at(&hostname))
         .collect();
     for endpoint in object.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
         let name = endpoint.str_at(&hostname);
-        let known = !name.is_empty() && known.contains(&name);
+        let known = !name.is_empty() && known.contains(name);
         if endpoint.get("nodeName").is_none() && known && names::dns_subdomain(name, false).is_empty() {
             let name = Value::from(name);
             endpoint.set_at(&["nodeName"], name);
@@ -157,7 +158,7 @@ fn validate_address(address: &str, kind: &str, list: &Path<'_>, i: usize, errors
     let path = list.index(i);
     let before = errors.0.len();
     match kind {
-        "IPv4" => net::validate_ip_legacy(&path, address, &[], errors),
+        "IPv4" => net::validate_ip_legacy(&path, address, &HashSet::new(), errors),
         "IPv6" => net::validate_ip(&path, address, errors),
         "FQDN" => return names::fully_qualified_domain_name(&path, address, errors),
         _ => return,

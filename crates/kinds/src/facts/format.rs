@@ -5,6 +5,7 @@ use crate::resource::names as device_names;
 use crate::{check as checks, fields};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 /// Reports what is wrong with a value.
 pub(super) type Format = fn(&Path<'_>, &Value, &mut FieldErrors);
@@ -43,9 +44,9 @@ pub(super) fn format_named(name: &str) -> Option<Format> {
         "dns-subdomain" => text_format!(names::is_dns1123_subdomain),
         "domain-prefixed-path" => reporting_format!(names::domain_prefixed_path),
         "env-name" => text_format!(names::is_relaxed_env_var_name),
-        "ip" => {
-            |path, value, errors| net::validate_ip_legacy(path, value.as_str().unwrap_or(""), &[], errors)
-        }
+        "ip" => |path, value, errors| {
+            net::validate_ip_legacy(path, value.as_str().unwrap_or(""), &HashSet::new(), errors)
+        },
         "iscsi-name" => reporting_format!(|path: &Path<'_>, name: &str, errors: &mut FieldErrors| {
             volume_sources::validate_iscsi_name(name, path, errors)
         }),

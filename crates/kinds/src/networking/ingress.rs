@@ -6,6 +6,7 @@ use crate::{Hooks, Scope, check, facts, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 const CLASS: &str = "kubernetes.io/ingress.class";
 const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
@@ -183,7 +184,7 @@ fn validate_service(service: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 
 fn validate_status(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status.loadBalancer.ingress");
-    let known: Vec<&str> =
+    let known: HashSet<&str> =
         old.items_at(&INGRESS).iter().map(|i| text(i, "ip")).filter(|ip| !ip.is_empty()).collect();
     for (i, ingress) in object.items_at(&INGRESS).iter().enumerate() {
         let path = path.index(i);

@@ -5,6 +5,7 @@ use crate::{Hooks, Scope, check};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};
+use std::collections::HashSet;
 
 /// Rules of a direction and the field of its peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
@@ -14,7 +15,7 @@ pub(crate) struct NetworkPolicy;
 
 impl Hooks for NetworkPolicy {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        validate_spec(object, Leniency::default(), &[], errors);
+        validate_spec(object, Leniency::default(), &HashSet::new(), errors);
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -22,7 +23,7 @@ impl Hooks for NetworkPolicy {
         let selector = old.at(&["spec", "podSelector"]);
         validate_label_selector(selector, Leniency::default(), &Path::ROOT, &mut before);
         let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
-        let known: Vec<&str> = blocks(old)
+        let known: HashSet<&str> = blocks(old)
             .flat_map(|(_, block)| std::iter::once(text(block, "cidr")).chain(texts(block, "except")))
             .collect();
         validate_spec(object, leniency, &known, errors);
@@ -67,7 +68,7 @@ fn blocks(object: &Value) -> impl Iterator<Item = (Place, &Value)> {
     })
 }
 
-fn validate_spec(object: &Value, leniency: Leniency, known: &[&str], errors: &mut FieldErrors) {
+fn validate_spec(object: &Value, leniency: Leniency, known: &HashSet<&str>, errors: &mut FieldErrors) {
     let spec = Path::of("spec");
     let selector = object.at(&["spec", "podSelector"]);
     validate_label_selector(selector, leniency, &spec.field("podSelector"), errors);
@@ -120,7 +121,7 @@ fn validate_port(port: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 fn validate_peer(
     peer: &Value,
     leniency: Leniency,
-    known: &[&str],
+    known: &HashSet<&str>,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
@@ -140,7 +141,7 @@ fn validate_peer(
     }
 }
 
-fn validate_block(block: &Value, known: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_block(block: &Value, known: &HashSet<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
     let text = text(block, "cidr");
     if text.is_empty() {
         return errors.required(&path.field("cidr"), "");

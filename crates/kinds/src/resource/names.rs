@@ -5,6 +5,7 @@ use crate::{check, fields};
 use pintle_meta::field::ErrorText;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, json};
+use std::collections::HashSet;
 
 pub(super) const SUBDOMAIN_BYTES_MAX: usize = 253;
 pub(super) const ID_BYTES_MAX: usize = 32;
@@ -168,13 +169,14 @@ pub(super) fn validate_binding(object: &Value, path: &Path<'_>, errors: &mut Fie
         });
     }
     let [conditions, failures] = keys.map(|key| fields::list(object, key));
+    let texts: HashSet<&str> = conditions.iter().filter_map(Value::as_str).collect();
     for (key, list) in keys.into_iter().zip([conditions, failures]) {
         let mut seen = check::Unique::default();
         for (index, condition) in list.iter().enumerate() {
             let text = condition.as_str().unwrap_or("");
             let at = path.field(key);
             seen.check(text, &at.index(index), text, errors);
-            if key == "bindingFailureConditions" && conditions.contains(condition) {
+            if key == "bindingFailureConditions" && texts.contains(text) {
                 let why = "bindingFailureConditions must not overlap with bindingConditions";
                 errors.invalid(&at.index(index), text, why);
             }

@@ -8,6 +8,7 @@ use crate::{check, facts, fields};
 use pintle_meta::field::{ErrorText, Named, Plain};
 use pintle_meta::{FieldErrors, conditions, net};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 const RESERVED_MAX: usize = 256;
 const RESULTS_MAX: usize = 32;
@@ -23,16 +24,18 @@ fn device_id(device: &Value) -> String {
     if text("shareID").is_empty() { id } else { format!("{id}/{}", text("shareID")) }
 }
 
-fn allocated(object: &Value) -> Vec<String> {
+fn allocated(object: &Value) -> HashSet<String> {
     object.items_at(&["status", "allocation", "devices", "results"]).iter().map(device_id).collect()
 }
 
 /// Drops the status of devices that are no longer allocated.
 pub(super) fn drop_deallocated(object: &mut Value, old: &Value) {
     let (now, before) = (allocated(object), allocated(old));
-    let gone: Vec<&String> = before.iter().filter(|id| !now.contains(id)).collect();
     let Some(devices) = object.at_mut(&["status", "devices"]).and_then(Value::as_array_mut) else { return };
-    devices.retain(|device| !gone.contains(&&device_id(device)));
+    devices.retain(|device| {
+        let id = device_id(device);
+        now.contains(&id) || !before.contains(&id)
+    });
     if devices.is_empty() {
         object.remove_at(&["status", "devices"]);
     }
@@ -75,11 +78,12 @@ fn validate_reservation(
     if list.is_empty() {
         return;
     }
-    let known = fields::list(before, "reservedFor");
+    let consumer = |each| ["apiGroup", "resource", "name", "uid"].map(|key| fields::opt_text(each, key));
+    let known: HashSet<_> = fields::list(before, "reservedFor").iter().map(consumer).collect();
     if fields::member(status, "allocation").is_none() {
         errors.forbidden(path, "may not be specified when `allocated` is not set");
     } else if object.at(&["metadata", "deletionTimestamp"]).is_some()
-        && list.iter().any(|each| !known.contains(each))
+        && list.iter().any(|each| !known.contains(&consumer(each)))
     {
         let why = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
         errors.forbidden(path, why);

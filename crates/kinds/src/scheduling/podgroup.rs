@@ -5,6 +5,7 @@ use crate::{Hooks, Scope, check, facts, features, fields};
 use pintle_meta::FieldErrors;
 use pintle_meta::conditions::validate_conditions;
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 const CLAIMS_MAX: usize = 4;
 const SPEC: Path<'static> = Path::of("spec");
@@ -119,10 +120,11 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
     validate_conditions(object.items_at(&["status", "conditions"]), &path.field("conditions"), errors);
     let statuses = object.items_at(&["status", "resourceClaimStatuses"]);
     let path = path.field("resourceClaimStatuses");
-    let claims = object.items_at(&["spec", "resourceClaims"]);
+    let claims = object.items_at(&["spec", "resourceClaims"]).iter();
+    let claims: HashSet<&str> = claims.map(|claim| fields::text(claim, "name")).collect();
     for (at, status) in statuses.iter().enumerate() {
         let name = fields::text(status, "name");
-        if !claims.iter().any(|claim| fields::text(claim, "name") == name) {
+        if !claims.contains(name) {
             let why = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&path.index(at).field("name"), name, why);
         }

@@ -5,6 +5,7 @@ use crate::fields::{text, texts};
 use crate::{Hooks, Scope, check, facts};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
+use std::collections::HashMap;
 
 const DRIVER: &str = "storage/v1.CSINodeDriver";
 const NODE_ID_BYTES_MAX: usize = 256;
@@ -31,11 +32,15 @@ impl Hooks for CsiNode {
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         self.validate_create(object, errors);
+        let mut by_name: HashMap<&str, Vec<&Value>> = HashMap::new();
+        for after in drivers(object) {
+            by_name.entry(text(after, "name")).or_default().push(after);
+        }
         for before in drivers(old) {
-            for after in drivers(object).iter().filter(|d| text(d, "name") == text(before, "name")) {
+            for after in by_name.get(text(before, "name")).into_iter().flatten() {
                 let same = ["nodeID", "topologyKeys"].iter().all(|f| before.get(f) == after.get(f));
                 if !same {
-                    let mut after = after.clone();
+                    let mut after = (*after).clone();
                     after.remove_at(&["allocatable"]);
                     let error_text = Internal(Some(&after), DRIVER);
                     errors.invalid(&Path::of("spec.drivers"), error_text, objectmeta::IMMUTABLE);

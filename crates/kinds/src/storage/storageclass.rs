@@ -7,7 +7,7 @@ use crate::{Hooks, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_value::{Path, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub(crate) struct StorageClass;
 
@@ -36,18 +36,22 @@ impl Hooks for StorageClass {
 type Term<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 fn validate_topologies(terms: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut seen: Vec<Term<'_>> = Vec::new();
+    // How often each term was there.
+    let mut seen: HashMap<Term<'_>, usize> = HashMap::new();
     for (i, term) in terms.iter().enumerate() {
         let path = path.index(i);
         let path = path.field("matchLabelExpressions");
         let values = validate_term(term, &path, errors);
         // kube-apiserver also compares with as many empty terms as there are terms.
-        let repeated = seen.iter().filter(|earlier| **earlier == values).count();
         let empty = if values.is_empty() { terms.len() } else { 0 };
+        let repeated = seen.entry(values).or_default();
         for _ in 0..repeated.saturating_add(empty) {
+            if errors.is_full() {
+                break;
+            }
             errors.duplicate(&path, "");
         }
-        seen.push(values);
+        *repeated = repeated.saturating_add(1);
     }
 }
 

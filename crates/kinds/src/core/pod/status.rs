@@ -8,6 +8,7 @@ use crate::{check, workload};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 const STATUS: Path<'static> = Path::of("status");
@@ -97,16 +98,16 @@ fn validate_transitions(pod: &Value, old: &Value, errors: &mut FieldErrors) {
         if any && containers.is_some() {
             continue;
         }
-        let new = pod.items_at(&["status", key]);
+        let new = pod.items_at(&["status", key]).iter();
+        let running: HashSet<&str> =
+            new.filter(|s| s.at(&["state", "terminated"]).is_none()).map(|s| text(s, "name")).collect();
+        let containers = containers.map(|of| first_by_name(list(spec, of)));
         for (at, before) in old.items_at(&["status", key]).iter().enumerate() {
             let Some(ended) = before.at(&["state", "terminated"]) else { continue };
             let name = text(before, "name");
-            let revived = |s: &&Value| text(s, "name") == name && s.at(&["state", "terminated"]).is_none();
-            let restarts = containers.is_some_and(|of| {
-                let container = list(spec, of).iter().find(|c| text(c, "name") == name);
-                container.is_some_and(|c| should_restart(c, spec, int(ended, "exitCode")))
-            });
-            if !restarts && new.iter().any(|s| revived(&s)) {
+            let container = containers.as_ref().and_then(|known| known.get(name));
+            let restarts = container.is_some_and(|c| should_restart(c, spec, int(ended, "exitCode")));
+            if !restarts && running.contains(name) {
                 let path = STATUS.field(key);
                 errors.forbidden(
                     &path.index(at).field("state"),
@@ -115,6 +116,15 @@ fn validate_transitions(pod: &Value, old: &Value, errors: &mut FieldErrors) {
             }
         }
     }
+}
+
+/// The items of a list by name; the first of each name.
+fn first_by_name<'a>(items: impl IntoIterator<Item = &'a Value>) -> HashMap<&'a str, &'a Value> {
+    let mut out = HashMap::new();
+    for item in items {
+        out.entry(text(item, "name")).or_insert(item);
+    }
+    out
 }
 
 fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
@@ -144,10 +154,11 @@ fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
 fn validate_claim_statuses(pod: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("resourceClaimStatuses");
     let mut seen = check::Unique::default();
+    let claims = first_by_name(pod.items_at(&["spec", "resourceClaims"]));
     for (at, status) in pod.items_at(&["status", "resourceClaimStatuses"]).iter().enumerate() {
         let item = path.index(at);
         let name = text(status, "name");
-        if !pod.items_at(&["spec", "resourceClaims"]).iter().any(|c| text(c, "name") == name) {
+        if !claims.contains_key(name) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&item.field("name"), name, detail);
         }
@@ -169,13 +180,13 @@ fn validate_extended_claim(pod: &Value, errors: &mut FieldErrors) {
         errors.required(&field, "at least one request mapping is required");
     }
     let spec = workload::spec_of(pod);
+    let containers = first_by_name(list(spec, "containers").iter().chain(list(spec, "initContainers")));
     let mut seen = check::Unique::default();
     for (at, mapping) in mappings.iter().enumerate() {
         let item = field.index(at);
         let [container, resource, request] =
             ["containerName", "resourceName", "requestName"].map(|key| text(mapping, key));
-        let mut all = list(spec, "containers").iter().chain(list(spec, "initContainers"));
-        match all.find(|c| text(c, "name") == container) {
+        match containers.get(container) {
             Some(found) if found.at(&["resources", "requests", resource]).is_none() => {
                 let detail = "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests";
                 errors.invalid(&item.field("resourceName"), resource, detail);
@@ -206,15 +217,16 @@ fn validate_extended_claim(pod: &Value, errors: &mut FieldErrors) {
 
 fn validate_allocatable_claims(pod: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field("nodeAllocatableResourceClaimStatuses");
+    let of_spec = pod.items_at(&["spec", "resourceClaims"]).iter();
+    let claims = of_spec.chain(pod.items_at(&["status", "resourceClaimStatuses"]));
+    let known: HashSet<&str> = claims.filter_map(|claim| opt_text(claim, "resourceClaimName")).collect();
     for (at, status) in pod.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).iter().enumerate() {
         let item = path.index(at);
         let name = text(status, "resourceClaimName");
         if name.is_empty() {
             errors.required(&item.field("resourceClaimName"), "must not be empty");
         }
-        let of_spec = pod.items_at(&["spec", "resourceClaims"]).iter();
-        let mut known = of_spec.chain(pod.items_at(&["status", "resourceClaimStatuses"]));
-        if !known.any(|c| opt_text(c, "resourceClaimName") == Some(name)) {
+        if !known.contains(name) {
             errors.invalid(&item.field("resourceClaimName"), name, "no mapping found in pod reference");
         }
         if list(status, "containers").is_empty() {
@@ -243,7 +255,7 @@ fn validate_allocatable_claims(pod: &Value, errors: &mut FieldErrors) {
 /// Validates new addresses; there may be one of each family.
 fn validate_addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field(key);
-    let old: Vec<&str> = list(before, key).iter().map(|ip| text(ip, "ip")).collect();
+    let old: HashSet<&str> = list(before, key).iter().map(|ip| text(ip, "ip")).collect();
     let new: Vec<&str> = list(status, key).iter().map(|ip| text(ip, "ip")).collect();
     for (at, ip) in new.iter().enumerate() {
         net::validate_ip_legacy(&path.index(at), ip, &old, errors);
@@ -290,27 +302,43 @@ fn validate_allocated_resources(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
+    let containers: HashMap<&str, (&Value, HashSet<String>)> = first_by_name(containers)
+        .into_iter()
+        .map(|(name, container)| (name, (container, claim_names(container))))
+        .collect();
     for (at, status) in statuses.iter().enumerate() {
         let item = path.index(at);
         let field = item.field("allocatedResourcesStatus");
-        let container = containers.iter().find(|c| text(c, "name") == text(status, "name"));
+        let container = containers.get(text(status, "name"));
         for (index, resource) in list(status, "allocatedResourcesStatus").iter().enumerate() {
             let path = field.index(index);
-            if let Some(container) = container {
-                require_known_resource(text(resource, "name"), container, &path.field("name"), errors);
+            if let Some((container, claims)) = container {
+                let name = text(resource, "name");
+                require_known_resource(name, container, claims, &path.field("name"), errors);
             }
             validate_health(list(resource, "resources"), &path.field("resources"), errors);
         }
     }
 }
 
-fn require_known_resource(name: &str, container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+/// The names of a container's claims in its status.
+fn claim_names(container: &Value) -> HashSet<String> {
+    let claim_name = |claim: &Value| match text(claim, "request") {
+        "" => format!("claim:{}", text(claim, "name")),
+        request => format!("claim:{}/{request}", text(claim, "name")),
+    };
+    container.items_at(&["resources", "claims"]).iter().map(claim_name).collect()
+}
+
+fn require_known_resource(
+    name: &str,
+    container: &Value,
+    claims: &HashSet<String>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let detail = if name.starts_with("claim:") {
-        let claim_name = |claim: &Value| match text(claim, "request") {
-            "" => format!("claim:{}", text(claim, "name")),
-            request => format!("claim:{}/{request}", text(claim, "name")),
-        };
-        if container.items_at(&["resources", "claims"]).iter().any(|claim| claim_name(claim) == name) {
+        if claims.contains(name) {
             return;
         }
         "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"

@@ -12,7 +12,8 @@ const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 
 /// Checks the mounts of a container.
 pub(crate) fn validate(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
-    let devices = list(container, "volumeDevices");
+    let [device_names, device_paths] =
+        ["name", "devicePath"].map(|key| texts_of(list(container, "volumeDevices"), key));
     let mut targets = HashSet::new();
     for (at, mount) in list(container, "volumeMounts").iter().enumerate() {
         let item = path.index(at);
@@ -29,10 +30,10 @@ pub(crate) fn validate(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>
         if !targets.insert(target) {
             errors.invalid(&item.field("mountPath"), target, "must be unique");
         }
-        if devices.iter().any(|d| text(d, "name") == name) {
+        if device_names.contains(name) {
             errors.invalid(&item.field("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|d| text(d, "devicePath") == target) {
+        if device_paths.contains(target) {
             errors.invalid(
                 &item.field("mountPath"),
                 target,
@@ -43,6 +44,11 @@ pub(crate) fn validate(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>
         validate_propagation(mount, container, &path.field("mountPropagation"), errors);
         validate_recursive_read_only(mount, &path.field("recursiveReadOnly"), errors);
     }
+}
+
+/// The texts of one field of all items.
+fn texts_of<'a>(items: &'a [Value], key: &str) -> HashSet<&'a str> {
+    items.iter().map(|item| text(item, key)).collect()
 }
 
 fn validate_sub_paths(mount: &Value, item: &Path<'_>, mounts: &Path<'_>, errors: &mut FieldErrors) {
@@ -92,7 +98,8 @@ pub(crate) fn validate_devices(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let mounts = list(container, "volumeMounts");
+    let [mount_names, mount_paths] =
+        ["name", "mountPath"].map(|key| texts_of(list(container, "volumeMounts"), key));
     let (mut seen_names, mut seen_paths) = (HashSet::new(), HashSet::new());
     for (at, device) in list(container, "volumeDevices").iter().enumerate() {
         let item = path.index(at);
@@ -124,10 +131,10 @@ pub(crate) fn validate_devices(
         } else {
             seen_paths.insert(target);
         }
-        if mounts.iter().any(|m| text(m, "name") == name) {
+        if mount_names.contains(name) {
             errors.invalid(&name_path, name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|m| text(m, "mountPath") == target) {
+        if mount_paths.contains(target) {
             errors.invalid(&target_path, target, "must not already exist as a path in volumeMounts");
         }
         if !name.is_empty() {

@@ -9,6 +9,7 @@ use crate::{check, facts};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 /// The maximum number of name servers of a pod.
 const NAMESERVERS_MAX: usize = 3;
@@ -148,7 +149,7 @@ fn validate_dns_config(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
         errors.invalid(&field, config.get("nameservers"), &detail);
     }
     for (at, server) in servers.iter().enumerate() {
-        net::validate_ip_legacy(&field.index(at), server, &[], errors);
+        net::validate_ip_legacy(&field.index(at), server, &HashSet::new(), errors);
     }
     validate_searches(config, &path.field("searches"), errors);
     for (at, option) in list(config, "options").iter().enumerate() {

@@ -75,8 +75,8 @@ pub(crate) fn validate_label_keys(term: &Value, path: &Path<'_>, errors: &mut Fi
     if let Some(selector) = member(term, "labelSelector") {
         refuse_repeated_selection(selector, &matched, path, errors);
     }
-    let mismatched = texts(term, "mismatchLabelKeys");
-    for (at, key) in matched.iter().enumerate().filter(|(_, key)| mismatched.contains(key)) {
+    let mismatched: HashSet<&str> = texts(term, "mismatchLabelKeys").into_iter().collect();
+    for (at, key) in matched.iter().enumerate().filter(|(_, key)| mismatched.contains(*key)) {
         let field = path.field("matchLabelKeys");
         errors.invalid(&field.index(at), *key, "exists in both matchLabelKeys and mismatchLabelKeys");
     }
@@ -85,10 +85,12 @@ pub(crate) fn validate_label_keys(term: &Value, path: &Path<'_>, errors: &mut Fi
 /// The keys have been merged into the selector, so a key that occurs twice was also set by the user.
 fn refuse_repeated_selection(selector: &Value, keys: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
     let mut seen: HashSet<&str> = entries(selector.get("matchLabels")).map(|(key, _)| key).collect();
+    // Of equal keys, the index of the last one.
+    let indexes: HashMap<&str, usize> = keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
     for expression in list(selector, "matchExpressions") {
         let key = text(expression, "key");
-        if let Some(at) = keys.iter().rposition(|k| *k == key).filter(|_| seen.contains(key)) {
-            errors.invalid(&path.index(at), key, IN_BOTH);
+        if let Some(at) = indexes.get(key).filter(|_| seen.contains(key)) {
+            errors.invalid(&path.index(*at), key, IN_BOTH);
         }
         seen.insert(key);
     }

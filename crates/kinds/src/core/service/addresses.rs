@@ -7,6 +7,7 @@ use crate::hooks::take;
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, net};
 use pintle_value::{Path, Str, Value};
+use std::collections::{HashMap, HashSet};
 
 const IPV4: &str = "IPv4";
 const IPV6: &str = "IPv6";
@@ -87,15 +88,16 @@ pub fn node_ports(service: &Value) -> Vec<i64> {
 }
 
 fn keep_node_ports(object: &mut Value, old: &Value) {
-    let (before, after) = (node_ports(old), node_ports(object));
+    let [before, after] =
+        [old, object].map(|service| -> HashSet<i64> { node_ports(service).into_iter().collect() });
+    // Of ports with the same name the last one counts.
+    let old = old.items_at(&["spec", "ports"]).iter();
+    let by_name: HashMap<&str, i64> = old.map(|p| (p.str_at(&["name"]), number(p, &["nodePort"]))).collect();
     for port in object.at_mut(&["spec", "ports"]).and_then(Value::as_array_mut).into_iter().flatten() {
         if number(port, &["nodePort"]) != 0 {
             continue;
         }
-        // Of ports with the same name the last one counts.
-        let same = |p: &&Value| p.str_at(&["name"]) == port.str_at(&["name"]);
-        let Some(known) = old.items_at(&["spec", "ports"]).iter().rev().find(same) else { continue };
-        let known = number(known, &["nodePort"]);
+        let Some(known) = by_name.get(port.str_at(&["name"])).copied() else { continue };
         if known != 0 && !(before.contains(&known) && after.contains(&known)) {
             port.set_at(&["nodePort"], known.into());
         }

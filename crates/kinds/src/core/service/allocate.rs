@@ -10,6 +10,7 @@ use pintle_meta::FieldErrors;
 use pintle_meta::field::quoted;
 use pintle_meta::net::{self, Cidr};
 use pintle_value::{Path, Str, Value};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
@@ -65,7 +66,7 @@ pub fn allocate(object: &mut Value, old: Option<&Value>, pool: &mut Pool<'_>) ->
         None => allocate_addresses(object, pool)?,
         Some(old) => update_addresses(object, old, pool)?,
     }
-    let mut ports = Ports { pool, given: Vec::new() };
+    let mut ports = Ports { pool, given: BTreeSet::new() };
     match old {
         None => allocate_ports(object, &mut ports)?,
         Some(old) => update_ports(object, old, &mut ports)?,
@@ -228,7 +229,7 @@ fn bounds(network: &Cidr) -> Option<(u128, u128)> {
 /// Node ports, including those of this allocation.
 struct Ports<'p, 'a> {
     pool: &'p mut Pool<'a>,
-    given: Vec<i64>,
+    given: BTreeSet<i64>,
 }
 
 impl Ports<'_, '_> {
@@ -243,18 +244,18 @@ impl Ports<'_, '_> {
         if (self.pool.port_taken)(port) || self.given.contains(&port) {
             return Err(PORT_TAKEN.to_string());
         }
-        self.given.push(port);
+        self.given.insert(port);
         Ok(())
     }
 
     fn next(&mut self) -> Option<i64> {
         let port = if self.pool.dry_run { self.next_dry_run_port() } else { self.find()? };
-        self.given.push(port);
+        self.given.insert(port);
         Some(port)
     }
 
     fn next_dry_run_port(&self) -> i64 {
-        self.given.iter().max().copied().unwrap_or(DRY_RUN_PORT).saturating_add(1)
+        self.given.last().copied().unwrap_or(DRY_RUN_PORT).saturating_add(1)
     }
 
     fn find(&mut self) -> Option<i64> {
@@ -303,20 +304,22 @@ fn allocate_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), R
         .iter()
         .map(|p| (number(p, &["port"]), number(p, &["nodePort"])))
         .collect();
-    let mut shared: Vec<(i64, i64)> = Vec::new();
+    // The first node port that is requested for each port.
+    let mut requests: HashMap<i64, i64> = HashMap::new();
+    for (port, node) in listed.iter().filter(|(_, node)| *node != 0) {
+        requests.entry(*port).or_insert(*node);
+    }
+    let mut shared: HashMap<i64, i64> = HashMap::new();
     for (at, (port, wanted)) in listed.iter().copied().enumerate() {
         if wanted == 0 && !needs_node_ports(object) {
             continue;
         }
-        let known = shared.iter().find(|(of, _)| *of == port).map(|(_, given)| *given);
-        match known {
+        match shared.get(&port).copied() {
             Some(given) if wanted == 0 => set_port(object, at, given),
             Some(given) if wanted == given => {}
             Some(_) => take_port(at, wanted, ports)?,
             None => {
-                let requested =
-                    listed.iter().find(|(of, node)| *of == port && *node != 0).map(|(_, node)| *node);
-                let given = match requested {
+                let given = match requests.get(&port).copied() {
                     Some(requested) => {
                         take_port(at, requested, ports)?;
                         requested
@@ -324,7 +327,7 @@ fn allocate_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), R
                     None => ports.next().ok_or_else(no_port)?,
                 };
                 set_port(object, at, given);
-                shared.push((port, given));
+                shared.insert(port, given);
             }
         }
     }
@@ -336,8 +339,8 @@ fn update_ports(object: &mut Value, old: &Value, ports: &mut Ports<'_, '_>) -> R
     if !uses_node_ports(object) {
         return Ok(());
     }
-    let before = node_ports(old);
-    let mut seen: Vec<(Str, i64)> = Vec::new();
+    let before: HashSet<i64> = node_ports(old).into_iter().collect();
+    let (mut seen, mut seen_ports) = (HashSet::new(), HashSet::new());
     for at in 0..object.items_at(&["spec", "ports"]).len() {
         let Some(item) = object.items_at(&["spec", "ports"]).get(at) else { continue };
         let (protocol, mut port) = (Str::from(item.str_at(&["protocol"])), number(item, &["nodePort"]));
@@ -347,13 +350,13 @@ fn update_ports(object: &mut Value, old: &Value, ports: &mut Ports<'_, '_>) -> R
         if port == 0 {
             port = ports.next().ok_or_else(no_port)?;
             set_port(object, at, port);
-        } else if !before.contains(&port) && !seen.iter().any(|(_, known)| *known == port) {
+        } else if !before.contains(&port) && !seen_ports.contains(&port) {
             take_port(at, port, ports)?;
         }
-        if seen.contains(&(protocol.clone(), port)) {
+        if !seen.insert((protocol.clone(), port)) {
             return Err(Refusal::Duplicate(format!("duplicate nodePort: {{{protocol} {port}}}")));
         }
-        seen.push((protocol, port));
+        seen_ports.insert(port);
     }
     Ok(())
 }

@@ -109,14 +109,15 @@ fn validate_families(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let families = Path::of("spec.ipFamilies");
     let path = families.index(0);
     let ips = error_text(&texts(object, "clusterIPs"));
+    let list = error_text(&after);
     if before.len() == after.len() {
         for _ in before.iter().zip(&after).filter(|(b, a)| b != a) {
-            errors.invalid(&path, error_text(&after).as_slice(), STAYS);
+            errors.invalid(&path, list.as_slice(), STAYS);
         }
         return;
     }
     if before.len() > after.len() && ips.is_empty() {
-        errors.invalid(&path, error_text(&after).as_slice(), "primary ipFamily can not be unset");
+        errors.invalid(&path, list.as_slice(), "primary ipFamily can not be unset");
     }
     if let (Some(b), Some(a)) = (before.first(), after.first())
         && a != b

@@ -4,6 +4,7 @@ use super::kind;
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
+use std::collections::HashSet;
 
 const INGRESS: [&str; 3] = ["status", "loadBalancer", "ingress"];
 
@@ -26,14 +27,14 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     if kind(object) != "LoadBalancer" && !ingresses.is_empty() {
         return errors.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
     }
-    let known: Vec<&str> =
+    let known: HashSet<&str> =
         old.items_at(&INGRESS).iter().map(|i| i.str_at(&["ip"])).filter(|ip| !ip.is_empty()).collect();
     for (i, ingress) in ingresses.iter().enumerate() {
         validate_ingress(ingress, &known, &path.index(i), errors);
     }
 }
 
-fn validate_ingress(ingress: &Value, known: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_ingress(ingress: &Value, known: &HashSet<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
     let ip = ingress.str_at(&["ip"]);
     if !ip.is_empty() {
         net::validate_ip_legacy(&path.field("ip"), ip, known, errors);

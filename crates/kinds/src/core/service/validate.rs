@@ -10,6 +10,7 @@ use pintle_meta::field::{Named, Plain};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};
+use std::collections::HashSet;
 
 const AFFINITY_SECONDS_MAX: i64 = 86400;
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
@@ -171,7 +172,7 @@ pub(super) fn validate_cluster_ips(object: &Value, old: Option<&Value>, errors: 
         _ => {}
     }
     validate_families(object, errors);
-    let known = old.map(|old| texts(old, "clusterIPs")).unwrap_or_default();
+    let known = old.map(|old| texts(old, "clusterIPs")).into_iter().flatten().collect();
     let before = errors.0.len();
     for (i, ip) in ips.iter().enumerate() {
         if i == 0 && *ip == "None" {
@@ -220,7 +221,7 @@ fn validate_families(object: &Value, errors: &mut FieldErrors) {
 
 fn validate_external_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let path = Path::of("spec.externalIPs");
-    let known = old.map(|old| texts(old, "externalIPs")).unwrap_or_default();
+    let known = old.map(|old| texts(old, "externalIPs")).into_iter().flatten().collect();
     for (i, ip) in texts(object, "externalIPs").into_iter().enumerate() {
         let before = errors.0.len();
         net::validate_ip_legacy(&path.index(i), ip, &known, errors);
@@ -269,8 +270,8 @@ fn validate_source_ranges(object: &Value, old: Option<&Value>, errors: &mut Fiel
         if !balancer {
             errors.forbidden(&path, ONLY_BALANCERS);
         }
-        let known = old.map(|old| texts(old, "loadBalancerSourceRanges")).unwrap_or_default();
-        let known: Vec<&str> = known.into_iter().map(str::trim).collect();
+        let known = old.map(|old| texts(old, "loadBalancerSourceRanges")).into_iter().flatten();
+        let known = known.map(str::trim).collect();
         for (i, range) in ranges.into_iter().enumerate() {
             net::validate_cidr_legacy(&path.index(i), range.trim(), &known, errors);
         }
@@ -285,7 +286,7 @@ fn validate_source_ranges(object: &Value, old: Option<&Value>, errors: &mut Fiel
     let unchanged = old.is_some_and(|old| metadata::annotation(old, SOURCE_RANGES).unwrap_or("") == ranges);
     if !unchanged && !ranges.trim().is_empty() {
         for range in ranges.trim().split(',') {
-            net::validate_cidr_legacy(&path, range.trim(), &[], errors);
+            net::validate_cidr_legacy(&path, range.trim(), &HashSet::new(), errors);
         }
     }
 }
