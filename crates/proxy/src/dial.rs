@@ -3,11 +3,12 @@
 
 use crate::konnectivity;
 use crate::tls::{self, TlsOptions};
+use pintle_metrics::families;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -100,6 +101,11 @@ impl Dialer {
 
 impl ConnectProxy {
     async fn dial(&self, address: &str) -> Result<BoxStream, String> {
+        let transport = match self {
+            ConnectProxy::Unix(_) => "uds",
+            ConnectProxy::Tls { .. } => "tcp",
+        };
+        let mut attempt = Attempt::begin("http_connect", transport);
         let (mut stream, own): (BoxStream, String) = match self {
             ConnectProxy::Unix(path) => {
                 let own = path.display().to_string();
@@ -113,8 +119,44 @@ impl ConnectProxy {
                 (tls::connect(stream, options, host).await?, host_port(host, *port))
             }
         };
+        attempt.reached_proxy();
         tunnel(&mut stream, &own, address).await?;
+        attempt.succeeded();
         Ok(stream)
+    }
+}
+
+/// A dial through a proxy, for metrics. One that is dropped before it succeeded counts as failed.
+pub(crate) struct Attempt {
+    protocol: &'static str,
+    transport: &'static str,
+    /// The stage at which it is: `connect` to the proxy, or what the `proxy` does. `None` after success.
+    stage: Option<&'static str>,
+    began: Instant,
+}
+
+impl Attempt {
+    pub(crate) fn begin(protocol: &'static str, transport: &'static str) -> Attempt {
+        families::EGRESS_DIALS.inc(&[protocol, transport]);
+        Attempt { protocol, transport, stage: Some("connect"), began: Instant::now() }
+    }
+
+    pub(crate) fn reached_proxy(&mut self) {
+        self.stage = Some("proxy");
+    }
+
+    pub(crate) fn succeeded(mut self) {
+        self.stage = None;
+        let seconds = self.began.elapsed().as_secs_f64();
+        families::EGRESS_DIAL_SECONDS.observe(&[self.protocol, self.transport], seconds);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(stage) = self.stage {
+            families::EGRESS_DIAL_FAILURES.inc(&[self.protocol, stage, self.transport]);
+        }
     }
 }
 

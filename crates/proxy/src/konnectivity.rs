@@ -1,7 +1,7 @@
 //! Connections through a konnectivity server: each is a call of its `ProxyService` on a unix socket. `DIAL_REQ`
 //! requests a connection, `DATA` carries bytes both ways, `CLOSE_REQ` ends it.
 
-use crate::dial::{BoxStream, cause};
+use crate::dial::{Attempt, BoxStream, cause};
 use bytes::Bytes;
 use pintle_grpc::duplex::{self, Receiver, Sender};
 use pintle_grpc::protobuf::{Field, Fields, put_bytes, put_number, text};
@@ -33,7 +33,9 @@ const FIELD_OF_TYPE: [u64; 6] = [2, 3, 5, 6, 4, 7];
 /// Connects to `address` through the server at `socket`. `dial` is a random number with which the server
 /// distinguishes its dials.
 pub(crate) async fn dial(socket: &Path, address: &str, dial: i64) -> Result<BoxStream, String> {
+    let mut attempt = Attempt::begin("grpc", "uds");
     let stream = connect(socket).await?;
+    attempt.reached_proxy();
     let request = packet(DIAL_REQ, |out| {
         put_bytes(1, b"tcp", out);
         put_bytes(2, address.as_bytes(), out);
@@ -47,6 +49,7 @@ pub(crate) async fn dial(socket: &Path, address: &str, dial: i64) -> Result<BoxS
     };
     let late = |_| "dial timeout, backstop".to_string();
     let (sender, receiver, connection) = timeout(DIAL_TIMEOUT, answered).await.map_err(late)??;
+    attempt.succeeded();
     let (near, far) = tokio::io::duplex(BUFFER_BYTES);
     // The task ends when the caller drops its end, or with the call.
     tokio::spawn(carry(far, sender, receiver, connection));

@@ -8,6 +8,7 @@ const WEBHOOK_SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 const CONVERSION_SECONDS: &[f64] =
     &[0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
 const CALL_SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+const EGRESS_SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 2.5, 12.5];
 const GRAPH_ACTION_SECONDS: &[f64] =
     &[0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048];
 const CALL_BYTES: &[f64] = &[
@@ -48,6 +49,9 @@ families! {
     CONVERSION_DURATION = "apiserver_conversion_webhook_duration_seconds", Histogram(CONVERSION_SECONDS), CONVERSION, "Durations of conversion webhooks.";
     CONVERSION_REQUESTS = "apiserver_conversion_webhook_request_total", Counter, CONVERSION, "Calls to conversion webhooks.";
     DEFINITION_CONVERSION = "apiserver_crd_conversion_webhook_duration_seconds", Histogram(DOUBLING_SECONDS), &["crd_name", "from_version", "succeeded", "to_version"], "Durations of conversions by webhooks, of each definition.";
+    EGRESS_DIAL_SECONDS = "apiserver_egress_dialer_dial_duration_seconds", Histogram(EGRESS_SECONDS), &["protocol", "transport"], "Time to open connections through egress proxies.";
+    EGRESS_DIAL_FAILURES = "apiserver_egress_dialer_dial_failure_count", Counter, &["protocol", "stage", "transport"], "Connections through egress proxies that failed, by stage.";
+    EGRESS_DIALS = "apiserver_egress_dialer_dial_start_total", Counter, &["protocol", "transport"], "Connections through egress proxies that were begun.";
     IMPERSONATIONS = "apiserver_impersonation_attempts_total", Counter, IMPERSONATION, "Impersonations by mode.";
     IMPERSONATION_SECONDS = "apiserver_impersonation_attempts_duration_seconds", Histogram(DOUBLING_SECONDS), IMPERSONATION, "Durations of impersonations.";
     IMPERSONATION_CHECKS = "apiserver_impersonation_authorization_attempts_total", Counter, IMPERSONATION, "Rights that were checked for impersonations.";
