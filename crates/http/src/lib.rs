@@ -79,5 +79,5 @@ pub use pages::Pages;
 pub use peer_proxy::PeerProxy;
 pub use requestinfo::RequestInfo;
 pub use route::{Action, Target};
-pub use server::{Server, ServerConfig};
+pub use server::{CLOSE_TIMEOUT, Server, ServerConfig};
 pub use turns::ProcessorTurns;

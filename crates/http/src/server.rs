@@ -28,7 +28,7 @@ pub use crate::dispatch::BODY_BYTES_MAX;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long connections may take to close when nothing is in flight on them.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The configuration of a listener.
 pub struct ServerConfig {

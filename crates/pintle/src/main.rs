@@ -51,6 +51,7 @@ mod recover;
 mod reload;
 mod runtime_config;
 mod serve;
+mod shutdown;
 mod storage_metrics;
 mod system_objects;
 mod terminal;

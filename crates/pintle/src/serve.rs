@@ -15,6 +15,7 @@ use crate::pki::PkiError;
 use crate::profile::Profiles;
 use crate::program::Program;
 use crate::reload::Reload;
+use crate::shutdown::{self, Signals};
 use crate::upkeep::Upkeep;
 use crate::{config_file, descriptors, etcd_stand_in, metric_flags, upkeep};
 use context::{Addresses, server_context};
@@ -29,7 +30,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Why the server cannot run, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +125,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
         tracing::info!("flags without effect here: --{}", without_effect.join(", --"));
     }
     descriptors::raise_limit();
+    shutdown::limit_time(shutdown::stop_limit(&config, &operation)).map_err(ServeError::Runtime)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .enable_all()
@@ -132,9 +133,11 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
         .map_err(ServeError::Runtime)?;
     // This runs on a thread of the runtime, because objects that are read at start may be as deep as those of
     // requests.
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         tokio::spawn(serve(config, operation, audit, began)).await.map_err(ServeError::Ended)?
-    })
+    });
+    shutdown::end(runtime);
+    served
 }
 
 /// Starts the parts of the server one after the other, answers requests until a signal, and stops them.
@@ -204,10 +207,6 @@ async fn serve(
         signals.next().await;
         tracing::info!("stopping");
         health.set_stopping();
-        tokio::spawn(async move {
-            signals.next().await;
-            std::process::exit(130);
-        });
         // Other servers take over from now on while requests are still answered.
         tokio::join!(upkeep.end(), tokio::time::sleep(config.shutdown_delay));
         if operation.ends_watches_first {
@@ -215,10 +214,13 @@ async fn serve(
         }
     };
     server.run(stop, || engine.storage().cache().shutdown()).await;
-    if let Some(auditor) = auditor {
-        auditor.close().await;
-    }
-    engine.storage().store().close().await;
+    // An audit backend that does not answer must not prevent that the store is closed.
+    let close_auditor = async {
+        if let Some(auditor) = auditor {
+            auditor.close().await;
+        }
+    };
+    tokio::join!(engine.storage().store().close(), close_auditor);
     Ok(())
 }
 
@@ -287,28 +289,6 @@ fn print_welcome(url: &str, folder: &DataDir, config: &Config, began: Instant) {
         kubeconfig.display(),
     );
     _ = std::io::stderr().write_all(lines.as_bytes());
-}
-
-/// The signals that shut the server down.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 #[cfg(test)]

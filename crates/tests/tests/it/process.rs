@@ -125,6 +125,36 @@ async fn a_second_signal_ends_the_server_at_once() {
     assert!(!status.success() && began.elapsed() < Duration::from_secs(5), "{status}");
 }
 
+/// A thread that reads a file from a disk that does not answer, or that validates a huge object, does not end with the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_that_does_not_end_does_not_keep_the_process_alive() {
+    let path = std::env::temp_dir().join(format!("pintle-unread-{}.json", std::process::id()));
+    let config = r#"{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration"}"#;
+    std::fs::write(&path, config).unwrap();
+    let flags = vec![format!("--authentication-config={}", path.display())];
+    let mut server = Server::start_with(Options { ephemeral: false, flags }).await.unwrap();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+    assert_eq!(server.admin().unwrap().post(MAPS, &map).await.unwrap().0, 201);
+
+    // The server reads the file again every second; now it reads from a pipe into which nobody writes.
+    std::fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let opened = tokio::task::spawn_blocking({
+        let path = path.clone();
+        move || std::fs::OpenOptions::new().write(true).open(path)
+    });
+    let pipe = tokio::time::timeout(Duration::from_secs(30), opened).await.unwrap().unwrap().unwrap();
+
+    let status = server.terminate().await.unwrap().unwrap();
+    assert!(status.success(), "{status}");
+    drop(pipe);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, config).unwrap();
+    server.restart().await.unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(server.admin().unwrap().get(&format!("{MAPS}/m")).await.unwrap().0, 200);
+}
+
 fn sockets(server: &Server) -> usize {
     let folder = format!("/proc/{}/fd", server.pid().unwrap());
     let links =

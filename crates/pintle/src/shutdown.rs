@@ -1,0 +1,76 @@
+//! The signals that shut the server down, and the limit of the time that this takes.
+
+use crate::config::Config;
+use crate::operation::Operation;
+use pintle_http::CLOSE_TIMEOUT;
+use std::thread;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long all steps may take that have no flag: leaving the other servers, writing the last audit events, closing the store.
+const STEPS_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long threads may continue after the store is closed. They cannot write any more. Most end at once, but validating a
+/// large object, or reading a file from a disk that does not answer, may take any time. The server waits at all because
+/// AWS-LC aborts the process if a thread generates a key while the process exits.
+const THREADS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The exit code after a second signal.
+const SECOND_SIGNAL_CODE: i32 = 130;
+/// The exit code if the server did not stop in time.
+const TOO_LATE_CODE: i32 = 1;
+
+/// The signals that shut the server down.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// How long the server may take to stop after a signal: the times that flags allow, and [`STEPS_TIMEOUT`].
+pub(crate) fn stop_limit(config: &Config, operation: &Operation) -> Duration {
+    let drain = Operation::drain_timeout(config.request_timeout);
+    let refusing = if operation.sends_retry_after { drain } else { Duration::ZERO };
+    let linger = operation.watch_linger(config.shutdown_delay);
+    let times = [config.shutdown_delay, refusing, drain, linger, CLOSE_TIMEOUT, STEPS_TIMEOUT];
+    times.into_iter().fold(Duration::ZERO, Duration::saturating_add)
+}
+
+/// Ends the process at the second signal, or `limit` after the first one. This runs on a thread of its own, because the
+/// threads of the server may all be occupied. Acknowledged writes are durable without closing the store.
+pub(crate) fn limit_time(limit: Duration) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::new()?
+    };
+    let wait = async move {
+        signals.next().await;
+        if tokio::time::timeout(limit, signals.next()).await.is_ok() {
+            std::process::exit(SECOND_SIGNAL_CODE);
+        }
+        tracing::error!("the server did not stop within {} s", limit.as_secs());
+        std::process::exit(TOO_LATE_CODE);
+    };
+    thread::Builder::new().name("stop-limit".into()).spawn(move || runtime.block_on(wait))?;
+    Ok(())
+}
+
+/// Waits for the threads of the runtime, for a limited time.
+pub(crate) fn end(runtime: Runtime) {
+    runtime.shutdown_timeout(THREADS_TIMEOUT);
+}
