@@ -112,7 +112,14 @@ fn index(source: Source<'_>, request: &DocumentRequest<'_>) -> ApiResponse {
     let mut out = Vec::new();
     json::print(&tree, &mut out);
     let text = || Texts([Arc::new(Text::new(out))].into());
-    content("", super::now(), text, "text/plain; charset=utf-8", request)
+    let now = super::now();
+    // Dates are whole seconds, and a definition that was created in this second may be missing in what a client read earlier
+    // in it. So unlike in kube-apiserver, only a later date is answered with 304.
+    let mut response = content("", now.saturating_add(1), text, "text/plain; charset=utf-8", request);
+    if response.headers.contains_key("last-modified") {
+        response.set_header("last-modified", &http_date::format(now));
+    }
+    response
 }
 
 fn address(name: &str, hash: &str) -> String {
