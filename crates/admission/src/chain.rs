@@ -258,16 +258,7 @@ impl Chain {
         cluster: &dyn ClusterState,
         measuring: &mut Measuring<'_>,
     ) -> Result<(), Status> {
-        for (place, plugin) in self.plugins.iter().enumerate() {
-            if !concerns(&**plugin, request) {
-                measuring.observe_uncalled(place);
-                continue;
-            }
-            let outcome = plugin.mutate(Mutation { request, object, cluster });
-            measuring.observe_plugin(place, &**plugin, outcome.is_err());
-            outcome?;
-        }
-        Ok(())
+        self.admit(request, measuring, |plugin| plugin.mutate(Mutation { request, object, cluster }))
     }
 
     /// Runs all plugins that can refuse a deletion before webhooks are called.
@@ -277,12 +268,22 @@ impl Chain {
         cluster: &dyn ClusterState,
         measuring: &mut Measuring<'_>,
     ) -> Result<(), Status> {
+        self.admit(request, measuring, |plugin| plugin.admit_deletion(request, cluster))
+    }
+
+    /// Calls each plugin that the request concerns, until one refuses it.
+    fn admit(
+        &self,
+        request: &Attributes<'_>,
+        measuring: &mut Measuring<'_>,
+        mut call: impl FnMut(&dyn Plugin) -> Result<(), Status>,
+    ) -> Result<(), Status> {
         for (place, plugin) in self.plugins.iter().enumerate() {
             if !concerns(&**plugin, request) {
                 measuring.observe_uncalled(place);
                 continue;
             }
-            let outcome = plugin.admit_deletion(request, cluster);
+            let outcome = call(&**plugin);
             measuring.observe_plugin(place, &**plugin, outcome.is_err());
             outcome?;
         }
