@@ -136,7 +136,7 @@ impl<'a> Activation<'a> {
             .map_err(|why| format!("expression '{}' resulted in error: {why}", expression.text)))
     }
 
-    fn compute(&self, name: &str, expression: &'a Expression) -> Result<CelValue<'a>, EvalError> {
+    fn compute_variable(&self, name: &str, expression: &'a Expression) -> Result<CelValue<'a>, EvalError> {
         let failed =
             |why: String| EvalError::Failed(format!("composited variable \"{name}\" fails to {why}"));
         let program = expression.program.as_ref().map_err(|why| failed(format!("compile: {why}")))?;
@@ -185,7 +185,7 @@ impl<'a> pintle_cel::program::Variables<'a> for Activation<'a> {
             }
             Lazy::Unknown => {
                 put(Lazy::Evaluating);
-                let value = self.compute(name, expression);
+                let value = self.compute_variable(name, expression);
                 put(Lazy::Known(value.clone()));
                 Some(value)
             }

@@ -368,9 +368,12 @@ fn names(settings: &Settings) -> Result<Vec<&'static str>, SettingsError> {
         many => return Err(SettingsError::Flags(format!("[{}]", many.join(", ")))),
     }
     let listed = |list: &[String], name: &str| list.iter().any(|own| own == name);
-    let is_on = |name: &&'static str| match only.is_empty() {
-        true => !listed(disabled, name) && (!OFF_BY_DEFAULT.contains(name) || listed(enabled, name)),
-        false => listed(only, name),
+    let is_on = |name: &&'static str| {
+        if only.is_empty() {
+            !listed(disabled, name) && (!OFF_BY_DEFAULT.contains(name) || listed(enabled, name))
+        } else {
+            listed(only, name)
+        }
     };
     Ok(ORDER.into_iter().filter(is_on).collect())
 }

@@ -71,7 +71,7 @@ impl AdmissionConfiguration {
         let tree = match config.decode(&SCHEME) {
             Ok(("AdmissionConfiguration", tree)) => tree,
             Ok((kind, _)) => return Err(format!("unexpected type: *apiserver.{kind}")),
-            Err(DecodeError::Unknown(why)) => return legacy(&config, path, enabled).ok_or(why),
+            Err(DecodeError::Unknown(why)) => return read_legacy_file(&config, path, enabled).ok_or(why),
             Err(DecodeError::Invalid(why)) => return Err(why),
         };
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -172,7 +172,7 @@ fn value_end(text: &str) -> usize {
 }
 
 /// Reads a legacy file without kind, which is itself the configuration of two plugins.
-fn legacy(config: &PluginConfig, path: &Path, enabled: &[&str]) -> Option<AdmissionConfiguration> {
+fn read_legacy_file(config: &PluginConfig, path: &Path, enabled: &[&str]) -> Option<AdmissionConfiguration> {
     let tree = config.tree.as_ref().ok()?;
     if tree.get("imagePolicy").is_none() && tree.get("podNodeSelectorPluginConfig").is_none() {
         return None;
@@ -184,9 +184,10 @@ fn legacy(config: &PluginConfig, path: &Path, enabled: &[&str]) -> Option<Admiss
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    match std::fs::metadata(path)?.len() <= FILE_BYTES_MAX {
-        true => std::fs::read(path),
-        false => Err(std::io::Error::other("file too large")),
+    if std::fs::metadata(path)?.len() <= FILE_BYTES_MAX {
+        std::fs::read(path)
+    } else {
+        Err(std::io::Error::other("file too large"))
     }
 }
 
@@ -285,15 +286,16 @@ impl PluginConfig {
     }
 
     pub(crate) fn of_text(text: &[u8]) -> Self {
-        let parsed = match text.trim_ascii_start().starts_with(b"{") {
-            true => match json::parse(text) {
+        let parsed = if text.trim_ascii_start().starts_with(b"{") {
+            match json::parse(text) {
                 Ok(parsed) => Ok((parsed.value, None)),
                 Err(error) => Err(error.to_string()),
-            },
-            false => match yaml::parse(text) {
+            }
+        } else {
+            match yaml::parse(text) {
                 Ok(parsed) => Ok((parsed.value, parsed.strict_error.map(|error| error.to_string()))),
                 Err(error) => Err(error.message().to_string()),
-            },
+            }
         };
         let text = String::from_utf8_lossy(text).into_owned();
         match parsed {
@@ -335,9 +337,10 @@ impl PluginConfig {
         let mut unknown: Vec<String> = self.strict_error.iter().cloned().collect();
         check(tree, &Shape::Struct(type_), &mut ValuePosition::default(), &mut unknown)
             .map_err(DecodeError::Invalid)?;
-        match scheme.strict && !unknown.is_empty() {
-            true => Err(DecodeError::Invalid(format!("strict decoding error: {}", unknown.join(", ")))),
-            false => Ok((kind, tree.clone())),
+        if scheme.strict && !unknown.is_empty() {
+            Err(DecodeError::Invalid(format!("strict decoding error: {}", unknown.join(", "))))
+        } else {
+            Ok((kind, tree.clone()))
         }
     }
 }
@@ -362,9 +365,10 @@ fn check(
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     let wrong = |type_: &str, found: &str| {
-        let place = match position.fields.is_empty() {
-            true => "value".to_string(),
-            false => format!("struct field {}.{}", position.owner, position.fields.join(".")),
+        let place = if position.fields.is_empty() {
+            "value".to_string()
+        } else {
+            format!("struct field {}.{}", position.owner, position.fields.join("."))
         };
         Err(format!("json: cannot unmarshal {found} into Go {place} of type {type_}"))
     };

@@ -33,7 +33,7 @@ impl Plugin for DefaultTolerationSeconds {
                 (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
             };
             if !tolerations.iter().take(given).any(tolerates) {
-                tolerations.push(toleration(key, seconds));
+                tolerations.push(new_toleration(key, seconds));
             }
         }
         if tolerations.len() > given {
@@ -43,7 +43,7 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
-fn toleration(key: &str, seconds: i64) -> Value {
+fn new_toleration(key: &str, seconds: i64) -> Value {
     let mut out = Value::object();
     for (name, text) in [("key", key), ("operator", "Exists"), ("effect", "NoExecute")] {
         out.set_at(&[name], text.into());

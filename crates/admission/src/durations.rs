@@ -88,7 +88,7 @@ const HANDLED: [(&str, &str, &str); 41] = [
     ("ValidatingAdmissionWebhook", "", "CUDX"),
 ];
 
-const fn letter(operation: Operation) -> char {
+const fn operation_letter(operation: Operation) -> char {
     match operation {
         Operation::Create => 'C',
         Operation::Update => 'U',
@@ -100,7 +100,7 @@ const fn letter(operation: Operation) -> char {
 fn handles(name: &str, step: Step, operation: Operation) -> bool {
     HANDLED.iter().any(|(known, admit, validate)| {
         let operations = if step == Step::Admit { admit } else { validate };
-        *known == name && operations.contains(letter(operation))
+        *known == name && operations.contains(operation_letter(operation))
     })
 }
 
@@ -236,14 +236,14 @@ impl StepSeries {
         plugins: &[Box<dyn Plugin>],
         is_on: impl Fn(&str) -> bool,
     ) -> Self {
-        let of = |name: &str| -> PluginSeries {
+        let plugin_series = |name: &str| -> PluginSeries {
             let labels = [name, operation.name(), "false", step.name()];
             handles(name, step, operation).then(|| families::ADMISSION_CONTROLLER.with(&labels))
         };
         let labels = [operation.name(), "false", step.name()];
         StepSeries {
-            plugins: plugins.iter().map(|plugin| of(plugin.name())).collect(),
-            of_engine: ENGINE_PLUGINS.map(|name| if is_on(name) { of(name) } else { None }),
+            plugins: plugins.iter().map(|plugin| plugin_series(plugin.name())).collect(),
+            of_engine: ENGINE_PLUGINS.map(|name| if is_on(name) { plugin_series(name) } else { None }),
             step: families::ADMISSION_STEP.with(&labels),
             summary: families::ADMISSION_STEP_SUMMARY.with(&labels),
         }

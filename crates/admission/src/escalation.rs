@@ -41,10 +41,10 @@ fn check_role(
     authorizer: &dyn Authorizer,
 ) -> Result<(), Status> {
     let name = if request.operation == Operation::Create { "" } else { request.name };
-    if may(request, authorizer, "escalate", &request.kind.plural, name) {
+    if is_permitted(request, authorizer, "escalate", &request.kind.plural, name) {
         return Ok(());
     }
-    let policy = policy(cluster);
+    let policy = load_policy(cluster);
     let rules: Vec<Rule> = role.items_at(&["rules"]).iter().map(Rule::from_value).collect();
     confirm(request, role, &policy, &rules)?;
     let aggregates = |role: &Value| !role.items_at(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
@@ -72,7 +72,7 @@ fn check_binding(
         "Role" => "roles",
         _ => "",
     };
-    if !plural.is_empty() && may(request, authorizer, "bind", plural, name) {
+    if !plural.is_empty() && is_permitted(request, authorizer, "bind", plural, name) {
         return Ok(());
     }
     // kube-apiserver reads the role in the namespace of the binding, which has none.
@@ -82,7 +82,7 @@ fn check_binding(
     if !plural.is_empty() && name.is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
-    let policy = policy(cluster);
+    let policy = load_policy(cluster);
     let rules = match policy.role_rules(kind, name, request.namespace) {
         Ok(rules) => rules.to_vec(),
         Err(why) if plural.is_empty() => return Err(Status::unclassified(why)),
@@ -91,7 +91,7 @@ fn check_binding(
     confirm(request, binding, &policy, &rules)
 }
 
-fn may(
+fn is_permitted(
     request: &Attributes<'_>,
     authorizer: &dyn Authorizer,
     verb: &str,
@@ -113,7 +113,7 @@ fn may(
 }
 
 /// The RBAC policy from the current objects.
-fn policy(cluster: &dyn ClusterState) -> Policy {
+fn load_policy(cluster: &dyn ClusterState) -> Policy {
     let mut policy = Policy::default();
     for (plural, kind) in [
         ("roles", PolicyKind::Role),
@@ -165,7 +165,7 @@ fn confirm(request: &Attributes<'_>, object: &Value, policy: &Policy, rules: &[R
     if missing.is_empty() {
         return Ok(());
     }
-    let descriptions: BTreeSet<String> = compact(missing).iter().map(describe).collect();
+    let descriptions: BTreeSet<String> = compact(missing).iter().map(describe_rule).collect();
     let descriptions: Vec<String> = descriptions.into_iter().collect();
     let mut why = format!(
         "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
@@ -267,7 +267,7 @@ fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     out
 }
 
-fn describe(rule: &Rule) -> String {
+fn describe_rule(rule: &Rule) -> String {
     let parts = [
         ("APIGroups", &rule.api_groups),
         ("Resources", &rule.resources),
@@ -359,7 +359,7 @@ mod tests {
         let wanted = rule(
             r#"{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","secrets"],"nonResourceURLs":["/x"]}"#,
         );
-        let descriptions: Vec<String> = compact(atoms(&wanted)).iter().map(describe).collect();
+        let descriptions: Vec<String> = compact(atoms(&wanted)).iter().map(describe_rule).collect();
         assert_eq!(
             descriptions,
             [

@@ -47,9 +47,10 @@ impl EventRateLimit {
         };
         let mut errors = FieldErrors::new();
         validate(&tree, &mut errors);
-        match errors.is_empty() {
-            true => Ok(EventRateLimit(tree.items_at(&["limits"]).iter().map(Limit::new).collect())),
-            false => Err(errors.aggregate_message()),
+        if errors.is_empty() {
+            Ok(EventRateLimit(tree.items_at(&["limits"]).iter().map(Limit::new).collect()))
+        } else {
+            Err(errors.aggregate_message())
         }
     }
 }
@@ -95,7 +96,7 @@ impl Plugin for EventRateLimit {
         // Every limit counts the event, even if another one refuses it.
         let mut reached: Vec<String> = Vec::new();
         for limit in &self.0 {
-            let key = limit.key(request, object);
+            let key = limit.bucket_key(request, object);
             if !limit.accept(&key, now) {
                 reached.push(format!("limit reached on type {} for key {key}", limit.type_));
             }
@@ -147,7 +148,7 @@ impl Limit {
         }
     }
 
-    fn key(&self, request: &Attributes<'_>, object: Option<&Value>) -> String {
+    fn bucket_key(&self, request: &Attributes<'_>, object: Option<&Value>) -> String {
         match self.type_.as_str() {
             "Namespace" => request.namespace.to_string(),
             "User" => request.user.name.clone(),
@@ -165,19 +166,19 @@ impl Limit {
     /// Takes a token from a key's bucket, if one is left.
     fn accept(&self, key: &str, now: Instant) -> bool {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let use_ = buckets.last_use.saturating_add(1);
-        buckets.last_use = use_;
-        let fresh = || Bucket { tokens: self.burst, filled: now, used: use_ };
+        let use_number = buckets.last_use.saturating_add(1);
+        buckets.last_use = use_number;
+        let fresh = || Bucket { tokens: self.burst, filled: now, used: use_number };
         let bucket = buckets.by_key.entry(key.to_string()).or_insert_with(fresh);
-        let passed = now.saturating_duration_since(bucket.filled).as_secs_f64();
-        let tokens = (bucket.tokens + passed * self.per_second).min(self.burst);
+        let elapsed = now.saturating_duration_since(bucket.filled).as_secs_f64();
+        let tokens = (bucket.tokens + elapsed * self.per_second).min(self.burst);
         let accepted = tokens >= 1.0;
         if accepted {
             bucket.tokens = tokens - 1.0;
             bucket.filled = now;
         }
-        bucket.used = use_;
-        buckets.uses.push_back((key.to_string(), use_));
+        bucket.used = use_number;
+        buckets.uses.push_back((key.to_string(), use_number));
         buckets.forget(self.buckets_max);
         accepted
     }
@@ -186,8 +187,8 @@ impl Limit {
 impl Buckets {
     /// Evicts the least recently used buckets beyond `max`, and entries of older uses.
     fn forget(&mut self, max: usize) {
-        while let Some((key, use_)) = self.uses.front() {
-            let is_last_use = self.by_key.get(key).is_some_and(|bucket| bucket.used == *use_);
+        while let Some((key, use_number)) = self.uses.front() {
+            let is_last_use = self.by_key.get(key).is_some_and(|bucket| bucket.used == *use_number);
             if is_last_use && self.by_key.len() <= max {
                 break;
             }
@@ -200,7 +201,8 @@ impl Buckets {
         // A frequently used key may have accumulated entries behind an old one.
         if self.uses.len() > max.saturating_mul(2) {
             let by_key = &self.by_key;
-            self.uses.retain(|(key, use_)| by_key.get(key).is_some_and(|bucket| bucket.used == *use_));
+            self.uses
+                .retain(|(key, use_number)| by_key.get(key).is_some_and(|bucket| bucket.used == *use_number));
         }
     }
 }

@@ -17,14 +17,14 @@ impl Plugin for ExtendedResourceToleration {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());
         }
-        for name in extended(pod) {
+        for name in extended_resources(pod) {
             tolerate(pod, &name);
         }
         Ok(())
     }
 }
 
-fn extended(pod: &Value) -> BTreeSet<String> {
+fn extended_resources(pod: &Value) -> BTreeSet<String> {
     let lists = ["containers", "initContainers"];
     let containers = lists.iter().flat_map(|list| pod.items_at(&["spec", list]));
     let requests = containers.filter_map(|c| c.at(&["resources", "requests"]).and_then(Value::as_object));

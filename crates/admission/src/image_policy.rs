@@ -97,12 +97,12 @@ impl ImagePolicyWebhook {
             && !life.is_zero()
             && key.len() <= QUESTION_BYTES_MAX
         {
-            self.remember(key, answer.clone(), until);
+            self.cache_answer(key, answer.clone(), until);
         }
         Ok(answer)
     }
 
-    fn remember(&self, key: String, answer: Answer, until: Instant) {
+    fn cache_answer(&self, key: String, answer: Answer, until: Instant) {
         let mut answers = self.answers();
         if answers.len() >= ANSWERS_MAX {
             let now = Instant::now();
@@ -203,9 +203,10 @@ fn spec(request: &Attributes<'_>, pod: &Value, lists: &[&str]) -> Value {
 /// The answer in a review. A document without kind counts as a review.
 fn read(received: &[u8]) -> Result<Answer, String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let tree = match received.trim_ascii_start().starts_with(b"{") {
-        true => json::parse(received).map_err(|error| unread(error.to_string()))?.value,
-        false => yaml::parse(received).map_err(|error| unread(error.message().to_string()))?.value,
+    let tree = if received.trim_ascii_start().starts_with(b"{") {
+        json::parse(received).map_err(|error| unread(error.to_string()))?.value
+    } else {
+        yaml::parse(received).map_err(|error| unread(error.message().to_string()))?.value
     };
     if !matches!(tree, Value::Object(_)) {
         let type_ = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
@@ -218,11 +219,12 @@ fn read(received: &[u8]) -> Result<Answer, String> {
     let version = or(API_VERSION, tree.str_at(&["apiVersion"]));
     let kind = or(KIND, tree.str_at(&["kind"]));
     if version != API_VERSION || kind != KIND {
-        return Err(match version == "v1" {
-            true => format!("converting (v1.{kind}) to (v1alpha1.{KIND}): unknown conversion"),
-            false => format!(
+        return Err(if version == "v1" {
+            format!("converting (v1.{kind}) to (v1alpha1.{KIND}): unknown conversion")
+        } else {
+            format!(
                 "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
-            ),
+            )
         });
     }
     let annotations = tree.at(&["status", "auditAnnotations"]).and_then(Value::as_object);

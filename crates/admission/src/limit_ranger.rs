@@ -173,9 +173,10 @@ fn check_bounds(
 fn comparable(request: Option<&Quantity>, limit: Option<&Quantity>, bound: &Quantity) -> (i64, i64, i64) {
     let all = [request, limit, Some(bound)];
     let values = all.map(|amount| amount.map_or(0, Quantity::value));
-    let [request, limit, bound] = match values.iter().all(|value| *value <= MILLI_VALUE_MAX) {
-        true => all.map(|amount| amount.map_or(0, Quantity::milli_value)),
-        false => values,
+    let [request, limit, bound] = if values.iter().all(|value| *value <= MILLI_VALUE_MAX) {
+        all.map(|amount| amount.map_or(0, Quantity::milli_value))
+    } else {
+        values
     };
     (request, limit, bound)
 }

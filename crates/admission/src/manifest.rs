@@ -49,9 +49,10 @@ impl ManifestFolder {
             documents.extend(split(&text).into_iter().map(|document| (file.clone(), document)));
         }
         let is_empty = left == FOLDER_BYTES_MAX;
-        let hash = match is_empty {
-            true => String::new(),
-            false => format!("sha256:{}", hex::encode(digest.finish().as_ref())),
+        let hash = if is_empty {
+            String::new()
+        } else {
+            format!("sha256:{}", hex::encode(digest.finish().as_ref()))
         };
         Ok(ManifestFolder { documents, hash })
     }

@@ -109,12 +109,13 @@ impl Matcher {
         if matches!(by_labels, Ok(false)) {
             return Ok(None);
         }
-        if self.place(&self.excluded, request).is_some() {
+        if self.match_in_version(&self.excluded, request).is_some() {
             return Ok(None);
         }
-        let place = match self.rules.is_empty() && self.matches_without_rules {
-            true => own_place(request),
-            false => self.place(&self.rules, request),
+        let place = if self.rules.is_empty() && self.matches_without_rules {
+            own_place(request)
+        } else {
+            self.match_in_version(&self.rules, request)
         };
         let Some(place) = place else { return Ok(None) };
         by_namespace?;
@@ -152,7 +153,7 @@ impl Matcher {
     }
 
     /// The request's own version if a rule names it, else the first equivalent version that a rule names.
-    fn place(&self, rules: &[Rule], request: &Attributes<'_>) -> Option<Matched> {
+    fn match_in_version(&self, rules: &[Rule], request: &Attributes<'_>) -> Option<Matched> {
         if rules.iter().any(|rule| rule.matches(request, request.version)) {
             return own_place(request);
         }
@@ -171,7 +172,7 @@ impl Matcher {
                 let counts = version.served || !version.schema.is_built_in();
                 counts && is_there && rule.matches(request, version)
             });
-            found.map(|(at, version)| place(request, at, version))
+            found.map(|(at, version)| match_in_version(request, at, version))
         })
     }
 }
@@ -180,10 +181,10 @@ impl Matcher {
 pub fn own_place(request: &Attributes<'_>) -> Option<Matched> {
     let own = request.version;
     let at = request.kind.versions.iter().position(|v| v.name == own.name && v.group == own.group)?;
-    Some(place(request, at, own))
+    Some(match_in_version(request, at, own))
 }
 
-fn place(request: &Attributes<'_>, at: usize, version: &KindVersion) -> Matched {
+fn match_in_version(request: &Attributes<'_>, at: usize, version: &KindVersion) -> Matched {
     Matched {
         version: at,
         group: version.group.clone(),
@@ -220,10 +221,10 @@ impl Rule {
 }
 
 fn rules(owner: &Value, key: &str) -> Vec<Rule> {
-    owner.items_at(&[key]).iter().map(rule).collect()
+    owner.items_at(&[key]).iter().map(parse_rule).collect()
 }
 
-fn rule(rule: &Value) -> Rule {
+fn parse_rule(rule: &Value) -> Rule {
     let texts = |key: &str| -> Vec<Str> {
         rule.items_at(&[key]).iter().filter_map(Value::as_str).map(Str::from).collect()
     };

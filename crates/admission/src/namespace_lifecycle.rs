@@ -25,7 +25,7 @@ impl Plugin for NamespaceLifecycle {
             return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
         };
         if request.operation == Operation::Create && phase == "Terminating" {
-            return Err(terminating(request, object));
+            return Err(terminating_error(request, object));
         }
         Ok(())
     }
@@ -39,7 +39,7 @@ impl Plugin for NamespaceLifecycle {
     }
 }
 
-fn terminating(request: &Attributes<'_>, object: &Value) -> Status {
+fn terminating_error(request: &Attributes<'_>, object: &Value) -> Status {
     let namespace = request.namespace;
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
     let mut status = request.forbidden(Some(object), &why);

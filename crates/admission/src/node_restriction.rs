@@ -71,23 +71,23 @@ impl NodeRestriction {
                 .refuse(&format!("could not determine node from user {}", quoted(&request.user.name)));
         }
         match (request.kind.group.as_str(), request.kind.plural.as_str(), request.subresource) {
-            ("", "pods", "") => case.pod(),
+            ("", "pods", "") => case.check_pod(),
             ("", "pods", "status") => case.pod_status(),
-            ("", "pods", "eviction") => case.eviction(),
+            ("", "pods", "eviction") => case.check_eviction(),
             ("", "pods", other) => case.refuse(&format!(
                 "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
                 quoted(other)
             )),
-            ("", "nodes", _) => case.node(),
+            ("", "nodes", _) => case.check_node(),
             ("", "persistentvolumeclaims", "status") => case.claim_status(),
             ("", "persistentvolumeclaims", _) => case.refuse("may only update PVC status"),
             ("", "serviceaccounts", "token") => case.token(&*self.0),
-            ("coordination.k8s.io", "leases", _) => case.lease(),
+            ("coordination.k8s.io", "leases", _) => case.check_lease(),
             ("storage.k8s.io", "csinodes", _) => {
                 case.own_name("can only access CSINode with the same name as the requesting node")
             }
-            ("resource.k8s.io", "resourceslices", _) => case.slice(),
-            ("certificates.k8s.io", "certificatesigningrequests", _) => case.certificate_request(),
+            ("resource.k8s.io", "resourceslices", _) => case.check_resource_slice(),
+            ("certificates.k8s.io", "certificatesigningrequests", _) => case.check_certificate_request(),
             ("certificates.k8s.io", "podcertificaterequests", _) => case.pod_certificate_request(),
             _ => Ok(()),
         }
@@ -108,7 +108,7 @@ impl Case<'_> {
         Err(self.request.forbidden(Some(self.object), why))
     }
 
-    fn unless(&self, holds: bool, why: &str) -> Result<(), Status> {
+    fn refuse_unless(&self, holds: bool, why: &str) -> Result<(), Status> {
         if holds { Ok(()) } else { self.refuse(why) }
     }
 
@@ -126,12 +126,12 @@ impl Case<'_> {
         pod.str_at(&["spec", "nodeName"]) == self.node
     }
 
-    fn pod(&self) -> Result<(), Status> {
+    fn check_pod(&self) -> Result<(), Status> {
         let node = quoted(self.node);
         match self.request.operation {
             Operation::Create => self.mirror_pod(),
             // The deletion of a collection has no name. kube-apiserver finds no pod then, and skips it.
-            Operation::Delete => self.unless(
+            Operation::Delete => self.refuse_unless(
                 self.runs(&self.pod_named(self.request.name)?),
                 &format!("node {node} can only delete pods with spec.nodeName set to itself"),
             ),
@@ -152,7 +152,7 @@ impl Case<'_> {
             return self.refuse(&why);
         }
         let only = |what: &str| format!("node {node} can only create pods with {what} set to itself");
-        self.unless(self.runs(pod), &only("spec.nodeName"))?;
+        self.refuse_unless(self.runs(pod), &only("spec.nodeName"))?;
         let owner = match pod.items_at(&["metadata", "ownerReferences"]) {
             [owner] => owner,
             [] => return self.refuse(&only("an owner reference")),
@@ -162,9 +162,9 @@ impl Case<'_> {
         let names_node = owner.str_at(&["apiVersion"]) == "v1"
             && owner.str_at(&["kind"]) == "Node"
             && owner.str_at(&["name"]) == self.node;
-        self.unless(names_node, &only("an owner reference"))?;
-        self.unless(is_true("controller"), &only("a controller owner reference"))?;
-        self.unless(
+        self.refuse_unless(names_node, &only("an owner reference"))?;
+        self.refuse_unless(is_true("controller"), &only("a controller owner reference"))?;
+        self.refuse_unless(
             !is_true("blockOwnerDeletion"),
             &format!("node {node} must not set blockOwnerDeletion on an owner reference"),
         )?;
@@ -173,7 +173,7 @@ impl Case<'_> {
         };
         let (wanted, uid) = (owner.str_at(&["uid"]), live.str_at(&["metadata", "uid"]));
         let mismatch = format!("node {} UID mismatch: expected {wanted} got {uid}", self.node);
-        self.unless(wanted == uid, &mismatch)?;
+        self.refuse_unless(wanted == uid, &mismatch)?;
         match references::api_reference(pod) {
             Ok(Some(what)) => self.refuse(&format!("node {node} can not create pods that reference {what}")),
             Ok(None) => Ok(()),
@@ -187,7 +187,7 @@ impl Case<'_> {
         };
         let node = quoted(self.node);
         let same = |path: &[&str]| old.at(path) == self.object.at(path);
-        self.unless(
+        self.refuse_unless(
             self.runs(old),
             &format!("node {node} can only update pod status for pods with spec.nodeName set to itself"),
         )?;
@@ -196,38 +196,38 @@ impl Case<'_> {
             (["status", "resourceClaimStatuses"], "cannot update resource claim statues"),
             (["status", "extendedResourceClaimStatus"], "cannot update extended resource claim status"),
         ] {
-            self.unless(same(&path), &format!("node {node} {why}"))?;
+            self.refuse_unless(same(&path), &format!("node {node} {why}"))?;
         }
         Ok(())
     }
 
-    fn eviction(&self) -> Result<(), Status> {
+    fn check_eviction(&self) -> Result<(), Status> {
         let name = match self.request.name {
             "" => self.object.str_at(&["metadata", "name"]),
             name => name,
         };
-        self.unless(!name.is_empty(), "could not determine pod from request data")?;
+        self.refuse_unless(!name.is_empty(), "could not determine pod from request data")?;
         let why = format!("node {} can only evict pods with spec.nodeName set to itself", self.node);
-        self.unless(self.runs(&self.pod_named(name)?), &why)
+        self.refuse_unless(self.runs(&self.pod_named(name)?), &why)
     }
 
-    fn node(&self) -> Result<(), Status> {
+    fn check_node(&self) -> Result<(), Status> {
         let node = quoted(self.node);
         let name = self.request.name;
-        self.unless(
+        self.refuse_unless(
             name == self.node,
             &format!("node {node} is not allowed to modify node {}", quoted(name)),
         )?;
         let config = self.object.at(&["spec", "configSource"]);
         match (self.request.operation, self.request.old) {
             (Operation::Create, _) => {
-                self.unless(
+                self.refuse_unless(
                     config.is_none(),
                     &format!("node {node} is not allowed to create pods with a non-nil configSource"),
                 )?;
                 let labels = forbidden_labels(self.object, &Value::Null);
                 let why = format!("node {node} is not allowed to set the following labels: {labels}");
-                self.unless(labels.is_empty(), &why)
+                self.refuse_unless(labels.is_empty(), &why)
             }
             (Operation::Update, Some(old)) => {
                 let same = |path: &[&str]| old.at(path) == self.object.at(path);
@@ -239,10 +239,10 @@ impl Case<'_> {
                     (same(&["spec", "taints"]), "modify taints"),
                     (same(&["metadata", "ownerReferences"]), "modify ownerReferences"),
                 ] {
-                    self.unless(holds, &format!("node {node} is not allowed to {what}"))?;
+                    self.refuse_unless(holds, &format!("node {node} is not allowed to {what}"))?;
                 }
                 let labels = forbidden_labels(self.object, old);
-                self.unless(labels.is_empty(), &format!("is not allowed to modify labels: {labels}"))
+                self.refuse_unless(labels.is_empty(), &format!("is not allowed to modify labels: {labels}"))
             }
             _ => Ok(()),
         }
@@ -270,7 +270,7 @@ impl Case<'_> {
             "node {} is not allowed to update fields other than status.quantity and status.conditions",
             quoted(self.node)
         );
-        self.unless(rest(old) == rest(self.object), &why)
+        self.refuse_unless(rest(old) == rest(self.object), &why)
     }
 
     /// Allows a token only for a pod on the node and for an audience that the pod uses or that the node may request.
@@ -278,16 +278,19 @@ impl Case<'_> {
         let reference = self.object.at(&["spec", "boundObjectRef"]).unwrap_or(&Value::Null);
         let name = reference.str_at(&["name"]);
         let is_pod = reference.str_at(&["apiVersion"]) == "v1" && reference.str_at(&["kind"]) == "Pod";
-        self.unless(is_pod && !name.is_empty(), "node requested token not bound to a pod")?;
+        self.refuse_unless(is_pod && !name.is_empty(), "node requested token not bound to a pod")?;
         let uid = reference.str_at(&["uid"]);
-        self.unless(!uid.is_empty(), "node requested token with a pod binding without a uid")?;
+        self.refuse_unless(!uid.is_empty(), "node requested token with a pod binding without a uid")?;
         let pod = self.pod_named(name)?;
         let why = format!(
             "the UID in the bound object reference ({uid}) does not match the UID in record. \
              The object might have been deleted and then recreated"
         );
-        self.unless(pod.str_at(&["metadata", "uid"]) == uid, &why)?;
-        self.unless(self.runs(&pod), "node requested token bound to a pod scheduled on a different node")?;
+        self.refuse_unless(pod.str_at(&["metadata", "uid"]) == uid, &why)?;
+        self.refuse_unless(
+            self.runs(&pod),
+            "node requested token bound to a pod scheduled on a different node",
+        )?;
         let audience = match self.object.items_at(&["spec", "audiences"]) {
             [] => "",
             [one] => one.as_str().unwrap_or(""),
@@ -316,30 +319,30 @@ impl Case<'_> {
             quoted(audience),
             self.request.user.name
         );
-        self.unless(allowed, &why)
+        self.refuse_unless(allowed, &why)
     }
 
-    fn lease(&self) -> Result<(), Status> {
+    fn check_lease(&self) -> Result<(), Status> {
         let why = format!("can only access leases in the {} system namespace", quoted(LEASE_NAMESPACE));
-        self.unless(self.request.namespace == LEASE_NAMESPACE, &why)?;
+        self.refuse_unless(self.request.namespace == LEASE_NAMESPACE, &why)?;
         self.own_name("can only access node lease with the same name as the requesting node")
     }
 
     fn own_name(&self, why: &str) -> Result<(), Status> {
-        self.unless(self.request.name == self.node, why)
+        self.refuse_unless(self.request.name == self.node, why)
     }
 
-    fn slice(&self) -> Result<(), Status> {
+    fn check_resource_slice(&self) -> Result<(), Status> {
         let (slice, verb) = match self.request.operation {
             Operation::Create => (self.object, "create"),
             Operation::Delete => (self.request.old.unwrap_or(&Value::Null), "delete"),
             Operation::Update | Operation::Connect => return Ok(()),
         };
         let why = format!("can only {verb} ResourceSlice with the same NodeName as the requesting node");
-        self.unless(slice.str_at(&["spec", "nodeName"]) == self.node, &why)
+        self.refuse_unless(slice.str_at(&["spec", "nodeName"]) == self.node, &why)
     }
 
-    fn certificate_request(&self) -> Result<(), Status> {
+    fn check_certificate_request(&self) -> Result<(), Status> {
         let signer = self.object.str_at(&["spec", "signerName"]);
         if self.request.operation != Operation::Create || !KUBELET_SIGNERS.contains(&signer) {
             return Ok(());
@@ -349,7 +352,7 @@ impl Case<'_> {
             return self.refuse("unable to parse csr: PEM block type must be CERTIFICATE REQUEST");
         };
         let why = format!("can only create a node CSR with CN={USER_PREFIX}{}", self.node);
-        self.unless(subject.common_name.strip_prefix(USER_PREFIX) == Some(self.node), &why)
+        self.refuse_unless(subject.common_name.strip_prefix(USER_PREFIX) == Some(self.node), &why)
     }
 }
 

@@ -128,15 +128,16 @@ mod tests {
     use pintle_auth::authz::RulesFound;
     use pintle_auth::{Authorizing, UserInfo};
 
-    /// Allows what its list has, as "verb resource/subresource".
+    /// An authorizer that allows the listed requests, each written as "verb resource/subresource".
     struct Allows(&'static [&'static str]);
 
     impl Authorizer for Allows {
         fn authorize<'a>(&'a self, question: &'a Question) -> Authorizing<'a> {
             let asked = format!("{} {}/{}", question.verb, question.resource, question.subresource);
-            match self.0.contains(&asked.as_str()) {
-                true => Decision::Allow(Default::default()),
-                false => Decision::NoOpinion("no".to_string()),
+            if self.0.contains(&asked.as_str()) {
+                Decision::Allow(Default::default())
+            } else {
+                Decision::NoOpinion("no".to_string())
             }
             .into()
         }

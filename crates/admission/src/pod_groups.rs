@@ -63,13 +63,10 @@ impl Plugin for PodGroupWorkloadExists {
             return refuse(format!("Workload {} is being deleted", quoted(name)));
         }
         let mut templates = workload.items_at(&["spec", "podGroupTemplates"]).iter();
-        match templates.any(|known| known.str_at(&["name"]) == template) {
-            true => Ok(()),
-            false => refuse(format!(
-                "PodGroupTemplate {} not found in Workload {}",
-                quoted(template),
-                quoted(name)
-            )),
+        if templates.any(|known| known.str_at(&["name"]) == template) {
+            Ok(())
+        } else {
+            refuse(format!("PodGroupTemplate {} not found in Workload {}", quoted(template), quoted(name)))
         }
     }
 }

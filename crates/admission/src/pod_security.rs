@@ -58,7 +58,7 @@ impl Plugin for PodSecurity {
         let Some(object) = object.filter(|_| request.operation != Operation::Delete) else { return Ok(()) };
         match (request.kind.group.as_str(), request.kind.plural.as_str()) {
             ("", "namespaces") => self.namespace(request, object, cluster, warnings),
-            ("", "pods") => self.pod(request, object, cluster, warnings),
+            ("", "pods") => self.check_pod(request, object, cluster, warnings),
             ("", "replicationcontrollers")
             | ("apps", "replicasets" | "deployments" | "statefulsets" | "daemonsets")
             | ("batch", "jobs") => {
@@ -113,12 +113,11 @@ impl PodSecurity {
         if new.enforce == old.enforce || new.enforce.level == Level::Privileged || relaxed {
             return Ok(());
         }
-        match is_exempt {
-            true => warnings.extend(self.ignored_policy(object, &new)),
-            false => {
-                let name = object.str_at(&["metadata", "name"]);
-                self.warn_of_pods(name, new.enforce, cluster, warnings);
-            }
+        if is_exempt {
+            warnings.extend(self.ignored_policy(object, &new))
+        } else {
+            let name = object.str_at(&["metadata", "name"]);
+            self.warn_of_pods(name, new.enforce, cluster, warnings);
         }
         Ok(())
     }
@@ -173,7 +172,7 @@ impl PodSecurity {
         Ok(Policy::of_namespace(&namespace, self.0.defaults))
     }
 
-    fn pod(
+    fn check_pod(
         &self,
         request: &Attributes<'_>,
         pod: &Value,
@@ -186,14 +185,14 @@ impl PodSecurity {
             return Ok(());
         }
         if let Some(reason) = self.exemption(request) {
-            counts::exempted(request);
+            counts::count_exemption(request);
             pintle_audit::annotate(EXEMPT, || reason.to_string());
             return Ok(());
         }
         let (policy, errors) =
-            self.policy_of(request, cluster).inspect_err(|_| counts::failed(request, true))?;
+            self.policy_of(request, cluster).inspect_err(|_| counts::count_error(request, true))?;
         if errors.is_empty() && policy.is_privileged() {
-            counts::evaluated(request, policy.enforce, Mode::Enforce, true);
+            counts::count_evaluation(request, policy.enforce, Mode::Enforce, true);
             pintle_audit::annotate(ENFORCED, || LevelVersion::PRIVILEGED.to_string());
             return Ok(());
         }
@@ -201,7 +200,7 @@ impl PodSecurity {
             return Ok(());
         }
         if self.is_exempt_by_class(pod) {
-            counts::exempted(request);
+            counts::count_exemption(request);
             pintle_audit::annotate(EXEMPT, || "runtimeClass".to_string());
             return Ok(());
         }
@@ -209,7 +208,7 @@ impl PodSecurity {
         pintle_audit::annotate(ENFORCED, || policy.enforce.to_string());
         audit(request, policy.audit, pod);
         let violations = checks::evaluate(policy.enforce, pod.get("metadata"), pod.get("spec"));
-        counts::evaluated(request, policy.enforce, Mode::Enforce, violations.is_empty());
+        counts::count_evaluation(request, policy.enforce, Mode::Enforce, violations.is_empty());
         if !violations.is_empty() {
             let why = format!(
                 "violates PodSecurity {}: {}",
@@ -218,7 +217,7 @@ impl PodSecurity {
             );
             return Err(Status::forbidden(&request.kind.group_resource(), request.name, &why));
         }
-        warn(request, policy.warn, pod, warnings);
+        warn_of_violations(request, policy.warn, pod, warnings);
         Ok(())
     }
 
@@ -235,11 +234,11 @@ impl PodSecurity {
             return;
         }
         if let Some(reason) = self.exemption(request) {
-            counts::exempted(request);
+            counts::count_exemption(request);
             return pintle_audit::annotate(EXEMPT, || reason.to_string());
         }
         let Ok((policy, errors)) = self.policy_of(request, cluster) else {
-            counts::failed(request, true);
+            counts::count_error(request, true);
             let namespace = quoted(request.namespace);
             let why = || format!("failed to lookup namespace {namespace}: namespace {namespace} not found");
             return pintle_audit::annotate("pod-security.kubernetes.io/error", why);
@@ -247,12 +246,12 @@ impl PodSecurity {
         let is_silent = policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged;
         let Some(template) = object.at(template).filter(|_| !errors.is_empty() || !is_silent) else { return };
         if self.is_exempt_by_class(template) {
-            counts::exempted(request);
+            counts::count_exemption(request);
             return pintle_audit::annotate(EXEMPT, || "runtimeClass".to_string());
         }
         note_errors(request, &errors);
         audit(request, policy.audit, template);
-        warn(request, policy.warn, template, warnings);
+        warn_of_violations(request, policy.warn, template, warnings);
     }
 
     /// Warns about the pods of a namespace that violate its new policy, grouped by reason.
@@ -312,10 +311,10 @@ impl PodSecurity {
     }
 }
 
-/// Counts it and annotates the audit event if the namespace's labels are invalid.
+/// If the namespace's labels are invalid, counts the error and annotates the audit event.
 fn note_errors(request: &Attributes<'_>, errors: &FieldErrors) {
     if !errors.is_empty() {
-        counts::failed(request, false);
+        counts::count_error(request, false);
         pintle_audit::annotate("pod-security.kubernetes.io/error", || {
             format!("Failed to parse policy: {}", errors.aggregate_message())
         });
@@ -326,7 +325,7 @@ fn note_errors(request: &Attributes<'_>, errors: &FieldErrors) {
 fn audit(request: &Attributes<'_>, level: LevelVersion, pod: &Value) {
     let violations = checks::evaluate(level, pod.get("metadata"), pod.get("spec"));
     if !violations.is_empty() {
-        counts::evaluated(request, level, Mode::Audit, false);
+        counts::count_evaluation(request, level, Mode::Audit, false);
         pintle_audit::annotate("pod-security.kubernetes.io/audit-violations", || {
             let level = quoted(&level.to_string());
             format!("would violate PodSecurity {level}: {}", checks::details(&violations))
@@ -334,10 +333,15 @@ fn audit(request: &Attributes<'_>, level: LevelVersion, pod: &Value) {
     }
 }
 
-fn warn(request: &Attributes<'_>, level: LevelVersion, pod: &Value, warnings: &mut Vec<String>) {
+fn warn_of_violations(
+    request: &Attributes<'_>,
+    level: LevelVersion,
+    pod: &Value,
+    warnings: &mut Vec<String>,
+) {
     let violations = checks::evaluate(level, pod.get("metadata"), pod.get("spec"));
     if !violations.is_empty() {
-        counts::evaluated(request, level, Mode::Warn, false);
+        counts::count_evaluation(request, level, Mode::Warn, false);
         let level_text = quoted(&level.to_string());
         warnings.push(format!("would violate PodSecurity {level_text}: {}", checks::details(&violations)));
     }

@@ -64,7 +64,7 @@ fn error_type(message: &str) -> &'static str {
 
 /// The compiled expressions of a policy.
 pub trait Evaluator {
-    /// The resources of its policies and bindings.
+    /// The resources of the policies and of their bindings.
     const RESOURCES: [&'static str; 2];
 
     /// Compiles the `spec` of a policy. A compilation error is reported when the expression is evaluated.
@@ -185,9 +185,11 @@ impl<E: Evaluator> Policies<E> {
     ) -> Vec<Found<'p, E>> {
         let mut found = Vec::new();
         for policy in &self.0 {
-            match policy.matched(request, object, cluster) {
+            match policy.match_request(request, object, cluster) {
                 Ok(None) => {}
-                Ok(Some(matched)) => policy.bound(request, object, cluster, &matched, &mut found),
+                Ok(Some(matched)) => {
+                    policy.find_matching_bindings(request, object, cluster, &matched, &mut found)
+                }
                 Err(why) => found.push(Found::Broken(Broken { policy, binding: None, why })),
             }
         }
@@ -196,12 +198,12 @@ impl<E: Evaluator> Policies<E> {
 }
 
 impl<E> Policy<E> {
-    /// Version and kind of its parameters.
+    /// The version and kind of the policy's parameters.
     pub fn param_kind(&self) -> Option<(&GroupVersion, &str)> {
         self.params.as_ref().map(|kind| (&kind.version, kind.kind.as_str()))
     }
 
-    fn matched(
+    fn match_request(
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
@@ -217,7 +219,7 @@ impl<E> Policy<E> {
         Ok(matched)
     }
 
-    fn bound<'p>(
+    fn find_matching_bindings<'p>(
         &'p self,
         request: &Attributes<'_>,
         object: Option<&Value>,

@@ -27,7 +27,7 @@ impl Plugin for Priority {
             return Ok(());
         }
         match (request.operation, request.old) {
-            (Operation::Create, _) => resolve(request, pod, cluster),
+            (Operation::Create, _) => resolve_priority(request, pod, cluster),
             (Operation::Update, Some(old)) => {
                 for key in ["priority", "preemptionPolicy"] {
                     if pod.at(&["spec", key]).is_none()
@@ -104,7 +104,11 @@ fn resolve_of_group(
     Ok(())
 }
 
-fn resolve(request: &Attributes<'_>, pod: &mut Value, cluster: &dyn ClusterState) -> Result<(), Status> {
+fn resolve_priority(
+    request: &Attributes<'_>,
+    pod: &mut Value,
+    cluster: &dyn ClusterState,
+) -> Result<(), Status> {
     let name = pod.str_at(&["spec", "priorityClassName"]).to_string();
     let class = class_of(request, pod, cluster)?;
     let priority = priority_of(class.as_ref());

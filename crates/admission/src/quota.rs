@@ -49,7 +49,7 @@ pub fn charge(
     for quota in &quotas {
         matched.extend(Matched::of(request, &kind, object, quota, cluster)?);
     }
-    let usage = kind.usage(object, cluster);
+    let usage = kind.usage_of(object, cluster);
     let negative: Vec<&str> = usage.iter().filter(|(_, q)| q.sign() < 0).map(|(n, _)| n.as_str()).collect();
     if !negative.is_empty() {
         let why = format!("quota usage is negative for resource(s): {}", negative.join(","));
@@ -57,7 +57,7 @@ pub fn charge(
     }
     let less = |old: Option<&Value>| {
         let mut delta = usage.clone();
-        for (resource, before) in old.map(|old| kind.usage(old, cluster)).unwrap_or_default() {
+        for (resource, before) in old.map(|old| kind.usage_of(old, cluster)).unwrap_or_default() {
             if let Some(amount) = delta.get_mut(&resource) {
                 amount.sub(&before);
             }
@@ -68,9 +68,10 @@ pub fn charge(
     for one in &mut matched {
         one.delta = less(request.old.filter(|old| kind.in_scopes(one.quota, old)));
     }
-    let is_used = match matched.is_empty() {
-        true => !less(request.old).is_empty(),
-        false => matched.iter().any(|one| !one.delta.is_empty()),
+    let is_used = if matched.is_empty() {
+        !less(request.old).is_empty()
+    } else {
+        matched.iter().any(|one| !one.delta.is_empty())
     };
     if !is_used {
         return Ok(Vec::new());
@@ -170,7 +171,7 @@ pub fn recount(quota: &Value, namespace: &str, kinds: &[(Str, Str)], cluster: &d
         }
         for object in cluster.objects(group, plural, namespace) {
             if kind.in_scopes(quota, &object) {
-                let mut usage = kind.usage(&object, cluster);
+                let mut usage = kind.usage_of(&object, cluster);
                 usage.retain(|name, _| hard.contains_key(name));
                 resources::add(&mut used, &usage);
             }

@@ -38,22 +38,22 @@ pub(crate) fn of(container: &Value, side: &str) -> ResourceList {
     list(container.at(&["resources", side]))
 }
 
-/// The resources of a whole pod; `side` is `requests` or `limits`, and `of` returns those of a container. Init containers run
+/// The resources of a whole pod; `side` is `requests` or `limits`, and `of_container` returns those of a container. Init containers run
 /// one after another, sidecars beside the other containers. The pod's own resources count instead, if `is_pod_level`.
 pub(crate) fn of_pod(
     pod: &Value,
     side: &str,
-    of: impl Fn(&Value) -> ResourceList,
+    of_container: impl Fn(&Value) -> ResourceList,
     is_pod_level: impl Fn(&str) -> bool,
 ) -> ResourceList {
     let mut total = ResourceList::new();
     for container in pod.items_at(&["spec", "containers"]) {
-        add(&mut total, &of(container));
+        add(&mut total, &of_container(container));
     }
     let mut running = ResourceList::new();
     let mut peak = ResourceList::new();
     for container in pod.items_at(&["spec", "initContainers"]) {
-        let mut own = of(container);
+        let mut own = of_container(container);
         if is_sidecar(container) {
             add(&mut total, &own);
             add(&mut running, &own);

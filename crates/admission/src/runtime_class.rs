@@ -44,7 +44,7 @@ impl Plugin for RuntimeClass {
             refuse_empty_overhead(request, pod)?;
         }
         match class.get("scheduling") {
-            Some(scheduling) => schedule(request, pod, scheduling),
+            Some(scheduling) => merge_scheduling(request, pod, scheduling),
             None => Ok(()),
         }
     }
@@ -107,7 +107,7 @@ fn same_quantities(a: Option<&Value>, b: Option<&Value>) -> bool {
     parsed(a) == parsed(b)
 }
 
-fn schedule(request: &Attributes<'_>, pod: &mut Value, scheduling: &Value) -> Result<(), Status> {
+fn merge_scheduling(request: &Attributes<'_>, pod: &mut Value, scheduling: &Value) -> Result<(), Status> {
     let wanted = scheduling.get("nodeSelector").and_then(Value::as_object);
     for (key, value) in wanted.into_iter().flat_map(|map| map.iter()) {
         if let Some(given) = pod.at(&["spec", "nodeSelector", key]).filter(|given| *given != value) {

@@ -53,7 +53,7 @@ impl Plugin for ServiceAccount {
             (Operation::Create, "") => check_secrets(request, pod, &find_account(request, pod, cluster)?),
             (Operation::Update, "ephemeralcontainers") => {
                 let account = find_account(request, pod, cluster)?;
-                if !enforces(&account) {
+                if !enforces_mountable_secrets(&account) {
                     return Ok(());
                 }
                 let containers = pod.items_at(&["spec", "ephemeralContainers"]);
@@ -192,14 +192,14 @@ fn volume_names_secrets(volume: &Value) -> bool {
         || volume.items_at(&["projected", "sources"]).iter().any(|source| names(source, &["secret", "name"]))
 }
 
-fn enforces(account: &Value) -> bool {
+fn enforces_mountable_secrets(account: &Value) -> bool {
     let flag = account.str_at(&["metadata", "annotations", ENFORCE_SECRETS]);
     matches!(flag, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
 /// If the account enforces it, refuses references to secrets that the account does not list.
 fn check_secrets(request: &Attributes<'_>, pod: &Value, account: &Value) -> Result<(), Status> {
-    if !enforces(account) {
+    if !enforces_mountable_secrets(account) {
         return Ok(());
     }
     let name = account.str_at(&["metadata", "name"]);

@@ -21,7 +21,7 @@ pub struct Webhook {
     pub name: Str,
     /// Identifies the webhook: configuration, name, and its number among those of the same name.
     pub id: String,
-    /// The requests that it applies to.
+    /// The requests that the webhook applies to.
     pub matcher: Matcher,
     /// The webhook's match conditions.
     pub conditions: Conditions,

@@ -42,7 +42,7 @@ impl WebhookConfig {
         let (_, tree) = config.decode(&WEBHOOK_SCHEME).map_err(|error| error.text())?;
         let kubeconfig = tree.str_at(&["kubeConfigFile"]);
         if !kubeconfig.is_empty() && !kubeconfig.starts_with('/') {
-            return Err(invalid("kubeConfigFile", kubeconfig, "must be an absolute file path"));
+            return Err(invalid_field("kubeConfigFile", kubeconfig, "must be an absolute file path"));
         }
         let manifests = manifests(&tree, allows_manifests)?;
         let credentials = match kubeconfig {
@@ -82,18 +82,20 @@ fn manifests(tree: &Value, allowed: bool) -> Result<Option<PathBuf>, String> {
         return Err(errors.aggregate_message());
     }
     if !folder.starts_with('/') {
-        return Err(invalid(FIELD, folder, "must be an absolute file path"));
+        return Err(invalid_field(FIELD, folder, "must be an absolute file path"));
     }
     match std::fs::metadata(folder) {
-        Err(error) => {
-            Err(invalid(FIELD, folder, &format!("unable to read: stat {folder}: {}", go_error_text(&error))))
-        }
-        Ok(found) if !found.is_dir() => Err(invalid(FIELD, folder, "must be a directory")),
+        Err(error) => Err(invalid_field(
+            FIELD,
+            folder,
+            &format!("unable to read: stat {folder}: {}", go_error_text(&error)),
+        )),
+        Ok(found) if !found.is_dir() => Err(invalid_field(FIELD, folder, "must be a directory")),
         Ok(_) => Ok(Some(PathBuf::from(folder))),
     }
 }
 
-fn invalid(field: &str, value: &str, why: &str) -> String {
+fn invalid_field(field: &str, value: &str, why: &str) -> String {
     let mut errors = FieldErrors::new();
     errors.invalid(&FieldPath::of(field), value, why);
     errors.aggregate_message()

@@ -94,7 +94,7 @@ impl ApplyError {
     /// The response to the client.
     pub fn to_status(&self) -> Status {
         match self {
-            ApplyError::Conflicts(conflicts) => conflict::status(conflicts),
+            ApplyError::Conflicts(conflicts) => conflict::conflict_status(conflicts),
             ApplyError::BadRequest(text) => Status::bad_request(text.clone()),
             ApplyError::Failed(text) => Status::unclassified(text.clone()),
         }

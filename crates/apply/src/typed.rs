@@ -25,7 +25,7 @@ pub use validate::{
 };
 
 use pintle_schema::{Arena, Field, ListKind, MapKind, Node, NodeId, Omit, Schema, Shape, Struct};
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, compare_text, is_same_text};
 
 /// The type of a value.
 #[derive(Clone, Copy)]
@@ -102,7 +102,30 @@ impl<'s> Fields<'s> {
     }
 
     fn field(&self, name: &str) -> Option<Type<'s>> {
-        match self.known_field(name) {
+        self.type_of(self.known_field(name))
+    }
+
+    /// Returns `field` for names that come in ascending order, as the keys of a map do: one pass over the fields, which
+    /// are sorted too, finds all of them.
+    fn ascending(&self) -> impl FnMut(&str) -> Option<Type<'s>> {
+        let this = *self;
+        let mut rest = self.known.map(|known| &*known.fields).unwrap_or_default();
+        move |name| {
+            if this.embedded {
+                return this.field(name);
+            }
+            while let [first, after @ ..] = rest
+                && compare_text(&first.name, name).is_lt()
+            {
+                rest = after;
+            }
+            this.type_of(rest.first().filter(|field| is_same_text(&field.name, name)))
+        }
+    }
+
+    /// The type of a known field, or that of the others.
+    fn type_of(&self, field: Option<&'s Field>) -> Option<Type<'s>> {
+        match field {
             Some(field) => {
                 // Metadata has its own type, even if the object around it preserves unknown fields.
                 let is_metadata = self.arena.node(self.root).metadata == Some(field.node);

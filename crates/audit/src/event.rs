@@ -63,52 +63,52 @@ impl Event {
     pub fn write(&self, with_kind: bool, out: &mut Vec<u8>) {
         let mut object = Writer::open(out);
         if with_kind {
-            object.text("kind", "Event");
-            object.text("apiVersion", "audit.k8s.io/v1");
+            object.write_text("kind", "Event");
+            object.write_text("apiVersion", "audit.k8s.io/v1");
         }
-        object.text("level", self.level.name());
-        object.text("auditID", &self.id);
-        object.text("stage", self.stage.name());
-        object.text("requestURI", &self.uri);
-        object.text("verb", &self.verb);
-        object.key("user");
+        object.write_text("level", self.level.name());
+        object.write_text("auditID", &self.id);
+        object.write_text("stage", self.stage.name());
+        object.write_text("requestURI", &self.uri);
+        object.write_text("verb", &self.verb);
+        object.write_key("user");
         write_user(&self.user, object.out);
         if let Some(user) = &self.impersonated {
-            object.key("impersonatedUser");
+            object.write_key("impersonatedUser");
             write_user(user, object.out);
         }
         if let Some(constraint) = &self.impersonation_constraint {
-            object.key("authenticationMetadata");
+            object.write_key("authenticationMetadata");
             let mut metadata = Writer::open(object.out);
-            metadata.text("impersonationConstraint", constraint);
+            metadata.write_text("impersonationConstraint", constraint);
             metadata.close();
         }
         if !self.source_ips.is_empty() {
-            object.texts("sourceIPs", &self.source_ips);
+            object.write_texts("sourceIPs", &self.source_ips);
         }
-        object.nonempty("userAgent", &self.user_agent);
+        object.write_nonempty("userAgent", &self.user_agent);
         if let Some(reference) = &self.object {
-            object.key("objectRef");
+            object.write_key("objectRef");
             reference.write(object.out);
         }
         if let Some(status) = &self.response_status {
-            object.key("responseStatus");
+            object.write_key("responseStatus");
             status.write(object.out);
         }
         for (key, document) in
             [("requestObject", &self.request_object), ("responseObject", &self.response_object)]
         {
             if let Some(document) = document {
-                object.key(key);
+                object.write_key(key);
                 object.out.extend_from_slice(document);
             }
         }
-        object.text("requestReceivedTimestamp", &self.received);
-        object.text("stageTimestamp", &self.staged);
+        object.write_text("requestReceivedTimestamp", &self.received);
+        object.write_text("stageTimestamp", &self.staged);
         if !self.annotations.is_empty() {
-            object.key("annotations");
+            object.write_key("annotations");
             let mut annotations = Writer::open(object.out);
-            self.annotations.iter().for_each(|(key, value)| annotations.text(key, value));
+            self.annotations.iter().for_each(|(key, value)| annotations.write_text(key, value));
             annotations.close();
         }
         object.close();
@@ -159,7 +159,7 @@ impl ObjectRef {
             ("resourceVersion", &self.resource_version),
             ("subresource", &self.subresource),
         ] {
-            object.nonempty(key, value);
+            object.write_nonempty(key, value);
         }
         object.close();
     }
@@ -168,17 +168,17 @@ impl ObjectRef {
 impl ResponseStatus {
     fn write(&self, out: &mut Vec<u8>) {
         let mut object = Writer::open(out);
-        object.key("metadata");
+        object.write_key("metadata");
         object.out.extend_from_slice(b"{}");
-        object.nonempty("status", &self.status);
-        object.nonempty("message", &self.message);
-        object.nonempty("reason", &self.reason);
+        object.write_nonempty("status", &self.status);
+        object.write_nonempty("message", &self.message);
+        object.write_nonempty("reason", &self.reason);
         if !self.details.is_empty() {
-            object.key("details");
+            object.write_key("details");
             object.out.extend_from_slice(&self.details);
         }
         if self.code != 0 {
-            object.key("code");
+            object.write_key("code");
             json::write_int(i64::from(self.code), object.out);
         }
         object.close();
@@ -187,15 +187,15 @@ impl ResponseStatus {
 
 fn write_user(user: &UserInfo, out: &mut Vec<u8>) {
     let mut object = Writer::open(out);
-    object.nonempty("username", &user.name);
-    object.nonempty("uid", &user.uid);
+    object.write_nonempty("username", &user.name);
+    object.write_nonempty("uid", &user.uid);
     if !user.groups.is_empty() {
-        object.texts("groups", &user.groups);
+        object.write_texts("groups", &user.groups);
     }
     if !user.extra.is_empty() {
-        object.key("extra");
+        object.write_key("extra");
         let mut extra = Writer::open(object.out);
-        user.extra.iter().for_each(|(key, values)| extra.texts(key, values));
+        user.extra.iter().for_each(|(key, values)| extra.write_texts(key, values));
         extra.close();
     }
     object.close();
@@ -217,7 +217,7 @@ impl<'a> Writer<'a> {
         self.out.push(b'}');
     }
 
-    fn key(&mut self, key: &str) {
+    fn write_key(&mut self, key: &str) {
         if !std::mem::replace(&mut self.first, false) {
             self.out.push(b',');
         }
@@ -225,19 +225,19 @@ impl<'a> Writer<'a> {
         self.out.push(b':');
     }
 
-    fn text(&mut self, key: &str, text: &str) {
-        self.key(key);
+    fn write_text(&mut self, key: &str, text: &str) {
+        self.write_key(key);
         json::write_string(text, self.out);
     }
 
-    fn nonempty(&mut self, key: &str, text: &str) {
+    fn write_nonempty(&mut self, key: &str, text: &str) {
         if !text.is_empty() {
-            self.text(key, text);
+            self.write_text(key, text);
         }
     }
 
-    fn texts(&mut self, key: &str, texts: &[String]) {
-        self.key(key);
+    fn write_texts(&mut self, key: &str, texts: &[String]) {
+        self.write_key(key);
         self.out.push(b'[');
         for (at, text) in texts.iter().enumerate() {
             if at > 0 {

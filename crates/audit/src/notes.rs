@@ -63,13 +63,13 @@ impl Notes {
     fn note_object(&self, object: &Value) {
         let text = |key: &str| object.str_at(&["metadata", key]).to_string();
         let metadata = ["namespace", "name", "uid", "resourceVersion"].map(text);
-        let document = (self.level >= Level::Request).then(|| self.document(object));
+        let document = (self.level >= Level::Request).then(|| self.encode_document(object));
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.metadata = Some(metadata);
         inner.request_object = document;
     }
 
-    fn document(&self, object: &Value) -> Arc<[u8]> {
+    fn encode_document(&self, object: &Value) -> Arc<[u8]> {
         let mut out = Vec::new();
         if self.omit_managed_fields && object.at(&["metadata", "managedFields"]).is_some() {
             let mut object = object.clone();

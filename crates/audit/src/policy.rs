@@ -195,9 +195,10 @@ impl Policy {
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         // As in kube-apiserver, a file that begins with a brace is JSON.
         let is_json = bytes.trim_ascii_start().starts_with(b"{");
-        let tree = match is_json {
-            true => json::parse(bytes).map(|parsed| parsed.value).map_err(|e| e.message().to_string()),
-            false => yaml::parse(bytes).map(|parsed| parsed.value).map_err(|e| e.message().to_string()),
+        let tree = if is_json {
+            json::parse(bytes).map(|parsed| parsed.value).map_err(|e| e.message().to_string())
+        } else {
+            yaml::parse(bytes).map(|parsed| parsed.value).map_err(|e| e.message().to_string())
         };
         let tree = tree
             .map_err(|why| format!("failed decoding: couldn't get version/kind; json parse error: {why}"))?;
@@ -206,7 +207,7 @@ impl Policy {
             return Err(format!("failed decoding: {error}"));
         }
         let mut errors = Vec::new();
-        let omitted = stages(&tree, "omitStages", &mut errors);
+        let omitted = parse_stages(&tree, "omitStages", &mut errors);
         let omit_managed = tree.get("omitManagedFields").and_then(Value::as_bool);
         let rules = tree.items_at(&["rules"]).iter().enumerate();
         let rules =
@@ -249,7 +250,7 @@ impl Rule {
         let resources: Vec<GroupResources> =
             rule.items_at(&["resources"]).iter().map(|r| GroupResources::read(r, &path, errors)).collect();
         let mut all = omitted.to_vec();
-        all.extend(stages(rule, &format!("{path}.omitStages"), errors));
+        all.extend(parse_stages(rule, &format!("{path}.omitStages"), errors));
         let is_about_objects = !resources.is_empty() || !rule.items_at(&["namespaces"]).is_empty();
         if is_about_objects && !urls.is_empty() {
             let list = list_text(&urls);
@@ -370,7 +371,7 @@ fn check_urls(urls: &[String], path: &str, errors: &mut Vec<String>) {
     }
 }
 
-fn stages(value: &Value, path: &str, errors: &mut Vec<String>) -> Vec<Stage> {
+fn parse_stages(value: &Value, path: &str, errors: &mut Vec<String>) -> Vec<Stage> {
     let mut found = Vec::new();
     for (at, text) in texts(value, "omitStages").iter().enumerate() {
         match Stage::ALL.into_iter().find(|stage| stage.name() == text) {

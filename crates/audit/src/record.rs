@@ -74,7 +74,7 @@ impl Auditor {
             impersonated: None,
             impersonation_constraint: None,
             source_ips: request.source_ips.into(),
-            user_agent: cut(request.user_agent).into(),
+            user_agent: shorten(request.user_agent).into(),
             object,
             response_status: None,
             request_object: None,
@@ -151,7 +151,7 @@ impl Record {
 
     /// Creates the event of a stage. Returns false if a strict sink could not store it.
     pub async fn stage(&mut self, stage: Stage, now: String) -> bool {
-        match self.make(stage, now) {
+        match self.make_event(stage, now) {
             Some(event) => self.auditor.send(&event).await,
             None => true,
         }
@@ -159,7 +159,7 @@ impl Record {
 
     /// Records a stage without waiting, for the end of a streamed body.
     pub fn stage_later(mut self, stage: Stage, now: String) {
-        if let Some(event) = self.make(stage, now) {
+        if let Some(event) = self.make_event(stage, now) {
             let auditor = Arc::clone(&self.auditor);
             // If the runtime is shutting down, nothing can be written any more.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -168,7 +168,7 @@ impl Record {
         }
     }
 
-    fn make(&mut self, stage: Stage, now: String) -> Option<Event> {
+    fn make_event(&mut self, stage: Stage, now: String) -> Option<Event> {
         if !self.rules.records(stage) {
             return None;
         }
@@ -215,7 +215,7 @@ fn remove_managed_fields(tree: &mut Value) {
     }
 }
 
-fn cut(user_agent: &str) -> String {
+fn shorten(user_agent: &str) -> String {
     if user_agent.len() <= USER_AGENT_BYTES_MAX {
         return user_agent.to_string();
     }

@@ -16,8 +16,8 @@ const OTHER_KINDS: [GoStruct; 6] = [
 ];
 
 /// Decodes a file of this kind into a tree. The error has kube-apiserver's text.
-pub(crate) fn decode(text: &[u8], versions: &[&str], of: &GoStruct) -> Result<Value, String> {
-    let kind = of.0;
+pub(crate) fn decode(text: &[u8], versions: &[&str], type_: &GoStruct) -> Result<Value, String> {
+    let kind = type_.0;
     if text.is_empty() {
         return Err("empty config data".to_string());
     }
@@ -45,7 +45,7 @@ pub(crate) fn decode(text: &[u8], versions: &[&str], of: &GoStruct) -> Result<Va
     }
     // A file of another kind is validated by that kind's fields first.
     let other = OTHER_KINDS.iter().find(|other| found_kind == other.0 && found_kind != kind);
-    let found = other.unwrap_or(of);
+    let found = other.unwrap_or(type_);
     if let Some(error) = found.type_error(&tree, version.rsplit('/').next().unwrap_or_default()) {
         return Err(error);
     }

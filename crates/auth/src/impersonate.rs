@@ -95,7 +95,7 @@ impl Impersonation {
         let (user, mode) = impersonated?;
         let constraint = match mode {
             Mode::Legacy => String::new(),
-            mode => format!("impersonate:{}", mode.name()),
+            mode => format!("impersonate:{}", mode.check_name()),
         };
         Ok((user, constraint))
     }
@@ -115,7 +115,7 @@ impl Impersonation {
             let counted = self.constrained.then(|| mode.label());
             match mode.check(Rights { authorizer, counted }, wanted, attributes).await {
                 Ok(user) => {
-                    self.remember(requestor, mode);
+                    self.remember_mode(requestor, mode);
                     return Ok((user, mode));
                 }
                 Err(refusal) => _ = first_refusal.get_or_insert(refusal),
@@ -124,7 +124,7 @@ impl Impersonation {
         Err(first_refusal.unwrap_or_else(|| Status::internal("all impersonation modes failed")))
     }
 
-    fn remember(&self, requestor: &str, mode: Mode) {
+    fn remember_mode(&self, requestor: &str, mode: Mode) {
         let Ok(mut last) = self.last.lock() else { return };
         if last.get(requestor) == Some(&mode) {
             return;
@@ -152,7 +152,7 @@ impl Mode {
     const ALL: [Mode; 5] =
         [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
 
-    fn name(self) -> &'static str {
+    fn check_name(self) -> &'static str {
         match self {
             Mode::AssociatedNode => "associated-node",
             Mode::ArbitraryNode => "arbitrary-node",
@@ -164,7 +164,7 @@ impl Mode {
 
     /// The mode in metrics.
     fn label(self) -> &'static str {
-        if self == Mode::Legacy { "legacy" } else { self.name() }
+        if self == Mode::Legacy { "legacy" } else { self.check_name() }
     }
 
     fn applies(self, wanted: &UserInfo, requestor: &UserInfo) -> bool {
@@ -192,17 +192,17 @@ impl Mode {
     ) -> Result<UserInfo, Status> {
         let checker = RightsChecker { mode: self, rights, requestor: self.requestor(&request.user) };
         if self != Mode::Legacy {
-            let verb = format!("impersonate-on:{}:{}", self.name(), request.verb);
+            let verb = format!("impersonate-on:{}:{}", self.check_name(), request.verb);
             let user = Arc::clone(&checker.requestor);
             rights.check(&Attributes { verb, user, ..request.clone() }).await?;
         }
         let mut user = wanted.clone();
-        checker.name(wanted, &mut user).await?;
+        checker.check_name(wanted, &mut user).await?;
         if !wanted.uid.is_empty() {
-            rights.check(&checker.about("authentication.k8s.io", "uids", &wanted.uid)).await?;
+            rights.check(&checker.attributes_about("authentication.k8s.io", "uids", &wanted.uid)).await?;
         }
-        checker.groups(&wanted.groups).await?;
-        checker.extra(&wanted.extra).await?;
+        checker.check_groups(&wanted.groups).await?;
+        checker.check_extra(&wanted.extra).await?;
         let group = match user.name.as_str() {
             "system:anonymous" => Some(UserInfo::UNAUTHENTICATED),
             _ if user.in_group(UserInfo::UNAUTHENTICATED) => None,
@@ -238,10 +238,10 @@ impl RightsChecker<'_> {
         self.mode != Mode::Legacy
     }
 
-    fn about(&self, group: &str, resource: &str, name: &str) -> Attributes {
+    fn attributes_about(&self, group: &str, resource: &str, name: &str) -> Attributes {
         let verb = match self.mode {
             Mode::Legacy => "impersonate".to_string(),
-            mode => format!("impersonate:{}", mode.name()),
+            mode => format!("impersonate:{}", mode.check_name()),
         };
         Attributes {
             user: Arc::clone(&self.requestor),
@@ -259,70 +259,76 @@ impl RightsChecker<'_> {
         if self.constrained() { "authentication.k8s.io" } else { "" }
     }
 
-    async fn name(&self, wanted: &UserInfo, user: &mut UserInfo) -> Result<(), Status> {
+    async fn check_name(&self, wanted: &UserInfo, user: &mut UserInfo) -> Result<(), Status> {
         let group = self.names_group();
         let attributes = if let Some((namespace, name)) = service_account(&wanted.name) {
             if wanted.groups.is_empty() {
                 user.groups =
                     vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
             }
-            Attributes { namespace: namespace.to_string(), ..self.about(group, "serviceaccounts", name) }
+            Attributes {
+                namespace: namespace.to_string(),
+                ..self.attributes_about(group, "serviceaccounts", name)
+            }
         } else if let Some(node) = node_name(&wanted.name).filter(|_| self.constrained()) {
             user.groups = vec!["system:nodes".into()];
-            self.about(group, "nodes", node)
+            self.attributes_about(group, "nodes", node)
         } else {
-            self.about(group, "users", &wanted.name)
+            self.attributes_about(group, "users", &wanted.name)
         };
         self.rights.check(&attributes).await
     }
 
-    async fn groups(&self, groups: &[String]) -> Result<(), Status> {
-        let of = |name: &str| self.about(self.names_group(), "groups", name);
+    async fn check_groups(&self, groups: &[String]) -> Result<(), Status> {
+        let attributes_of_group = |name: &str| self.attributes_about(self.names_group(), "groups", name);
         if self.constrained() {
             if groups.iter().any(String::is_empty) {
-                return Err(forbidden(&of(""), "impersonating the empty string group is not allowed"));
+                return Err(forbidden(
+                    &attributes_of_group(""),
+                    "impersonating the empty string group is not allowed",
+                ));
             }
             if groups.iter().any(|g| g == UserInfo::MASTERS) {
                 let why = "impersonating the system:masters group is not allowed";
-                return Err(forbidden(&of(UserInfo::MASTERS), why));
+                return Err(forbidden(&attributes_of_group(UserInfo::MASTERS), why));
             }
-            if groups.len() >= MANY_CHECKS && self.rights.check(&of("*")).await.is_ok() {
+            if groups.len() >= MANY_CHECKS && self.rights.check(&attributes_of_group("*")).await.is_ok() {
                 return Ok(());
             }
         }
         for group in groups {
-            self.rights.check(&of(group)).await?;
+            self.rights.check(&attributes_of_group(group)).await?;
         }
         Ok(())
     }
 
-    async fn extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
-        let of = |key: &str, value: &str| Attributes {
+    async fn check_extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
+        let attributes_of_extra = |key: &str, value: &str| Attributes {
             subresource: key.to_string(),
-            ..self.about("authentication.k8s.io", "userextras", value)
+            ..self.attributes_about("authentication.k8s.io", "userextras", value)
         };
         if self.constrained() {
             for (key, values) in extra {
                 if key.is_empty() {
                     let why = "impersonating the empty string key in extra is not allowed";
-                    return Err(forbidden(&of("", ""), why));
+                    return Err(forbidden(&attributes_of_extra("", ""), why));
                 }
                 if let Some(why) = extra_key_error(key) {
-                    return Err(forbidden(&of("", ""), &why));
+                    return Err(forbidden(&attributes_of_extra("", ""), &why));
                 }
                 if values.iter().any(String::is_empty) {
                     let why = "impersonating the empty string value in extra is not allowed";
-                    return Err(forbidden(&of("", ""), why));
+                    return Err(forbidden(&attributes_of_extra("", ""), why));
                 }
             }
             let count: usize = extra.values().map(Vec::len).sum();
-            if count >= MANY_CHECKS && self.rights.check(&of("*", "*")).await.is_ok() {
+            if count >= MANY_CHECKS && self.rights.check(&attributes_of_extra("*", "*")).await.is_ok() {
                 return Ok(());
             }
         }
         for (key, values) in extra {
             for value in values {
-                self.rights.check(&of(key, value)).await?;
+                self.rights.check(&attributes_of_extra(key, value)).await?;
             }
         }
         Ok(())
@@ -382,20 +388,7 @@ fn node_name(user: &str) -> Option<&str> {
 
 /// Percent-decodes a key; a malformed one stays unchanged.
 pub(crate) fn unescaped(key: &str) -> String {
-    let mut out = Vec::with_capacity(key.len());
-    let mut bytes = key.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
-        let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
-            return key.to_string();
-        };
-        out.push(u8::try_from(high.saturating_mul(16).saturating_add(low)).unwrap_or(b'?'));
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    pintle_value::percent::decode(key).unwrap_or_else(|_| key.to_string())
 }
 
 /// A user as Go's `%#v` prints it.
@@ -479,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_what_they_lack() {
+    fn a_refusal_names_the_missing_permission() {
         let refused = |headers: &[(&str, &str)]| ready(ask(&["dev"], headers)).unwrap_err();
         assert_eq!(
             refused(&[("impersonate-user", "bob")]),

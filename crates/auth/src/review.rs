@@ -38,9 +38,10 @@ impl Review<'_> {
     /// Decodes the answer of a webhook.
     pub(crate) fn read(&self, answer: &[u8]) -> Result<Value, String> {
         let unread = |why: &str| format!("couldn't get version/kind; json parse error: {why}");
-        let tree = match answer.trim_ascii_start().starts_with(b"{") {
-            true => json::parse(answer).map_err(|error| unread(&error.to_string()))?.value,
-            false => yaml::parse(answer).map_err(|error| unread(error.message()))?.value,
+        let tree = if answer.trim_ascii_start().starts_with(b"{") {
+            json::parse(answer).map_err(|error| unread(&error.to_string()))?.value
+        } else {
+            yaml::parse(answer).map_err(|error| unread(error.message()))?.value
         };
         if tree.as_object().is_none() && !tree.is_null() {
             return Err(unread(&format!(
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_refused_in_the_words_of_client_go() {
+    fn refused_answers_have_the_texts_of_client_go() {
         const FIELDS: &[Field] = &[
             (&["status"], "TokenReview", GoType::Struct("TokenReviewStatus")),
             (&["status", "authenticated"], "TokenReviewStatus", GoType::Bool),

@@ -122,7 +122,7 @@ impl Arguments {
         let missing = || BenchError::Arguments(format!("no server given\n{USAGE}"));
         let url = self.server.clone().or_else(|| config.value("server")).ok_or_else(missing)?;
         let token = self.token.clone().or_else(|| config.value("token"));
-        let identity = if self.token.is_some() { None } else { config.identity()? };
+        let identity = if self.token.is_some() { None } else { config.read_identity()? };
         Ok(Client::of(Target::with_identity(&url, identity)?, token.as_deref()))
     }
 }
@@ -151,7 +151,7 @@ impl Kubeconfig {
         })
     }
 
-    fn bytes(&self, key: &str) -> Result<Option<Vec<u8>>, BenchError> {
+    fn read_file(&self, key: &str) -> Result<Option<Vec<u8>>, BenchError> {
         if let Some(data) = self.value(&format!("{key}-data")) {
             let decoded = STANDARD.decode(data);
             return decoded.map(Some).map_err(|_| BenchError::Arguments(format!("{key}-data is not base64")));
@@ -159,8 +159,9 @@ impl Kubeconfig {
         self.value(key).map(|path| read(&self.folder.join(path))).transpose()
     }
 
-    fn identity(&self) -> Result<Option<Identity>, BenchError> {
-        let (Some(certificate), Some(key)) = (self.bytes("client-certificate")?, self.bytes("client-key")?)
+    fn read_identity(&self) -> Result<Option<Identity>, BenchError> {
+        let (Some(certificate), Some(key)) =
+            (self.read_file("client-certificate")?, self.read_file("client-key")?)
         else {
             return Ok(None);
         };
@@ -196,6 +197,6 @@ mod tests {
         let config = Kubeconfig { folder: PathBuf::new(), text: text.to_owned() };
         assert_eq!(config.value("server").as_deref(), Some("https://h:1"));
         assert_eq!(config.value("token").as_deref(), Some("abc"));
-        assert!(config.identity().unwrap().is_none());
+        assert!(config.read_identity().unwrap().is_none());
     }
 }

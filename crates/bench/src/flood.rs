@@ -126,7 +126,13 @@ async fn run(client: Client, connections: usize, make: Make, counts: Arc<Counts>
     let next = Arc::new(AtomicU64::new(0));
     let mut running = JoinSet::new();
     for connection in open {
-        running.spawn(one(client.clone(), connection, make.clone(), counts.clone(), next.clone()));
+        running.spawn(send_until_stopped(
+            client.clone(),
+            connection,
+            make.clone(),
+            counts.clone(),
+            next.clone(),
+        ));
     }
     while !counts.over.load(Ordering::Relaxed) && !running.is_empty() {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -143,7 +149,7 @@ async fn run(client: Client, connections: usize, make: Make, counts: Arc<Counts>
     tokio::time::timeout(PATIENCE, rest).await.map_err(|_| BenchError::NotReady(PATIENCE.as_secs()))?
 }
 
-async fn one(
+async fn send_until_stopped(
     client: Client,
     mut connection: Connection,
     make: Make,
@@ -178,14 +184,15 @@ async fn status_of(connection: &mut Connection, request: &[u8]) -> Result<u16, W
 }
 
 /// Runs all probes for that long, each on a connection of its own, and returns their latencies in order.
-pub(crate) async fn probe(probes: Vec<Probe>, lasts: Duration) -> Result<Vec<Latencies>, BenchError> {
+pub(crate) async fn probe(probes: Vec<Probe>, duration: Duration) -> Result<Vec<Latencies>, BenchError> {
     let thread = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|e| BenchError::File("runtime".to_owned(), e))?;
         runtime.block_on(async {
-            let tasks: Vec<_> = probes.into_iter().map(|probe| tokio::spawn(repeat(probe, lasts))).collect();
+            let tasks: Vec<_> =
+                probes.into_iter().map(|probe| tokio::spawn(repeat_probe(probe, duration))).collect();
             let mut all = Vec::new();
             for task in tasks {
                 all.push(task.await.map_err(|_| BenchError::Client)??);
@@ -196,13 +203,13 @@ pub(crate) async fn probe(probes: Vec<Probe>, lasts: Duration) -> Result<Vec<Lat
     thread.await.map_err(|_| BenchError::Client)?
 }
 
-async fn repeat(probe: Probe, lasts: Duration) -> Result<Latencies, BenchError> {
+async fn repeat_probe(probe: Probe, duration: Duration) -> Result<Latencies, BenchError> {
     let Probe { client, path, pause } = probe;
     let bytes = client.bytes_of(&Request::new("GET", &path));
     let mut connection = client.target().connect().await?;
     let mut latencies = Latencies::default();
     let began = Instant::now();
-    while began.elapsed() < lasts {
+    while began.elapsed() < duration {
         tokio::time::sleep(pause).await;
         let sent = Instant::now();
         let status = status_of(&mut connection, &bytes).await?;

@@ -69,10 +69,10 @@ impl Load<'_> {
         let seconds = started.elapsed().as_secs_f64();
         let server_cpu = self.server.cpu().seconds_since(&server_before);
         let own_cpu = Processes::own().cpu().seconds_since(&own_before);
-        Ok(self.row(latencies, seconds, server_cpu, own_cpu))
+        Ok(self.result_row(latencies, seconds, server_cpu, own_cpu))
     }
 
-    fn row(&self, mut latencies: Latencies, seconds: f64, server_cpu: f64, own_cpu: f64) -> Row {
+    fn result_row(&self, mut latencies: Latencies, seconds: f64, server_cpu: f64, own_cpu: f64) -> Row {
         let ops = latencies.0.len() as u64;
         let count = ops.max(1) as f64;
         let mut numbers = vec![

@@ -48,7 +48,7 @@ async fn run(arguments: Arguments) -> Result<bool, BenchError> {
         BENCHES.iter().for_each(|bench| say(&format!("{:<16}{}", bench.name, bench.what)));
         return Ok(true);
     }
-    let chosen = choose(&arguments.only)?;
+    let chosen = choose_benches(&arguments.only)?;
     let client = arguments.client()?;
     let mut rows = Vec::new();
     let mut server = Processes::of(arguments.pids.clone());
@@ -65,7 +65,7 @@ async fn run(arguments: Arguments) -> Result<bool, BenchError> {
         }
         None => None,
     };
-    let version = version(&client).await?;
+    let version = server_version(&client).await?;
     let json_path = arguments.json.clone();
     let context = Context::new(client, server, arguments, started);
     let mut failed = Vec::new();
@@ -84,14 +84,14 @@ async fn run(arguments: Arguments) -> Result<bool, BenchError> {
     context.clean_up().await?;
     let all_ran = failed.is_empty();
     if let Some(path) = json_path {
-        let document = document(&version, &rows, failed);
+        let document = result_document(&version, &rows, failed);
         let written = std::fs::write(&path, format!("{document:#}\n"));
         written.map_err(|e| BenchError::File(path.display().to_string(), e))?;
     }
     Ok(all_ran)
 }
 
-fn choose(only: &[String]) -> Result<Vec<&'static Bench>, BenchError> {
+fn choose_benches(only: &[String]) -> Result<Vec<&'static Bench>, BenchError> {
     let is_known = |name: &&String| *name == "start" || BENCHES.iter().any(|bench| bench.name == **name);
     if let Some(unknown) = only.iter().find(|name| !is_known(name)) {
         return Err(BenchError::Arguments(format!("no bench is called {unknown}; see --list")));
@@ -100,12 +100,12 @@ fn choose(only: &[String]) -> Result<Vec<&'static Bench>, BenchError> {
     Ok(BENCHES.iter().filter(is_chosen).collect())
 }
 
-async fn version(client: &Client) -> Result<String, BenchError> {
+async fn server_version(client: &Client) -> Result<String, BenchError> {
     let (_, version) = client.get("/version").await?;
     Ok(version.get("gitVersion").and_then(Value::as_str).unwrap_or("unknown").to_owned())
 }
 
-fn document(version: &str, rows: &[Row], failed: Vec<Value>) -> Value {
+fn result_document(version: &str, rows: &[Row], failed: Vec<Value>) -> Value {
     let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
     json!({"server": {"version": version}, "benches": rows, "failed": failed})
 }
@@ -120,8 +120,8 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), BENCHES.len());
-        assert_eq!(choose(&["get".to_owned()]).unwrap().len(), 1);
-        assert_eq!(choose(&[]).unwrap().len(), BENCHES.len());
-        assert!(choose(&["nope".to_owned()]).is_err());
+        assert_eq!(choose_benches(&["get".to_owned()]).unwrap().len(), 1);
+        assert_eq!(choose_benches(&[]).unwrap().len(), BENCHES.len());
+        assert!(choose_benches(&["nope".to_owned()]).is_err());
     }
 }

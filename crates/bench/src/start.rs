@@ -21,7 +21,7 @@ impl Started {
         self.0.id()
     }
 
-    /// Asks it to stop, and waits for that.
+    /// Asks the server to stop, and waits until it has.
     pub(crate) fn stop(&mut self) -> std::io::Result<()> {
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
             kill_process(pid, Signal::TERM)?;

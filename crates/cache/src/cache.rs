@@ -119,7 +119,7 @@ impl Cache {
         if let Some(old) = &old {
             self.move_to_orphans(old, &mut orphans);
         }
-        let new = self.install(registration, &mut orphans);
+        let new = self.install_resource(registration, &mut orphans);
         if let Some(old) = old {
             old.retire();
         }
@@ -249,7 +249,7 @@ impl Cache {
         }
     }
 
-    fn install(&self, registration: Registration, orphans: &mut [Orphans]) -> Arc<Resource> {
+    fn install_resource(&self, registration: Registration, orphans: &mut [Orphans]) -> Arc<Resource> {
         let store = self.store_of(&registration.prefix);
         let shared = self.shared_of(store);
         let mut orphaned = orphans

@@ -29,7 +29,7 @@ pub(crate) enum GroupKey {
 }
 
 impl GroupKey {
-    pub(crate) fn has(&self, event: &Event) -> bool {
+    pub(crate) fn has_event(&self, event: &Event) -> bool {
         match self {
             GroupKey::All => true,
             GroupKey::Namespace(namespace) => event.key.namespace() == Some(namespace),
@@ -151,7 +151,7 @@ impl Group {
     pub(crate) fn push(&self, event: &Arc<Event>) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         if tail.used == tail.last.slots.len() {
-            self.extend(&mut tail);
+            self.extend_tail(&mut tail);
         }
         if let Some(slot) = tail.last.slots.get(tail.used) {
             // Only this function fills slots, each once.
@@ -162,7 +162,7 @@ impl Group {
         tail.place = event.place;
     }
 
-    fn extend(&self, tail: &mut Tail) {
+    fn extend_tail(&self, tail: &mut Tail) {
         let new = Segment::new(self.slots);
         // Only the last segment has no next one.
         let _ = tail.last.next.set(Arc::downgrade(&new));

@@ -92,9 +92,10 @@ impl Uid {
         // In the JSON of most kinds the uid is right before the resourceVersion, which saves a search.
         let end = HEADER_BYTES.saturating_add(rv_offset(value)).saturating_sub(1);
         let start = end.saturating_sub(uid.len());
-        let at = match value.get(start..end) == Some(uid.as_bytes()) {
-            true => Some(start),
-            false => memchr::memmem::find(value, uid.as_bytes()),
+        let at = if value.get(start..end) == Some(uid.as_bytes()) {
+            Some(start)
+        } else {
+            memchr::memmem::find(value, uid.as_bytes())
         };
         let found = at.map(|at| (at.try_into(), uid.len().try_into()));
         match found {
@@ -270,9 +271,10 @@ impl Object {
 
     /// The number of bytes that [`Object::write_json`] writes with this `skip`.
     pub fn json_len(&self, skip: usize) -> usize {
-        let version = match self.rv_offset() > 0 && self.revision > 0 {
-            true => RV_FRAME_BYTES.saturating_add(itoa::Buffer::new().format(self.revision).len()),
-            false => 0,
+        let version = if self.rv_offset() > 0 && self.revision > 0 {
+            RV_FRAME_BYTES.saturating_add(itoa::Buffer::new().format(self.revision).len())
+        } else {
+            0
         };
         self.json().len().saturating_sub(skip.min(self.json().len())).saturating_add(version)
     }
@@ -285,7 +287,7 @@ impl Object {
 
     /// Like `write_json`, with another resourceVersion: a deleted object has that of its deletion.
     pub fn write_json_at(&self, revision: u64, skip: usize, out: &mut impl BufMut) {
-        let (before, after) = self.halves(skip);
+        let (before, after) = self.split_at_revision(skip);
         if skip > 0 {
             out.put_slice(b"{");
         }
@@ -299,7 +301,7 @@ impl Object {
     /// Starts [`Object::write_json`]: writes everything up to the end of the resourceVersion and returns the rest
     /// without copying.
     pub fn write_json_head(&self, skip: usize, out: &mut impl BufMut) -> Bytes {
-        let (before, after) = self.halves(skip);
+        let (before, after) = self.split_at_revision(skip);
         if skip > 0 {
             out.put_slice(b"{");
         }
@@ -322,7 +324,7 @@ impl Object {
         out.put_slice(self.json().get(slot..part.end).unwrap_or_default());
     }
 
-    /// The JSON with its resourceVersion.
+    /// The object's JSON with resourceVersion.
     pub fn to_json(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.json_len_max());
         self.write_json(0, &mut out);
@@ -376,7 +378,7 @@ impl Object {
         self.encodings.keep_up_to(ENCODINGS_MAX + CONVERTED_MAX, CONVERTED | u32::from(version), json);
     }
 
-    fn halves(&self, skip: usize) -> (&[u8], &[u8]) {
+    fn split_at_revision(&self, skip: usize) -> (&[u8], &[u8]) {
         let json = self.json();
         let (before, after) = json.split_at_checked(self.rv_offset()).unwrap_or((json, &[]));
         let from = if skip > 0 { skip.saturating_add(1) } else { 0 };

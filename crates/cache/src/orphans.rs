@@ -11,7 +11,7 @@ pub(crate) struct Orphans {
     history: BTreeMap<(Key, u64), Change>,
     /// History up to this revision is unknown for all of them.
     compacted: u64,
-    /// The time before which there is no history.
+    /// The time from which on the history is complete.
     since_ms: u64,
 }
 

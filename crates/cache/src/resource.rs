@@ -29,11 +29,11 @@ const PARALLEL_OBJECTS_MIN: usize = 10_000;
 /// The registration of a resource.
 #[derive(Clone)]
 pub struct Registration {
-    /// The prefix of its keys, for example `/registry/configmaps/`. No prefix may contain another.
+    /// The prefix of the resource's keys, for example `/registry/configmaps/`. No prefix may contain another.
     pub prefix: Arc<str>,
     /// Whether keys are `namespace/name`.
     pub namespaced: bool,
-    /// Reads its objects.
+    /// Reads the metadata and selectable fields of an object.
     pub extract: Arc<dyn Extract>,
 }
 
@@ -156,7 +156,7 @@ impl Resource {
         }
         match self.snapshot(revision) {
             Some(view) => Ok(view),
-            None => self.rebuild(revision),
+            None => self.rebuild_view(revision),
         }
     }
 
@@ -231,7 +231,7 @@ impl Resource {
         Some(view.clone())
     }
 
-    fn rebuild(&self, revision: u64) -> Result<View, RevisionError> {
+    fn rebuild_view(&self, revision: u64) -> Result<View, RevisionError> {
         let (mut index, events) = {
             let live = self.lock();
             let oldest = live.window.compacted();
@@ -290,8 +290,8 @@ impl Resource {
             }
             before = Some(change.revision);
             let place = Place::new(change.revision.0, ordinal);
-            if let Some(event) = self.event(&live.index, change, place, at_ms) {
-                live.change(&event);
+            if let Some(event) = self.make_event(&live.index, change, place, at_ms) {
+                live.apply_event(&event);
                 events.push(Arc::new(event));
             }
         }
@@ -299,12 +299,12 @@ impl Resource {
         // Update the view first: a watcher that receives an event must find the object changed.
         self.view.store(Arc::new(View { revision: live.revision, index: live.index.clone() }));
         for event in events {
-            self.announce(&live.groups, &event, wake);
+            self.append_to_groups(&live.groups, &event, wake);
             live.window.push(event);
         }
     }
 
-    fn announce(&self, groups: &Groups, event: &Arc<Event>, wake: &mut Vec<Arc<Group>>) {
+    fn append_to_groups(&self, groups: &Groups, event: &Arc<Event>, wake: &mut Vec<Arc<Group>>) {
         let mut pushed = |group: &Arc<Group>| {
             if !wake.iter().any(|other| Arc::ptr_eq(other, group)) {
                 wake.push(group.clone());
@@ -314,7 +314,7 @@ impl Resource {
         self.shared.push_to_many(event, &mut pushed);
     }
 
-    fn event(&self, index: &Index, change: &Change, place: Place, at_ms: u64) -> Option<Event> {
+    fn make_event(&self, index: &Index, change: &Change, place: Place, at_ms: u64) -> Option<Event> {
         let key = ObjectKey::new(&change.key, self.prefix())?;
         let previous = index.get(key.as_str()).map(|indexed| indexed.0.clone());
         let object = match &change.value {
@@ -326,7 +326,7 @@ impl Resource {
                 let created = previous.as_ref().map_or(revision, |previous| previous.created());
                 let draft = Draft::of(&change.note);
                 let prepared = draft.and_then(|draft| draft.take(self.id));
-                let object = self.object(key, revision, created, value, prepared);
+                let object = self.make_object(key, revision, created, value, prepared);
                 if let (Some(draft), Some(object)) = (draft, &object) {
                     draft.set_committed(object);
                 }
@@ -339,7 +339,7 @@ impl Resource {
         Some(Event::new(self.prefix(), place, at_ms, key, object, previous))
     }
 
-    fn object(
+    fn make_object(
         &self,
         key: ObjectKey,
         revision: u64,
@@ -363,7 +363,7 @@ impl Resource {
 
     fn entry_object(&self, key: &Key, entry: &Entry) -> Option<Arc<Object>> {
         let key = ObjectKey::new(key, self.prefix())?;
-        self.object(key, entry.modified.0, entry.created.0, &entry.value, None)
+        self.make_object(key, entry.modified.0, entry.created.0, &entry.value, None)
     }
 
     /// Takes over state and history from before the registration.
@@ -385,7 +385,7 @@ impl Resource {
             let object = change
                 .value
                 .as_ref()
-                .and_then(|value| self.object(key.clone(), revision, created, value, None));
+                .and_then(|value| self.make_object(key.clone(), revision, created, value, None));
             if let Some(object) = &object {
                 known.insert(change.key.clone(), object.clone());
             }
@@ -467,8 +467,8 @@ impl Resource {
     pub fn reread(&self, stored: &Snapshot) {
         let mut live = self.lock();
         for (key, entry) in stored.iter() {
-            let Some(of) = ObjectKey::new(key, self.prefix()) else { continue };
-            let is_lost = live.index.get(of.as_str()).is_some_and(|Indexed(object)| {
+            let Some(object_key) = ObjectKey::new(key, self.prefix()) else { continue };
+            let is_lost = live.index.get(object_key.as_str()).is_some_and(|Indexed(object)| {
                 object.is_untransformable() && object.revision() == entry.modified.0
             });
             if is_lost && let Some(object) = self.entry_object(key, entry) {
@@ -491,7 +491,7 @@ impl Resource {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Ends all watches for good.
+    /// Ends all watches permanently.
     pub(crate) fn retire(&self) {
         self.gone.store(true, Ordering::Release);
         self.wake_all();
@@ -514,7 +514,7 @@ impl Resource {
 }
 
 impl Live {
-    fn change(&mut self, event: &Event) {
+    fn apply_event(&mut self, event: &Event) {
         self.revision = event.revision();
         match &event.object {
             Some(object) => drop(self.index.insert(Indexed(object.clone()))),
@@ -528,9 +528,10 @@ fn decode_all(
     entries: &[(Key, Entry)],
     decode: impl Fn(&(Key, Entry)) -> Option<Indexed> + Sync,
 ) -> Vec<Indexed> {
-    let threads = match entries.len() < PARALLEL_OBJECTS_MIN {
-        true => 1,
-        false => thread::available_parallelism().map_or(1, NonZero::get),
+    let threads = if entries.len() < PARALLEL_OBJECTS_MIN {
+        1
+    } else {
+        thread::available_parallelism().map_or(1, NonZero::get)
     };
     let part = entries.len().div_ceil(threads).max(1);
     let decode_part = |part: &[(Key, Entry)]| part.iter().filter_map(&decode).collect::<Vec<Indexed>>();

@@ -33,7 +33,7 @@ impl Runs {
         self.lock().iter().find(|(known, _)| *known == key).map(|(_, run)| run.clone())
     }
 
-    pub(crate) fn keep(&self, key: RunKey, run: Run) {
+    pub(crate) fn store_run(&self, key: RunKey, run: Run) {
         let mut runs = self.lock();
         runs.retain(|(known, _)| *known != key);
         runs.truncate(RUNS_MAX - 1);
@@ -55,9 +55,9 @@ mod tests {
         let key = |first| RunKey { epoch: 1, first: Place::new(first, 0), encoding: EncodingKey(0) };
         let run = |last| Run { bytes: Bytes::from_static(b"x"), last: Place::new(last, 0) };
         for first in 0..=RUNS_MAX as u64 {
-            runs.keep(key(first), run(first + 1));
+            runs.store_run(key(first), run(first + 1));
         }
-        runs.keep(key(3), run(9));
+        runs.store_run(key(3), run(9));
         let last = |key| runs.get(key).map(|run| run.last.revision());
         assert_eq!(last(key(3)), Some(9), "the later one of two");
         assert_eq!(last(key(0)), None, "the oldest made room");

@@ -63,15 +63,15 @@ impl Shared {
     }
 
     pub(crate) fn new(options: Options) -> Shared {
-        Shared::with(options, Arc::default())
+        Shared::with_options(options, Arc::default())
     }
 
     /// The state for a further store of the same cache.
     pub(crate) fn of_another_store(&self) -> Shared {
-        Shared::with(self.options.clone(), self.common.clone())
+        Shared::with_options(self.options.clone(), self.common.clone())
     }
 
-    fn with(options: Options, common: Arc<Common>) -> Shared {
+    fn with_options(options: Options, common: Arc<Common>) -> Shared {
         Shared {
             options,
             common,

@@ -154,7 +154,7 @@ impl Watcher {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// [`Watcher::next`] for those who are polled themselves.
+    /// [`Watcher::next`] for callers that are polled themselves.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Item>> {
         loop {
             match self.advance() {
@@ -173,9 +173,10 @@ impl Watcher {
                 continue;
             }
             let is_due = |bookmarks: &mut Bookmarks| bookmarks.due.as_mut().poll(context).is_ready();
-            return match self.bookmarks.as_mut().is_some_and(is_due) {
-                true => Poll::Ready(Some(self.bookmark())),
-                false => Poll::Pending,
+            return if self.bookmarks.as_mut().is_some_and(is_due) {
+                Poll::Ready(Some(self.make_bookmark()))
+            } else {
+                Poll::Pending
             };
         }
     }
@@ -198,7 +199,7 @@ impl Watcher {
         self.resource.as_ref().is_some_and(|resource| resource.is_gone() || resource.epoch() != self.epoch)
     }
 
-    /// The next item if it is there already.
+    /// The next item, if it is available without waiting.
     pub fn try_next(&mut self) -> Option<Item> {
         loop {
             match self.advance() {
@@ -220,7 +221,7 @@ impl Watcher {
     /// Stores the frames of all events delivered since `first`, for other watchers.
     pub fn store_run(&self, first: &Delivery, encoding: EncodingKey, bytes: &Bytes) {
         if let Some(key) = self.run_key(first, encoding) {
-            self.group.runs.keep(key, Run { bytes: bytes.clone(), last: self.position });
+            self.group.runs.store_run(key, Run { bytes: bytes.clone(), last: self.position });
         }
     }
 
@@ -241,7 +242,7 @@ impl Watcher {
         }
     }
 
-    fn bookmark(&mut self) -> Item {
+    fn make_bookmark(&mut self) -> Item {
         if let Some(Bookmarks { every, due }) = &mut self.bookmarks {
             due.set(sleep(*every));
         }

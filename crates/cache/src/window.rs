@@ -99,7 +99,7 @@ impl Window {
                 return Some(stretch);
             }
             stretch.scanned = event.place;
-            if group.has(event) {
+            if group.has_event(event) {
                 stretch.events.push_back(event.clone());
             }
         }

@@ -10,7 +10,7 @@ pub type Id = u32;
 pub struct Ast {
     /// The whole expression.
     pub root: Expr,
-    /// The text it was parsed from.
+    /// The text from which the expression was parsed.
     pub source: Source,
 }
 

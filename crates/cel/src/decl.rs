@@ -26,7 +26,7 @@ pub struct Overload {
     pub params: Vec<Type>,
     /// The result.
     pub result: Type,
-    /// Executes it. If the checker could not choose the overload, the evaluator does by the types at run time.
+    /// Runs the overload. If the checker could not choose the overload, the evaluator does by the types at run time.
     pub run: Run,
     /// Called when the program is planned, with the constant arguments: returns a faster form of `run`.
     pub prepare: Option<Prepare>,
@@ -47,7 +47,7 @@ pub struct Variable {
     /// The name, with dots if it has a namespace.
     pub name: Arc<str>,
     /// The variable's type.
-    pub of: Type,
+    pub ty: Type,
 }
 
 /// A constant that an expression can refer to: a type (`int`), an enum value.
@@ -56,7 +56,7 @@ pub struct Constant {
     /// The name.
     pub name: Arc<str>,
     /// The constant's type.
-    pub of: Type,
+    pub ty: Type,
     /// The constant's value.
     pub value: Value<'static>,
 }

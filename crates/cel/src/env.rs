@@ -78,8 +78,8 @@ impl Env {
     /// No functions, no macros, no variables; only the names of the basic types.
     pub fn bare() -> Env {
         let mut base = Base::default();
-        for (name, of) in basic_types() {
-            base.add_type(name, of);
+        for (name, ty) in basic_types() {
+            base.add_type(name, ty);
         }
         Env {
             base: Arc::new(base),
@@ -120,8 +120,8 @@ impl Env {
             base.add_function(function);
         }
         base.macros.extend(library.macros);
-        for (name, of) in library.types {
-            base.add_type(name, of);
+        for (name, ty) in library.types {
+            base.add_type(name, ty);
         }
         base.validators.extend(library.validators);
         base.mixed_arguments.extend(library.mixed_arguments);
@@ -141,10 +141,10 @@ impl Env {
 
     /// Declares a variable; one of the same name is replaced.
     #[must_use]
-    pub fn with_variable(mut self, name: &str, of: Type) -> Env {
+    pub fn with_variable(mut self, name: &str, ty: Type) -> Env {
         let variables = Arc::make_mut(&mut self.variables);
         variables.retain(|variable| &*variable.name != name);
-        variables.push(Variable { name: name.into(), of });
+        variables.push(Variable { name: name.into(), ty });
         self
     }
 
@@ -152,11 +152,11 @@ impl Env {
     #[must_use]
     pub fn with_shape(mut self, name: &str, shape: Arc<Shape>) -> Env {
         Arc::make_mut(&mut self.provider).add(&shape);
-        let of = shape.cel_type();
+        let ty = shape.cel_type();
         let shapes = Arc::make_mut(&mut self.shapes);
         shapes.retain(|(known, _)| &**known != name);
         shapes.push((name.into(), shape));
-        self.with_variable(name, of)
+        self.with_variable(name, ty)
     }
 
     /// Declares the object types of a shape, without a variable.
@@ -263,11 +263,11 @@ impl Base {
         }
     }
 
-    fn add_type(&mut self, name: &str, of: Type) {
+    fn add_type(&mut self, name: &str, ty: Type) {
         let constant = Constant {
             name: name.into(),
-            of: Type::Type(Some(Arc::new(of.clone()))),
-            value: Value::Type(of),
+            ty: Type::Type(Some(Arc::new(ty.clone()))),
+            value: Value::Type(ty),
         };
         self.constants.insert(constant.name.clone(), constant);
     }
@@ -299,9 +299,9 @@ pub struct Checked {
     /// function (without `target` if that was a namespace), a `Struct` the full name of a type.
     pub ast: Ast,
     pub(crate) env: Env,
-    /// By node id.
+    /// The type of each node, by the node's id.
     pub(crate) types: Vec<Option<Type>>,
-    /// By node id.
+    /// What each node refers to, by the node's id.
     pub(crate) references: Vec<Option<Reference>>,
 }
 
@@ -332,12 +332,12 @@ impl Checked {
         self.references.get(id as usize).and_then(Option::as_ref)
     }
 
-    /// The environment it was compiled in.
+    /// The environment in which the expression was compiled.
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    /// Estimates its cost.
+    /// Estimates the cost of the expression.
     pub fn estimate(&self, model: &dyn CostModel) -> CostEstimate {
         cost::estimate(self, model)
     }

@@ -32,7 +32,7 @@ pub(crate) struct Evaluator<'a, 'v> {
 
 /// A variable of a loop.
 enum Local<'a> {
-    /// Evaluated when it is first read.
+    /// A node that is evaluated when it is first read.
     Lazy(&'a Node),
     Ready(Outcome<'a>),
 }
@@ -69,14 +69,14 @@ impl<'a, 'v> Evaluator<'a, 'v> {
                 // Values that cannot be compared are not equal.
                 Ok(Value::Bool(!left.equals(&right).unwrap_or(false)))
             }
-            Node::Binary(binary) => self.binary(binary),
-            Node::Not(operand) => self.not(operand),
+            Node::Binary(binary) => self.eval_binary(binary),
+            Node::Not(operand) => self.eval_not(operand),
             Node::NotStrictlyFalse(operand) => {
                 let operand = limited(self.eval(operand))?;
                 self.charge(1)?;
                 Ok(Value::Bool(!matches!(operand, Ok(Value::Bool(false)))))
             }
-            Node::Member(member) => self.member(member),
+            Node::Member(member) => self.eval_member(member),
             Node::OptionalOr(operands) => match self.eval(&operands.0)? {
                 Value::Optional(None) => self.eval(&operands.1),
                 value => Ok(value),
@@ -86,23 +86,23 @@ impl<'a, 'v> Evaluator<'a, 'v> {
                 Value::Optional(Some(value)) => Ok(Arc::unwrap_or_clone(value)),
                 value => Ok(value),
             },
-            Node::Call(call) => self.call(call),
+            Node::Call(call) => self.eval_call(call),
             Node::List(elements) => {
-                let list = limited(self.list(elements))?;
+                let list = limited(self.eval_list(elements))?;
                 self.charge(crate::cost::LIST_CREATE)?;
                 list.map(literal_list)
             }
             Node::Map(entries) => {
-                let map = limited(self.map(entries))?;
+                let map = limited(self.eval_map(entries))?;
                 self.charge(crate::cost::MAP_CREATE)?;
                 map
             }
             Node::Object(object) => {
-                let object = limited(self.object(object))?;
+                let object = limited(self.eval_object(object))?;
                 self.charge(crate::cost::OBJECT_CREATE)?;
                 object
             }
-            Node::Fold(fold) => self.fold(fold),
+            Node::Fold(fold) => self.eval_fold(fold),
         }
     }
 
@@ -120,7 +120,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         failed.map_or(Ok(Value::Bool(!end)), Err)
     }
 
-    fn not(&mut self, operand: &'a Node) -> Outcome<'a> {
+    fn eval_not(&mut self, operand: &'a Node) -> Outcome<'a> {
         let operand = limited(self.eval(operand))?;
         self.charge(1)?;
         match operand? {
@@ -137,12 +137,12 @@ impl<'a, 'v> Evaluator<'a, 'v> {
     /// The operands of `==` or `!=`, with their cost charged.
     fn compared(&mut self, operands: &'a (Node, Node)) -> Result<(Value<'a>, Value<'a>), EvalError> {
         let (left, right) = self.operands(&operands.0, &operands.1)?;
-        let cost = self.prices.equality(&left, &right);
+        let cost = self.prices.cost_of_equality(&left, &right);
         self.charge(cost)?;
         Ok((left?, right?))
     }
 
-    fn binary(&mut self, binary: &'a Binary) -> Outcome<'a> {
+    fn eval_binary(&mut self, binary: &'a Binary) -> Outcome<'a> {
         let (left, right) = self.operands(&binary.left, &binary.right)?;
         let cost = match binary.price {
             Price::One => 1,
@@ -155,7 +155,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         }
     }
 
-    fn member(&mut self, member: &'a Member) -> Outcome<'a> {
+    fn eval_member(&mut self, member: &'a Member) -> Outcome<'a> {
         let wanted = self.eval(&member.wanted)?;
         let found = match (&member.set, &wanted) {
             (Set::Texts(texts), Value::String(wanted)) => {
@@ -167,7 +167,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         Ok(Value::Bool(found))
     }
 
-    fn call(&mut self, call: &'a Call) -> Outcome<'a> {
+    fn eval_call(&mut self, call: &'a Call) -> Outcome<'a> {
         // cel-go stops at the first argument that fails, and charges nothing, unless it planned the call for exactly one
         // or two arguments.
         let stops =
@@ -201,7 +201,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
 
     fn finish(&mut self, call: &'a Call, args: &[Value<'a>]) -> Outcome<'a> {
         let result = Evaluator::run(call, args);
-        let cost = self.prices.call(call, args, result.as_ref().unwrap_or(&Value::Null));
+        let cost = self.prices.call_cost(call, args, result.as_ref().unwrap_or(&Value::Null));
         self.charge(cost)?;
         result
     }
@@ -214,7 +214,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
                 "interface conversion: *types.Err is not traits.Lister: missing method Add",
             ));
         }
-        let cost = self.prices.call(call, args, &Value::Null);
+        let cost = self.prices.call_cost(call, args, &Value::Null);
         self.charge(cost)?;
         Err(err)
     }
@@ -237,7 +237,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
     }
 
     /// The elements of a list literal; empty optionals are omitted.
-    fn list(&mut self, elements: &'a [Element]) -> Result<Vec<Value<'a>>, EvalError> {
+    fn eval_list(&mut self, elements: &'a [Element]) -> Result<Vec<Value<'a>>, EvalError> {
         let mut values = Vec::with_capacity(elements.len());
         for element in elements {
             let value = self.eval(&element.node)?;
@@ -254,7 +254,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         Ok(values)
     }
 
-    fn map(&mut self, entries: &'a [(Node, Element)]) -> Outcome<'a> {
+    fn eval_map(&mut self, entries: &'a [(Node, Element)]) -> Outcome<'a> {
         let mut values = Vec::with_capacity(entries.len());
         for (key, element) in entries {
             let key = self.eval(key)?;
@@ -274,7 +274,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         Ok(literal_map(values))
     }
 
-    fn object(&mut self, object: &'a ObjectLiteral) -> Outcome<'a> {
+    fn eval_object(&mut self, object: &'a ObjectLiteral) -> Outcome<'a> {
         let mut values: Vec<(Arc<str>, Value<'a>)> = Vec::with_capacity(object.fields.len());
         for (name, element) in &object.fields {
             let value = match (element.optional, self.eval(&element.node)?) {
@@ -307,9 +307,10 @@ fn check_new_key(key: &Value<'_>, entries: &[(Value<'_>, Value<'_>)]) -> Result<
     if !matches!(key, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::String(_)) {
         return Err(EvalError::Failed(format!("unsupported key type: {}", key.type_name())));
     }
-    match entries.iter().any(|(known, _)| known.equals(key).unwrap_or(false)) {
-        true => Err(EvalError::Failed(format!("Failed with repeated key: {key}"))),
-        false => Ok(()),
+    if entries.iter().any(|(known, _)| known.equals(key).unwrap_or(false)) {
+        Err(EvalError::Failed(format!("Failed with repeated key: {key}")))
+    } else {
+        Ok(())
     }
 }
 
@@ -324,13 +325,13 @@ fn no_such_overload(function: &str, args: &[Value<'_>]) -> EvalError {
 
 /// Whether values match the parameters of an overload, by their types at run time.
 fn takes(params: &[Type], args: &[Value<'_>]) -> bool {
-    params.len() == args.len() && params.iter().zip(args).all(|(param, value)| accepts(param, value))
+    params.len() == args.len() && params.iter().zip(args).all(|(param, value)| is_accepted_by(param, value))
 }
 
-fn accepts(param: &Type, value: &Value<'_>) -> bool {
+fn is_accepted_by(param: &Type, value: &Value<'_>) -> bool {
     match (param, value) {
         (Type::Dyn | Type::Any | Type::Param(_) | Type::Error, _) => true,
-        (Type::Wrapper(of), value) => matches!(value, Value::Null) || accepts(of, value),
+        (Type::Wrapper(ty), value) => matches!(value, Value::Null) || is_accepted_by(ty, value),
         (Type::Null, Value::Null)
         | (Type::Bool, Value::Bool(_))
         | (Type::Int, Value::Int(_))
@@ -340,9 +341,15 @@ fn accepts(param: &Type, value: &Value<'_>) -> bool {
         | (Type::Bytes, Value::Bytes(_))
         | (Type::Timestamp, Value::Timestamp(_))
         | (Type::Duration, Value::Duration(_))
-        | (Type::List(_), Value::List(_))
-        | (Type::Map(_), Value::Map(_) | Value::Object(Object::Tree(..)))
+        | (Type::Map(_), Value::Object(Object::Tree(..)))
         | (Type::Type(_), Value::Type(_)) => true,
+        // Of lists and maps, as in cel-go, only the first element counts.
+        (Type::List(of), Value::List(list)) => {
+            list.get(0).is_none_or(|first| is_read_accepted_by(of, &first))
+        }
+        (Type::Map(of), Value::Map(map)) => map
+            .entry(0)
+            .is_none_or(|(key, value)| is_accepted_by(&of.0, &key) && is_read_accepted_by(&of.1, &value)),
         (Type::Object(name), Value::Object(Object::Shared(other, _) | Object::Input(_, other))) => {
             name == other
         }
@@ -351,6 +358,11 @@ fn accepts(param: &Type, value: &Value<'_>) -> bool {
         (Type::Opaque(name, _), Value::Opaque(opaque)) => opaque.cel_type().runtime_name() == *name,
         _ => false,
     }
+}
+
+fn is_read_accepted_by(param: &Type, read: &Result<Value<'_>, EvalError>) -> bool {
+    matches!(param, Type::Dyn | Type::Any | Type::Param(_) | Type::Error)
+        || read.as_ref().is_ok_and(|value| is_accepted_by(param, value))
 }
 
 /// The value of a list literal.

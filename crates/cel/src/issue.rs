@@ -65,7 +65,7 @@ impl fmt::Display for Issues {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            issue.draw(&self.text, f)?;
+            issue.draw_position(&self.text, f)?;
         }
         if self.more > 0 {
             write!(f, "\n{} more errors were truncated", self.more)?;
@@ -75,7 +75,7 @@ impl fmt::Display for Issues {
 }
 
 impl Issue {
-    fn draw(&self, text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn draw_position(&self, text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(offset) = self.offset else {
             return write!(f, "ERROR: <input>:-1:0: {}", self.message);
         };

@@ -225,7 +225,7 @@ pub(crate) struct General {
 /// A plan and the number of slots it needs.
 pub(crate) struct Plan {
     pub(crate) root: Node,
-    /// The number of slots of its loops.
+    /// The number of slots that the variables of all loops need.
     pub(crate) locals: usize,
 }
 
@@ -264,14 +264,18 @@ impl<'e> Planner<'e> {
             return Err(PlanError("expression nested too deeply".into()));
         }
         let node = match &expr.kind {
-            ExprKind::Literal(literal) => Ok(Node::Constant(constant(literal))),
-            ExprKind::Ident(name) => self.ident(expr, name),
-            ExprKind::Select { operand, field, test_only } => self.select(expr, operand, field, *test_only),
-            ExprKind::Call { function, target, args } => self.call(expr, function, target.as_deref(), args),
-            ExprKind::List { elements, optional } => self.list(elements, optional),
-            ExprKind::Map(entries) => self.map(entries),
-            ExprKind::Struct { name, fields } => self.object(name, fields),
-            ExprKind::Comprehension(comprehension) => self.fold(comprehension),
+            ExprKind::Literal(literal) => Ok(Node::Constant(constant_value(literal))),
+            ExprKind::Ident(name) => self.plan_ident(expr, name),
+            ExprKind::Select { operand, field, test_only } => {
+                self.plan_select(expr, operand, field, *test_only)
+            }
+            ExprKind::Call { function, target, args } => {
+                self.plan_call(expr, function, target.as_deref(), args)
+            }
+            ExprKind::List { elements, optional } => self.plan_list(elements, optional),
+            ExprKind::Map(entries) => self.plan_map(entries),
+            ExprKind::Struct { name, fields } => self.plan_object(name, fields),
+            ExprKind::Comprehension(comprehension) => self.plan_fold(comprehension),
         };
         self.depth = self.depth.saturating_sub(1);
         node
@@ -285,7 +289,7 @@ impl<'e> Planner<'e> {
         self.checked.and_then(|checked| checked.reference(expr.id))
     }
 
-    fn list(&mut self, elements: &[Expr], optional: &[u32]) -> Result<Node, PlanError> {
+    fn plan_list(&mut self, elements: &[Expr], optional: &[u32]) -> Result<Node, PlanError> {
         let mut planned = Vec::with_capacity(elements.len());
         for (index, element) in elements.iter().enumerate() {
             let optional = optional.iter().any(|&at| at as usize == index);
@@ -298,7 +302,7 @@ impl<'e> Planner<'e> {
         }
     }
 
-    fn map(&mut self, entries: &[crate::ast::MapEntry]) -> Result<Node, PlanError> {
+    fn plan_map(&mut self, entries: &[crate::ast::MapEntry]) -> Result<Node, PlanError> {
         let mut planned = Vec::with_capacity(entries.len());
         for entry in entries {
             let key = self.plan(&entry.key)?;
@@ -312,7 +316,11 @@ impl<'e> Planner<'e> {
         }
     }
 
-    fn object(&mut self, name: &Arc<str>, fields: &[crate::ast::StructField]) -> Result<Node, PlanError> {
+    fn plan_object(
+        &mut self,
+        name: &Arc<str>,
+        fields: &[crate::ast::StructField],
+    ) -> Result<Node, PlanError> {
         let known = names_within(self.env.container(), name)
             .find(|name| self.env.provider().objects.contains_key(name) || self.env.provider().is_open(name));
         let Some(name) = known else { return Err(PlanError(format!("unknown type: {name}"))) };
@@ -356,7 +364,7 @@ fn names_within<'n>(container: &'n str, name: &'n str) -> impl Iterator<Item = A
     })
 }
 
-fn constant(literal: &Literal) -> Value<'static> {
+fn constant_value(literal: &Literal) -> Value<'static> {
     match literal {
         Literal::Null => Value::Null,
         Literal::Bool(value) => Value::Bool(*value),

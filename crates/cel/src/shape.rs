@@ -59,6 +59,8 @@ pub enum ShapeKind {
     },
     /// A type with fields.
     Object(Arc<ObjectShape>),
+    /// A value of this type. It only tells the checker: no tree is read with it.
+    Typed(Type),
 }
 
 /// How lists compare with `==` and join with `+`.
@@ -123,6 +125,7 @@ impl Shape {
             ShapeKind::List { element, .. } => Type::list(element.cel_type()),
             ShapeKind::Map { value } => Type::map(Type::String, value.cel_type()),
             ShapeKind::Object(object) => Type::Object(object.name.clone()),
+            ShapeKind::Typed(of) => of.clone(),
         }
     }
 }
@@ -137,7 +140,7 @@ impl ObjectShape {
 }
 
 impl Provider {
-    /// Whether the type of this name has every field.
+    /// Whether expressions may use any field of the type with this name, because its fields are not known.
     pub fn is_open(&self, name: &str) -> bool {
         self.open.is_some_and(|open| open(name))
     }

@@ -174,7 +174,7 @@ pub(crate) fn parse(text: &str) -> Result<Timestamp, TimestampError> {
 pub(crate) fn parse_open(text: &str) -> Option<Timestamp> {
     let date = || {
         let mut reader = Reader { rest: text };
-        let days = reader.date()?;
+        let days = reader.parse_date()?;
         reader.rest.is_empty().then_some(Timestamp {
             seconds: days.saturating_mul(SECONDS_PER_DAY),
             nanos: 0,
@@ -196,14 +196,14 @@ struct Reader<'t> {
 impl Reader<'_> {
     #[expect(clippy::arithmetic_side_effects, reason = "a year has four digits, all else two")]
     fn date_time(&mut self, separator: char) -> Option<Timestamp> {
-        let days = self.date()?;
-        self.expect(separator)?;
+        let days = self.parse_date()?;
+        self.expect_char(separator)?;
         let one_digit = self.rest.as_bytes().get(1).is_some_and(|byte| !byte.is_ascii_digit());
-        let hour = self.digits(if one_digit { 1 } else { 2 }, 23)?;
-        self.expect(':')?;
-        let minute = self.digits(2, 59)?;
-        self.expect(':')?;
-        let second = self.digits(2, 59)?;
+        let hour = self.parse_digits(if one_digit { 1 } else { 2 }, 23)?;
+        self.expect_char(':')?;
+        let minute = self.parse_digits(2, 59)?;
+        self.expect_char(':')?;
+        let second = self.parse_digits(2, 59)?;
         let nanos = self.fraction()?;
         let offset = self.offset()?;
         if !self.rest.is_empty() {
@@ -213,21 +213,21 @@ impl Reader<'_> {
         Some(Timestamp { seconds, nanos, offset: i32::try_from(offset).ok()? })
     }
 
-    fn date(&mut self) -> Option<i64> {
-        let year = self.digits(4, 9999)?;
-        self.expect('-')?;
-        let month = self.digits(2, 12).filter(|month| *month > 0)?;
-        self.expect('-')?;
-        let day = self.digits(2, days_in(year, month)).filter(|day| *day > 0)?;
+    fn parse_date(&mut self) -> Option<i64> {
+        let year = self.parse_digits(4, 9999)?;
+        self.expect_char('-')?;
+        let month = self.parse_digits(2, 12).filter(|month| *month > 0)?;
+        self.expect_char('-')?;
+        let day = self.parse_digits(2, days_in(year, month)).filter(|day| *day > 0)?;
         Some(days_to(year, month, day))
     }
 
-    fn expect(&mut self, char: char) -> Option<()> {
+    fn expect_char(&mut self, char: char) -> Option<()> {
         self.rest = self.rest.strip_prefix(char)?;
         Some(())
     }
 
-    fn digits(&mut self, count: usize, max: i64) -> Option<i64> {
+    fn parse_digits(&mut self, count: usize, max: i64) -> Option<i64> {
         let (digits, rest) = self.rest.split_at_checked(count)?;
         let value =
             digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<i64>().ok())??;
@@ -246,14 +246,14 @@ impl Reader<'_> {
 
     #[expect(clippy::arithmetic_side_effects, reason = "a year has four digits, all else two")]
     fn offset(&mut self) -> Option<i64> {
-        if self.expect('Z').is_some() {
+        if self.expect_char('Z').is_some() {
             return Some(0);
         }
         let sign = if self.rest.starts_with('-') { -1 } else { 1 };
         self.rest = self.rest.strip_prefix(['+', '-'])?;
-        let hours = self.digits(2, 24)?;
-        self.expect(':')?;
-        let minutes = self.digits(2, 60)?;
+        let hours = self.parse_digits(2, 24)?;
+        self.expect_char(':')?;
+        let minutes = self.parse_digits(2, 60)?;
         Some(sign * (hours * 3600 + minutes * 60))
     }
 }

@@ -61,8 +61,8 @@ impl Type {
     }
 
     /// The type `optional_type(of)`.
-    pub fn optional(of: Type) -> Type {
-        Type::Opaque(OPTIONAL.into(), [of].into())
+    pub fn optional(ty: Type) -> Type {
+        Type::Opaque(OPTIONAL.into(), [ty].into())
     }
 
     /// A type without fields and parameters that libraries implement.
@@ -89,7 +89,7 @@ impl Type {
             Type::Bytes => "bytes",
             Type::Timestamp => "google.protobuf.Timestamp",
             Type::Duration => "google.protobuf.Duration",
-            Type::Wrapper(of) => of.name(),
+            Type::Wrapper(ty) => ty.name(),
             Type::List(_) => "list",
             Type::Map(_) => "map",
             Type::Object(name) | Type::Opaque(name, _) | Type::Param(name) => name,
@@ -107,7 +107,7 @@ impl Type {
             Type::Null => "null_type".into(),
             Type::Timestamp => "google.protobuf.Timestamp".into(),
             Type::Duration => "google.protobuf.Duration".into(),
-            Type::Wrapper(of) => of.runtime_name(),
+            Type::Wrapper(ty) => ty.runtime_name(),
             Type::List(_) => "list".into(),
             Type::Map(_) => "map".into(),
             Type::Type(_) => "type".into(),
@@ -132,9 +132,9 @@ impl fmt::Display for Type {
             Type::Bytes => f.write_str("bytes"),
             Type::Timestamp => f.write_str("timestamp"),
             Type::Duration => f.write_str("duration"),
-            Type::Wrapper(of) => write!(f, "wrapper({of})"),
-            Type::List(of) => write!(f, "list({of})"),
-            Type::Map(of) => write!(f, "map({}, {})", of.0, of.1),
+            Type::Wrapper(ty) => write!(f, "wrapper({ty})"),
+            Type::List(ty) => write!(f, "list({ty})"),
+            Type::Map(ty) => write!(f, "map({}, {})", ty.0, ty.1),
             Type::Object(name) | Type::Param(name) => f.write_str(name),
             Type::Opaque(name, params) if params.is_empty() => f.write_str(name),
             Type::Opaque(name, params) => {
@@ -142,7 +142,7 @@ impl fmt::Display for Type {
                 write!(f, "{name}({})", params.join(", "))
             }
             Type::Type(None) => f.write_str("type"),
-            Type::Type(Some(of)) => write!(f, "type({of})"),
+            Type::Type(Some(ty)) => write!(f, "type({ty})"),
             Type::Error => f.write_str("!error!"),
         }
     }

@@ -77,10 +77,10 @@ fn runs(checked: &Checked, call: &Expr, literal: &Literal) -> bool {
 
 /// `[1, 'a']`, `{'a': 1, 'b': 'c'}`, except in functions that accept mixed lists.
 fn homogeneous_literals(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
-    homogeneous(checked, &checked.ast.root, report);
+    check_homogeneous(checked, &checked.ast.root, report);
 }
 
-fn homogeneous(checked: &Checked, expr: &Expr, report: &mut dyn FnMut(Id, String)) {
+fn check_homogeneous(checked: &Checked, expr: &Expr, report: &mut dyn FnMut(Id, String)) {
     match &expr.kind {
         ExprKind::Call { function, .. } if checked.env().mixed_arguments().contains(&&**function) => return,
         ExprKind::List { elements, optional } => one_element_type(checked, elements, optional, report),
@@ -88,7 +88,7 @@ fn homogeneous(checked: &Checked, expr: &Expr, report: &mut dyn FnMut(Id, String
         _ => {}
     }
     for child in expr.children() {
-        homogeneous(checked, child, report);
+        check_homogeneous(checked, child, report);
     }
 }
 
@@ -98,11 +98,11 @@ fn one_element_type(
     optional: &[u32],
     report: &mut dyn FnMut(Id, String),
 ) {
-    let of = |(index, element): (usize, &Expr)| {
+    let id_and_type = |(index, element): (usize, &Expr)| {
         let is_optional = optional.iter().any(|optional| *optional as usize == index);
         (element.id, optional_content(checked.type_of(element.id), is_optional).clone())
     };
-    let mut types = elements.iter().enumerate().map(of);
+    let mut types = elements.iter().enumerate().map(id_and_type);
     let Some((_, first)) = types.next() else { return };
     if let Some((id, found)) = types.find(|(_, found)| !is_exact(&first, found)) {
         report(id, mismatch(&first, &found));
@@ -126,10 +126,10 @@ fn one_entry_type(checked: &Checked, entries: &[MapEntry], report: &mut dyn FnMu
 }
 
 /// The type of an optional's value; any other type itself.
-fn optional_content(of: &Type, optional: bool) -> &Type {
-    match of {
-        Type::Opaque(name, params) if optional && &**name == OPTIONAL => params.first().unwrap_or(of),
-        of => of,
+fn optional_content(ty: &Type, optional: bool) -> &Type {
+    match ty {
+        Type::Opaque(name, params) if optional && &**name == OPTIONAL => params.first().unwrap_or(ty),
+        ty => ty,
     }
 }
 

@@ -95,8 +95,8 @@ fn run(base: &Env, case: &Json) -> Result<(), String> {
             Ok(checked) => checked,
             Err(issues) => return if fails { Ok(()) } else { Err(issues.to_string()) },
         };
-        if let Some(of) = case["type"].as_str().filter(|of| *of != checked.output_type().to_string()) {
-            return Err(format!("type {} instead of {of}", checked.output_type()));
+        if let Some(ty) = case["type"].as_str().filter(|ty| *ty != checked.output_type().to_string()) {
+            return Err(format!("type {} instead of {ty}", checked.output_type()));
         }
         if case["checkOnly"] == json!(true) {
             return Ok(());

@@ -30,7 +30,7 @@ fn environment() -> Env {
         ("yes", Type::Bool),
     ]
     .into_iter()
-    .fold(Env::standard(), |env, (name, of)| env.with_variable(name, of))
+    .fold(Env::standard(), |env, (name, ty)| env.with_variable(name, ty))
 }
 
 fn variables() -> Vec<(&'static str, Value<'static>)> {

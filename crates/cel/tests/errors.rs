@@ -17,7 +17,7 @@ fn check(cases: &[(&str, &str)]) {
         ("none", Type::Dyn, Value::Null),
     ];
     let env =
-        variables.iter().fold(Env::kubernetes(), |env, (name, of, _)| env.with_variable(name, of.clone()));
+        variables.iter().fold(Env::kubernetes(), |env, (name, ty, _)| env.with_variable(name, ty.clone()));
     let values: Vec<_> = variables.iter().map(|(name, _, value)| (*name, value.clone())).collect();
     for (expr, expected) in cases {
         let checked = env.compile(expr).unwrap_or_else(|issues| panic!("{issues}"));

@@ -41,7 +41,7 @@ fn figures() {
         ("b", Type::Bool),
     ]
     .into_iter()
-    .fold(Env::standard(), |env, (name, of)| env.with_variable(name, of))
+    .fold(Env::standard(), |env, (name, ty)| env.with_variable(name, ty))
     .with_library(two_variable::library())
     .with_library(bindings());
     let hints =

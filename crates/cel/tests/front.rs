@@ -266,12 +266,12 @@ fn declared_type(json: &Json) -> Option<Type> {
     if let Some(map) = json.get("mapType") {
         return Some(Type::map(declared_type(&map["keyType"])?, declared_type(&map["valueType"])?));
     }
-    if let Some(of) = json.get("abstractType") {
-        let params: Option<Vec<Type>> = of["parameterTypes"].as_array()?.iter().map(declared_type).collect();
-        return Some(Type::Opaque(of["name"].as_str()?.into(), params?.into()));
+    if let Some(ty) = json.get("abstractType") {
+        let params: Option<Vec<Type>> = ty["parameterTypes"].as_array()?.iter().map(declared_type).collect();
+        return Some(Type::Opaque(ty["name"].as_str()?.into(), params?.into()));
     }
-    if let Some(of) = json.get("typeParam") {
-        return Some(Type::param(of.as_str()?));
+    if let Some(ty) = json.get("typeParam") {
+        return Some(Type::param(ty.as_str()?));
     }
     let primitive = |name: &str| {
         Some(match name {
@@ -284,8 +284,8 @@ fn declared_type(json: &Json) -> Option<Type> {
             _ => return None,
         })
     };
-    if let Some(of) = json.get("wrapper") {
-        return Some(Type::Wrapper(primitive(of.as_str()?)?.into()));
+    if let Some(ty) = json.get("wrapper") {
+        return Some(Type::Wrapper(primitive(ty.as_str()?)?.into()));
     }
     match json.get("wellKnown").and_then(Json::as_str) {
         Some("TIMESTAMP") => return Some(Type::Timestamp),

@@ -52,14 +52,14 @@ pub fn evaluate(request: &[u8]) -> Result<Value, RequestError> {
     let env = VARIABLES.iter().fold(Env::kubernetes(), |env, (name, _)| env.with_variable(name, Type::Dyn));
     let checked = match env.compile(expression) {
         Ok(checked) => checked,
-        Err(issues) => return Ok(failed(answer, false, &issues.to_string())),
+        Err(issues) => return Ok(failed_answer(answer, false, &issues.to_string())),
     };
     let estimate = checked.estimate(&Kubernetes(NoModel));
     answer.insert("estimateMin", number(estimate.min));
     answer.insert("type", checked.output_type().to_string().into());
     let program = match checked.plan() {
         Ok(program) => program,
-        Err(error) => return Ok(failed(answer, false, &error.to_string())),
+        Err(error) => return Ok(failed_answer(answer, false, &error.to_string())),
     };
     let variables = VARIABLES.map(|(name, member)| (name, CelValue::any(tree(member))));
     let evaluation = program.eval(&variables, Some(CALL_COST_MAX));
@@ -73,7 +73,7 @@ pub fn evaluate(request: &[u8]) -> Result<Value, RequestError> {
             answer.insert("truncated", whole.is_err().into());
             Value::Object(answer)
         }
-        Err(error) => failed(answer, true, &error.to_string()),
+        Err(error) => failed_answer(answer, true, &error.to_string()),
     })
 }
 
@@ -90,7 +90,7 @@ fn number(cost: u64) -> Value {
     i64::try_from(cost).unwrap_or(i64::MAX).into()
 }
 
-fn failed(mut answer: Map, compiled: bool, why: &str) -> Value {
+fn failed_answer(mut answer: Map, compiled: bool, why: &str) -> Value {
     answer.insert("compiled", compiled.into());
     // Each error quotes the expression, so the text can become long.
     let mut text = String::new();

@@ -2,6 +2,7 @@
 
 use flate2::read::GzDecoder;
 use std::io::Read;
+use std::sync::LazyLock;
 
 /// One file of the page.
 pub struct File {
@@ -41,9 +42,18 @@ pub fn find(name: &str) -> Option<&'static File> {
     FILES.iter().find(|file| file.name == name)
 }
 
+/// The uncompressed files, in the order of [`FILES`]. They are decompressed once: anyone can request them, and a small
+/// request must not make the server decompress half a megabyte and hold it until the client has read it.
+static PLAIN: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| FILES.iter().map(File::decompress).collect());
+
 impl File {
     /// The uncompressed file, for the few clients that do not accept gzip.
-    pub fn plain(&self) -> Vec<u8> {
+    pub fn plain(&self) -> &'static [u8] {
+        let index = FILES.iter().position(|file| file.name == self.name);
+        index.and_then(|index| PLAIN.get(index)).map_or(&[], Vec::as_slice)
+    }
+
+    fn decompress(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes);
         // The build compressed it, so it can be decompressed; `files_are_whole` checks each file.
         _ = GzDecoder::new(self.gzip).read_to_end(&mut out);
@@ -78,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_page_names_its_files_and_nothing_inline() {
-        let page = String::from_utf8(find("").unwrap().plain()).unwrap();
+        let page = String::from_utf8(find("").unwrap().plain().to_vec()).unwrap();
         assert!(!page.contains("<style") && !page.contains(" style=") && !page.contains("javascript:"));
         for tag in page.split("<script").skip(1) {
             assert!(tag.starts_with(" type=\"module\" src=\""), "{tag}");

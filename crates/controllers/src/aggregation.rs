@@ -119,7 +119,7 @@ impl ApiServices {
         self.by_name.get(name.as_str())
     }
 
-    /// All of them by name.
+    /// All APIServices, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<ApiService>> {
         self.by_name.values()
     }
@@ -195,7 +195,7 @@ impl Aggregation {
                 item = watcher.next() => match item {
                     Some(Item::Event(delivery)) => {
                         let Some(event) = delivery.source() else { continue };
-                        self.note(&mut work, event.resource(), delivery.object(), event.object().is_none());
+                        self.handle_event(&mut work, event.resource(), delivery.object(), event.object().is_none());
                     }
                     Some(Item::Closed(CloseReason::Slow)) => {
                         watcher = self.engine.storage().cache().watch_resources(&[PREFIX, SERVICES, ENDPOINT_SLICES]);
@@ -223,23 +223,21 @@ impl Aggregation {
     }
 
     /// Handles one event: applies its change and selects the extension servers to check.
-    fn note(&self, work: &mut Work, resource: &str, object: &pintle_cache::Object, is_gone: bool) {
+    fn handle_event(&self, work: &mut Work, resource: &str, object: &pintle_cache::Object, is_gone: bool) {
         match resource {
             PREFIX => {
                 let name = Str::from(object.name());
-                self.change(|services| match is_gone {
-                    true => _ = services.by_name.remove(&name),
-                    false => {
+                self.change(|services| {
+                    if is_gone {
+                        _ = services.by_name.remove(&name)
+                    } else {
                         let old = services.by_name.get(&name).cloned();
                         if let Some(read) = self.read(object, old.as_deref()) {
                             services.by_name.insert(name.clone(), Arc::new(read));
                         }
                     }
                 });
-                match is_gone {
-                    true => work.forget(&name),
-                    false => work.add(&name),
-                }
+                if is_gone { work.forget(&name) } else { work.add(&name) }
             }
             SERVICES | ENDPOINT_SLICES => {
                 let service = match resource {
@@ -306,7 +304,7 @@ impl Aggregation {
             Remote {
                 is_available: is_available(&tree),
                 transport: same
-                    .map_or_else(|| self.transport(&service, &trust), |same| same.transport.clone()),
+                    .map_or_else(|| self.transport_to(&service, &trust), |same| same.transport.clone()),
                 document: before.and_then(|before| before.document.clone()),
                 service,
                 trust,
@@ -323,7 +321,11 @@ impl Aggregation {
         })
     }
 
-    fn transport(&self, service: &ServiceReference, trust: &RemoteTrust) -> Result<Arc<Transport>, String> {
+    fn transport_to(
+        &self,
+        service: &ServiceReference,
+        trust: &RemoteTrust,
+    ) -> Result<Arc<Transport>, String> {
         let identity = match &**self.pem.load() {
             Some((certificate, key)) => Some(Identity::from_pem(certificate, key)?),
             None => None,

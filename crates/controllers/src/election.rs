@@ -259,7 +259,7 @@ fn needs_election(candidates: &[Candidate], lease: Option<&Value>, now: Timestam
     Ok(oldest(&all).is_some_and(|best| best.name != holder))
 }
 
-/// The strategy of the candidates with the latest binary, who must agree.
+/// The strategy of the candidates with the latest binary; an error if they differ.
 fn best_strategy<'a>(candidates: &[&'a Candidate]) -> Result<&'a Str, String> {
     let binary = |c: &Candidate| c.binary.clone().unwrap_or_default();
     let mut best: &'a Candidate = candidates.first().ok_or("no available candidates")?;

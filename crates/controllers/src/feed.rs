@@ -32,7 +32,7 @@ impl Feed {
         item
     }
 
-    /// The next item if it is there already.
+    /// The next item, if it is available without waiting.
     pub(crate) fn try_next(&mut self) -> Option<Item> {
         self.watcher.try_next()
     }

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_restored_and_what_is_left_alone() {
+    fn flow_objects_are_restored_if_the_server_manages_them() {
         let kinds = pintle_kinds::builtin().kinds;
         let kind = kinds.into_iter().find(|kind| kind.plural == "flowschemas").unwrap();
         let target = Target {

@@ -75,21 +75,22 @@ async fn update_status(engine: &Engine, name: &str) -> Result<(), Status> {
     if known.is_some_and(same) {
         return Ok(());
     }
-    let status = status(&wanted, &engine.storage().now_text());
+    let status = new_status(&wanted, &engine.storage().now_text());
     engine.writer().apply_status(&target, MANAGER, status).await
 }
 
 /// The condition's fields, without its time.
 fn condition(level: &str, found: bool) -> [(&'static str, String); 4] {
     let refers = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?}");
-    let (status, reason, message) = match found {
-        true => ("False", "Found", format!("{refers} and it exists")),
-        false => ("True", "NotFound", format!("{refers} but there is no such object")),
+    let (status, reason, message) = if found {
+        ("False", "Found", format!("{refers} and it exists"))
+    } else {
+        ("True", "NotFound", format!("{refers} but there is no such object"))
     };
     [("type", "Dangling".into()), ("status", status.into()), ("reason", reason.into()), ("message", message)]
 }
 
-fn status(wanted: &[(&str, String)], now: &str) -> Value {
+fn new_status(wanted: &[(&str, String)], now: &str) -> Value {
     let mut condition = Value::object();
     for (key, text) in wanted {
         condition.set_at(&[key], text.as_str().into());
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_condition_says() {
+    fn the_dangling_condition_follows_the_priority_level() {
         for (found, status, message) in [
             (true, "False", r#"object named "low" and it exists"#),
             (false, "True", r#"object named "low" but there is no such object"#),

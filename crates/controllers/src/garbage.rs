@@ -40,7 +40,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             // Read all pending events before acting on them.
             loop {
                 match item {
-                    Some(Item::Event(delivery)) => note(&mut graph, &delivery),
+                    Some(Item::Event(delivery)) => record_change(&mut graph, &delivery),
                     Some(Item::Closed(CloseReason::Slow)) => continue 'from_all,
                     Some(Item::Closed(_)) | None => return,
                     Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
@@ -60,9 +60,10 @@ async fn next(watcher: &mut Feed, graph: &Graph) -> Option<Option<Item>> {
         tokio::task::yield_now().await;
         return watcher.try_next().map(Some);
     }
-    match graph.has_failed_work() {
-        true => tokio::time::timeout(RETRY, watcher.next()).await.ok(),
-        false => Some(watcher.next().await),
+    if graph.has_failed_work() {
+        tokio::time::timeout(RETRY, watcher.next()).await.ok()
+    } else {
+        Some(watcher.next().await)
     }
 }
 
@@ -81,7 +82,7 @@ async fn read_all(engine: &Engine) -> Graph {
     graph
 }
 
-fn note(graph: &mut Graph, delivery: &Delivery) {
+fn record_change(graph: &mut Graph, delivery: &Delivery) {
     let Some(event) = delivery.source() else { return };
     match (event.object(), event.previous()) {
         (Some(object), _) => graph.put(event.resource(), object),
@@ -107,7 +108,7 @@ async fn work(engine: &Engine, graph: &mut Graph) {
 
 /// Processes one node.
 async fn reconcile(engine: &Engine, graph: &Graph, uid: &str, node: &Node) -> Result<(), Status> {
-    let Some(target) = target(engine, node) else { return Ok(()) };
+    let Some(target) = target_of_node(engine, node) else { return Ok(()) };
     if node.deleting && node.orphans {
         return orphan_dependents(engine, graph, uid, &target).await;
     }
@@ -120,7 +121,7 @@ async fn reconcile(engine: &Engine, graph: &Graph, uid: &str, node: &Node) -> Re
     collect(engine, graph, uid, node, &target).await
 }
 
-fn target(engine: &Engine, node: &Node) -> Option<Target> {
+fn target_of_node(engine: &Engine, node: &Node) -> Option<Target> {
     let kinds = engine.storage().registry().kinds();
     let kind = kinds.by_prefix(&node.resource)?.clone();
     let (namespace, name) = node.key.split_once('/').unwrap_or(("", &node.key));
@@ -253,7 +254,9 @@ fn set_list(object: &mut Value, field: &str, items: Vec<Value>) {
 /// Removes the owner references of dependents, then the owner's finalizer.
 async fn orphan_dependents(engine: &Engine, graph: &Graph, uid: &str, owner: &Target) -> Result<(), Status> {
     for dependent in graph.dependents(uid) {
-        let Some(target) = graph.node(dependent).and_then(|node| target(engine, node)) else { continue };
+        let Some(target) = graph.node(dependent).and_then(|node| target_of_node(engine, node)) else {
+            continue;
+        };
         match drop_references(engine, &target, dependent, &[uid.into()]).await {
             Err(status) if status.code != 404 => return Err(status),
             _ => {}

@@ -100,10 +100,10 @@ impl Heartbeat {
         let Some(target) = self.target() else { return Ok(()) };
         let (seconds, nanos) = self.engine.storage().clock().now();
         let now = Timestamp { seconds, nanos }.rfc3339_micro().to_string();
-        self.engine.writer().ensure(&target, MANAGER, lease(&self.identity, &now)).await?;
+        self.engine.writer().ensure(&target, MANAGER, new_lease(&self.identity, &now)).await?;
         let change = |lease: &mut Value| {
             lease.set_at(&["spec", "renewTime"], now.as_str().into());
-            describe(&self.identity, lease);
+            set_identity(&self.identity, lease);
         };
         self.engine.writer().mutate(&target, Some(MANAGER), change).await
     }
@@ -112,7 +112,7 @@ impl Heartbeat {
 /// Removes expired Leases of other servers, until the cache shuts down.
 pub async fn collect_expired(engine: Arc<Engine>) {
     loop {
-        for name in expired(&engine) {
+        for name in expired_identities(&engine) {
             let Some(target) =
                 engine.storage().target("coordination.k8s.io", "v1", "leases", NAMESPACE, &name)
             else {
@@ -128,7 +128,7 @@ pub async fn collect_expired(engine: Arc<Engine>) {
     }
 }
 
-fn expired(engine: &Engine) -> Vec<String> {
+fn expired_identities(engine: &Engine) -> Vec<String> {
     let (now, _) = engine.storage().clock().now();
     let all = identity_leases(engine).into_iter();
     all.filter(|(_, lease)| is_expired(lease, now)).map(|(name, _)| name).collect()
@@ -178,7 +178,7 @@ async fn wait(engine: &Engine, time: Duration) -> bool {
     engine.storage().cache().closed_within(time).await
 }
 
-fn describe(identity: &Identity, lease: &mut Value) {
+fn set_identity(identity: &Identity, lease: &mut Value) {
     lease.set_at(&["metadata", "labels", LABEL], LABEL_VALUE.into());
     lease.set_at(&["metadata", "labels", "kubernetes.io/hostname"], identity.hostname.as_str().into());
     if let Some(peer) = &identity.peer {
@@ -187,7 +187,7 @@ fn describe(identity: &Identity, lease: &mut Value) {
     }
 }
 
-fn lease(identity: &Identity, now: &str) -> Value {
+fn new_lease(identity: &Identity, now: &str) -> Value {
     let mut lease = Value::object();
     for (path, text) in [
         (&["kind"] as &[&str], "Lease"),
@@ -199,7 +199,7 @@ fn lease(identity: &Identity, now: &str) -> Value {
     ] {
         lease.set_at(path, text.into());
     }
-    describe(identity, &mut lease);
+    set_identity(identity, &mut lease);
     lease.set_at(&["spec", "leaseDurationSeconds"], DURATION_SECONDS.into());
     lease
 }

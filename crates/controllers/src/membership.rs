@@ -143,14 +143,13 @@ impl Membership {
     /// The addresses of all live servers, sorted as in Endpoints.
     fn addresses(&self) -> Vec<String> {
         let own = self.settings.advertised.map(|address| address.to_string());
-        match self.is_shared() {
-            false => own.into_iter().collect(),
-            true => {
-                let mut all = self.engine.storage().member_addresses(MASTER_LEASES);
-                all.sort();
-                all.dedup();
-                all
-            }
+        if self.is_shared() {
+            let mut all = self.engine.storage().member_addresses(MASTER_LEASES);
+            all.sort();
+            all.dedup();
+            all
+        } else {
+            own.into_iter().collect()
         }
     }
 
@@ -248,7 +247,7 @@ fn port_list(port: u16) -> Value {
     Value::Array(vec![entry])
 }
 
-fn subsets(addresses: &[String], ports: Value) -> Value {
+fn new_subsets(addresses: &[String], ports: Value) -> Value {
     if addresses.is_empty() {
         return Value::Null;
     }
@@ -269,7 +268,7 @@ fn new_endpoints(addresses: &[String], port: u16) -> Value {
     ] {
         endpoints.set_at(path, text.into());
     }
-    endpoints.set_at(&["subsets"], subsets(addresses, port_list(port)));
+    endpoints.set_at(&["subsets"], new_subsets(addresses, port_list(port)));
     endpoints
 }
 
@@ -279,7 +278,7 @@ fn correct_endpoints(live: &mut Value, addresses: &[String], port: u16, ports: b
         live.set_at(&["metadata", "labels", SKIP_MIRROR], "true".into());
     }
     let [subset] = live.items_at(&["subsets"]) else {
-        live.set_at(&["subsets"], subsets(addresses, port_list(port)));
+        live.set_at(&["subsets"], new_subsets(addresses, port_list(port)));
         return;
     };
     let mut known: Vec<&str> = subset.items_at(&["addresses"]).iter().map(|a| a.str_at(&["ip"])).collect();
@@ -287,7 +286,7 @@ fn correct_endpoints(live: &mut Value, addresses: &[String], port: u16, ports: b
     let live_ports = subset.get("ports").cloned().unwrap_or_else(|| port_list(port));
     let wanted_ports = if ports { port_list(port) } else { live_ports.clone() };
     if !known.iter().copied().eq(addresses.iter().map(String::as_str)) || live_ports != wanted_ports {
-        live.set_at(&["subsets"], subsets(addresses, wanted_ports));
+        live.set_at(&["subsets"], new_subsets(addresses, wanted_ports));
     }
 }
 

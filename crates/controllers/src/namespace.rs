@@ -25,7 +25,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     let mut due = read_ending(&engine, &ending);
     loop {
         for name in std::mem::take(&mut due) {
-            if let Err(status) = empty(&engine, &name).await {
+            if let Err(status) = delete_content(&engine, &name).await {
                 tracing::warn!(namespace = %name, error = %status.message, "namespace deletion failed, will retry");
             }
         }
@@ -116,7 +116,7 @@ struct Remaining {
 }
 
 /// Deletes the content of the namespace, reports what remains, and finalizes it when it is empty.
-async fn empty(engine: &Engine, name: &str) -> Result<(), Status> {
+async fn delete_content(engine: &Engine, name: &str) -> Result<(), Status> {
     let Some(target) = engine.storage().target("", "v1", "namespaces", "", name) else { return Ok(()) };
     let Some(namespace) = engine.reader().object_tree(&target)? else { return Ok(()) };
     let deleting = namespace.at(&["metadata", "deletionTimestamp"]).is_some();

@@ -64,7 +64,7 @@ pub struct Peers {
 /// What all peers serve.
 #[derive(Default)]
 pub struct Served {
-    /// By the names of their identity Leases.
+    /// What each peer serves, by the name of its identity Lease.
     peers: BTreeMap<String, Arc<PeerResources>>,
 }
 
@@ -163,7 +163,7 @@ impl Peers {
         };
         let mut served = PeerResources::default();
         for path in ["/api", "/apis"] {
-            let groups = match self.discovery(&address, path).await {
+            let groups = match self.fetch_discovery(&address, path).await {
                 Ok(groups) => groups,
                 Err(why) => {
                     families::PEER_SYNC_ERRORS.inc(&["fetch_discovery"]);
@@ -185,7 +185,11 @@ impl Peers {
         Ok(served)
     }
 
-    async fn discovery(&self, address: &Address, path: &'static str) -> Result<Vec<RemoteGroup>, String> {
+    async fn fetch_discovery(
+        &self,
+        address: &Address,
+        path: &'static str,
+    ) -> Result<Vec<RemoteGroup>, String> {
         let request = request(address, path).ok_or("the address cannot be written in a header")?;
         let exchange = async {
             let answer = self.transport.send(address, request).await.map_err(|why| {

@@ -31,7 +31,7 @@ impl PerNamespace {
     /// The service account of pods that name no other.
     pub(crate) fn service_account() -> Self {
         let (resource, name) = ("serviceaccounts", "default");
-        let object = object("ServiceAccount", name);
+        let object = new_object("ServiceAccount", name);
         PerNamespace {
             store_prefix: SERVICE_ACCOUNTS,
             watched: &[NAMESPACES, SERVICE_ACCOUNTS],
@@ -44,7 +44,7 @@ impl PerNamespace {
     /// The ConfigMap with the CA of this server's certificate, in PEM.
     pub(crate) fn root_ca(authority: &str) -> Self {
         let (resource, name) = ("configmaps", "kube-root-ca.crt");
-        let mut object = object("ConfigMap", name);
+        let mut object = new_object("ConfigMap", name);
         object.set_at(&["metadata", "annotations", "kubernetes.io/description"], ROOT_CA_DESCRIPTION.into());
         object.set_at(&["data", "ca.crt"], authority.into());
         PerNamespace {
@@ -74,7 +74,7 @@ impl PerNamespace {
                         _ => None,
                     };
                     if let Some(namespace) = namespace {
-                        self.ensure(&engine, &namespace).await;
+                        self.ensure_object(&engine, &namespace).await;
                     }
                 }
                 Item::Closed(CloseReason::Slow) => {
@@ -95,11 +95,11 @@ impl PerNamespace {
         let Some(resource) = engine.storage().cache().resource(NAMESPACES) else { return };
         let names: Vec<Str> = resource.view().iter().map(|object| Str::from(object.name())).collect();
         for name in names {
-            self.ensure(engine, &name).await;
+            self.ensure_object(engine, &name).await;
         }
     }
 
-    async fn ensure(&self, engine: &Engine, namespace: &str) {
+    async fn ensure_object(&self, engine: &Engine, namespace: &str) {
         if let Err(status) = self.try_ensure(engine, namespace).await {
             let (resource, name) = (self.resource, self.name);
             tracing::warn!(%namespace, error = %status.message, "{resource} {name} could not be made");
@@ -124,7 +124,7 @@ impl PerNamespace {
     }
 }
 
-fn object(kind: &str, name: &str) -> Value {
+fn new_object(kind: &str, name: &str) -> Value {
     let mut object = Value::object();
     object.set_at(&["kind"], kind.into());
     object.set_at(&["apiVersion"], "v1".into());

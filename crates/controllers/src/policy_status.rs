@@ -61,10 +61,10 @@ async fn update_status(engine: &Arc<Engine>, name: &str) -> Result<(), Status> {
         Err(error) if error.is_cancelled() => return Ok(()),
         Err(error) => return Err(Status::internal(&error.to_string())),
     };
-    engine.writer().apply_status(&target, NAME, status(generation, &warnings)).await
+    engine.writer().apply_status(&target, NAME, new_status(generation, &warnings)).await
 }
 
-fn status(generation: i64, warnings: &[Warning]) -> Value {
+fn new_status(generation: i64, warnings: &[Warning]) -> Value {
     let mut status = Value::object();
     status.set_at(&["observedGeneration"], Value::Int(generation));
     status.set_at(&["typeChecking"], Value::object());
@@ -96,17 +96,17 @@ impl Types for Served {
         found
     }
 
-    fn schema(&self, of: &GroupVersionKind) -> Option<Value> {
-        published_schema(of).or_else(|| {
+    fn schema(&self, gvk: &GroupVersionKind) -> Option<Value> {
+        published_schema(gvk).or_else(|| {
             let kinds = self.0.storage().registry().kinds();
-            let (kind, _) = kinds.by_kind(&GroupVersion::new(&of.group, &of.version), &of.kind)?;
+            let (kind, _) = kinds.by_kind(&GroupVersion::new(&gvk.group, &gvk.version), &gvk.kind)?;
             let name = format!("{}.{}", kind.plural, kind.group);
             let storage = self.0.storage();
             let target =
                 storage.target("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", &name)?;
             let definition = self.0.reader().object_tree(&target).ok()??;
             let mut versions = definition.items_at(&["spec", "versions"]).iter();
-            let version = versions.find(|version| version.str_at(&["name"]) == of.version)?;
+            let version = versions.find(|version| version.str_at(&["name"]) == gvk.version)?;
             let served = version.get("served").and_then(Value::as_bool) == Some(true);
             let schema = version.at(&["schema", "openAPIV3Schema"]);
             served.then(|| schema.map_or_else(Value::object, custom_schema))

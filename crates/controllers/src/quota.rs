@@ -15,7 +15,7 @@ const QUOTAS: &str = "/registry/resourcequotas/";
 /// How long changes are batched before a namespace is recounted.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How many times longer the pause is than the last recount took, if that took long, and how long it is at most.
-const REST: u32 = 10;
+const PAUSE_PER_RECOUNT: u32 = 10;
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often everything is recounted without an event.
 const RESYNC: Duration = Duration::from_secs(300);
@@ -27,9 +27,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     loop {
         let began = Instant::now();
         for namespace in std::mem::take(&mut due) {
-            count(&engine, &namespace).await;
+            count_usage(&engine, &namespace).await;
         }
-        let pause = began.elapsed().saturating_mul(REST).clamp(PAUSE, PAUSE_MAX);
+        let pause = began.elapsed().saturating_mul(PAUSE_PER_RECOUNT).clamp(PAUSE, PAUSE_MAX);
         let mut item = match timeout(RESYNC, watcher.next()).await {
             Ok(item) => item,
             Err(_) => {
@@ -74,7 +74,7 @@ fn with_quotas(engine: &Engine) -> BTreeSet<Str> {
     resource.view().iter().filter_map(|quota| quota.namespace().map(Str::from)).collect()
 }
 
-async fn count(engine: &Engine, namespace: &str) {
+async fn count_usage(engine: &Engine, namespace: &str) {
     let Some(resource) = engine.storage().cache().resource(QUOTAS) else { return };
     let names: Vec<Str> = resource.view().range(Some(namespace), None).map(|q| Str::from(q.name())).collect();
     for name in names {

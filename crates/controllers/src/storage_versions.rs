@@ -64,7 +64,7 @@ async fn update(engine: &Engine, server: &str, kind: &Kind) -> Result<(), Status
     let entry = entry(server, kind);
     let now = engine.storage().now_text();
     // As in kube-apiserver, the status has no field owner.
-    engine.writer().mutate(&target.sub("status"), None, |object| register(object, &entry, &now)).await
+    engine.writer().mutate(&target.sub("status"), None, |object| register_server(object, &entry, &now)).await
 }
 
 /// The versions of the kind's own group that this server answers requests for.
@@ -85,7 +85,7 @@ fn entry(server: &str, kind: &Kind) -> Value {
 }
 
 /// Puts the entry of a server into an object, and sets what follows from all entries.
-fn register(object: &mut Value, entry: &Value, now: &str) {
+fn register_server(object: &mut Value, entry: &Value, now: &str) {
     let mut servers = object.items_at(&SERVERS).to_vec();
     let id = entry.str_at(&["apiServerID"]);
     match servers.iter_mut().find(|known| known.str_at(&["apiServerID"]) == id) {
@@ -107,9 +107,10 @@ fn register(object: &mut Value, entry: &Value, now: &str) {
 
 /// Sets the condition that says whether all servers encode in one version. `changes` is true if that version changed.
 fn set_condition(object: &mut Value, is_common: bool, changes: bool, now: &str) {
-    let (status, reason, message) = match is_common {
-        true => ("True", "CommonEncodingVersionSet", "Common encoding version set"),
-        false => ("False", "CommonEncodingVersionUnset", "Common encoding version unset"),
+    let (status, reason, message) = if is_common {
+        ("True", "CommonEncodingVersionSet", "Common encoding version set")
+    } else {
+        ("False", "CommonEncodingVersionUnset", "Common encoding version unset")
     };
     let mut conditions = object.items_at(&CONDITIONS).to_vec();
     if !conditions.iter().any(|condition| condition.str_at(&["type"]) == EQUAL) {
@@ -149,7 +150,7 @@ mod tests {
             ("a", "v2", "v2", "True", "t3"),
         ];
         for (at, (server, encoding, common, status, since)) in steps.into_iter().enumerate() {
-            register(&mut object, &entry(server, encoding), &format!("t{at}"));
+            register_server(&mut object, &entry(server, encoding), &format!("t{at}"));
             assert_eq!(object.str_at(&COMMON), common);
             let condition = object.items_at(&CONDITIONS).first().unwrap();
             assert_eq!(condition.str_at(&["status"]), status);

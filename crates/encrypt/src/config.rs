@@ -95,7 +95,7 @@ pub fn parse(
     if !errors.is_empty() {
         return Err(ConfigError::Parse(errors.aggregate_message()));
     }
-    build(&tree, kms_v1, connect).map_err(ConfigError::Build)
+    build_configuration(&tree, kms_v1, connect).map_err(ConfigError::Build)
 }
 
 /// The parsed file, without unknown fields.
@@ -124,10 +124,7 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
         return Err(error);
     }
     let unknown = FILE.unknown_fields(&tree);
-    match unknown.is_empty() {
-        true => Ok(tree),
-        false => Err(format!("strict decoding error: {}", unknown.join(", "))),
-    }
+    if unknown.is_empty() { Ok(tree) } else { Err(format!("strict decoding error: {}", unknown.join(", "))) }
 }
 
 /// The error about a time-out that is no duration, which the decoder itself refuses.
@@ -345,7 +342,7 @@ fn kms_timeout(kms: &Value) -> Option<Duration> {
     u64::try_from(nanos).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos)
 }
 
-fn build(tree: &Value, kms_v1: bool, connect: &Connect) -> Result<Configuration, String> {
+fn build_configuration(tree: &Value, kms_v1: bool, connect: &Connect) -> Result<Configuration, String> {
     let mut configuration = Configuration::default();
     for rule in tree.items_at(&["resources"]) {
         let mut providers = Vec::new();

@@ -252,7 +252,7 @@ impl Kms {
             return Err("the key id of the encryption is not that of the status".to_string());
         }
         let source = Arc::new(Source::seed(&seed));
-        self.remember(cache_key(SEED, &sealed), source.clone());
+        self.cache_source(cache_key(SEED, &sealed), source.clone());
         Ok(Seed { source, sealed, confirmed: Instant::now() })
     }
 
@@ -286,7 +286,7 @@ impl Kms {
                 families::ENVELOPE_CACHE_MISSES.inc(&[]);
                 let key = self.decrypt(&object.sealed).map_err(failed)?;
                 let source = Arc::new(Source::new(object.source_type, &key)?);
-                self.remember(cached, source.clone());
+                self.cache_source(cached, source.clone());
                 source
             }
         };
@@ -306,7 +306,7 @@ impl Kms {
         }
     }
 
-    fn remember(&self, key: [u8; 32], source: Arc<Source>) {
+    fn cache_source(&self, key: [u8; 32], source: Arc<Source>) {
         let mut known = self.known();
         if known.len() >= SEEDS_MAX {
             known.clear();

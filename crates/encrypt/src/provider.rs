@@ -51,7 +51,7 @@ pub(crate) struct Plain {
 }
 
 impl Provider {
-    fn prefix(&self) -> &str {
+    fn stored_prefix(&self) -> &str {
         match self {
             Provider::Identity => "",
             Provider::Keyed(keyed) => keyed.prefix,
@@ -70,7 +70,7 @@ impl Provider {
     }
 
     fn seal(&self, resource: &str, key: &str, plain: &[u8]) -> Result<Vec<u8>, TransformError> {
-        let mut out = self.prefix().as_bytes().to_vec();
+        let mut out = self.stored_prefix().as_bytes().to_vec();
         match self {
             Provider::Identity => out.extend_from_slice(plain),
             Provider::Keyed(keyed) => keyed.seal(resource, key, plain, &mut out)?,
@@ -114,12 +114,12 @@ pub(crate) fn open(
     };
     let mut errors = Vec::new();
     for (at, provider) in providers.iter().enumerate() {
-        let Some(body) = data.strip_prefix(provider.prefix().as_bytes()) else { continue };
+        let Some(body) = data.strip_prefix(provider.stored_prefix().as_bytes()) else { continue };
         let opened = provider.open(resource, key, body);
         let is_identity = matches!(provider, Provider::Identity);
         // Data that the identity provider rejects is left to the next providers, uncounted.
         if !is_identity || opened.is_ok() {
-            count(if is_identity { "identity" } else { provider.prefix() }, opened.as_ref().err());
+            count(if is_identity { "identity" } else { provider.stored_prefix() }, opened.as_ref().err());
         }
         match opened {
             Ok(plain) => return Ok(Plain { outdated: plain.outdated || at > 0, ..plain }),
@@ -145,7 +145,13 @@ pub(crate) fn seal(
     let Some(provider) = providers.first() else { return Ok(plain.to_vec()) };
     let began = Instant::now();
     let sealed = provider.seal(resource, key, plain);
-    measure::transformation(resource, TO_STORAGE, provider.prefix(), began.elapsed(), sealed.as_ref().err());
+    measure::transformation(
+        resource,
+        TO_STORAGE,
+        provider.stored_prefix(),
+        began.elapsed(),
+        sealed.as_ref().err(),
+    );
     sealed
 }
 
@@ -155,7 +161,7 @@ pub(crate) fn is_outdated(providers: &[Provider], data: &[u8]) -> bool {
         None => false,
         Some(Provider::Identity) => data.starts_with(PREFIX),
         Some(first) => {
-            data.strip_prefix(first.prefix().as_bytes()).is_none_or(|body| first.is_outdated(body))
+            data.strip_prefix(first.stored_prefix().as_bytes()).is_none_or(|body| first.is_outdated(body))
         }
     }
 }

@@ -59,7 +59,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Whether all of its KMS plugins are healthy. Calls plugins of v1, which blocks.
+    /// Whether all KMS plugins of the configuration are healthy. Calls plugins of v1, which blocks.
     pub fn is_healthy(&self) -> bool {
         self.kms.iter().all(|kms| kms.check().is_ok())
     }
@@ -213,8 +213,5 @@ impl Encryption {
 
 /// Without providers, only unencrypted values can be read.
 fn provider_error(is_sealed: bool) -> Result<(), TransformError> {
-    match is_sealed {
-        true => provider::open_plain(crate::PREFIX).map(drop),
-        false => Ok(()),
-    }
+    if is_sealed { provider::open_plain(crate::PREFIX).map(drop) } else { Ok(()) }
 }

@@ -20,16 +20,17 @@ pub(crate) struct Review<'a> {
 
 /// Decodes the review in an answer into a tree.
 pub(crate) fn read(review: Review<'_>, answer: &[u8]) -> Result<Value, String> {
-    let tree = document(answer)?;
+    let tree = parse_document(answer)?;
     check_kind(review, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))?;
     Ok(tree)
 }
 
-fn document(answer: &[u8]) -> Result<Value, String> {
+fn parse_document(answer: &[u8]) -> Result<Value, String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let tree = match answer.trim_ascii_start().starts_with(b"{") {
-        true => json::parse(answer).map_err(|error| unread(error.to_string()))?.value,
-        false => yaml::parse(answer).map_err(|error| unread(error.message().to_string()))?.value,
+    let tree = if answer.trim_ascii_start().starts_with(b"{") {
+        json::parse(answer).map_err(|error| unread(error.to_string()))?.value
+    } else {
+        yaml::parse(answer).map_err(|error| unread(error.message().to_string()))?.value
     };
     decode::check_is_object(&tree)?;
     Ok(tree)
@@ -46,20 +47,16 @@ fn check_kind(review: Review<'_>, api_version: &str, kind: &str) -> Result<(), S
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let is_own = group == review.group && VERSIONS.contains(&version);
     let is_known = (kind == review.kind && is_own) || (kind == "Status" && (api_version == "v1" || is_own));
-    Err(match is_known {
-        true => {
-            let version = if kind == "Status" { "v1" } else { version };
-            format!(
-                "converting ({version}.{kind}) to ({}.{}): unknown conversion",
-                review.version, review.kind
-            )
-        }
-        false => format!(
+    Err(if is_known {
+        let version = if kind == "Status" { "v1" } else { version };
+        format!("converting ({version}.{kind}) to ({}.{}): unknown conversion", review.version, review.kind)
+    } else {
+        format!(
             "no kind {} is registered for version {} in scheme {}",
             quoted(kind),
             quoted(api_version),
             quoted(SCHEME)
-        ),
+        )
     })
 }
 

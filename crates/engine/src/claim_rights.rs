@@ -34,7 +34,7 @@ impl Writer {
         let verb = if matches!(request.change, Change::Replace(_)) { "update" } else { "patch" };
         let changed = |key: &str| part(new, key) != part(old, key);
         if changed("allocation") || changed("reservedFor") {
-            let question = question(request, verb, "binding", "", "");
+            let question = access_attributes(request, verb, "binding", "", "");
             if let Some(why) = self.refusal(&question).await {
                 let detail = format!(
                     "changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\", \
@@ -48,14 +48,15 @@ impl Writer {
             return;
         }
         let arbitrary = format!("arbitrary-node:{verb}");
-        let verbs = match is_on_allocated_node(request, new) {
-            true => vec![format!("associated-node:{verb}"), arbitrary],
-            false => vec![arbitrary],
+        let verbs = if is_on_allocated_node(request, new) {
+            vec![format!("associated-node:{verb}"), arbitrary]
+        } else {
+            vec![arbitrary]
         };
         for driver in changed_drivers(new, old) {
             let mut first = None;
             for verb in &verbs {
-                let question = question(request, verb, "driver", &request.target.namespace, &driver);
+                let question = access_attributes(request, verb, "driver", &request.target.namespace, &driver);
                 match self.refusal(&question).await {
                     None => {
                         first = None;
@@ -89,7 +90,7 @@ impl Writer {
     }
 }
 
-fn question(
+fn access_attributes(
     request: &WriteRequest,
     verb: &str,
     subresource: &str,

@@ -195,11 +195,17 @@ impl Reader {
     /// Converts `tree` from the version that writes work in to the stored form. The stored version's defaults are
     /// applied, because its readers expect them.
     pub(crate) async fn to_storage(&self, target: &Target, tree: Value) -> Result<Value, Status> {
+        let schema = &target.kind.storage_version().schema;
         if target.working() == target.kind.storage {
+            let mut tree = tree;
+            // A create removes the status, and readers see its default.
+            if schema.validates_objects() {
+                structural::default_field(schema.arena(), schema.root(), "status", &mut tree)
+                    .map_err(|error| Status::entity_too_large(&error.to_string()))?;
+            }
             return Ok(tree);
         }
         let mut tree = self.convert(&target.kind, tree, target.kind.storage).await?;
-        let schema = &target.kind.storage_version().schema;
         structural::default(schema.arena(), schema.root(), &mut tree)
             .map_err(|error| Status::entity_too_large(&error.to_string()))?;
         Ok(tree)
@@ -215,13 +221,13 @@ impl Reader {
     ) -> Result<Vec<Value>, (Failure, String)> {
         let began = Instant::now();
         let from = trees.first().map(|tree| version_of(kind, tree)).unwrap_or(kind.storage);
-        let outcome = self.review(kind, conversion, &trees, from, to).await;
+        let outcome = self.send_review(kind, conversion, &trees, from, to).await;
         let failure = outcome.as_ref().err().map(|(failure, _)| *failure);
         metrics::observe(kind, from, to, failure, began.elapsed());
         outcome
     }
 
-    async fn review(
+    async fn send_review(
         &self,
         kind: &Kind,
         conversion: &Conversion,
@@ -230,7 +236,7 @@ impl Reader {
         to: usize,
     ) -> Result<Vec<Value>, (Failure, String)> {
         let names = |at: usize| kind.versions.get(at).map(|v| v.gvk(kind)).unwrap_or_default();
-        let of = gvk_text(&names(from));
+        let kind_text = gvk_text(&names(from));
         let uid = crate::environment::new_uid(&*self.storage.random);
         let desired = names(to).group_version().to_string();
         let Some(version) = review::version(&conversion.review_versions) else {
@@ -244,15 +250,15 @@ impl Reader {
             .inspect_err(crate::answer::audit_flaw)
             .map_err(|error| {
                 let limit = if matches!(error, CallError::Late { .. }) { LATE } else { "" };
-                (Failure::Call, format!("conversion webhook for {of} failed: {error}{limit}"))
+                (Failure::Call, format!("conversion webhook for {kind_text} failed: {error}{limit}"))
             })?;
         let objects = review::objects(version, &uid, &answer).map_err(|error| {
             let failure = if error.is_undecodable { Failure::Call } else { Failure::Malformed };
-            (failure, format!("conversion webhook for {of} failed: {}", shortened(error.why)))
+            (failure, format!("conversion webhook for {kind_text} failed: {}", shortened(error.why)))
         })?;
         if objects.len() != trees.len() {
             let why = format!(
-                "conversion webhook for {of} returned {} objects, expected {}",
+                "conversion webhook for {kind_text} returned {} objects, expected {}",
                 objects.len(),
                 trees.len()
             );
@@ -261,7 +267,7 @@ impl Reader {
         let pairs = trees.iter().zip(objects).enumerate();
         pairs
             .map(|(index, (original, converted))| {
-                let place = review::Place { of: &of, index, in_list: trees.len() > 1 };
+                let place = review::Place { kind: &kind_text, index, in_list: trees.len() > 1 };
                 let accepted = review::accept(original, converted, &names(to), &place);
                 accepted.map_err(|why| (Failure::Invalid, shortened(why)))
             })
@@ -329,7 +335,9 @@ impl Conversions {
             }
             return Ok(out);
         }
-        if let Some((_, _, made)) = self.made.iter().find(|(of, at, _)| *at == to && of == tree) {
+        if let Some((_, _, made)) =
+            self.made.iter().find(|(source, version, _)| *version == to && source == tree)
+        {
             return made.clone();
         }
         self.wanted.borrow_mut().push((tree.clone(), to));

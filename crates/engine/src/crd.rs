@@ -29,8 +29,10 @@ impl Storage {
         sources.sort_by_key(|source| std::cmp::Reverse(version_order(source.str_at(&["name"]))));
         let storage =
             sources.iter().position(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).unwrap_or(0);
-        let versions =
-            sources.iter().map(|source| self.version(source, &sources, &group, &kind, namespaced)).collect();
+        let versions = sources
+            .iter()
+            .map(|source| self.compile_version(source, &sources, &group, &kind, namespaced))
+            .collect();
         let plural = Str::from(names.str_at(&["plural"]));
         let storage_name = sources.get(storage).map_or("", |v| v.str_at(&["name"]));
         Kind {
@@ -60,7 +62,7 @@ impl Storage {
         }
     }
 
-    fn version(
+    fn compile_version(
         &self,
         source: &Value,
         all: &[&Value],
@@ -76,11 +78,11 @@ impl Storage {
             group: group.clone(),
             schema: self.compile_schema(schema),
             protobuf: false,
-            subresources: subresources(source, &gvk),
-            selectable: source.items_at(&["selectableFields"]).iter().map(selectable).collect(),
+            subresources: compile_subresources(source, &gvk),
+            selectable: source.items_at(&["selectableFields"]).iter().map(selectable_field).collect(),
             namespace_selectable: namespaced,
             unsupported_label: UNSUPPORTED_LABEL.into(),
-            columns: source.items_at(&["additionalPrinterColumns"]).iter().map(column).collect(),
+            columns: source.items_at(&["additionalPrinterColumns"]).iter().map(compile_column).collect(),
             deprecation: deprecation(source, &gvk, all),
             defaults: None,
             hooks: hooks(source),
@@ -177,7 +179,7 @@ pub(crate) fn version_order(name: &str) -> (u8, u64, u64, std::cmp::Reverse<Str>
     minor.parse().map_or(other, |minor| (rank, major, minor, reversed))
 }
 
-fn subresources(source: &Value, gvk: &GroupVersionKind) -> Vec<Subresource> {
+fn compile_subresources(source: &Value, gvk: &GroupVersionKind) -> Vec<Subresource> {
     let mut out = Vec::new();
     if source.at(&["subresources", "status"]).is_some() {
         out.push(Subresource {
@@ -214,7 +216,7 @@ fn field_path(path: &str) -> Vec<Str> {
     path.split('.').filter(|part| !part.is_empty()).map(Str::from).collect()
 }
 
-fn selectable(field: &Value) -> SelectableField {
+fn selectable_field(field: &Value) -> SelectableField {
     let path = field.str_at(&["jsonPath"]);
     SelectableField {
         label: path.trim_start_matches('.').into(),
@@ -223,7 +225,7 @@ fn selectable(field: &Value) -> SelectableField {
     }
 }
 
-fn column(source: &Value) -> Column {
+fn compile_column(source: &Value) -> Column {
     Column {
         name: source.str_at(&["name"]).into(),
         type_: source.str_at(&["type"]).into(),

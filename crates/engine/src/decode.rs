@@ -217,7 +217,8 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
         Parsed::Yaml(value, _) | Parsed::Cbor(value) => Some(value),
         Parsed::BadCbor(_) | Parsed::Protobuf(_) => None,
     };
-    if tree.is_some_and(|tree| object_size::check(tree).is_err()) {
+    let is_short = media == Media::Json && object_size::is_short_json(body);
+    if tree.is_some_and(|tree| !is_short && object_size::check(tree).is_err()) {
         return Err(Refusal::TooLarge);
     }
     let resets = tree.is_some_and(|tree| resets(tree, expected));
@@ -376,7 +377,7 @@ fn typed_tree(
             let complaint = |index| format!("cbor: found unknown field at map element index {index}");
             Ok((value, unknown.map(complaint).into_iter().collect()))
         }
-        Parsed::BadCbor(error) => Err(cbor_error_text::undecodable(&error, expected)),
+        Parsed::BadCbor(error) => Err(cbor_error_text::decode_error_text(&error, expected)),
         Parsed::Protobuf(envelope) => {
             let envelope = Envelope { raw: envelope.raw, ..Envelope::default() };
             proto::decode(schema, &envelope).map(|value| (value, Vec::new())).map_err(|e| e.to_string())

@@ -4,13 +4,13 @@ use crate::read::ListRequest;
 use crate::retry::{ATTEMPTS_MAX, Attempt, Attempts, too_many_conflicts};
 use crate::unreadable::Fault;
 use crate::write::Live;
-use crate::{Target, Writer, measures, metadata, object};
+use crate::{Target, Writer, measures, metadata, object, precondition};
 use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_meta::options::{DeleteOptions, Propagation};
 use pintle_meta::{FieldErrors, GroupKind, Status, Timestamp};
-use pintle_store::{Expect, Revision, StoreFault, Write, WriteError};
+use pintle_store::{BoxFuture, Expect, Revision, StoreFault, Write, WriteError};
 use pintle_value::{Path, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -87,19 +87,21 @@ impl Writer {
         self.carry_out(&deletion, &mut Vec::new()).await
     }
 
-    async fn carry_out(
-        &self,
-        deletion: &Deletion<'_>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Deleted, Status> {
-        let target = deletion.target;
-        let deleted = self.delete_with_retries(deletion, warnings).await;
-        let revision = match &deleted {
-            Ok(Deleted::Object { object, .. }) if !deletion.options.dry_run => Some(object.revision()),
-            _ => None,
-        };
-        self.take_effect(target, &target.object_key(), revision).await;
-        deleted
+    fn carry_out<'a>(
+        &'a self,
+        deletion: &'a Deletion<'_>,
+        warnings: &'a mut Vec<String>,
+    ) -> BoxFuture<'a, Result<Deleted, Status>> {
+        Box::pin(async move {
+            let target = deletion.target;
+            let deleted = self.delete_with_retries(deletion, warnings).await;
+            let revision = match &deleted {
+                Ok(Deleted::Object { object, .. }) if !deletion.options.dry_run => Some(object.revision()),
+                _ => None,
+            };
+            self.take_effect(target, &target.object_key(), revision).await;
+            deleted
+        })
     }
 
     async fn delete_with_retries(
@@ -130,13 +132,14 @@ impl Writer {
         };
         if let Some(preconditions) = &options.preconditions {
             let metadata = live.tree.get("metadata").unwrap_or(&Value::Null);
-            match target.kind.hooks.ends_in_two_phases() {
-                true => preconditions.check_two_phased(&target.group_resource(), metadata)?,
+            if target.kind.hooks.ends_in_two_phases() {
+                preconditions.check_two_phased(&target.group_resource(), metadata)?
+            } else {
                 // Events have the group of their internal type, whichever group serves them.
-                false => preconditions.check(
+                preconditions.check(
                     &GroupKind { group: target.kind.group.clone(), kind: target.kind.kind.clone() },
                     metadata,
-                )?,
+                )?
             }
         }
         let step = self.next_step(target, &live.tree, options);
@@ -145,17 +148,19 @@ impl Writer {
         }
         let live = Live { object: self.reader.unconverted(target, live.object), tree: live.tree };
         self.reader.prepare(target, std::slice::from_ref(&live.object)).await?;
-        let old = match target.working() == target.kind.storage && target.kind.conversion.is_none() {
-            true => Cow::Borrowed(&live.tree),
-            false => Cow::Owned(self.reader.tree_in(target, &live.object, live.object.revision())?),
+        let old = if target.working() == target.kind.storage && target.kind.conversion.is_none() {
+            Cow::Borrowed(&live.tree)
+        } else {
+            Cow::Owned(self.reader.tree_in(target, &live.object, live.object.revision())?)
         };
         let effective = self.effective_options(deletion, &live.tree);
         self.admit_deletion(deletion, &effective, &old, warnings).await?;
         drop(old);
         match step {
             Step::Pending => Ok(Attempt::Done(pending(target, live))),
-            Step::Mark(marked) => self.mark(target, live, marked, options.dry_run).await,
+            Step::Mark(marked) => self.store_marked(target, live, marked, options.dry_run).await,
             Step::Remove => {
+                precondition::check_removal(target, &live, options)?;
                 let tree = live.tree.clone();
                 self.remove(target, live, tree, options.dry_run).await
             }
@@ -304,7 +309,7 @@ impl Writer {
         }
     }
 
-    async fn mark(
+    async fn store_marked(
         &self,
         target: &Target,
         live: Live,
@@ -344,7 +349,7 @@ impl Writer {
         if dry_run {
             return self.remove(target, live, marked, dry_run).await;
         }
-        match self.mark(target, live, marked.clone(), dry_run).await? {
+        match self.store_marked(target, live, marked.clone(), dry_run).await? {
             Attempt::Done(Deleted::Object { object, .. }) => {
                 if self.admission.has_policies_or_webhooks() {
                     self.admit_deletion(deletion, effective, &object::tree(&target.kind, &object)?, warnings)
@@ -516,15 +521,13 @@ fn pending(target: &Target, live: Live) -> Deleted {
 /// Sets or removes the finalizers `orphan` and `foregroundDeletion`, which tell the garbage collector what to do with
 /// dependents.
 fn apply_propagation(target: &Target, object: &mut Value, options: &DeleteOptions) {
-    let (orphan, foreground) = propagation(target, object, options);
     let old = object.items_at(&["metadata", "finalizers"]);
     let mut new: Vec<Value> =
         old.iter().filter(|f| !matches!(f.as_str(), Some(ORPHAN | FOREGROUND))).cloned().collect();
-    if orphan {
-        new.push(ORPHAN.into());
-    }
-    if foreground {
-        new.push(FOREGROUND.into());
+    match propagation(target, object, options) {
+        Propagation::Orphan => new.push(ORPHAN.into()),
+        Propagation::Foreground => new.push(FOREGROUND.into()),
+        Propagation::Background => {}
     }
     // A hash set, because an object may have tens of thousands of finalizers.
     let known: HashSet<&str> = new.iter().filter_map(Value::as_str).collect();
@@ -540,27 +543,22 @@ fn apply_propagation(target: &Target, object: &mut Value, options: &DeleteOption
     }
 }
 
-/// Returns whether to orphan dependents and whether to delete them first: from the options, else from the existing
-/// finalizers, else from the kind's default.
-fn propagation(target: &Target, object: &Value, options: &DeleteOptions) -> (bool, bool) {
+/// Returns what happens to dependents: from the options, else from the existing finalizers, else from the kind's default.
+fn propagation(target: &Target, object: &Value, options: &DeleteOptions) -> Propagation {
     if target.kind.rules.gc_unsupported {
-        return (false, false);
+        return Propagation::Background;
     }
+    let orphan_or_background = |orphan| if orphan { Propagation::Orphan } else { Propagation::Background };
     if let Some(orphan) = options.orphan_dependents {
-        return (orphan, false);
+        return orphan_or_background(orphan);
     }
-    match options.propagation {
-        Some(Propagation::Orphan) => return (true, false),
-        Some(Propagation::Foreground) => return (false, true),
-        Some(Propagation::Background) => return (false, false),
-        None => {}
-    }
-    for finalizer in object.items_at(&["metadata", "finalizers"]) {
-        match finalizer.as_str() {
-            Some(ORPHAN) => return (true, false),
-            Some(FOREGROUND) => return (false, true),
-            _ => {}
-        }
-    }
-    (target.kind.rules.orphan_by_default, false)
+    let by_finalizer = |finalizer: &Value| match finalizer.as_str() {
+        Some(ORPHAN) => Some(Propagation::Orphan),
+        Some(FOREGROUND) => Some(Propagation::Foreground),
+        _ => None,
+    };
+    let requested = options.propagation;
+    let requested =
+        requested.or_else(|| object.items_at(&["metadata", "finalizers"]).iter().find_map(by_finalizer));
+    requested.unwrap_or_else(|| orphan_or_background(target.kind.rules.orphan_by_default))
 }

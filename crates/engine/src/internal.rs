@@ -11,7 +11,7 @@ use pintle_kinds::{Kind, KindVersion, features};
 use pintle_meta::Status;
 use pintle_meta::options::FieldValidation;
 use pintle_schema::typed;
-use pintle_store::{Expect, Revision, Write, WriteError};
+use pintle_store::{BoxFuture, Expect, Revision, Write, WriteError};
 use pintle_value::{Str, Value, json};
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl Writer {
         &self,
         target: &Target,
         manager: Option<&str>,
-        change: impl Fn(&mut Value),
+        change: impl Fn(&mut Value) + Sync,
     ) -> Result<(), Status> {
         let revision =
             || self.storage.cached(&target.kind, &target.object_key()).map(|object| object.revision());
@@ -130,7 +130,7 @@ impl Writer {
             change(tree);
             Ok(())
         };
-        self.update(target, manager, false, change).await?;
+        self.update(target, manager, false, &change).await?;
         // kube-apiserver's controllers send a request only if something changes.
         if revision() != before {
             crate::measures::self_request(target, "PUT");
@@ -141,12 +141,22 @@ impl Writer {
     /// Changes an existing object with a function that may refuse, without running admission. Returns the object's new
     /// state, or `None` if it does not exist. `manager` becomes the owner of the change, if given. If the change removes
     /// the last finalizer of an object that is being deleted, the object is removed.
-    pub(crate) async fn update(
+    pub(crate) fn update<'a>(
+        &'a self,
+        target: &'a Target,
+        manager: Option<&'a str>,
+        dry_run: bool,
+        change: &'a (dyn Fn(&mut Value) -> Result<(), Status> + Sync),
+    ) -> BoxFuture<'a, Result<Option<Arc<Object>>, Status>> {
+        Box::pin(self.update_with_retries(target, manager, dry_run, change))
+    }
+
+    async fn update_with_retries(
         &self,
         target: &Target,
         manager: Option<&str>,
         dry_run: bool,
-        change: impl Fn(&mut Value) -> Result<(), Status>,
+        change: &(dyn Fn(&mut Value) -> Result<(), Status> + Sync),
     ) -> Result<Option<Arc<Object>>, Status> {
         let mut attempts = Attempts::new(ATTEMPTS_MAX);
         loop {
@@ -165,11 +175,10 @@ impl Writer {
                 return Ok(Some(live));
             }
             let expect = Expect::Revision(Revision(live.revision()));
-            let committed = match removes {
-                true => self.erase(target, expect, &old).await.map(|_| live),
-                false => {
-                    self.storage.commit(target, Write::put(target.store_key(), expect, encoded), &tree).await
-                }
+            let committed = if removes {
+                self.erase(target, expect, &old).await.map(|_| live)
+            } else {
+                self.storage.commit(target, Write::put(target.store_key(), expect, encoded), &tree).await
             };
             match committed {
                 Ok(object) => return Ok(Some(object)),
@@ -211,7 +220,16 @@ impl Writer {
     }
 
     /// Creates an object that the server needs, unless it exists. The tree is in the storage version.
-    pub async fn ensure(&self, target: &Target, manager: &str, mut tree: Value) -> Result<(), Status> {
+    pub fn ensure<'a>(
+        &'a self,
+        target: &'a Target,
+        manager: &'a str,
+        tree: Value,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.create_if_missing(target, manager, tree))
+    }
+
+    async fn create_if_missing(&self, target: &Target, manager: &str, mut tree: Value) -> Result<(), Status> {
         let kind = &target.kind;
         let target = target.named(tree.str_at(&["metadata", "name"]));
         if self.storage.cached(kind, &target.object_key()).is_some() {

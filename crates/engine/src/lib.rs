@@ -2,6 +2,9 @@
 //!
 //! `write.rs` is every mutation top to bottom, `propose.rs` computes the requested object, `delete.rs` deletes, `read.rs`
 //! is get and list. The engine does not know HTTP; its answers are objects or a `Status`.
+//!
+//! Writes and deletions return boxed futures: the compiler generates the code of an `async fn` again in every codegen unit
+//! that awaits it, and these are large and have many callers.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

@@ -6,7 +6,7 @@ use pintle_cache::{
     Extract, Extracted, Object, ObjectKey, ReadForm, is_outdated, mark_outdated, unreadable_reason,
     value_header,
 };
-use pintle_kinds::{Kind, KindVersion, features};
+use pintle_kinds::{Kind, KindVersion, SelectableField, features};
 use pintle_meta::Status;
 use pintle_schema::{Schema, structural, typed};
 use pintle_value::{Map, Path, Str, Value, json};
@@ -197,31 +197,34 @@ pub(crate) fn extract_written(kind: &Kind, tree: &Value) -> Extracted {
 
 /// The values that selectors compare: labels and selectable fields.
 pub(crate) fn extract(kind: &Kind, tree: &Value) -> Extracted {
-    extract_in(kind, kind.storage_version(), tree)
+    extract_fields(kind, kind.extracted_fields(), tree)
 }
 
 /// Extracts what selectors need from an object in this version.
 pub(crate) fn extract_in(kind: &Kind, version: &KindVersion, tree: &Value) -> Extracted {
+    extract_fields(kind, version.selectable.iter(), tree)
+}
+
+fn extract_fields<'a>(
+    kind: &Kind,
+    selectable: impl Iterator<Item = &'a SelectableField>,
+    tree: &Value,
+) -> Extracted {
     let labels = tree.at(&["metadata", "labels"]).and_then(Value::as_object);
     let labels = labels
         .map(|map| map.iter().map(|(k, v)| (k.clone(), Str::from(v.as_str().unwrap_or("")))).collect())
         .unwrap_or_default();
-    let fields = selectable_fields(kind, version, tree).collect();
-    Extracted { labels, fields, uid: tree.str_at(&["metadata", "uid"]).into() }
-}
-
-/// The values of the selectable fields of an object's version.
-fn selectable_fields<'a>(
-    kind: &'a Kind,
-    version: &'a KindVersion,
-    tree: &'a Value,
-) -> impl Iterator<Item = Str> + 'a {
-    version.selectable.iter().map(|field| {
+    let value = |field: &SelectableField| {
         kind.hooks.selectable(&field.label, tree).unwrap_or_else(|| {
             let path: Vec<&str> = field.path.iter().map(Str::as_str).collect();
             scalar_text(tree.at(&path)).unwrap_or_else(|| field.unset.clone())
         })
-    })
+    };
+    Extracted {
+        labels,
+        fields: selectable.map(value).collect(),
+        uid: tree.str_at(&["metadata", "uid"]).into(),
+    }
 }
 
 fn scalar_text(value: Option<&Value>) -> Option<Str> {
@@ -268,11 +271,13 @@ impl Extract for KindExtract {
         let today = revise(&self.0, from, parsed);
         let encoded = encode(&self.0, &today);
         let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
-        let read_form = match encoded == value {
-            true => read_form(&self.0, value),
+        let read_form = if encoded == value {
+            read_form(&self.0, value)
+        } else if retains_floats(&self.0) {
             // Clients see a revised value, so it has no spelled floats. The next write stores integers.
-            false if retains_floats(&self.0) => ReadForm::Revised(encode_plainly(&self.0, &today)),
-            false => ReadForm::Revised(encoded),
+            ReadForm::Revised(encode_plainly(&self.0, &today))
+        } else {
+            ReadForm::Revised(encoded)
         };
         (extract(&self.0, &today), read_form)
     }

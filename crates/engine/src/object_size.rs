@@ -12,6 +12,9 @@ const OBJECT_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The bytes that are reserved for the defaults of each object within an object. A container gets four fields.
 const DEFAULTS_BYTES: usize = 200;
 
+/// The most bytes of memory that a byte of JSON can become: `{}` is a value with a reserve for defaults.
+const BYTES_PER_BYTE_OF_JSON: usize = (size_of::<Value>() + DEFAULTS_BYTES).div_ceil(2);
+
 /// The message of the refusal.
 pub(crate) const TOO_LARGE: &str = "the object would take more than 33554432 bytes of memory";
 
@@ -21,10 +24,16 @@ pub(crate) fn check(object: &Value) -> Result<(), Status> {
         let reserved = if key == "metadata" { 0 } else { DEFAULTS_BYTES };
         member.memory_bytes(reserved)
     });
-    match of_members.fold(0, usize::saturating_add) <= OBJECT_BYTES_MAX {
-        true => Ok(()),
-        false => Err(Status::entity_too_large(TOO_LARGE)),
+    if of_members.fold(0, usize::saturating_add) <= OBJECT_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(Status::entity_too_large(TOO_LARGE))
     }
+}
+
+/// Returns whether a body of JSON is so short that its tree cannot be too large, whatever it contains.
+pub(crate) fn is_short_json(body: &[u8]) -> bool {
+    body.len() <= OBJECT_BYTES_MAX / BYTES_PER_BYTE_OF_JSON
 }
 
 /// Returns whether a body in CBOR has more values than an object may have. A value of one byte takes 24 in the tree, so
@@ -54,6 +63,19 @@ mod tests {
             let refused = check(&list_of(prefix, item, count)).err().map(|status| status.code);
             assert_eq!(refused, (!is_accepted).then_some(413), "{prefix} {count} of {item}");
         }
+    }
+
+    #[test]
+    fn short_bodies_cannot_be_too_large() {
+        let densest = |bytes: usize| {
+            let items = vec!["{}"; bytes / "{},".len()].join(",");
+            format!(r#"{{"a":[{items}]}}"#)
+        };
+        let longest = OBJECT_BYTES_MAX / BYTES_PER_BYTE_OF_JSON;
+        let body = densest(longest - 20);
+        assert!(is_short_json(body.as_bytes()));
+        assert!(check(&json::parse(body.as_bytes()).unwrap().value).is_ok());
+        assert!(!is_short_json(densest(longest + 20).as_bytes()));
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub(crate) fn apply(
     });
     let applied = managed::apply(&cx, plain.as_ref().or(live), config, named(target, owner), force);
     let Applied { mut object, changed } = applied.map_err(|e| e.to_status())?;
-    if let (false, Some(live)) = (changed, live.filter(|_| plain.is_some())) {
+    if let Some(live) = live.filter(|_| !changed && plain.is_some()) {
         let fields = object.remove_at(&MANAGED_FIELDS);
         object = live.clone();
         match fields {

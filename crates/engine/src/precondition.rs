@@ -2,6 +2,7 @@
 
 use crate::Target;
 use crate::write::Live;
+use pintle_meta::options::DeleteOptions;
 use pintle_meta::{Status, rv};
 use pintle_value::Value;
 
@@ -39,6 +40,23 @@ pub(crate) fn check_no_uid(target: &Target, object: &Value, live: Option<&Value>
     }
     let why =
         format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+    Err(Status::conflict(&target.group_resource(), &target.name, &why))
+}
+
+/// Refuses to remove an object together with its last finalizers, if the deletion names a resourceVersion. kube-apiserver
+/// compares the version of the object without these finalizers, which it has not stored and which thus has none.
+pub(crate) fn check_removal(target: &Target, live: &Live, options: &DeleteOptions) -> Result<(), Status> {
+    let names_version = options.preconditions.as_ref().is_some_and(|p| p.resource_version.is_some());
+    let has_finalizers = !live.tree.items_at(&["metadata", "finalizers"]).is_empty();
+    if !names_version || !has_finalizers || options.dry_run || target.kind.hooks.ends_in_two_phases() {
+        return Ok(());
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+         ResourceVersion in precondition: , ResourceVersion in object meta: {}",
+        target.error_key(false),
+        live.object.revision()
+    );
     Err(Status::conflict(&target.group_resource(), &target.name, &why))
 }
 

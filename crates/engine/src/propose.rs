@@ -20,7 +20,7 @@ use std::borrow::Cow;
 pub enum Change {
     /// A new object.
     Create(Body),
-    /// The object as it shall be.
+    /// The new object as a whole.
     Replace(Body),
     /// A patch of the object.
     Patch(PatchType, Bytes),
@@ -93,7 +93,9 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> 
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
     let Decoded { value: mut object, complaints, resets } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
-    object_size::check(&object)?;
+    if body.media == Media::Protobuf {
+        object_size::check(&object)?;
+    }
     let shares_template_labels = version.hooks.shares_template_labels(&object);
     let empties = complete(cx.target, &mut object, empties);
     mark_reset(&mut object, resets);

@@ -36,7 +36,10 @@ impl Selects {
     pub(crate) fn new(request: &ListRequest) -> Self {
         let kind = &request.target.kind;
         let request_version = request.target.kind_version();
-        let seen = if kind.conversion.is_some() { request_version } else { kind.storage_version() };
+        let seen: Vec<&SelectableField> = match kind.conversion {
+            Some(_) => request_version.selectable.iter().collect(),
+            None => kind.extracted_fields().collect(),
+        };
         // Versions may use different labels for the same field.
         let place = |label: &str| match label {
             "metadata.name" => FieldAt::Name,
@@ -47,8 +50,8 @@ impl Selects {
                     .iter()
                     .find(|f| f.label == label)
                     .filter(|f| !f.path.is_empty());
-                let fits = |f: &SelectableField| same.map_or(f.label == label, |s| s.path == f.path);
-                seen.selectable.iter().position(fits).map_or(FieldAt::Unknown, FieldAt::Place)
+                let fits = |f: &&SelectableField| same.map_or(f.label == label, |s| s.path == f.path);
+                seen.iter().position(fits).map_or(FieldAt::Unknown, FieldAt::Place)
             }
         };
         let terms = request.options.field_selector.terms();
@@ -119,17 +122,17 @@ impl Selects {
 
     pub(crate) fn matches(&self, object: &Object) -> bool {
         match self.converted.get(object.key().as_str()) {
-            None => self.fits(object, object.labels(), object.fields()),
+            None => self.is_selected(object, object.labels(), object.fields()),
             Some(seen) => self.matches_as(object, seen),
         }
     }
 
     /// Returns whether an object is selected, given its extracted fields in the requested version.
     pub(crate) fn matches_as(&self, object: &Object, seen: &Extracted) -> bool {
-        self.fits(object, &seen.labels, &seen.fields)
+        self.is_selected(object, &seen.labels, &seen.fields)
     }
 
-    fn fits(&self, object: &Object, labels: &[(Str, Str)], fields: &[Str]) -> bool {
+    fn is_selected(&self, object: &Object, labels: &[(Str, Str)], fields: &[Str]) -> bool {
         let field = |place: &FieldAt| match place {
             FieldAt::Name => object.name(),
             FieldAt::Namespace => object.namespace().unwrap_or(""),

@@ -43,12 +43,11 @@ impl Writer {
             let why = format!("User {user} is not permitted to \"sign\" for signer {signer}");
             errors.forbidden(&Path::of("spec.signerName"), &why);
         }
-        match errors.is_empty() {
-            true => Ok(()),
-            false => {
-                let name = new.str_at(&["metadata", "name"]);
-                Err(Status::invalid(&request.target.kind.group_kind(), name, &errors))
-            }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            let name = new.str_at(&["metadata", "name"]);
+            Err(Status::invalid(&request.target.kind.group_kind(), name, &errors))
         }
     }
 

@@ -82,7 +82,7 @@ impl Writer {
             "" => Str::from(object.str_at(&["metadata", "name"])),
             _ => target.name.clone(),
         };
-        let attributes = creation(request, &name);
+        let attributes = creation_attributes(request, &name);
         let body_target = self.storage.body_target(target)?;
         self.provision_namespace(&attributes, &object).await?;
         self.admission.mutate_admitted(&attributes, &body_target, Some(&mut object), warnings).await?;
@@ -203,7 +203,7 @@ fn success() -> Value {
     out
 }
 
-fn creation<'a>(request: &'a WriteRequest, name: &'a str) -> Attributes<'a> {
+fn creation_attributes<'a>(request: &'a WriteRequest, name: &'a str) -> Attributes<'a> {
     let target = &request.target;
     Attributes {
         operation: Operation::Create,

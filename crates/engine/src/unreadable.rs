@@ -32,7 +32,7 @@ impl Faults {
         self.is_full()
     }
 
-    /// Returns whether there are more than the error names.
+    /// Returns whether there are more unreadable objects than the error names.
     pub(crate) fn is_full(&self) -> bool {
         self.0.len() > NAMED_MAX
     }
@@ -97,16 +97,13 @@ impl Reader {
             return plain(object, why);
         }
         let key = target.key_of(object);
-        Status::internal(&corrupt(key.strip_prefix("/registry").unwrap_or(&key), object, why))
+        Status::internal(&corrupt_text(key.strip_prefix("/registry").unwrap_or(&key), object, why))
     }
 
     /// The error for a request that changes the object.
     pub(crate) fn unreadable_change_error(&self, target: &Target, object: &Object, why: &str) -> Status {
         count(target, object);
-        match self.unsafe_deletion {
-            true => plain(object, &undecodable(object, why)),
-            false => plain(object, why),
-        }
+        if self.unsafe_deletion { plain(object, &undecodable_text(object, why)) } else { plain(object, why) }
     }
 
     /// The error for a list that contains these objects.
@@ -116,26 +113,30 @@ impl Reader {
         let counted = if self.unsafe_deletion { faults.len() } else { 1 };
         faults.iter().take(counted).for_each(|fault| count(target, &fault.object));
         if !self.unsafe_deletion {
-            let first = faults.first().map(|Fault { object, why }| match object.is_untransformable() {
-                true => format!("unable to transform key \"{}\": {why}", target.key_of(object)),
-                false => why.clone(),
+            let first = faults.first().map(|Fault { object, why }| {
+                if object.is_untransformable() {
+                    format!("unable to transform key \"{}\": {why}", target.key_of(object))
+                } else {
+                    why.clone()
+                }
             });
             return Status::unclassified(first.unwrap_or_default());
         }
         let resource = target.group_resource();
         let mut status =
             Status::store_read_error(format!("failed to read one or more {resource} from the storage"));
-        let causes = faults.iter().enumerate().map(|(at, Fault { object, why })| match at < NAMED_MAX {
-            true => {
+        let causes = faults.iter().enumerate().map(|(at, Fault { object, why })| {
+            if at < NAMED_MAX {
                 let key = target.key_of(object);
-                let message = corrupt(&key, object, why);
+                let message = corrupt_text(&key, object, why);
                 Cause { reason: "UnexpectedServerResponse".into(), message, field: key.into() }
+            } else {
+                Cause {
+                    reason: "FieldValueTooMany".into(),
+                    message: "too many errors, the list is truncated".to_string(),
+                    ..Cause::default()
+                }
             }
-            false => Cause {
-                reason: "FieldValueTooMany".into(),
-                message: "too many errors, the list is truncated".to_string(),
-                ..Cause::default()
-            },
         });
         status.details.causes = causes.collect();
         status.details.name = "list".into();
@@ -147,15 +148,14 @@ impl Reader {
     /// The error for a watch whose initial list fails with `unlisted`.
     pub(crate) fn unreadable_watch_error(&self, target: &Target, unlisted: &Status) -> Status {
         let gvk = target.kind_version().gvk(&target.kind);
-        let of = match target.kind_version().schema.is_built_in() {
+        let go_type = if target.kind_version().schema.is_built_in() {
             // The internal Go type of kube-apiserver, in a package named after the group.
-            true => {
-                let package = target.kind.group.split('.').next().filter(|name| !name.is_empty());
-                format!("*{}.{}", package.unwrap_or("core"), gvk.kind)
-            }
-            false => format!("{}, Kind={}", gvk.group_version(), gvk.kind),
+            let package = target.kind.group.split('.').next().filter(|name| !name.is_empty());
+            format!("*{}.{}", package.unwrap_or("core"), gvk.kind)
+        } else {
+            format!("{}, Kind={}", gvk.group_version(), gvk.kind)
         };
-        let why = format!("storage is (re)initializing: failed to list {of}: {}", unlisted.message);
+        let why = format!("storage is (re)initializing: failed to list {go_type}: {}", unlisted.message);
         let resource = self.storage.cache.resource(&target.kind.store_prefix);
         let downtime = resource.map_or(Duration::ZERO, |resource| resource.unreadable_for());
         Status::too_many_requests(why, retry_seconds(downtime))
@@ -179,27 +179,25 @@ fn retry_seconds(downtime: Duration) -> i32 {
     }
 }
 
-fn corrupt(key: &str, object: &Object, why: &str) -> String {
-    let why = undecodable(object, why);
+fn corrupt_text(key: &str, object: &Object, why: &str) -> String {
+    let why = undecodable_text(object, why);
     format!(
         "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
     )
 }
 
-fn undecodable(object: &Object, why: &str) -> String {
-    match object.is_untransformable() {
+fn undecodable_text(object: &Object, why: &str) -> String {
+    if object.is_untransformable() {
         // kube-apiserver has not determined the revision when decryption fails, so its message says 0.
-        true => format!("data from the storage is not transformable revision=0: {why}"),
-        false => format!("object not decodable revision={}: {why}", object.revision()),
+        format!("data from the storage is not transformable revision=0: {why}")
+    } else {
+        format!("object not decodable revision={}: {why}", object.revision())
     }
 }
 
 /// A decryption error is an internal error; a decoding error keeps its own code.
 fn plain(object: &Object, why: &str) -> Status {
-    match object.is_untransformable() {
-        true => Status::internal(why),
-        false => Status::unclassified(why),
-    }
+    if object.is_untransformable() { Status::internal(why) } else { Status::unclassified(why) }
 }
 
 #[cfg(test)]
@@ -207,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_come_back_later_and_later() {
+    fn clients_retry_after_growing_delays() {
         for (seconds, expected) in [(0, 1), (11, 1), (12, 2), (30, 6), (56, 28), (57, 30), (100_000, 30)] {
             assert_eq!(retry_seconds(Duration::from_secs(seconds)), expected, "{seconds}");
         }

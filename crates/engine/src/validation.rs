@@ -141,9 +141,10 @@ pub(crate) fn update(
     let path = Path::of("metadata");
     let mut errors = FieldErrors::new();
     objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
-    match errors.is_empty() {
-        true => objectmeta::validate_unchanged(meta, old_meta, &path, &mut errors),
-        false => objectmeta::validate_update(meta, old_meta, &path, &mut errors),
+    if errors.is_empty() {
+        objectmeta::validate_unchanged(meta, old_meta, &path, &mut errors)
+    } else {
+        objectmeta::validate_update(meta, old_meta, &path, &mut errors)
     }
     let own = errors.0.len();
     errors.append(refused);
@@ -165,7 +166,12 @@ pub(crate) fn update(
     }
     if of_object != MetadataOnUpdate::AsChange {
         let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
-        objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
+        // Without errors above only the name, for which the kind has its own rule, can be wrong.
+        if errors.is_empty() {
+            objectmeta::validate_names(meta, &own_rule, &path, &mut errors)
+        } else {
+            objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors)
+        }
         validate_standard_finalizers(kind, meta, &mut errors);
     }
     validate_by_schema(target, object, Some(old), &mut errors);
@@ -174,6 +180,7 @@ pub(crate) fn update(
     if of_object == MetadataOnUpdate::AsNewThenAsChange {
         validate_as_change(&mut errors);
     }
+    kind.hooks.validate_against_old(target.scope(), object, old, &mut errors);
     if target.scope() == Scope::Main {
         kind.validate_immutable_fields(object, old, &mut errors);
     }

@@ -22,6 +22,7 @@ use pintle_kinds::{Generation, Requester, Scope, TEMPLATE_LABELS, features};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status, rv};
 use pintle_schema::typed::{self, Empties, Remaining};
+use pintle_store::BoxFuture;
 use pintle_value::{Str, Value};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -136,7 +137,11 @@ impl Writer {
     }
 
     /// Creates, replaces, patches or applies an object.
-    pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
+    pub fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, Status>> {
+        Box::pin(self.write_with_retries(request))
+    }
+
+    async fn write_with_retries(&self, request: &WriteRequest) -> Result<Written, Status> {
         let mut turn = None;
         let mut names_taken = 0_usize;
         // Whether the cached state that the attempt used is known to be current.
@@ -269,9 +274,12 @@ impl Writer {
         target.check_path_name()?;
         let Some(object) = self.storage.cached(&target.kind, &target.object_key()) else { return Ok(None) };
         // A dry run reports an unreadable object as a get does.
-        let refuse = |why: &str| match dry_run {
-            true => self.reader.unreadable_error(target, &object, why),
-            false => self.reader.unreadable_change_error(target, &object, why),
+        let refuse = |why: &str| {
+            if dry_run {
+                self.reader.unreadable_error(target, &object, why)
+            } else {
+                self.reader.unreadable_change_error(target, &object, why)
+            }
         };
         if let Some(why) = object.unreadable() {
             return Err(refuse(why));
@@ -338,6 +346,7 @@ impl Writer {
         warnings.extend(metadata::dedup_owner_references(candidate, metadata::Dedup::Admission));
         match old {
             None => {
+                warnings.extend(hooks.warnings_before_create(candidate));
                 self.prepare_create(target, candidate)?;
                 hooks.set_requester(candidate, &requester(&request.user));
             }
@@ -366,10 +375,7 @@ impl Writer {
             _ => Empties::PreserveSerialized,
         };
         // The server wrote managedFields in this form; only policies and webhooks may have changed them since.
-        let managed_fields = match is_as_recorded {
-            true => candidate.remove_at(&MANAGED_FIELDS),
-            false => None,
-        };
+        let managed_fields = if is_as_recorded { candidate.remove_at(&MANAGED_FIELDS) } else { None };
         typed::normalize_with(schema, candidate, empties);
         if let Some(managed_fields) = managed_fields {
             candidate.set_at(&MANAGED_FIELDS, managed_fields);
@@ -381,6 +387,13 @@ impl Writer {
             }
             Some(old) => {
                 let mut refused = FieldErrors::new();
+                target.kind.hooks.validate_update_in_namespace(
+                    target.scope(),
+                    candidate,
+                    old,
+                    &|| self.namespace_of(target),
+                    &mut refused,
+                );
                 if claim_rights::applies_to(target) {
                     self.check_claim_rights(request, candidate, old, &mut refused).await;
                 }

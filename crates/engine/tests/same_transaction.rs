@@ -13,7 +13,7 @@ use pintle_auth::UserInfo;
 use pintle_auth::authz::AlwaysAllow;
 use pintle_cache::Cache;
 use pintle_engine::decode::Media;
-use pintle_engine::{Body, Change, Clock, Engine, PatchType, Random, WriteRequest, Written};
+use pintle_engine::{Body, Change, Clock, Engine, PatchType, Random, Target, WriteRequest, Written};
 use pintle_kinds::builtin;
 use pintle_kinds::service_allocation::Ranges;
 use pintle_meta::options::{DeleteOptions, FieldValidation};
@@ -23,6 +23,7 @@ use pintle_value::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::task::JoinSet;
 
 struct Fixed;
 
@@ -145,7 +146,7 @@ fn service(name: &str, kind: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn services_made_at_once_share_neither_address_nor_port() {
     let engine = engine(&["10.0.0.0/24"]).await;
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for at in 0..60 {
         let engine = engine.clone();
         tasks.spawn(async move {
@@ -180,7 +181,7 @@ async fn services_made_at_once_share_neither_address_nor_port() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_service_no_longer_needs_is_free_again() {
+async fn addresses_that_a_service_no_longer_needs_are_released() {
     let engine = engine(&["10.0.0.0/24"]).await;
     create(&engine, "services", "n", &service("a", "NodePort"), false).await.unwrap();
     assert_eq!(taken_ports(&engine).len(), 1);
@@ -231,33 +232,33 @@ async fn an_address_is_had_once_and_repaired_when_it_is_lost() {
     assert_eq!(names(&engine, "networking.k8s.io", "ipaddresses"), BTreeSet::from(["10.0.0.7".to_string()]));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_quota_lets_exactly_as_many_pass_as_it_says() {
-    let engine = engine(&["10.0.0.0/24"]).await;
-    create(
-        &engine,
-        "resourcequotas",
-        "n",
-        r#"{"metadata":{"name":"q"},"spec":{"hard":{"count/configmaps":"5"}}}"#,
-        false,
-    )
-    .await
-    .unwrap();
+/// Creates a quota for config maps, and tasks that each create one. Returns the quota and the tasks.
+async fn create_under_quota(
+    engine: &Arc<Engine>,
+    hard: u32,
+    tasks: u32,
+) -> (Target, JoinSet<Result<(), Status>>) {
+    let quota = format!(r#"{{"metadata":{{"name":"q"}},"spec":{{"hard":{{"count/configmaps":"{hard}"}}}}}}"#);
+    create(engine, "resourcequotas", "n", &quota, false).await.unwrap();
     let target = engine.storage().target("", "v1", "resourcequotas", "n", "q").unwrap();
-    engine
-        .writer()
-        .mutate(&target, None, |quota| {
-            quota.set_at(&["status", "hard", "count/configmaps"], "5".into());
-            quota.set_at(&["status", "used", "count/configmaps"], "0".into());
-        })
-        .await
-        .unwrap();
-    let mut tasks = tokio::task::JoinSet::new();
-    for at in 0..20 {
+    let set_status = |quota: &mut Value| {
+        quota.set_at(&["status", "hard", "count/configmaps"], hard.to_string().into());
+        quota.set_at(&["status", "used", "count/configmaps"], "0".into());
+    };
+    engine.writer().mutate(&target, None, set_status).await.unwrap();
+    let mut running = JoinSet::new();
+    for at in 0..tasks {
         let engine = engine.clone();
         let text = format!(r#"{{"metadata":{{"name":"c{at}"}}}}"#);
-        tasks.spawn(async move { create(&engine, "configmaps", "n", &text, false).await.map(|_| ()) });
+        running.spawn(async move { create(&engine, "configmaps", "n", &text, false).await.map(|_| ()) });
     }
+    (target, running)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_admits_exactly_its_limit() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    let (target, mut tasks) = create_under_quota(&engine, 5, 20).await;
     let mut passed = 0;
     while let Some(made) = tasks.join_next().await {
         match made.unwrap() {
@@ -274,25 +275,9 @@ async fn a_quota_lets_exactly_as_many_pass_as_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_writers_under_one_quota_all_get_their_turn() {
+async fn many_writers_under_one_quota_all_succeed() {
     let engine = engine(&["10.0.0.0/24"]).await;
-    let quota = r#"{"metadata":{"name":"q"},"spec":{"hard":{"count/configmaps":"1000"}}}"#;
-    create(&engine, "resourcequotas", "n", quota, false).await.unwrap();
-    let target = engine.storage().target("", "v1", "resourcequotas", "n", "q").unwrap();
-    engine
-        .writer()
-        .mutate(&target, None, |quota| {
-            quota.set_at(&["status", "hard", "count/configmaps"], "1000".into());
-            quota.set_at(&["status", "used", "count/configmaps"], "0".into());
-        })
-        .await
-        .unwrap();
-    let mut tasks = tokio::task::JoinSet::new();
-    for at in 0..300 {
-        let engine = engine.clone();
-        let text = format!(r#"{{"metadata":{{"name":"c{at}"}}}}"#);
-        tasks.spawn(async move { create(&engine, "configmaps", "n", &text, false).await.map(|_| ()) });
-    }
+    let (target, mut tasks) = create_under_quota(&engine, 1000, 300).await;
     while let Some(made) = tasks.join_next().await {
         made.unwrap().unwrap();
     }

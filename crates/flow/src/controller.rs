@@ -163,7 +163,7 @@ impl<D> Controller<D> {
         }
     }
 
-    pub(crate) fn cancel(&self, level: &Level<D>, ticket: Ticket) -> Option<u64> {
+    pub(crate) fn cancel_waiting(&self, level: &Level<D>, ticket: Ticket) -> Option<u64> {
         let mut state = level.state();
         let retry_after = state.cancel(self.now(), ticket)?;
         let is_over = state.quiescing && state.is_idle();
@@ -175,14 +175,14 @@ impl<D> Controller<D> {
     }
 
     pub(crate) fn count_executing(&self, mutating: bool, by: i32, now: Duration) {
-        self.count(usize::from(mutating), by, now);
+        self.change_gauge(usize::from(mutating), by, now);
     }
 
     pub(crate) fn count_waiting(&self, mutating: bool, by: i32) {
-        self.count(if mutating { 3 } else { 2 }, by, self.now());
+        self.change_gauge(if mutating { 3 } else { 2 }, by, self.now());
     }
 
-    fn count(&self, gauge: usize, by: i32, now: Duration) {
+    fn change_gauge(&self, gauge: usize, by: i32, now: Duration) {
         let mut gauges = self.read_write.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gauge) = gauges.get_mut(gauge) {
             gauge.count = gauge.count.saturating_add_signed(by);
@@ -230,7 +230,7 @@ impl<D> Controller<D> {
 
     /// The levels, by name.
     pub fn level_rows(&self) -> Vec<LevelRow> {
-        self.config.load().levels.values().map(|level| level.state().row()).collect()
+        self.config.load().levels.values().map(|level| level.state().level_row()).collect()
     }
 
     /// The queues of all levels.

@@ -37,7 +37,7 @@ impl RetryAfter {
         self.seconds
     }
 
-    /// Doubles the time if there were many rejections within it, and shortens it by a second if there were few.
+    /// Doubles the retry time if many requests were rejected within it, and shortens it by a second if few were.
     fn adjust(&mut self, second: u64) {
         let recent =
             self.history.iter().filter(|(at, _)| second.saturating_sub(*at) <= self.seconds && *at < second);

@@ -72,7 +72,7 @@ pub struct ListParameters<'a> {
     pub resource_version: &'a str,
     /// `resourceVersionMatch`.
     pub resource_version_match: &'a str,
-    /// Whether there is a `continue`.
+    /// Whether the list has a `continue` token.
     pub continues: bool,
     /// `sendInitialEvents`.
     pub send_initial_events: bool,

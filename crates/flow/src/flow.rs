@@ -137,7 +137,7 @@ impl FlowReport {
             self.executing_seats.saturating_add(sign.saturating_mul(i64::try_from(seats).unwrap_or(0)));
     }
 
-    pub(crate) fn reject(&mut self, reason: RejectReason) {
+    pub(crate) fn count_rejection(&mut self, reason: RejectReason) {
         let [concurrency, full, time] = &mut self.rejected;
         let count = match reason {
             RejectReason::ConcurrencyLimit => concurrency,

@@ -23,10 +23,10 @@ impl Histogram {
 
     /// Counts an observation.
     pub fn observe(&mut self, value: f64) {
-        self.observe_in(self.bucket(value), value, 1);
+        self.observe_in(self.bucket_of(value), value, 1);
     }
 
-    fn bucket(&self, value: f64) -> usize {
+    fn bucket_of(&self, value: f64) -> usize {
         // Not a binary search: most values are in the first buckets.
         self.bounds.iter().take_while(|bound| **bound < value).count()
     }
@@ -103,7 +103,7 @@ impl TimingRatio {
 
     fn update(&mut self) {
         self.ratio = self.numerator / self.denominator;
-        self.bucket = self.histogram.bucket(self.ratio);
+        self.bucket = self.histogram.bucket_of(self.ratio);
     }
 
     fn advance(&mut self, now: Duration) {

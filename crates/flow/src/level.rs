@@ -196,7 +196,11 @@ impl<D> State<D> {
             }
             Arrival::NoSeat | Arrival::QueueFull => {
                 let full = arrival == Arrival::QueueFull;
-                stats.reject(if full { RejectReason::QueueFull } else { RejectReason::ConcurrencyLimit });
+                stats.count_rejection(if full {
+                    RejectReason::QueueFull
+                } else {
+                    RejectReason::ConcurrencyLimit
+                });
                 stats.wait_rejected.observe(NO_WAIT_SECONDS);
                 Arrived::Reject { retry_after: self.retry_after.rejected(now.as_secs()) }
             }
@@ -228,9 +232,10 @@ impl<D> State<D> {
             let took = now.saturating_sub(request.began).as_secs_f64();
             let mut stats = request.payload.flow.stats();
             stats.executing_requests = stats.executing_requests.saturating_sub(1);
-            match request.payload.is_watch {
-                true => stats.execution_watch.observe(took),
-                false => stats.execution_regular.observe(took),
+            if request.payload.is_watch {
+                stats.execution_watch.observe(took)
+            } else {
+                stats.execution_regular.observe(took)
             }
         }
         let due = self.queues.finish(now, ticket);
@@ -244,7 +249,7 @@ impl<D> State<D> {
         let request = self.queues.get(ticket).filter(|request| request.phase == Phase::Waiting)?;
         let mut stats = request.payload.flow.stats();
         stats.shift_queued(-1, request.work.max_seats());
-        stats.reject(RejectReason::TimeOut);
+        stats.count_rejection(RejectReason::TimeOut);
         // kube-apiserver counts it among those that were executed.
         stats.wait_executed.observe(now.saturating_sub(request.arrived).as_secs_f64());
         drop(stats);
@@ -320,13 +325,14 @@ impl<D> State<D> {
 
     /// The minimum number of seats of the level: as many of its own as it needs.
     pub(crate) fn least_seats(&self) -> u64 {
-        match self.is_exempt() {
-            true => self.limits.lower.max(self.demand.high_watermark),
-            false => self.limits.lower.max(self.limits.nominal.min(self.demand.high_watermark)),
+        if self.is_exempt() {
+            self.limits.lower.max(self.demand.high_watermark)
+        } else {
+            self.limits.lower.max(self.limits.nominal.min(self.demand.high_watermark))
         }
     }
 
-    /// The number of seats that it claims when seats are divided.
+    /// The number of seats that the level claims when seats are divided.
     #[expect(clippy::cast_precision_loss, reason = "a small number of seats")]
     pub(crate) fn claim(&self) -> Claim {
         let lower = self.least_seats() as f64;
@@ -350,7 +356,7 @@ impl<D> State<D> {
         self.note_changes(now);
     }
 
-    pub(crate) fn row(&self) -> LevelRow {
+    pub(crate) fn level_row(&self) -> LevelRow {
         LevelRow {
             name: Arc::clone(&self.object.name),
             active_queues: self.queues.queues().filter(|queue| queue.waiting > 0).count(),

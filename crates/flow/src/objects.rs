@@ -109,16 +109,16 @@ impl SchemaObject {
 
     /// The schema `exempt`, if the API has none.
     pub(crate) fn exempt() -> Self {
-        Self::mandatory(EXEMPT, 1, Distinguisher::None, &["system:masters"])
+        Self::mandatory_schema(EXEMPT, 1, Distinguisher::None, &["system:masters"])
     }
 
     /// The schema `catch-all`, if the API has none.
     pub(crate) fn catch_all() -> Self {
         let everybody = ["system:unauthenticated", "system:authenticated"];
-        Self::mandatory(CATCH_ALL, 10_000, Distinguisher::User, &everybody)
+        Self::mandatory_schema(CATCH_ALL, 10_000, Distinguisher::User, &everybody)
     }
 
-    fn mandatory(name: &str, precedence: i64, distinguisher: Distinguisher, groups: &[&str]) -> Self {
+    fn mandatory_schema(name: &str, precedence: i64, distinguisher: Distinguisher, groups: &[&str]) -> Self {
         let all = || vec!["*".into()];
         let rule = Rule {
             subjects: groups.iter().map(|group| Subject::Group((*group).into())).collect(),

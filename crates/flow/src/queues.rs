@@ -229,12 +229,11 @@ impl<P> FairQueues<P> {
         } else {
             self.dispatch(now);
         }
-        match self.pool.get(ticket).is_some_and(|request| request.phase == Phase::Waiting) {
-            true => Arrival::Queued(ticket, length),
-            false => {
-                self.dispatched.retain(|other| *other != ticket);
-                Arrival::Execute(ticket, Some(length))
-            }
+        if self.pool.get(ticket).is_some_and(|request| request.phase == Phase::Waiting) {
+            Arrival::Queued(ticket, length)
+        } else {
+            self.dispatched.retain(|other| *other != ticket);
+            Arrival::Execute(ticket, Some(length))
         }
     }
 

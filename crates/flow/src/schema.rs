@@ -55,9 +55,10 @@ pub(crate) struct Rule {
 impl Rule {
     pub(crate) fn matches(&self, request: &Digest<'_>) -> bool {
         self.subjects.iter().any(|subject| subject.matches(request))
-            && match request.resource_request {
-                true => self.resources.iter().any(|rule| rule.matches(request)),
-                false => self.non_resources.iter().any(|rule| rule.matches(request)),
+            && if request.resource_request {
+                self.resources.iter().any(|rule| rule.matches(request))
+            } else {
+                self.non_resources.iter().any(|rule| rule.matches(request))
             }
     }
 }

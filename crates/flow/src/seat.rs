@@ -54,7 +54,7 @@ impl<D> Waiting<D> {
     pub fn leave_queue(mut self) -> Result<Seat<D>, u64> {
         let Some(place) = self.place.take() else { return Err(1) };
         place.controller.count_waiting(place.mutating, -1);
-        match place.controller.cancel(&place.level, place.ticket) {
+        match place.controller.cancel_waiting(&place.level, place.ticket) {
             Some(retry_after) => Err(retry_after),
             None => {
                 let now = place.controller.now();
@@ -87,7 +87,7 @@ impl<D> Drop for Waiting<D> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             place.controller.count_waiting(place.mutating, -1);
-            if place.controller.cancel(&place.level, place.ticket).is_none() {
+            if place.controller.cancel_waiting(&place.level, place.ticket).is_none() {
                 // The request has just been dispatched, but its caller is gone.
                 let now = place.controller.now();
                 drop(Seat::new(place, now));

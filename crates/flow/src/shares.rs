@@ -10,9 +10,9 @@ const EPSILON: f64 = 1e-7;
 pub struct Shares {
     /// Shares of all seats.
     pub nominal: u64,
-    /// Percent of its seats that others may borrow.
+    /// The percentage of the level's seats that others may borrow.
     pub lendable_percent: u64,
-    /// The percentage of its seats that it may borrow; `None` means up to all seats of the server.
+    /// How many seats the level may borrow, in percent of its own; `None` means up to all seats of the server.
     pub borrowing_percent: Option<u64>,
 }
 

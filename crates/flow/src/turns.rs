@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_comes_and_goes_gets_no_more_than_its_part() {
+    fn a_flow_that_leaves_and_returns_gets_no_more_than_its_share() {
         let mut turns = Turns::default();
         let mut had = [0; 2];
         (0..1000).for_each(|number| _ = turns.wait(0, number, 0));

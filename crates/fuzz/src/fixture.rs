@@ -39,7 +39,10 @@ impl Fixture {
         }
         kinds.push(custom());
         let mut bodies = Vec::new();
-        collect(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/transcripts")), &mut bodies);
+        collect_bodies(
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/transcripts")),
+            &mut bodies,
+        );
         bodies.sort();
         bodies.dedup();
         Fixture { kinds, bodies }
@@ -75,11 +78,11 @@ properties:
     Kind { name: format!("{api_version} {kind}"), api_version, kind, schema }
 }
 
-fn collect(folder: &Path, bodies: &mut Vec<Vec<u8>>) {
+fn collect_bodies(folder: &Path, bodies: &mut Vec<Vec<u8>>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            collect(&path, bodies);
+            collect_bodies(&path, bodies);
         } else if let Ok(text) = std::fs::read_to_string(&path) {
             bodies.extend(bodies_of(&text));
         }

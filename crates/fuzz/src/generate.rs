@@ -58,7 +58,7 @@ const NUMBERS: &[i64] =
 
 /// A value of a schema.
 pub(crate) fn value(schema: &Schema, random: &mut Random) -> Value {
-    Generator { arena: schema.arena(), random }.node(schema.root(), 0)
+    Generator { arena: schema.arena(), random }.generate_node(schema.root(), 0)
 }
 
 /// A random value of any type.
@@ -84,7 +84,7 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    fn node(&mut self, id: NodeId, depth: usize) -> Value {
+    fn generate_node(&mut self, id: NodeId, depth: usize) -> Value {
         let random = &mut *self.random;
         if random.one_in(WRONG_ONE_IN) {
             return any(random, 2);
@@ -108,12 +108,12 @@ impl Generator<'_> {
             Shape::List { .. } | Shape::Map { .. } | Shape::Struct(_) if depth >= DEPTH_MAX => Value::Null,
             Shape::List { item, .. } => {
                 let count = self.random.below(3);
-                Value::Array((0..count).map(|_| self.node(*item, depth + 1)).collect())
+                Value::Array((0..count).map(|_| self.generate_node(*item, depth + 1)).collect())
             }
             Shape::Map { value, .. } => {
                 let count = self.random.below(3);
-                let entries =
-                    (0..count).map(|_| (Str::from(self.random.word(WORDS)), self.node(*value, depth + 1)));
+                let entries = (0..count)
+                    .map(|_| (Str::from(self.random.word(WORDS)), self.generate_node(*value, depth + 1)));
                 Value::Object(Map::from_entries(entries.collect()).0)
             }
             Shape::Struct(known) => {
@@ -123,7 +123,7 @@ impl Generator<'_> {
                 for field in &known.fields {
                     let wanted = depth < 2 || field.required || self.random.one_in(sparse);
                     if wanted && field.name != "managedFields" {
-                        entries.push((field.name.clone(), self.node(field.node, depth + 1)));
+                        entries.push((field.name.clone(), self.generate_node(field.node, depth + 1)));
                     }
                 }
                 Value::Object(Map::from_entries(entries).0)

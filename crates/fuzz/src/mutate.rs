@@ -91,7 +91,7 @@ pub(crate) fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
             }
             1 => {
                 if let Some(byte) = input.get_mut(at) {
-                    *byte = random.number() as u8;
+                    *byte = random.next_number() as u8;
                 }
             }
             2 | 3 => {
@@ -129,23 +129,23 @@ pub(crate) fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
 /// Mutates a tree in a few places.
 pub(crate) fn tree(random: &mut Random, value: &mut Value) {
     for _ in 0..=random.below(3) {
-        change(random, value, 0);
+        change_value(random, value, 0);
     }
 }
 
-fn change(random: &mut Random, value: &mut Value, depth: usize) {
+fn change_value(random: &mut Random, value: &mut Value, depth: usize) {
     let descend = depth < 12 && !random.one_in(4);
     match value {
         Value::Object(map) if descend && !map.is_empty() => {
             let at = random.below(map.len());
             if let Some((_, member)) = map.iter_mut().nth(at) {
-                change(random, member, depth + 1);
+                change_value(random, member, depth + 1);
             }
         }
         Value::Array(items) if descend && !items.is_empty() => {
             let at = random.below(items.len());
             if let Some(item) = items.get_mut(at) {
-                change(random, item, depth + 1);
+                change_value(random, item, depth + 1);
             }
         }
         Value::Object(map) if !random.one_in(3) => change_members(random, map),

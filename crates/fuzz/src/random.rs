@@ -8,7 +8,7 @@ impl Random {
         Random(seed)
     }
 
-    pub(crate) fn number(&mut self) -> u64 {
+    pub(crate) fn next_number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,7 +18,7 @@ impl Random {
 
     /// A number from 0 up to `bound`, exclusive; 0 for 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        if bound == 0 { 0 } else { (self.number() % bound as u64) as usize }
+        if bound == 0 { 0 } else { (self.next_number() % bound as u64) as usize }
     }
 
     /// True with probability 1 in `n`.

@@ -32,12 +32,12 @@ pub(crate) fn run(arguments: &Arguments) -> bool {
     std::panic::set_hook(Box::new(|_| {}));
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-        let feeding = thread.spawn_scoped(scope, || feed(arguments));
+        let feeding = thread.spawn_scoped(scope, || run_inputs(arguments));
         feeding.ok().and_then(|feeding| feeding.join().ok()).unwrap_or(false)
     })
 }
 
-fn feed(arguments: &Arguments) -> bool {
+fn run_inputs(arguments: &Arguments) -> bool {
     let fixture = Fixture::new();
     let (target, Some(scratch)) = (arguments.target, arguments.scratch.as_deref()) else { return false };
     if let Some(path) = &arguments.input {
@@ -54,11 +54,11 @@ fn feed(arguments: &Arguments) -> bool {
         let mut input = (target.seed)(&fixture, &mut random);
         mutate(target, &fixture, &mut random, &mut input);
         if let Some(notes) = &mut notes {
-            note(notes, &input);
+            note_input(notes, &input);
         }
         count += 1;
         if let Some(why) = run_input(target, &fixture, &input) {
-            let smaller = reduce(target, &fixture, input);
+            let smaller = reduce_finding(target, &fixture, input);
             let why = run_input(target, &fixture, &smaller).unwrap_or(why);
             let _ = std::fs::write(scratch, smaller.join(SEPARATOR));
             say(&format!("{}: {why}", target.name));
@@ -97,7 +97,7 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-fn note(notes: &mut std::fs::File, input: &Input) {
+fn note_input(notes: &mut std::fs::File, input: &Input) {
     let bytes = input.join(SEPARATOR);
     let written = notes.seek(SeekFrom::Start(0)).and_then(|_| notes.write_all(&bytes));
     let _ = written.and_then(|()| notes.set_len(bytes.len() as u64));
@@ -117,7 +117,7 @@ fn read(path: &Path) -> Option<Input> {
 }
 
 /// Reduces a finding as long as it remains one.
-fn reduce(target: &Target, fixture: &Fixture, mut input: Input) -> Input {
+fn reduce_finding(target: &Target, fixture: &Fixture, mut input: Input) -> Input {
     let end = Instant::now() + REDUCING_TIME;
     let mut piece = input.iter().map(Vec::len).max().unwrap_or(0) / 2;
     while piece > 0 && Instant::now() < end {

@@ -1,6 +1,6 @@
 //! A call whose messages flow both ways until one side ends it.
 
-use crate::{EndOnDrop, FRAME_HEAD, RpcError, check_status, frame, request, unavailable};
+use crate::{EndOnDrop, FRAME_HEAD, RpcError, check_status, frame, new_request, unavailable};
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use http_body_util::BodyExt;
@@ -49,7 +49,7 @@ where
     let (queue, queued) = mpsc::channel(QUEUED_MESSAGES_MAX);
     let sender = Sender(queue);
     sender.send(first).await?;
-    let response = requests.send_request(request(method, Messages(queued))?).await;
+    let response = requests.send_request(new_request(method, Messages(queued))?).await;
     let (head, body) = response.map_err(|error| unavailable(&error))?.into_parts();
     let receiver = Receiver { body, headers: head.headers, buffer: BytesMut::new(), _connection: connection };
     Ok((sender, receiver))

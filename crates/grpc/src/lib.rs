@@ -95,7 +95,7 @@ pub async fn call(
             }
         };
         connected = true;
-        unary(stream, method, message).await
+        call_unary(stream, method, message).await
     };
     match tokio::time::timeout(timeout, attempt).await {
         Ok(outcome) => outcome,
@@ -120,11 +120,11 @@ impl Drop for EndOnDrop {
     }
 }
 
-async fn unary(stream: UnixStream, method: &str, message: &[u8]) -> Result<Vec<u8>, RpcError> {
+async fn call_unary(stream: UnixStream, method: &str, message: &[u8]) -> Result<Vec<u8>, RpcError> {
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| unavailable(&error))?;
     let _connection = EndOnDrop(tokio::spawn(connection).abort_handle());
-    let request = request(method, Full::new(frame(message)?))?;
+    let request = new_request(method, Full::new(frame(message)?))?;
     let response = sender.send_request(request).await.map_err(|error| unavailable(&error))?;
     let (head, body) = response.into_parts();
     let collected =
@@ -132,10 +132,10 @@ async fn unary(stream: UnixStream, method: &str, message: &[u8]) -> Result<Vec<u
     let trailers = collected.trailers().cloned().unwrap_or_default();
     let answer = collected.to_bytes();
     check_status(&head.headers, &trailers)?;
-    unframe(&answer)
+    message_of_answer(&answer)
 }
 
-fn request<B>(method: &str, body: B) -> Result<Request<B>, RpcError> {
+fn new_request<B>(method: &str, body: B) -> Result<Request<B>, RpcError> {
     Request::builder()
         .method(Method::POST)
         .uri(format!("http://localhost{method}"))
@@ -217,7 +217,7 @@ fn code_name(code: &str) -> &str {
     code.parse().ok().and_then(|at: usize| NAMES.get(at)).copied().unwrap_or(code)
 }
 
-fn unframe(answer: &[u8]) -> Result<Vec<u8>, RpcError> {
+fn message_of_answer(answer: &[u8]) -> Result<Vec<u8>, RpcError> {
     let Some((head, rest)) = answer.split_first_chunk::<FRAME_HEAD>() else {
         return Err(RpcError::new("Internal", "the answer has no message"));
     };
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_have_the_words_of_go() {
+    fn errors_have_the_texts_of_go() {
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", "7".parse().unwrap());
         trailers.insert("grpc-message", "not%20for you: 100%".parse().unwrap());
@@ -262,7 +262,7 @@ mod tests {
             (b"\x01\0\0\0\x02ab", None),
             (b"\0\0", None),
         ] {
-            assert_eq!(unframe(answer).ok(), expected, "{answer:?}");
+            assert_eq!(message_of_answer(answer).ok(), expected, "{answer:?}");
         }
     }
 }

@@ -94,7 +94,7 @@ impl Bits<'_> {
         }
     }
 
-    fn skip(&mut self, count: u32) -> Option<()> {
+    fn skip_bits(&mut self, count: u32) -> Option<()> {
         self.count = self.count.checked_sub(count)?;
         self.next <<= count;
         Some(())
@@ -116,7 +116,7 @@ pub(crate) fn decode(coded: &[u8]) -> Result<Vec<u8>, Malformed> {
             Some((symbol, length @ 1..)) => (*symbol, u32::from(*length)),
             _ => long_code(bits.next).ok_or(Malformed)?,
         };
-        bits.skip(length).ok_or(Malformed)?;
+        bits.skip_bits(length).ok_or(Malformed)?;
         out.push(symbol);
     }
 }

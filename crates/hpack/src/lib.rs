@@ -76,9 +76,10 @@ pub struct Text<'a> {
 impl<'a> Text<'a> {
     /// The bytes of the string.
     pub fn decode(&self) -> Result<Cow<'a, [u8]>, Malformed> {
-        match self.is_coded {
-            true => huffman::decode(self.bytes).map(Cow::Owned),
-            false => Ok(Cow::Borrowed(self.bytes)),
+        if self.is_coded {
+            huffman::decode(self.bytes).map(Cow::Owned)
+        } else {
+            Ok(Cow::Borrowed(self.bytes))
         }
     }
 
@@ -102,7 +103,7 @@ impl<'a> Fields<'a> {
         self.0
     }
 
-    fn field(&mut self, first: u8) -> Result<Field<'a>, Malformed> {
+    fn decode_field(&mut self, first: u8) -> Result<Field<'a>, Malformed> {
         let indexing = match first {
             0x80.. => return self.number(7).map(Field::Indexed),
             0x40.. => Indexing::Incremental,
@@ -111,10 +112,10 @@ impl<'a> Fields<'a> {
             _ => Indexing::Without,
         };
         let name = match self.number(indexing.prefix().1)? {
-            0 => Name::Text(self.text()?),
+            0 => Name::Text(self.decode_text()?),
             index => Name::Index(index),
         };
-        Ok(Field::Literal(Literal { indexing, name, value: self.text()? }))
+        Ok(Field::Literal(Literal { indexing, name, value: self.decode_text()? }))
     }
 
     fn byte(&mut self) -> Result<u8, Malformed> {
@@ -142,7 +143,7 @@ impl<'a> Fields<'a> {
         Err(Malformed)
     }
 
-    fn text(&mut self) -> Result<Text<'a>, Malformed> {
+    fn decode_text(&mut self) -> Result<Text<'a>, Malformed> {
         let is_coded = self.0.first().ok_or(Malformed)? & 0x80 != 0;
         let length = usize::try_from(self.number(7)?).map_err(|_| Malformed)?;
         let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
@@ -156,7 +157,7 @@ impl<'a> Iterator for Fields<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let first = *self.0.first()?;
-        let field = self.field(first);
+        let field = self.decode_field(first);
         if field.is_err() {
             self.0 = &[];
         }
@@ -203,7 +204,7 @@ fn write_number(out: &mut Vec<u8>, first: u8, bits: u32, number: u64) {
 mod tests {
     use super::*;
 
-    fn text(bytes: &[u8]) -> Text<'_> {
+    fn decode_text(bytes: &[u8]) -> Text<'_> {
         Text { is_coded: false, bytes }
     }
 
@@ -221,14 +222,18 @@ mod tests {
             Field::Literal(Literal {
                 indexing: Indexing::Incremental,
                 name: Name::Index(1),
-                value: text(b"a"),
+                value: decode_text(b"a"),
             }),
             Field::Literal(Literal {
                 indexing: Indexing::Without,
-                name: Name::Text(text(b"n")),
+                name: Name::Text(decode_text(b"n")),
                 value: Text { is_coded: true, bytes: &[0x64, 0x02] },
             }),
-            Field::Literal(Literal { indexing: Indexing::Never, name: Name::Index(148), value: text(b"") }),
+            Field::Literal(Literal {
+                indexing: Indexing::Never,
+                name: Name::Index(148),
+                value: decode_text(b""),
+            }),
             Field::TableSize(159),
         ];
         let read: Result<Vec<_>, _> = Fields::of(&block).collect();
@@ -245,17 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn encoded_headers_can_be_decoded() {
         for length in [0, 1, 126, 127, 128, 254, 255, 300, 20_000] {
             let value = "v".repeat(length);
             let mut block = Vec::new();
             write_literal(&mut block, b"name", value.as_bytes());
             write_named(&mut block, Indexing::Incremental, 63, value.as_bytes());
             write_named(&mut block, Indexing::Never, 4, value.as_bytes());
-            let value = text(value.as_bytes());
+            let value = decode_text(value.as_bytes());
             let literal = |indexing, name| Field::Literal(Literal { indexing, name, value });
             let want = [
-                literal(Indexing::Without, Name::Text(text(b"name"))),
+                literal(Indexing::Without, Name::Text(decode_text(b"name"))),
                 literal(Indexing::Incremental, Name::Index(63)),
                 literal(Indexing::Never, Name::Index(4)),
             ];

@@ -16,6 +16,12 @@ use pintle_meta::selector::{FieldSelector, LabelSelector};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+/// The longest reason for refused credentials in the log.
+const REASON_CHARS_MAX: usize = 1000;
+
+/// How many requests for the console an unauthenticated client may send on one HTTP/2 connection: three pages.
+const VISITOR_ANSWERS_MAX: usize = 64;
+
 /// Authenticates a request for `path` by its headers, the certificate of its connection or a session of the console. Also returns when
 /// it was authenticated.
 pub(crate) async fn authenticate(
@@ -44,7 +50,8 @@ pub(crate) async fn authenticate(
     let known = context.authenticator.authenticate(credentials, SystemTime::now()).await;
     let now = Instant::now();
     if let Err(why) = &known {
-        // The reason never contains the credential.
+        // The reason never contains the credential. It may quote parts of a token, which anyone can make long.
+        let why: String = why.to_string().chars().take(REASON_CHARS_MAX).collect();
         tracing::warn!(client = %peer.address, "refused credentials: {why}");
     }
     (known, now)
@@ -61,6 +68,18 @@ pub(crate) fn note_identity(
     if user.is_some_and(|user| !user.in_group(UserInfo::UNAUTHENTICATED)) {
         peer.authenticated();
     } else if context.closes_unauthenticated_http2 && parts.version == http::Version::HTTP_2 {
+        peer.close_after_answers();
+    }
+}
+
+/// Notes that a client loads the console before it signs in. A browser loads the page with some twenty requests on one
+/// connection and shows nothing if one of them fails, so the connection accepts more than those of other unauthenticated clients.
+pub(crate) fn note_visitor(context: &Context, peer: &Peer, parts: &http::request::Parts) {
+    if !context.closes_unauthenticated_http2 || parts.version != http::Version::HTTP_2 {
+        return;
+    }
+    peer.visits();
+    if peer.count_answer() > VISITOR_ANSWERS_MAX {
         peer.close_after_answers();
     }
 }
@@ -150,9 +169,28 @@ pub(crate) async fn authorize(
             Ok(attributes.user)
         }
         Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+            let attributes = match attributes.user.in_group(UserInfo::UNAUTHENTICATED) {
+                true => beginnings(attributes),
+                false => attributes,
+            };
             Err(Refusal::Forbidden(authz::forbidden(&attributes, &reason)))
         }
         Decision::Failed(failure) => Err(Refusal::Failed(failure.error)),
+    }
+}
+
+/// The attributes as the refusal of a request without credentials repeats them.
+fn beginnings(attributes: Attributes) -> Attributes {
+    let begin = |text: String| target::begin(&text).to_string();
+    Attributes {
+        verb: begin(attributes.verb),
+        path: begin(attributes.path),
+        group: begin(attributes.group),
+        resource: begin(attributes.resource),
+        subresource: begin(attributes.subresource),
+        namespace: begin(attributes.namespace),
+        name: begin(attributes.name),
+        ..attributes
     }
 }
 
@@ -171,15 +209,17 @@ fn attributes_of(info: &RequestInfo, user: Arc<UserInfo>) -> Attributes {
         name: info.name.as_str().into(),
         // A selector that cannot be parsed is dropped from the attributes: the request is then authorized as if it
         // selected everything.
-        field_selector: match info.field_selector.is_empty() {
-            true => FieldSelector::default(),
-            false => FieldSelector::parse(&info.field_selector).unwrap_or_default(),
+        field_selector: if info.field_selector.is_empty() {
+            FieldSelector::default()
+        } else {
+            FieldSelector::parse(&info.field_selector).unwrap_or_default()
         },
-        label_selector: match info.label_selector.is_empty() {
-            true => Vec::new(),
-            false => LabelSelector::parse(&info.label_selector)
+        label_selector: if info.label_selector.is_empty() {
+            Vec::new()
+        } else {
+            LabelSelector::parse(&info.label_selector)
                 .map(|selector| selector.requirements().to_vec())
-                .unwrap_or_default(),
+                .unwrap_or_default()
         },
     }
 }

@@ -141,9 +141,10 @@ impl Aggregated<'_> {
             };
         }
         let sent = forward.send(transport, body);
-        let sent = match self.is_discovery() {
-            true => tokio::time::timeout(DISCOVERY_TIMEOUT, sent).await,
-            false => Ok(sent.await),
+        let sent = if self.is_discovery() {
+            tokio::time::timeout(DISCOVERY_TIMEOUT, sent).await
+        } else {
+            Ok(sent.await)
         };
         match sent {
             Ok(Ok(response)) => {

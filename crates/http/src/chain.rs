@@ -15,6 +15,7 @@ use crate::negotiate::Media;
 use crate::peer::Peer;
 use crate::request_id::{AUDIT_ID, request_id};
 use crate::spans::{self, RequestLog};
+use crate::unread::{self, Reading};
 use crate::{Body, auditing, compress, console, cors, filter_metrics, headers, query, respond, target};
 use http::header::{
     ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, STRICT_TRANSPORT_SECURITY, USER_AGENT,
@@ -30,7 +31,7 @@ use std::time::{Duration, Instant};
 /// Answers a request: reads its head, passes it through the filters, dispatches it and completes the answer.
 pub(crate) async fn handle<B: ClientBody>(
     context: &Context,
-    peer: &Peer,
+    peer: &Arc<Peer>,
     request: Request<B>,
 ) -> Response<Body> {
     let began = Instant::now();
@@ -57,7 +58,9 @@ pub(crate) async fn handle<B: ClientBody>(
             if let Some(console) = &context.console
                 && console::is_public(&call.info.path) =>
         {
-            Box::pin(console.serve_public(context, peer, &parts, &call.info.path, body)).await
+            let served = Box::pin(console.serve_public(context, peer, &parts, &call.info.path, body));
+            let served = tokio::time::timeout(context.request_timeout, served).await;
+            served.unwrap_or_else(|_| respond::timed_out())
         }
         Ok(mut call) => match filter(&mut call, &mut record).await {
             Ok(user) => call.dispatch(user, body, &mut record).await,
@@ -67,7 +70,9 @@ pub(crate) async fn handle<B: ClientBody>(
 
     let (answer, audit) =
         auditing::answered(record.audit, answer, record.long_running, record.forwarded).await;
-    let mut response = finish(answer, record.warnings, gzip);
+    let response = finish(answer, record.warnings, gzip);
+    let bytes_held = unread::bytes_held(response.body());
+    let mut response = response.map(unread::in_pieces);
     if let Some(origin) = origin {
         cors::allow(response.headers_mut(), origin);
     }
@@ -89,6 +94,15 @@ pub(crate) async fn handle<B: ClientBody>(
             classified: record.held.classified(),
         })
     });
+    if parts.method == http::Method::HEAD {
+        without_body(&mut response);
+    }
+    if record.long_running {
+        peer.began_to_watch();
+    }
+    let is_checked = matches!(response.body(), Body::Chunks(_)) && !record.long_running && !record.forwarded;
+    let deadline = began.checked_add(context.request_timeout);
+    let reading = is_checked.then(|| Reading::begin(&context.unread, peer, bytes_held, deadline));
     let completion = Completion {
         metrics: Arc::clone(&context.metrics),
         labels: record.labels,
@@ -103,10 +117,8 @@ pub(crate) async fn handle<B: ClientBody>(
         rejected: record.rejected,
         _open: record.open,
         _ordinary: record.ordinary,
+        reading,
     };
-    if parts.method == http::Method::HEAD {
-        without_body(&mut response);
-    }
     response.map(|body| completion.after(body))
 }
 
@@ -194,14 +206,16 @@ async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<Arc<UserInfo
 
     trace.open(context.impersonation.filter_name(), now);
     let audit = record.audit.as_deref_mut();
-    let user = match access::impersonates(&parts.headers) {
-        false => Ok((user, now)),
-        true => Box::pin(access::effective_user(context, user, &parts.headers, info, audit)).await,
+    let user = if !access::impersonates(&parts.headers) {
+        Ok((user, now))
+    } else {
+        Box::pin(access::effective_user(context, user, &parts.headers, info, audit)).await
     };
     let (user, now) = user.map_err(refuse)?;
-    let impersonation = match context.impersonation.is_constrained() {
-        true => Filter::ConstrainedImpersonation,
-        false => Filter::Impersonation,
+    let impersonation = if context.impersonation.is_constrained() {
+        Filter::ConstrainedImpersonation
+    } else {
+        Filter::Impersonation
     };
     let now = steps.end(impersonation, now);
 

@@ -6,6 +6,7 @@ use crate::flow::Held;
 use crate::lifecycle::Ordinary;
 use crate::metrics::{Labels, LongRunning, Metrics};
 use crate::spans::{self, RequestLog};
+use crate::unread::Reading;
 use bytes::Bytes;
 use pintle_trace::Trace;
 use std::pin::Pin;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-/// Runs when it is dropped.
+/// Runs a function when it is dropped, which is when the request is complete.
 pub(crate) struct Completion {
     pub(crate) metrics: Arc<Metrics>,
     /// The metric labels of the request, if it is counted.
@@ -36,6 +37,8 @@ pub(crate) struct Completion {
     pub(crate) _open: Option<LongRunning>,
     /// Keeps shutdown waiting for the request.
     pub(crate) _ordinary: Option<Ordinary>,
+    /// Limits how long the client may take to read the answer.
+    pub(crate) reading: Option<Reading>,
 }
 
 impl Drop for Completion {
@@ -95,6 +98,9 @@ impl Chunks for Observed {
         let polled = self.chunks.as_mut().poll_chunk(cx);
         if let Some(completion) = &mut self.completion {
             completion.held.progressed(polled.is_pending());
+            if let Some(reading) = &completion.reading {
+                reading.polled(&polled);
+            }
         }
         match &polled {
             Poll::Ready(Some(Ok(chunk))) => {

@@ -114,7 +114,7 @@ mod tests {
     use std::io::Read;
 
     #[tokio::test]
-    async fn what_is_compressed_can_be_read_again() {
+    async fn compressed_bodies_can_be_decompressed() {
         let text: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
         let pieces: Vec<Bytes> = text.chunks(7_000).map(Bytes::copy_from_slice).collect();
         let total = Some(text.len() as u64);

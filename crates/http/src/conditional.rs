@@ -21,7 +21,7 @@ pub(crate) struct Conditions {
 pub(crate) struct Current<'a> {
     /// The entity tag in quotes; "" if there is none.
     pub(crate) tag: &'a str,
-    /// When it was modified, in seconds since 1970.
+    /// When the document was modified, in seconds since 1970.
     pub(crate) modified: i64,
 }
 

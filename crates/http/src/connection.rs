@@ -27,6 +27,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -50,6 +51,12 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// after an upgrade to a stream (exec, attach, port-forward), whose reader may be a person with a pager.
 const UNREAD_MAX: Duration = Duration::from_secs(15);
 const UNREAD_UPGRADED_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// How long a connection of an unauthenticated client exists after its last request was accepted: it must read its answers within this time.
+const STRANGER_CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
+/// How many requests of an unauthenticated HTTP/2 connection are answered, once it accepts no more. The others were sent at the
+/// same time; their streams are reset.
+const STRANGER_ANSWERS_MAX: usize = 16;
 
 /// State that all connections of a listener share.
 #[derive(Clone)]
@@ -187,11 +194,16 @@ fn connection(
             if let Some(refusal) = refusal {
                 return Ok(refusal);
             }
-            let response = answer(context, peer, RequestBody::of(request)).await;
+            let running = peer.run();
+            let response = answer(context, Arc::clone(&peer), RequestBody::of(request)).await;
+            drop(running);
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 unread_limit.set_upgraded();
             }
-            Ok::<_, Infallible>(response)
+            if is_http2 && peer.is_unknown_and_closing() && peer.count_answer() > STRANGER_ANSWERS_MAX {
+                return Err(TooManyAnswers);
+            }
+            Ok(response)
         })
     });
     let stream = TokioIo::new(stream);
@@ -206,6 +218,11 @@ fn connection(
     }
 }
 
+/// An unauthenticated client sent more requests at once than are answered.
+#[derive(Debug, thiserror::Error)]
+#[error("too many requests without credentials on one connection")]
+struct TooManyAnswers;
+
 /// Runs a connection until it ends, the server ends, or it is closed to free a slot for others.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<Box<C>>,
@@ -214,21 +231,28 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut stop: watch::Receiver<bool>,
     _alive: mpsc::Sender<Infallible>,
 ) {
-    let mut first_request = std::pin::pin!(tokio::time::sleep(FIRST_REQUEST_TIMEOUT));
-    let mut no_request_came = std::future::poll_fn(|cx| match peer.has_sent_requests() {
-        true => Poll::Pending,
-        false => first_request.as_mut().poll(cx),
-    });
+    // Runs while `Peer::is_timed`.
+    let mut timer = std::pin::pin!(tokio::time::sleep(FIRST_REQUEST_TIMEOUT));
     let mut ending = false;
     loop {
+        let time_is_up = std::future::poll_fn(|cx| match peer.is_timed() {
+            true => timer.as_mut().poll(cx),
+            false => Poll::Pending,
+        });
         tokio::select! {
             biased;
             ended = connection.as_mut() => {
                 return ended.unwrap_or_else(|e| tracing::debug!("connection: {e}"));
             }
             () = peer.admitted.signalled() => {
+                if peer.is_cut_off() {
+                    return;
+                }
                 if !peer.is_closing() {
                     return tracing::debug!(client = %peer.address, "connection gave way to others");
+                }
+                if let Some(end) = Instant::now().checked_add(STRANGER_CLOSE_TIMEOUT).filter(|_| !ending) {
+                    timer.as_mut().reset(end);
                 }
                 ending = true;
                 shut_down(connection.as_mut());
@@ -237,8 +261,12 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
                 ending = true;
                 shut_down(connection.as_mut());
             }
-            () = &mut no_request_came => {
-                return tracing::debug!(client = %peer.address, "no request came");
+            () = time_is_up => {
+                if !peer.has_sent_requests() || peer.is_closing() {
+                    return tracing::debug!(client = %peer.address, "no request came, or an answer was not read");
+                }
+                // The client loaded the console and did not sign in: it may still read what it requested.
+                peer.close_after_answers();
             }
         }
     }

@@ -4,13 +4,13 @@
 //! | --- | --- | --- |
 //! | `GET /console/…` | anyone | a file of the page |
 //! | `GET /console/api/session` | anyone | whom their credentials stand for |
-//! | `POST /console/api/session` `{"code": …}` | whoever has a code | a session token, once |
-//! | `DELETE /console/api/session` | whoever has a session token | ends the session |
+//! | `POST /console/api/session` `{"code": …}` | any client with a code | a session token, once |
+//! | `DELETE /console/api/session` | any client with a session token | ends the session |
 //! | `POST /console/api/links` | a user, authorized for this path | a code for the same user |
 //! | `POST /console/api/cel` | a user, authorized for this path | the value and cost of an expression |
 //!
 //! Requests that change something must be JSON and must not come from a page of another origin: a browser presents the
-//! client certificate of its user to whoever makes it send a request.
+//! client certificate of its user to any page that makes it send a request.
 
 use crate::access;
 use crate::api::ApiResponse;
@@ -83,6 +83,9 @@ impl Console {
         path: &str,
         body: B,
     ) -> ApiResponse {
+        if !peer.is_authenticated() {
+            access::note_visitor(context, peer, parts);
+        }
         let answer = match path {
             SESSION if parts.method == http::Method::GET => identity(context, peer, parts).await,
             SESSION => self.serve_session(parts, body).await.unwrap_or_else(|status| fail(&status)),
@@ -90,9 +93,9 @@ impl Console {
                 fail(&Status::method_not_allowed("the files of the console can only be read"))
             }
             "/console" => redirect(),
-            _ => file(parts, path.strip_prefix(ROOT).unwrap_or_default()),
+            _ => serve_file(parts, path.strip_prefix(ROOT).unwrap_or_default()),
         };
-        secured(answer)
+        with_security_headers(answer)
     }
 
     async fn serve_session<B: ClientBody>(&self, parts: &Parts, body: B) -> Result<ApiResponse, Status> {
@@ -101,10 +104,10 @@ impl Console {
                 let body = read_json(parts, body, SMALL_BYTES_MAX).await?;
                 let request = json::parse(&body).map_err(|error| Status::bad_request(error.to_string()))?;
                 let code = request.value.str_at(&["code"]);
-                let session = self.sessions.redeem(code, Instant::now()).map_err(refused)?;
+                let session = self.sessions.redeem(code, Instant::now()).map_err(refusal_status)?;
                 let session = session.ok_or_else(respond::unauthorized)?;
                 let seconds = i64::try_from(session.life.as_secs()).unwrap_or(i64::MAX);
-                Ok(secret(&[("token", session.token.into()), ("expiresInSeconds", seconds.into())]))
+                Ok(secret_answer(&[("token", session.token.into()), ("expiresInSeconds", seconds.into())]))
             }
             "DELETE" => {
                 let header = headers::first(&parts.headers, "authorization");
@@ -150,9 +153,10 @@ impl Console {
                 "links are only for users with a client certificate or a token of their own",
             ));
         }
-        let code = self.sessions.issue(&user.name, Arc::new(credentials), Instant::now()).map_err(refused)?;
+        let code =
+            self.sessions.issue(&user.name, Arc::new(credentials), Instant::now()).map_err(refusal_status)?;
         let seconds = i64::try_from(CODE_LIFE.as_secs()).unwrap_or(i64::MAX);
-        Ok(secret(&[("code", code.into()), ("expiresInSeconds", seconds.into())]))
+        Ok(secret_answer(&[("code", code.into()), ("expiresInSeconds", seconds.into())]))
     }
 }
 
@@ -177,20 +181,23 @@ pub(crate) async fn serve<B: ClientBody>(
             Err(Status::method_not_allowed("the API of the console is used by POST"))
         }
         LINKS => console.serve_link(context, parts, peer, user, body).await,
-        CEL => evaluate_expression(context, parts, body).await,
+        CEL => evaluate_expression(context, parts, user, body).await,
         _ => return Err(body),
     };
-    Ok(secured(outcome.unwrap_or_else(|status| fail(&status))))
+    Ok(with_security_headers(outcome.unwrap_or_else(|status| fail(&status))))
 }
 
 async fn evaluate_expression<B: ClientBody>(
     context: &Context,
     parts: &Parts,
+    user: &UserInfo,
     body: B,
 ) -> Result<ApiResponse, Status> {
     let body = read_json(parts, body, evaluate::REQUEST_BYTES_MAX).await?;
     let work = async { evaluate::evaluate(&body) };
-    let value = context.offload.run(work).await.map_err(|error| Status::bad_request(error.to_string()))?;
+    let key = context.turns.key_of_user(&user.name);
+    let value =
+        context.offload.run(key, work).await.map_err(|error| Status::bad_request(error.to_string()))?;
     Ok(json_answer(&value))
 }
 
@@ -210,7 +217,7 @@ async fn identity(context: &Context, peer: &Peer, parts: &Parts) -> ApiResponse 
     answer(&[("user", map.into())])
 }
 
-fn file(parts: &Parts, name: &str) -> ApiResponse {
+fn serve_file(parts: &Parts, name: &str) -> ApiResponse {
     let Some(file) = files::find(name) else { return respond::page_not_found() };
     let is_known = headers::first(&parts.headers, "if-none-match").split(',').any(|tag| {
         let tag = tag.trim();
@@ -223,7 +230,7 @@ fn file(parts: &Parts, name: &str) -> ApiResponse {
         answer.set_header("content-encoding", "gzip");
         answer
     } else {
-        ApiResponse::new(200, file.content_type, file.plain())
+        ApiResponse::new(200, file.content_type, Bytes::from_static(file.plain()))
     };
     answer.set_header("etag", file.etag);
     answer.set_header("vary", "Accept-Encoding");
@@ -275,7 +282,7 @@ fn session_token(authorization: &str) -> Option<&str> {
         .filter(|token| scheme.eq_ignore_ascii_case("bearer") && token.starts_with(TOKEN_PREFIX))
 }
 
-fn refused(error: SessionError) -> Status {
+fn refusal_status(error: SessionError) -> Status {
     match error {
         SessionError::Full => Status::too_many_requests(error.to_string(), 10),
         SessionError::Random => Status::internal(&error.to_string()),
@@ -298,7 +305,7 @@ fn answer(members: &[(&'static str, Value)]) -> ApiResponse {
     json_answer(&Value::Object(map))
 }
 
-fn secret(members: &[(&'static str, Value)]) -> ApiResponse {
+fn secret_answer(members: &[(&'static str, Value)]) -> ApiResponse {
     let mut answer = answer(members);
     answer.set_header("content-type", SECRET_TYPE);
     answer
@@ -312,7 +319,7 @@ fn json_answer(value: &Value) -> ApiResponse {
     answer
 }
 
-fn secured(mut answer: ApiResponse) -> ApiResponse {
+fn with_security_headers(mut answer: ApiResponse) -> ApiResponse {
     for (name, value) in files::SECURITY_HEADERS {
         answer.set_header(name, value);
     }
@@ -332,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_public() {
+    fn only_the_files_and_the_session_of_the_console_are_public() {
         for (path, public) in [
             ("/console", true),
             ("/console/", true),
@@ -350,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_origins_are_told_from_the_console() {
+    fn requests_of_other_origins_are_recognized() {
         let host = ("host", "127.0.0.1:6443");
         for (headers, cross) in [
             (vec![host], false),

@@ -14,6 +14,7 @@ use crate::pages::Pages;
 use crate::peer_proxy::PeerProxy;
 use crate::streams::Streams;
 use crate::turns::ProcessorTurns;
+use crate::unread::UnreadAnswers;
 use http::HeaderValue;
 use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{Authenticator, Authorizer};
@@ -84,6 +85,8 @@ pub struct Context {
     pub flow: FlowControl,
     /// Decides in which order clients are read from and requests run.
     pub turns: Arc<ProcessorTurns>,
+    /// Long answers that are being sent.
+    pub unread: Arc<UnreadAnswers>,
     /// The web console, where it is on.
     pub console: Option<Console>,
 }

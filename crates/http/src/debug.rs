@@ -41,40 +41,40 @@ pub(crate) async fn serve<B: ClientBody>(
     let profiler = profiler?;
     match request.path {
         "/debug/flags/v" => Some(verbosity(request.method, body).await),
-        "/debug/flags" => Some(flags()),
-        path if path.starts_with("/debug/flags/") => Some(flags()),
+        "/debug/flags" => Some(serve_flags()),
+        path if path.starts_with("/debug/flags/") => Some(serve_flags()),
         "/debug/pprof" => Some(redirect()),
-        "/debug/pprof/" => Some(index(&**profiler)),
+        "/debug/pprof/" => Some(serve_index(&**profiler)),
         // Symbols cannot be looked up here. Go's pprof tool requests this path first and expects a number.
-        "/debug/pprof/symbol" => Some(text(200, "num_symbols: 0\n")),
-        path => Some(profile(&**profiler, path.strip_prefix("/debug/pprof/")?, request.query).await),
+        "/debug/pprof/symbol" => Some(text_answer(200, "num_symbols: 0\n")),
+        path => Some(serve_profile(&**profiler, path.strip_prefix("/debug/pprof/")?, request.query).await),
     }
 }
 
 /// `PUT /debug/flags/v` changes the log verbosity. The texts are kube-apiserver's.
 async fn verbosity<B: ClientBody>(method: &str, body: B) -> ApiResponse {
     if method != "PUT" {
-        return plain(406, "unsupported http method");
+        return plain_answer(406, "unsupported http method");
     }
     let body = match Limited::new(body, VALUE_BYTES_MAX).collect().await {
         Ok(body) => body.to_bytes(),
-        Err(why) => return plain(400, &format!("error reading request body: {why}")),
+        Err(why) => return plain_answer(400, &format!("error reading request body: {why}")),
     };
     let given = String::from_utf8_lossy(&body);
     let is_number = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
     match given.parse::<u32>() {
         Ok(verbosity) if is_number => {
             pintle_log::set_verbosity(verbosity);
-            plain(200, &format!("successfully set klog.logging.verbosity to {given}"))
+            plain_answer(200, &format!("successfully set klog.logging.verbosity to {given}"))
         }
         _ => {
             let why = if is_number { "value out of range" } else { "invalid syntax" };
-            plain(400, &format!("strconv.ParseUint: parsing {given:?}: {why}"))
+            plain_answer(400, &format!("strconv.ParseUint: parsing {given:?}: {why}"))
         }
     }
 }
 
-fn flags() -> ApiResponse {
+fn serve_flags() -> ApiResponse {
     const PAGE: &str = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\nflags:<br>\n<table>\n<tr>v<br>\n</table>\n<br>\nfull flags configurable<br>\n</body>\n</html>\n";
     ApiResponse::new(200, "text/html; charset=utf-8", PAGE)
 }
@@ -86,7 +86,7 @@ fn redirect() -> ApiResponse {
     answer
 }
 
-fn index(profiler: &dyn Profiler) -> ApiResponse {
+fn serve_index(profiler: &dyn Profiler) -> ApiResponse {
     let rows: Vec<String> = profiler
         .names()
         .iter()
@@ -101,7 +101,7 @@ fn index(profiler: &dyn Profiler) -> ApiResponse {
     answer
 }
 
-async fn profile(profiler: &dyn Profiler, name: &str, query: &[(String, String)]) -> ApiResponse {
+async fn serve_profile(profiler: &dyn Profiler, name: &str, query: &[(String, String)]) -> ApiResponse {
     let seconds = query::first(query, "seconds").and_then(|text| text.parse::<u64>().ok()).filter(|n| *n > 0);
     let time = seconds.map_or(PROFILE_TIME, Duration::from_secs).min(PROFILE_TIME_MAX);
     match profiler.take(name, time).await {
@@ -122,13 +122,13 @@ fn go_error(code: u16, message: &str) -> ApiResponse {
     answer
 }
 
-fn text(code: u16, body: &'static str) -> ApiResponse {
+fn text_answer(code: u16, body: &'static str) -> ApiResponse {
     let mut answer = ApiResponse::new(code, "text/plain; charset=utf-8", body);
     answer.set_header("x-content-type-options", "nosniff");
     answer
 }
 
-fn plain(code: u16, line: &str) -> ApiResponse {
+fn plain_answer(code: u16, line: &str) -> ApiResponse {
     let mut answer = ApiResponse::new(code, "text/plain", format!("{line}\n"));
     answer.set_header("x-content-type-options", "nosniff");
     answer

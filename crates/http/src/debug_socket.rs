@@ -62,7 +62,7 @@ async fn serve_connection(stream: UnixStream, profiler: &Arc<dyn Profiler>, clie
             if request.uri().path().starts_with("/debug/pprof/") {
                 limit.send_replace(PROFILE_TIME_MAX);
             }
-            let answered = answer(profiler, request).await;
+            let answered = answer_request(profiler, request).await;
             limit.send_replace(client_time);
             answered
         }
@@ -84,7 +84,7 @@ async fn expired(mut limits: watch::Receiver<Duration>) {
     }
 }
 
-async fn answer(
+async fn answer_request(
     profiler: &Arc<dyn Profiler>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {

@@ -75,7 +75,7 @@ impl<'a> Call<'a> {
             .ok_or_else(|| respond::text(400, "400 Bad Request"))?;
         let query = query::parse(target::query(parts));
         let info = RequestInfo::parse(parts.method.as_str(), path, &query).map_err(|_| {
-            let uri = target::path_and_query(parts);
+            let uri = target::begin(target::path_and_query(parts));
             let why = format!("unable to determine kind and namespace from url, {uri}");
             let text = format!("Internal Server Error: {uri:?}: failed to create RequestInfo: {why}");
             respond::text(500, &authz::html_safe(&text))
@@ -259,7 +259,8 @@ impl<'a> Call<'a> {
         };
         // Rendering the documents of thousands of kinds takes seconds, so do it on the offload pool.
         if path.starts_with("/openapi") {
-            return context.offload.run(async { nonresource::serve(context, state, &request) }).await;
+            let key = context.turns.key_of_user(&user.name);
+            return context.offload.run(key, async { nonresource::serve(context, state, &request) }).await;
         }
         nonresource::serve(context, state, &request)
     }
@@ -317,17 +318,16 @@ impl<'a> Call<'a> {
         let time = HandlerTime::of(routed.target.action, timeout);
         let errors = routed.errors;
         let now = Instant::now();
-        let answer = match now.saturating_duration_since(began) >= timeout {
-            true => None,
-            false => {
-                let limit = now.checked_add(time.limit).unwrap_or(now);
-                let deadline = began.checked_add(timeout).map_or(limit, |ends| ends.min(limit));
-                // Pinned here: the timer would copy it, and it is large.
-                let work = std::pin::pin!(self.serve_api(routed, user, body, Some(deadline), record));
-                match tokio::time::timeout_at(limit.into(), work).await {
-                    Ok(answer) => Some(answer),
-                    Err(_) => time.expired(errors),
-                }
+        let answer = if now.saturating_duration_since(began) >= timeout {
+            None
+        } else {
+            let limit = now.checked_add(time.limit).unwrap_or(now);
+            let deadline = began.checked_add(timeout).map_or(limit, |ends| ends.min(limit));
+            // Pinned here: the timer would copy it, and it is large.
+            let work = std::pin::pin!(self.serve_api(routed, user, body, Some(deadline), record));
+            match tokio::time::timeout_at(limit.into(), work).await {
+                Ok(answer) => Some(answer),
+                Err(_) => time.expired(errors),
             }
         };
         answer.unwrap_or_else(|| {
@@ -354,7 +354,7 @@ impl<'a> Call<'a> {
             }
             filter_metrics::deprecated(&labels, warning);
         }
-        filter_metrics::field_validation(&self.query);
+        filter_metrics::export_field_validation(&self.query);
         record.verb = Some(labels.verb);
         if self.info.long_running() {
             record.open = Some(LongRunning::begin(&labels.by_request(&self.info)));
@@ -378,7 +378,7 @@ impl<'a> Call<'a> {
             Err(status) => return respond::status(&status, routed.errors),
         };
         let is_large = body.len() >= LARGE_BODY_BYTES || info.resource == RULES_REVIEWS;
-        let entry = context.offload.entry(&user.name, &info);
+        let (key, entry) = (context.turns.key_of_user(&user.name), context.offload.entry(&user.name, &info));
         filter_metrics::body_read(&info, body.len());
         let value = |name| parts.headers.get(name).cloned().unwrap_or(const { HeaderValue::from_static("") });
         let request = ApiRequest {
@@ -396,7 +396,7 @@ impl<'a> Call<'a> {
         let served = pintle_engine::with_deadline(deadline, context.api.serve(request));
         let served = pintle_audit::with_notes(notes, served);
         let served = pintle_trace::with_trace(record.trace.clone(), served);
-        context.offload.execute(entry, is_large, served).await
+        context.offload.execute(key, entry, is_large, served).await
     }
 }
 

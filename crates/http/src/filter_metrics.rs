@@ -37,13 +37,13 @@ impl<const N: usize> Series<N> {
         Some(self.handles.get(index)?.get_or_init(|| self.family.with(&[label])))
     }
 
-    fn count(&self, index: usize) {
+    fn count_at(&self, index: usize) {
         if let Some(handle) = self.handle(index) {
             handle.add(1);
         }
     }
 
-    fn observe(&self, index: usize, took: Duration) {
+    fn observe_at(&self, index: usize, took: Duration) {
         if let Some(handle) = self.handle(index) {
             handle.observe(self.family.buckets(), took.as_secs_f64());
         }
@@ -90,20 +90,20 @@ impl Steps {
     /// Ends a step and starts the next one. Returns when that was.
     pub(crate) fn end(&mut self, filter: Filter, now: Instant) -> Instant {
         let began = std::mem::replace(&mut self.0, now);
-        FILTER_SECONDS.observe(filter as usize, now.saturating_duration_since(began));
+        FILTER_SECONDS.observe_at(filter as usize, now.saturating_duration_since(began));
         now
     }
 }
 
 /// Counts an authentication and observes the remaining validity of the client certificate.
 pub(crate) fn authenticated(peer: &Peer, user: Result<&UserInfo, &Unauthorized>, took: Duration) {
-    FILTER_SECONDS.observe(Filter::Authentication as usize, took);
+    FILTER_SECONDS.observe_at(Filter::Authentication as usize, took);
     // Requests without credentials fail; refused credentials are errors, as in kube-apiserver.
     let result = user.map_or_else(|refusal| if refusal.is_of_credentials() { 2 } else { 1 }, |_| 0);
-    AUTHENTICATIONS.count(result);
-    AUTHENTICATION_SECONDS.observe(result, took);
+    AUTHENTICATIONS.count_at(result);
+    AUTHENTICATION_SECONDS.observe_at(result, took);
     let Ok(user) = user else { return };
-    USERS.count(user_group(&user.name));
+    USERS.count_at(user_group(&user.name));
     if let Some(seconds) = peer.certificates.seconds_left() {
         families::CLIENT_CERTIFICATE_EXPIRATION.observe(&[], seconds);
     }
@@ -127,11 +127,11 @@ pub(crate) fn authorized(decision: &Decision, took: Duration) {
         Decision::NoOpinion(_) => 2,
         Decision::Failed(_) => 3,
     };
-    AUTHORIZATIONS.count(result);
-    AUTHORIZATION_SECONDS.observe(result, took);
+    AUTHORIZATIONS.count_at(result);
+    AUTHORIZATION_SECONDS.observe_at(result, took);
 }
 
-/// Notes that a deprecated version was requested.
+/// Counts a request in a deprecated version.
 pub(crate) fn deprecated(labels: &Labels, warning: &str) {
     let release = removed_release(warning).unwrap_or("");
     families::DEPRECATED_REQUESTS
@@ -145,7 +145,7 @@ pub(crate) fn removed_release(warning: &str) -> Option<&str> {
 }
 
 /// Exports the series of the `fieldValidation` of a request. kube-apiserver creates it, but never observes a duration.
-pub(crate) fn field_validation(query: &[(String, String)]) {
+pub(crate) fn export_field_validation(query: &[(String, String)]) {
     static SERIES: Series<5> =
         Series::new(&families::FIELD_VALIDATION, ["", "Ignore", "Warn", "Strict", "invalid"]);
     let mut asked = query.iter().filter(|(key, _)| key == "fieldValidation").map(|(_, value)| value.as_str());

@@ -20,9 +20,10 @@ impl HandlerTime {
     /// Writes of one object have a limit of their own, unless the request's is shorter.
     pub(crate) fn of(action: Action, timeout: Duration) -> Self {
         let writes = matches!(action, Action::Create | Action::Update | Action::Patch(_) | Action::Delete);
-        match writes && timeout > WRITE_TIMEOUT {
-            true => HandlerTime { limit: WRITE_TIMEOUT, is_of_writes: true },
-            false => HandlerTime { limit: timeout, is_of_writes: false },
+        if writes && timeout > WRITE_TIMEOUT {
+            HandlerTime { limit: WRITE_TIMEOUT, is_of_writes: true }
+        } else {
+            HandlerTime { limit: timeout, is_of_writes: false }
         }
     }
 

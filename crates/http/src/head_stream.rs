@@ -212,12 +212,11 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
             return Poll::Ready(Err(ErrorKind::QuotaExceeded.into()));
         }
         let received = self.poll_receive(cx);
-        match received.is_pending() {
-            true => self.turn = 0,
-            false => {
-                let more = self.received.len().saturating_sub(before);
-                self.turn = self.turn.saturating_add(more);
-            }
+        if received.is_pending() {
+            self.turn = 0
+        } else {
+            let more = self.received.len().saturating_sub(before);
+            self.turn = self.turn.saturating_add(more);
         }
         received
     }
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_touched_where_hyper_alone_knows_the_framing() {
+    async fn bytes_after_a_chunked_request_or_an_upgrade_are_not_changed() {
         let chunked =
             "POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /b< HTTP/1.1\r\n\r\n";
         check(chunked, chunked, 1).await;

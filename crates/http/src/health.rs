@@ -51,7 +51,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    fn covers(self, endpoint: &str) -> bool {
+    fn is_served_at(self, endpoint: &str) -> bool {
         match self {
             Scope::Everywhere => true,
             Scope::Readiness => endpoint == "readyz",
@@ -123,9 +123,12 @@ impl Default for Health {
         let check = |name: &&str| {
             let (ready, stopping) = (Arc::clone(&ready), Arc::clone(&stopping));
             let run: Arc<CheckFn> = match *name {
-                "shutdown" => Arc::new(move || match stopping.load(Ordering::Acquire) {
-                    true => Err("process is shutting down".into()),
-                    false => Ok(()),
+                "shutdown" => Arc::new(move || {
+                    if stopping.load(Ordering::Acquire) {
+                        Err("process is shutting down".into())
+                    } else {
+                        Ok(())
+                    }
                 }),
                 "informer-sync"
                 | "poststarthook/rbac/bootstrap-roles"
@@ -202,7 +205,7 @@ impl Health {
 
     fn checks(&self, endpoint: &str) -> Vec<Check> {
         let checks = self.checks.read().unwrap_or_else(PoisonError::into_inner);
-        checks.iter().filter(|check| check.scope.covers(endpoint)).cloned().collect()
+        checks.iter().filter(|check| check.scope.is_served_at(endpoint)).cloned().collect()
     }
 
     /// Answers `/readyz`, `/livez/ping` and similar paths; `None` if there is no such check.
@@ -213,15 +216,15 @@ impl Health {
             return None;
         }
         match check {
-            None => Some(self.all(endpoint, query).await),
+            None => Some(self.run_all_checks(endpoint, query).await),
             Some(name) => {
                 let check = self.checks(endpoint).into_iter().find(|check| &*check.name == name)?;
-                Some(one(&check).await)
+                Some(run_one_check(&check).await)
             }
         }
     }
 
-    async fn all(&self, endpoint: &str, query: &[(String, String)]) -> ApiResponse {
+    async fn run_all_checks(&self, endpoint: &str, query: &[(String, String)]) -> ApiResponse {
         let excluded: Vec<&str> =
             query.iter().filter(|(k, _)| k == "exclude").map(|(_, v)| v.as_str()).collect();
         let checks = self.checks(endpoint);
@@ -257,20 +260,20 @@ impl Health {
             return respond::text(500, &format!("{report}{endpoint} check failed"));
         }
         if query.iter().any(|(k, _)| k == "verbose") {
-            return ok(format!("{report}{endpoint} check passed\n"));
+            return text_answer(format!("{report}{endpoint} check passed\n"));
         }
-        ok("ok".into())
+        text_answer("ok".into())
     }
 }
 
-async fn one(check: &Check) -> ApiResponse {
+async fn run_one_check(check: &Check) -> ApiResponse {
     match check.run.outcome().await {
         Ok(()) => ApiResponse::new(200, "text/plain; charset=utf-8", "ok"),
         Err(why) => respond::text(500, &format!("internal server error: {why}")),
     }
 }
 
-fn ok(text: String) -> ApiResponse {
+fn text_answer(text: String) -> ApiResponse {
     let mut response = ApiResponse::new(200, "text/plain; charset=utf-8", text);
     response.set_header("x-content-type-options", "nosniff");
     response

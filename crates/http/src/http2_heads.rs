@@ -47,7 +47,7 @@ pub(crate) struct Http2Heads {
 /// What to do with bytes that a client sent.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Found {
-    /// All of them pass.
+    /// All bytes pass unchanged.
     Plain,
     /// The bytes before `at` pass. The others are an incomplete frame or block, and are to be given again together with more.
     Incomplete { at: usize },
@@ -215,16 +215,13 @@ fn content(mut frames: &[u8]) -> Option<Cow<'_, [u8]>> {
     while let Some(frame) = FrameHeader::read(frames) {
         let (payload, rest) = frames.get(FRAME_HEADER..)?.split_at_checked(frame.length)?;
         frames = rest;
-        let part = if frame.kind == HEADERS { unpadded(payload, frame.flags)? } else { payload };
-        match block.is_empty() {
-            true => block = Cow::Borrowed(part),
-            false => block.to_mut().extend_from_slice(part),
-        }
+        let part = if frame.kind == HEADERS { without_padding(payload, frame.flags)? } else { payload };
+        if block.is_empty() { block = Cow::Borrowed(part) } else { block.to_mut().extend_from_slice(part) }
     }
     Some(block)
 }
 
-fn unpadded(payload: &[u8], flags: u8) -> Option<&[u8]> {
+fn without_padding(payload: &[u8], flags: u8) -> Option<&[u8]> {
     let (padding, payload) = match flags & PADDED {
         0 => (0, payload),
         _ => payload.split_first().map(|(padding, rest)| (usize::from(*padding), rest))?,

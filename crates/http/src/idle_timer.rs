@@ -1,6 +1,6 @@
 //! `IdleTimer`: the clock by which hyper limits how long a connection waits for the head of its next request.
 //!
-//! hyper asks for a new time-out with each request and drops it when the head is there. In Tokio each of them would be entered into the
+//! hyper asks for a new time-out with each request and drops it when the head has arrived. In Tokio each of them would be entered into the
 //! timer that all threads share, and removed from it. Here the requests of a connection share one entry: a time-out that ends
 //! later than the entry only looks again when the entry is due.
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// The timer of one connection. Its time-outs must not get shorter: one that is asked for later ends later.
+/// The timer of one connection. Its time-outs must not get shorter: one that is requested later ends later.
 #[derive(Clone, Default)]
 pub(crate) struct IdleTimer(Arc<Mutex<Option<Pin<Box<tokio::time::Sleep>>>>>);
 

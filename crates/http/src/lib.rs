@@ -62,6 +62,7 @@ pub mod streams;
 mod target;
 pub mod tls;
 mod turns;
+mod unread;
 pub mod version;
 mod websocket;
 
@@ -81,3 +82,4 @@ pub use requestinfo::RequestInfo;
 pub use route::{Action, Target};
 pub use server::{CLOSE_TIMEOUT, Server, ServerConfig};
 pub use turns::ProcessorTurns;
+pub use unread::UnreadAnswers;

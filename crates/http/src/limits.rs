@@ -56,7 +56,7 @@ impl UnauthenticatedConnections {
         self.0.iter().map(BTreeMap::len).sum()
     }
 
-    fn at(&mut self, stage: Stage) -> &mut BTreeMap<u64, Arc<Notify>> {
+    fn connections_at(&mut self, stage: Stage) -> &mut BTreeMap<u64, Arc<Notify>> {
         let [silent, greeted, secured] = &mut self.0;
         match stage {
             Stage::Silent => silent,
@@ -150,7 +150,7 @@ impl Unauthenticated {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         let stage = Stage::Silent;
-        self.by_network.entry(network).or_default().at(stage).insert(number, signal);
+        self.by_network.entry(network).or_default().connections_at(stage).insert(number, signal);
         self.count = self.count.saturating_add(1);
         UnauthenticatedSlot { network, number, stage }
     }
@@ -158,19 +158,19 @@ impl Unauthenticated {
     /// Removes a connection; `None` if it was evicted.
     fn remove(&mut self, slot: UnauthenticatedSlot) -> Option<Arc<Notify>> {
         let connections = self.by_network.get_mut(&slot.network)?;
-        let removed = connections.at(slot.stage).remove(&slot.number);
-        self.removed(slot.network, removed)
+        let removed = connections.connections_at(slot.stage).remove(&slot.number);
+        self.release_connection(slot.network, removed)
     }
 
     fn evict_oldest(&mut self, network: Network) {
         let Some(connections) = self.by_network.get_mut(&network) else { return };
         let oldest = connections.pop_oldest();
-        if let Some(evicted) = self.removed(network, oldest) {
+        if let Some(evicted) = self.release_connection(network, oldest) {
             evicted.notify_one();
         }
     }
 
-    fn removed(&mut self, network: Network, removed: Option<Arc<Notify>>) -> Option<Arc<Notify>> {
+    fn release_connection(&mut self, network: Network, removed: Option<Arc<Notify>>) -> Option<Arc<Notify>> {
         if removed.is_some() {
             self.count = self.count.saturating_sub(1);
         }
@@ -203,8 +203,8 @@ impl Admitted {
         let Some(slot) = slot.as_mut() else { return };
         let mut unauthenticated = self.limits.unauthenticated();
         let Some(connections) = unauthenticated.by_network.get_mut(&slot.network) else { return };
-        if let Some(signal) = connections.at(slot.stage).remove(&slot.number) {
-            connections.at(stage).insert(slot.number, signal);
+        if let Some(signal) = connections.connections_at(slot.stage).remove(&slot.number) {
+            connections.connections_at(stage).insert(slot.number, signal);
             slot.stage = stage;
         }
     }

@@ -102,32 +102,32 @@ impl LogRequest {
             return Ok(respond::text(400, "invalid URL path"));
         }
         if path.ends_with("/index.html") {
-            return Ok(self.redirect("./"));
+            return Ok(self.redirect_to("./"));
         }
         let name = path.strip_prefix("/logs").unwrap_or(path);
         let (mut file, mut found) = look_up(Path::new(FOLDER), name)?;
         if found.is_dir() {
             if !path.ends_with('/') {
                 let last = path.rsplit('/').next().unwrap_or("");
-                return Ok(self.redirect(&format!("{}/", escape_path(last))));
+                return Ok(self.redirect_to(&format!("{}/", escape_path(last))));
             }
             let index = file.join("index.html");
             match std::fs::metadata(&index) {
                 Ok(metadata) if metadata.is_file() => (file, found) = (index, metadata),
-                _ => return self.listing(&file, &found),
+                _ => return self.list_folder(&file, &found),
             }
         }
-        self.content(&file, &found)
+        self.file_content(&file, &found)
     }
 
-    fn redirect(&self, to: &str) -> ApiResponse {
+    fn redirect_to(&self, to: &str) -> ApiResponse {
         let to = if self.query.is_empty() { to.to_string() } else { format!("{to}?{}", self.query) };
         let mut answer = ApiResponse::empty(301);
         answer.set_header("location", &to);
         answer
     }
 
-    fn listing(&self, folder: &Path, found: &Metadata) -> std::io::Result<ApiResponse> {
+    fn list_folder(&self, folder: &Path, found: &Metadata) -> std::io::Result<ApiResponse> {
         let modified = modified_at(found);
         if self.conditions.not_modified_since(modified) {
             return Ok(ApiResponse::empty(304));
@@ -153,7 +153,7 @@ impl LogRequest {
         Ok(answer)
     }
 
-    fn content(&self, path: &Path, found: &Metadata) -> std::io::Result<ApiResponse> {
+    fn file_content(&self, path: &Path, found: &Metadata) -> std::io::Result<ApiResponse> {
         let (modified, size) = (modified_at(found), found.len());
         let last_modified = http_date::format(modified);
         let in_part = match self.conditions.verdict(Current { tag: "", modified }) {
@@ -192,10 +192,7 @@ fn look_up(folder: &Path, name: &str) -> std::io::Result<(PathBuf, Metadata)> {
     let steps = steps.filter(|step| matches!(step, Component::Normal(_)));
     let file = folder.join(steps.collect::<PathBuf>());
     let found = std::fs::metadata(&file)?;
-    match found.is_dir() || found.is_file() {
-        true => Ok((file, found)),
-        false => Err(ErrorKind::Unsupported.into()),
-    }
+    if found.is_dir() || found.is_file() { Ok((file, found)) } else { Err(ErrorKind::Unsupported.into()) }
 }
 
 fn modified_at(found: &Metadata) -> i64 {
@@ -290,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_outside_the_folder_is_found() {
+    fn files_outside_the_folder_are_not_served() {
         let folder = std::env::temp_dir();
         let (found, _) = look_up(&folder, "/../.././//").unwrap();
         assert_eq!(found, folder.join(""));

@@ -63,9 +63,10 @@ impl Labels {
 
     /// A request that flow control rejects before its route is known.
     pub(crate) fn unrouted(method: &http::Method, info: &RequestInfo) -> Self {
-        match info.resource_request {
-            true => Labels { resource: OTHER.into(), ..Self::of_method(method) },
-            false => Self::of_method(method),
+        if info.resource_request {
+            Labels { resource: OTHER.into(), ..Self::of_method(method) }
+        } else {
+            Self::of_method(method)
         }
     }
 
@@ -102,10 +103,12 @@ impl Labels {
         // kube-apiserver labels built-in resources by their routes, and custom resources by what the request selects: a
         // list of the custom resource with one name counts as a get.
         let has_route = kind.definition.is_empty();
-        let (verb, scope) = match has_route {
-            true => (verb_of(target, info, query), scope_of_route(target, info)),
-            false if target.action == Action::List && !info.name.is_empty() => ("GET", scope_of(info)),
-            false => (verb_of(target, info, query), scope_of(info)),
+        let (verb, scope) = if has_route {
+            (verb_of(target, info, query), scope_of_route(target, info))
+        } else if target.action == Action::List && !info.name.is_empty() {
+            ("GET", scope_of(info))
+        } else {
+            (verb_of(target, info, query), scope_of(info))
         };
         let watches_by_query = has_route && target.action == Action::Watch && !info.watch_prefix;
         Labels {
@@ -126,10 +129,12 @@ impl Labels {
     /// while the request is open, and when it is ended early.
     pub(crate) fn by_request(&self, info: &RequestInfo) -> Self {
         let scope = scope_of(info);
-        let verb = match info.watch_prefix {
-            true if scope == "resource" => "GET",
-            true => "LIST",
-            false => self.verb,
+        let verb = if !info.watch_prefix {
+            self.verb
+        } else if scope == "resource" {
+            "GET"
+        } else {
+            "LIST"
         };
         Labels { verb, scope, ..self.clone() }
     }
@@ -159,7 +164,7 @@ impl Labels {
         }
     }
 
-    fn values(&self) -> [&str; 8] {
+    fn label_values(&self) -> [&str; 8] {
         [
             self.component,
             self.dry_run,
@@ -259,7 +264,7 @@ impl RequestSeries {
         let plain = labels.plain_values();
         RequestSeries {
             by_code: RwLock::default(),
-            duration: families::REQUEST_DURATION.with(&labels.values()),
+            duration: families::REQUEST_DURATION.with(&labels.label_values()),
             sli: (labels.verb != "WATCH" && labels.dry_run.is_empty())
                 .then(|| families::REQUEST_SLI.with(&plain)),
             sizes: labels.is_sized.then(|| families::RESPONSE_SIZES.with(&plain)),
@@ -267,12 +272,12 @@ impl RequestSeries {
         }
     }
 
-    fn count(&self, code: u16) {
+    fn count_request(&self, code: u16) {
         let find = |all: &[(u16, Handle)]| all.iter().find(|(c, _)| *c == code).map(|(_, h)| Arc::clone(h));
         let known = find(&self.by_code.read().unwrap_or_else(PoisonError::into_inner));
         let series = known.unwrap_or_else(|| {
             let text = code.to_string();
-            let [component, dry_run, rest @ ..] = self.labels.values();
+            let [component, dry_run, rest @ ..] = self.labels.label_values();
             let mut values = vec![text.as_str(), component, dry_run];
             values.extend(rest);
             let series = families::REQUEST_TOTAL.with(&values);
@@ -309,9 +314,9 @@ impl Metrics {
 
     /// Counts a request that was answered.
     pub(crate) fn request_ends(&self, labels: &Labels, code: u16, took: Duration, bytes: u64) {
-        let series = self.series(labels);
+        let series = self.series_of(labels);
         let seconds = took.as_secs_f64();
-        series.count(code);
+        series.count_request(code);
         series.duration.observe(families::REQUEST_DURATION.buckets(), seconds);
         if let Some(sli) = &series.sli {
             sli.observe(families::REQUEST_SLI.buckets(), seconds);
@@ -324,11 +329,11 @@ impl Metrics {
 
     /// Counts a request that was rejected before it ran.
     pub(crate) fn request_rejected(&self, labels: &Labels, code: u16) {
-        self.series(labels).count(code);
+        self.series_of(labels).count_request(code);
         count_termination(labels, code);
     }
 
-    fn series(&self, labels: &Labels) -> Arc<RequestSeries> {
+    fn series_of(&self, labels: &Labels) -> Arc<RequestSeries> {
         if let Some(series) = self.requests.read().unwrap_or_else(PoisonError::into_inner).get(labels) {
             return Arc::clone(series);
         }

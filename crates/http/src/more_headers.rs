@@ -27,9 +27,10 @@ pub(crate) fn take_out(head: &mut Vec<u8>) -> Result<Vec<(HeaderName, HeaderValu
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
         let stays = count < TABLE_HEADERS_MAX.saturating_sub(CONNECTION_HEADERS.len())
             || CONNECTION_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header));
-        match is_end || stays {
-            true => retained.extend_from_slice(line),
-            false => moved.extend_from_slice(line),
+        if is_end || stays {
+            retained.extend_from_slice(line)
+        } else {
+            moved.extend_from_slice(line)
         }
         count = count.saturating_add(usize::from(!is_end));
     }
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hyper_has_no_room_for_is_moved_in_order() {
+    fn headers_beyond_hypers_limit_are_moved_in_order() {
         let groups: String = (0..300).map(|n| format!("X-Remote-Group: {n}\r\n")).collect();
         let mut bytes = head(&format!("{groups}Content-Length: 3\r\nUPGRADE: x\r\nA: \u{e9} \r\n"));
         let moved = take_out(&mut bytes).unwrap();
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hyper_refuses_is_refused() {
+    fn headers_that_hyper_refuses_are_refused() {
         for (last, want) in [
             ("a: b\r\n", None),
             ("a: b\n", None),

@@ -104,7 +104,7 @@ pub enum Transform {
 /// The negotiated representation of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// How it is written.
+    /// How the answer is encoded.
     pub encoding: Encoding,
     /// The form that objects are converted to: as they are, a Table or metadata.
     pub transform: Transform,
@@ -318,7 +318,7 @@ impl Accept {
 
 impl Header {
     fn parse(text: &str) -> Self {
-        let mut clauses: Vec<Clause> = text.split(',').take(CLAUSES_MAX).filter_map(clause).collect();
+        let mut clauses: Vec<Clause> = text.split(',').take(CLAUSES_MAX).filter_map(parse_clause).collect();
         in_order(&mut clauses);
         Header { clauses, text: text.to_string() }
     }
@@ -396,7 +396,7 @@ fn in_order(clauses: &mut [Clause]) {
     }
 }
 
-fn clause(text: &str) -> Option<Clause> {
+fn parse_clause(text: &str) -> Option<Clause> {
     let blank = |text: &str| Str::from(text.trim_matches(' '));
     let mut parts = text.split(';');
     let name = parts.next()?;

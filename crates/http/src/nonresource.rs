@@ -57,11 +57,13 @@ pub(crate) fn serve(
             Some(notation) => pintle_metrics::sli_messages(notation).into(),
         }),
         "/.well-known/openid-configuration" | "/.well-known/openid-configuration/" => {
-            openid(context, request, Media::Json.name(), |o| o.configuration())
+            serve_openid(context, request, Media::Json.name(), |o| o.configuration())
         }
-        "/openid/v1/jwks" | "/openid/v1/jwks/" => openid(context, request, KEYS_MEDIA_TYPE, |o| o.keys()),
+        "/openid/v1/jwks" | "/openid/v1/jwks/" => {
+            serve_openid(context, request, KEYS_MEDIA_TYPE, |o| o.keys())
+        }
         path if path == "/version" || path.starts_with("/version/") => version_document(context, request),
-        path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, request),
+        path if path == "/openapi" || path.starts_with("/openapi/") => serve_openapi(context, state, request),
         path => {
             let address = context.address.get().map_or("", String::as_str);
             let peers = context.peers.as_ref();
@@ -123,7 +125,7 @@ fn version_document(context: &Context, request: &NonResourceRequest<'_>) -> ApiR
     respond::status(&status, request.accept.for_errors(Media::WITHOUT_CBOR))
 }
 
-fn openid(
+fn serve_openid(
     context: &Context,
     request: &NonResourceRequest<'_>,
     media_type: &str,
@@ -140,7 +142,7 @@ fn openid(
     respond::status(&status, request.accept.for_errors(Media::WITHOUT_CBOR))
 }
 
-fn openapi(context: &Context, state: &DiscoveryState, request: &NonResourceRequest<'_>) -> ApiResponse {
+fn serve_openapi(context: &Context, state: &DiscoveryState, request: &NonResourceRequest<'_>) -> ApiResponse {
     let documents = documents::DocumentRequest {
         path: request.path,
         query: request.query,

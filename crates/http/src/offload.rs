@@ -2,25 +2,33 @@
 //!
 //! An offloaded future is polled where blocking is allowed: the runtime moves the other tasks of the thread to
 //! another thread. The number of futures that are polled at once is limited; the remaining ones wait for a permit
-//! without occupying a thread.
+//! without occupying a thread, and users take turns.
 
+mod permits;
+
+use self::permits::{Permits, Queued};
 use crate::requestinfo::RequestInfo;
 use crate::slow_requests::SlowRequests;
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, ready};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// From this size on, a body is decoded, patched and validated on the offload pool. Below it, that takes less time than
 /// switching threads.
 pub(crate) const LARGE_BODY_BYTES: usize = 64 * 1024;
 
+thread_local! {
+    /// Whether this thread polls an offloaded future.
+    static IS_OFFLOADED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs heavy work outside the async workers, with limited concurrency.
 pub struct Offload {
-    permits: Arc<Semaphore>,
+    permits: Arc<Permits>,
     slow: SlowRequests,
 }
 
@@ -34,13 +42,13 @@ impl Default for Offload {
 
 impl Offload {
     fn with_permits(permits: usize) -> Self {
-        Offload { permits: Arc::new(Semaphore::new(permits)), slow: SlowRequests::default() }
+        Offload { permits: Arc::new(Permits::new(permits)), slow: SlowRequests::default() }
     }
 
-    /// Runs a future on the offload pool.
-    pub(crate) async fn run<F: Future>(&self, work: F) -> F::Output {
+    /// Runs a future on the offload pool. `key` is that of the user whose turn it takes.
+    pub(crate) async fn run<F: Future>(&self, key: u64, work: F) -> F::Output {
         let work = std::pin::pin!(work);
-        Offloaded { permits: Arc::clone(&self.permits), turn: None, work }.await
+        Offloaded { queued: self.permits.queue(key), work }.await
     }
 
     /// Where it is noted whether the requests of a user for a resource are slow; `None` if they never are.
@@ -51,25 +59,22 @@ impl Offload {
     /// Executes a request, on the offload pool if it is large or the last of its entry was slow.
     pub(crate) async fn execute<F: Future>(
         &self,
+        key: u64,
         entry: Option<&AtomicU64>,
         is_large: bool,
         work: F,
     ) -> F::Output {
         let Some(entry) = entry else {
-            return if is_large { self.run(work).await } else { work.await };
+            return if is_large { self.run(key, work).await } else { work.await };
         };
         let offloads = is_large || self.slow.is_slow(entry);
         let work = self.slow.measure(entry, work);
-        if offloads { self.run(work).await } else { work.await }
+        if offloads { self.run(key, work).await } else { work.await }
     }
 }
 
-type Turn = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
-
 struct Offloaded<'a, F> {
-    permits: Arc<Semaphore>,
-    /// The wait for a permit, while all of them are taken.
-    turn: Option<Turn>,
+    queued: Queued,
     work: Pin<&'a mut F>,
 }
 
@@ -78,15 +83,38 @@ impl<F: Future> Future for Offloaded<'_, F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        let turn = this.turn.get_or_insert_with(|| Box::pin(Arc::clone(&this.permits).acquire_owned()));
-        // The permit is released after each poll, so work that awaits something else does not hold one.
-        let _permit = ready!(turn.as_mut().poll(cx));
-        this.turn = None;
-        if Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread) {
-            tokio::task::block_in_place(|| this.work.as_mut().poll(cx))
-        } else {
-            this.work.as_mut().poll(cx)
+        // Offloaded work that offloads a part of itself has a permit already. If it waited for a second one, all permits
+        // could be granted to parts whose whole waits for a permit.
+        if IS_OFFLOADED.get() {
+            return this.work.as_mut().poll(cx);
         }
+        // The permit is released after each poll, so work that awaits something else does not hold one.
+        let _permit = ready!(this.queued.poll_permit(cx));
+        let mut poll = || {
+            let _mark = OffloadedMark::set();
+            this.work.as_mut().poll(cx)
+        };
+        if Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread) {
+            tokio::task::block_in_place(poll)
+        } else {
+            poll()
+        }
+    }
+}
+
+/// Marks the thread until it is dropped, also by a panic.
+struct OffloadedMark;
+
+impl OffloadedMark {
+    fn set() -> Self {
+        IS_OFFLOADED.set(true);
+        OffloadedMark
+    }
+}
+
+impl Drop for OffloadedMark {
+    fn drop(&mut self) {
+        IS_OFFLOADED.set(false);
     }
 }
 
@@ -97,7 +125,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn work_is_limited_and_holds_nobody_up() {
+    async fn heavy_work_is_limited_and_does_not_delay_others() {
         let offload = Arc::new(Offload::with_permits(2));
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (go, gate) = std::sync::mpsc::channel::<()>();
@@ -108,7 +136,7 @@ mod tests {
                 let gate = Arc::clone(&gate);
                 tokio::spawn(async move {
                     offload
-                        .run(async {
+                        .run(1, async {
                             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                             gate.lock().unwrap().recv().unwrap();
                             now.fetch_sub(1, Ordering::SeqCst);
@@ -125,5 +153,28 @@ mod tests {
             task.await.unwrap();
         }
         assert!(most.load(Ordering::SeqCst) <= 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn parts_of_offloaded_work_need_no_permit() {
+        let offload = Arc::new(Offload::with_permits(2));
+        let tasks: Vec<_> = (0..64)
+            .map(|_| {
+                let offload = Arc::clone(&offload);
+                tokio::spawn(async move {
+                    let part = async {
+                        tokio::task::yield_now().await;
+                        std::thread::sleep(Duration::from_micros(100));
+                    };
+                    offload.run(1, async { offload.run(2, part).await }).await;
+                })
+            })
+            .collect();
+        let all = async {
+            for task in tasks {
+                task.await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), all).await.expect("the permits are all taken");
     }
 }

@@ -32,7 +32,7 @@ impl OpenId {
         if !issuer.starts_with("https://") || issuer.contains(['?', '#']) {
             return None;
         }
-        let documents = render(issuer, jwks_uri, &keys.published(), keys.generation())?;
+        let documents = render_document(issuer, jwks_uri, &keys.published(), keys.generation())?;
         Some(OpenId {
             issuer: issuer.to_string(),
             jwks_uri: jwks_uri.to_string(),
@@ -43,12 +43,12 @@ impl OpenId {
 
     pub(crate) fn configuration(&self) -> ApiResponse {
         let body = self.current().configuration.clone();
-        self.cached(ApiResponse::new(200, "application/json", body))
+        self.with_cache_header(ApiResponse::new(200, "application/json", body))
     }
 
     pub(crate) fn keys(&self) -> ApiResponse {
         let body = self.current().keys.clone();
-        self.cached(ApiResponse::new(200, KEYS_MEDIA_TYPE, body))
+        self.with_cache_header(ApiResponse::new(200, KEYS_MEDIA_TYPE, body))
     }
 
     /// The documents for the current keys. If there are no keys to publish, the previous documents stay, as in
@@ -59,7 +59,7 @@ impl OpenId {
         if documents.generation == generation {
             return documents;
         }
-        match render(&self.issuer, &self.jwks_uri, &self.keys.published(), generation) {
+        match render_document(&self.issuer, &self.jwks_uri, &self.keys.published(), generation) {
             Some(new) => {
                 let new = Arc::new(new);
                 self.documents.store(new.clone());
@@ -69,13 +69,18 @@ impl OpenId {
         }
     }
 
-    fn cached(&self, mut response: ApiResponse) -> ApiResponse {
+    fn with_cache_header(&self, mut response: ApiResponse) -> ApiResponse {
         response.set_header("cache-control", &format!("public, max-age={}", self.keys.max_age_seconds()));
         response
     }
 }
 
-fn render(issuer: &str, jwks_uri: &str, keys: &[VerifyingKey], generation: u64) -> Option<Documents> {
+fn render_document(
+    issuer: &str,
+    jwks_uri: &str,
+    keys: &[VerifyingKey],
+    generation: u64,
+) -> Option<Documents> {
     if keys.is_empty() {
         return None;
     }

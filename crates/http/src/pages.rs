@@ -56,11 +56,19 @@ impl Pages {
             None => not_acceptable(accept, cbor),
             Some(PageForm::Text) if kind == "Flagz" => text(self.flagz_text()),
             Some(PageForm::Text) => text(self.statusz_text(paths)),
-            Some(PageForm::Object(encoding, version)) => self.object(kind, &version, encoding, paths),
+            Some(PageForm::Object(encoding, version)) => {
+                self.discovery_object(kind, &version, encoding, paths)
+            }
         })
     }
 
-    fn object(&self, kind: &str, version: &str, encoding: Encoding, paths: &[String]) -> ApiResponse {
+    fn discovery_object(
+        &self,
+        kind: &str,
+        version: &str,
+        encoding: Encoding,
+        paths: &[String],
+    ) -> ApiResponse {
         let mut tree = Value::object();
         tree.set_at(&["kind"], kind.into());
         tree.set_at(&["apiVersion"], format!("{GROUP}/{version}").into());

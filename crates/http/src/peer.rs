@@ -7,23 +7,37 @@ use pintle_auth::authn::x509::PeerCertificates;
 use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The client of a connection.
 pub(crate) struct Peer {
     /// The remote address.
     pub(crate) address: SocketAddr,
-    /// The certificates it sent in the handshake.
+    /// The certificates that the client sent in the handshake.
     pub(crate) certificates: PeerCertificates,
     /// The connection's slot in the connection limits.
     pub(crate) admitted: Admitted,
-    /// When the connection is read from and its requests run.
+    /// The turns in which the connection is read and its requests run.
     pub(crate) turns: Arc<ClientTurns>,
     /// The peer's last `Accept` header.
     pub(crate) last_accept: LastAccept,
     has_sent_requests: AtomicBool,
     is_known: AtomicBool,
     is_closing: AtomicBool,
+    is_cut_off: AtomicBool,
+    is_visitor: AtomicBool,
+    answers: AtomicUsize,
+    running: AtomicUsize,
+    watches: AtomicBool,
+}
+
+/// See [`Peer::run`].
+pub(crate) struct Running<'a>(&'a Peer);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Peer {
@@ -44,6 +58,11 @@ impl Peer {
             has_sent_requests: AtomicBool::new(false),
             is_known: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
+            is_visitor: AtomicBool::new(false),
+            answers: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            watches: AtomicBool::new(false),
         }
     }
 
@@ -57,9 +76,59 @@ impl Peer {
         self.has_sent_requests.load(Ordering::Relaxed)
     }
 
+    /// Returns whether a request on the connection was authenticated.
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether no request on the connection was authenticated, and no further ones are accepted.
+    pub(crate) fn is_unknown_and_closing(&self) -> bool {
+        !self.is_authenticated() && self.is_closing()
+    }
+
+    /// Counts a request until the guard is dropped.
+    pub(crate) fn run(&self) -> Running<'_> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Running(self)
+    }
+
+    /// Notes that an answer lasts, such as a watch.
+    pub(crate) fn began_to_watch(&self) {
+        self.watches.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether all requests of an unauthenticated client that are accepted were answered.
+    fn only_has_to_read(&self) -> bool {
+        self.is_unknown_and_closing()
+            && self.running.load(Ordering::Relaxed) == 0
+            && !self.watches.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an unauthenticated client loads the console.
+    pub(crate) fn visits(&self) {
+        self.is_visitor.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a timer limits the connection: until its first request comes, while an unauthenticated client has
+    /// loaded the console and not signed in, and once such a client only has to read.
+    pub(crate) fn is_timed(&self) -> bool {
+        match self.is_closing() {
+            true => self.only_has_to_read(),
+            false => {
+                let visits = self.is_visitor.load(Ordering::Relaxed) && !self.is_authenticated();
+                visits || !self.has_sent_requests()
+            }
+        }
+    }
+
+    /// Counts an answer on a connection without credentials; returns how many there were.
+    pub(crate) fn count_answer(&self) -> usize {
+        self.answers.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
     /// Marks the connection as authenticated: it is no longer evicted.
     pub(crate) fn authenticated(&self) {
-        if !self.is_known.load(Ordering::Relaxed) {
+        if !self.is_authenticated() {
             self.is_known.store(true, Ordering::Relaxed);
             self.admitted.authenticated();
         }
@@ -74,5 +143,16 @@ impl Peer {
     /// Returns whether further requests are refused.
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Acquire)
+    }
+
+    /// Closes the connection without waiting for anything.
+    pub(crate) fn close_now(&self) {
+        self.is_cut_off.store(true, Ordering::Release);
+        self.admitted.wake();
+    }
+
+    /// Returns whether [`Peer::close_now`] was called.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Acquire)
     }
 }

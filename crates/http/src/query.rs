@@ -1,27 +1,18 @@
 //! Percent-encoding and query strings, parsed as Go's `net/url` does.
 
+use pintle_value::percent;
+
 /// The maximum number of parameters of a query. Go reads nothing of a query that has more.
 const PARAMETERS_MAX: usize = 10_000;
 
-/// Percent-decodes; `None` if the text is malformed or not UTF-8. `plus` decodes `+` as a space.
+/// Percent-decodes; `None` if the text is malformed. `plus` decodes `+` as a space.
 pub fn unescape(text: &str, plus: bool) -> Option<String> {
-    if !(text.contains('%') || plus && text.contains('+')) {
-        return Some(text.to_string());
+    let has_plus = plus && text.contains('+');
+    match (has_plus, text.contains('%')) {
+        (false, false) => Some(text.to_string()),
+        (false, true) => percent::decode(text).ok(),
+        (true, _) => percent::decode(&text.replace('+', " ")).ok(),
     }
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'%' => {
-                let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
-                let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
-                out.push(u8::try_from(high.saturating_mul(16).saturating_add(low)).ok()?);
-            }
-            b'+' if plus => out.push(b' '),
-            other => out.push(other),
-        }
-    }
-    Some(String::from_utf8(out).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
 /// The parameters of a query, in order. Malformed pairs, and pairs with a semicolon, are dropped.

@@ -8,7 +8,7 @@
 use crate::more_headers::{self, TABLE_HEADERS_MAX};
 use http::{HeaderName, HeaderValue};
 use memchr::memchr;
-use std::fmt::Write as _;
+use pintle_value::percent;
 
 /// The size limit in bytes of the head of a request: Go's `DefaultMaxHeaderBytes` and the slop of its reader.
 pub(crate) const HEAD_BYTES_MAX: usize = 1024 * 1024 + 4096;
@@ -28,7 +28,7 @@ pub(crate) struct LongTarget(pub(crate) std::sync::Arc<str>);
 impl LongTarget {
     /// Percent-encodes the bytes that `http::Uri` does not accept.
     pub(crate) fn encode(target: &[u8]) -> Self {
-        LongTarget(percent_encoded(target).into())
+        LongTarget(percent::encode(target, is_accepted).into())
     }
 }
 
@@ -108,12 +108,13 @@ impl Head {
             return Head { bytes, beside: None, next: Next::Unknown };
         }
         let (next, lines) = headers(&bytes);
-        let headers = match lines > TABLE_HEADERS_MAX {
-            true => match more_headers::take_out(&mut bytes) {
+        let headers = if lines > TABLE_HEADERS_MAX {
+            match more_headers::take_out(&mut bytes) {
                 Ok(headers) => headers,
                 Err(code) => return Head::refused(code),
-            },
-            false => Vec::new(),
+            }
+        } else {
+            Vec::new()
         };
         let Some((bytes, target)) = read_target(bytes) else { return Head::refused(400) };
         Head { bytes, beside: Some(RequestExtras { target, headers }), next }
@@ -135,10 +136,11 @@ fn read_target(mut bytes: Vec<u8>) -> Option<(Vec<u8>, HeadTarget)> {
         TargetForm::Refused => return None,
         TargetForm::Encoded => {}
     }
-    let encoded = percent_encoded(target);
-    let (line, target) = match encoded.len() > URI_BYTES_MAX {
-        true => ("/".to_string(), HeadTarget::Long(LongTarget(encoded.into()))),
-        false => (encoded, HeadTarget::Plain),
+    let encoded = percent::encode(target, is_accepted);
+    let (line, target) = if encoded.len() > URI_BYTES_MAX {
+        ("/".to_string(), HeadTarget::Long(LongTarget(encoded.into())))
+    } else {
+        (encoded, HeadTarget::Plain)
     };
     bytes.splice(range, line.into_bytes());
     Some((bytes, target))
@@ -147,7 +149,7 @@ fn read_target(mut bytes: Vec<u8>) -> Option<(Vec<u8>, HeadTarget)> {
 /// How a URL gets into `http::Uri`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TargetForm {
-    /// As it is, or it cannot be made to fit.
+    /// The line fits as it is, or cannot be made to fit.
     Plain,
     /// Percent-encoded, and in place of it a placeholder if it is still too long.
     Encoded,
@@ -190,12 +192,14 @@ fn connect_target(target: &[u8]) -> Option<&[u8]> {
     if has_port && !last.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    match authority.len() < before_query.len() {
-        true => target.get(authority.len()..),
+    if authority.len() < before_query.len() {
+        target.get(authority.len()..)
+    } else if authority == b"*" {
         // hyper takes `*` for a path.
-        false if authority == b"*" => Some(b"-"),
+        Some(b"-")
+    } else {
         // Without a path there is nothing that the query could belong to.
-        false => Some(authority),
+        Some(authority)
     }
 }
 
@@ -224,18 +228,6 @@ fn is_path_encoded(target: &[u8]) -> bool {
     let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
     let mut parts = path.split(|byte| *byte == b'%').skip(1);
     parts.all(|part| part.get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)))
-}
-
-fn percent_encoded(target: &[u8]) -> String {
-    let mut text = String::with_capacity(target.len());
-    for byte in target {
-        match is_accepted(*byte) {
-            true => text.push(char::from(*byte)),
-            // Writing to a `String` does not fail.
-            false => drop(write!(text, "%{byte:02X}")),
-        }
-    }
-    text
 }
 
 /// Whether only the path or the query of an absolute URL has bytes that must be encoded.

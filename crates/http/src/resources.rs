@@ -77,7 +77,7 @@ impl Resources {
         let special =
             request.target.subresource().filter(|sub| sub.gvk != target.kind_version().gvk(&target.kind));
         if special.is_some() && request.target.action != Action::Connect {
-            return Box::pin(self.other_kind(request, target)).await;
+            return Box::pin(self.answer_with_own_kind(request, target)).await;
         }
         if self.engine.reader().is_computed(&target) {
             return Box::pin(self.computed(request, target)).await;

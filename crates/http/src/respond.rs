@@ -119,40 +119,40 @@ pub fn too_large(limit: usize) -> Status {
 pub(crate) fn status_json(status: &Status, pretty: bool) -> Vec<u8> {
     let mut out = JsonWriter { out: Vec::with_capacity(256), pretty, depth: 0, first: true };
     out.open();
-    out.string("kind", "Status");
-    out.string("apiVersion", "v1");
-    out.key("metadata");
+    out.write_string("kind", "Status");
+    out.write_string("apiVersion", "v1");
+    out.write_key("metadata");
     out.open();
     if let Some(other) = &status.other_metadata {
-        out.nonempty("selfLink", &other.self_link);
-        out.nonempty("resourceVersion", &other.resource_version);
+        out.write_nonempty("selfLink", &other.self_link);
+        out.write_nonempty("resourceVersion", &other.resource_version);
     }
-    out.nonempty("continue", &status.continue_token);
+    out.write_nonempty("continue", &status.continue_token);
     if let Some(count) = status.other_metadata.as_ref().and_then(|other| other.remaining_item_count) {
-        out.int("remainingItemCount", count);
+        out.write_int("remainingItemCount", count);
     }
     out.close();
-    out.string("status", if status.success { "Success" } else { "Failure" });
-    out.nonempty("message", &status.message);
-    out.nonempty("reason", status.reason_text());
+    out.write_string("status", if status.success { "Success" } else { "Failure" });
+    out.write_nonempty("message", &status.message);
+    out.write_nonempty("reason", status.reason_text());
     let details = &status.details;
     if status.empty_details || **details != pintle_meta::Details::default() {
-        out.key("details");
+        out.write_key("details");
         out.open();
-        out.nonempty("name", &details.name);
-        out.nonempty("group", &details.group);
-        out.nonempty("kind", &details.kind);
-        out.nonempty("uid", &details.uid);
+        out.write_nonempty("name", &details.name);
+        out.write_nonempty("group", &details.group);
+        out.write_nonempty("kind", &details.kind);
+        out.write_nonempty("uid", &details.uid);
         if !details.causes.is_empty() {
-            out.causes(&details.causes);
+            out.write_causes(&details.causes);
         }
         if details.retry_after_seconds != 0 {
-            out.int("retryAfterSeconds", i64::from(details.retry_after_seconds));
+            out.write_int("retryAfterSeconds", i64::from(details.retry_after_seconds));
         }
         out.close();
     }
     if status.written_code() != 0 {
-        out.int("code", i64::from(status.written_code()));
+        out.write_int("code", i64::from(status.written_code()));
     }
     out.close();
     if !pretty {
@@ -179,63 +179,63 @@ impl JsonWriter {
     fn close(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         if !self.first {
-            self.line();
+            self.break_line();
         }
         self.out.push(b'}');
         self.first = false;
     }
 
-    fn line(&mut self) {
+    fn break_line(&mut self) {
         if self.pretty {
             self.out.push(b'\n');
             self.out.extend(std::iter::repeat_n(b' ', self.depth.saturating_mul(2)));
         }
     }
 
-    fn item(&mut self) {
+    fn begin_item(&mut self) {
         if !std::mem::replace(&mut self.first, false) {
             self.out.push(b',');
         }
-        self.line();
+        self.break_line();
     }
 
-    fn key(&mut self, key: &str) {
-        self.item();
+    fn write_key(&mut self, key: &str) {
+        self.begin_item();
         json::write_string(key, &mut self.out);
         self.out.extend_from_slice(if self.pretty { b": " } else { b":" });
     }
 
-    fn string(&mut self, key: &str, text: &str) {
-        self.key(key);
+    fn write_string(&mut self, key: &str, text: &str) {
+        self.write_key(key);
         json::write_string(text, &mut self.out);
     }
 
-    fn nonempty(&mut self, key: &str, text: &str) {
+    fn write_nonempty(&mut self, key: &str, text: &str) {
         if !text.is_empty() {
-            self.string(key, text);
+            self.write_string(key, text);
         }
     }
 
-    fn int(&mut self, key: &str, value: i64) {
-        self.key(key);
+    fn write_int(&mut self, key: &str, value: i64) {
+        self.write_key(key);
         json::write_int(value, &mut self.out);
     }
 
-    fn causes(&mut self, causes: &[Cause]) {
-        self.key("causes");
+    fn write_causes(&mut self, causes: &[Cause]) {
+        self.write_key("causes");
         self.out.push(b'[');
         self.depth = self.depth.saturating_add(1);
         self.first = true;
         for cause in causes {
-            self.item();
+            self.begin_item();
             self.open();
-            self.nonempty("reason", &cause.reason);
-            self.nonempty("message", &cause.message);
-            self.nonempty("field", &cause.field);
+            self.write_nonempty("reason", &cause.reason);
+            self.write_nonempty("message", &cause.message);
+            self.write_nonempty("field", &cause.field);
             self.close();
         }
         self.depth = self.depth.saturating_sub(1);
-        self.line();
+        self.break_line();
         self.out.push(b']');
         self.first = false;
     }

@@ -87,7 +87,7 @@ pub(crate) struct RouteRequest<'a> {
 
 /// The reason why a request cannot be routed.
 enum Refusal {
-    /// Nothing of the API is there.
+    /// The path belongs to no part of the API.
     Page,
     /// The router's refusal, in the media types that it supports.
     Router(Status),
@@ -152,7 +152,7 @@ fn find(
     }
     let patch = matches!(action, Action::Patch(_)).then(|| checked_body(action, group, request, media));
     let patch = patch.transpose().map_err(refused)?;
-    let accept = negotiated(resource, subresource, &action, request, media).map_err(refused)?;
+    let accept = negotiate_encoding(resource, subresource, &action, request, media).map_err(refused)?;
     let (action, content) = match patch {
         Some(patch) => patch,
         None => checked_body(action, group, request, media).map_err(refused)?,
@@ -338,7 +338,7 @@ fn has_status_without_table(kind: &Kind) -> bool {
     )
 }
 
-fn negotiated(
+fn negotiate_encoding(
     resource: &Resource,
     subresource: Option<usize>,
     action: &Action,
@@ -346,10 +346,12 @@ fn negotiated(
     media: &'static [Media],
 ) -> Result<Negotiated, Status> {
     let protobuf = resource.kind_version().protobuf;
-    let standard = match protobuf {
-        true => media,
-        false if request.cbor => &[Media::Json, Media::Yaml, Media::Cbor],
-        false => &[Media::Json, Media::Yaml],
+    let standard: &[Media] = if protobuf {
+        media
+    } else if request.cbor {
+        &[Media::Json, Media::Yaml, Media::Cbor]
+    } else {
+        &[Media::Json, Media::Yaml]
     };
     // Types that can only be created (reviews, bindings) and most subresources have no Table form.
     let table = match subresource.and_then(|index| resource.kind_version().subresources.get(index)) {

@@ -130,7 +130,7 @@ impl Accepting {
                 () = &mut stop => return,
             };
             match accepted {
-                Ok((stream, address)) => self.spawn(stream, address),
+                Ok((stream, address)) => self.spawn_connection(stream, address),
                 Err(e) => {
                     tracing::warn!("cannot accept a connection: {e}");
                     tokio::time::sleep(self.pause).await;
@@ -140,7 +140,7 @@ impl Accepting {
         }
     }
 
-    fn spawn(&mut self, stream: TcpStream, address: SocketAddr) {
+    fn spawn_connection(&mut self, stream: TcpStream, address: SocketAddr) {
         self.pause = ACCEPT_PAUSE;
         let Some(admitted) = self.limits.admit(address.ip()) else {
             return tracing::debug!(client = %address, "too many connections");
@@ -162,7 +162,7 @@ pub(crate) async fn answer(
         return guarded(&context, &peer, request).await;
     }
     let writing = tokio::spawn(async move { guarded(&context, &peer, request).await });
-    writing.await.unwrap_or_else(|_| failed("the server is going away"))
+    writing.await.unwrap_or_else(|_| failed_response("the server is going away"))
 }
 
 /// Answers that HTTP itself requires before the API: an HTTP/1.1 request must have one Host and no transfer encoding but
@@ -214,7 +214,7 @@ fn refuse(code: http::StatusCode, text: String) -> Response<Body> {
 }
 
 /// Answers 500 if handling a request panics; the connection and the server continue.
-async fn guarded(context: &Context, peer: &Peer, request: Request<RequestBody>) -> Response<Body> {
+async fn guarded(context: &Context, peer: &Arc<Peer>, request: Request<RequestBody>) -> Response<Body> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let is_long = request.extensions().get::<LongTarget>().is_some();
     // Boxed here, so that the future of which it is a part is small: that one is copied when it is made.
@@ -224,17 +224,18 @@ async fn guarded(context: &Context, peer: &Peer, request: Request<RequestBody>) 
         polled.map_or(Poll::Ready(Err(())), |polled| polled.map(Ok))
     });
     // A long URL takes a while to read, and anyone can send one.
-    let handled = if is_long { context.offload.run(handling).await } else { handling.await };
+    let handled =
+        if is_long { context.offload.run(peer.turns.key(), handling).await } else { handling.await };
     match handled {
         Ok(response) => response,
         Err(()) => {
             tracing::error!(%method, %uri, "a request panicked");
-            failed("This request caused apiserver to panic. Look in the logs for details.")
+            failed_response("This request caused apiserver to panic. Look in the logs for details.")
         }
     }
 }
 
-fn failed(text: &str) -> Response<Body> {
+fn failed_response(text: &str) -> Response<Body> {
     let answer = respond::text(500, text);
     let mut response = Response::new(answer.body);
     *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;

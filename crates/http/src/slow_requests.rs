@@ -88,7 +88,8 @@ fn used_by_thread() -> Option<Duration> {
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Returns whether a thread used a processor for long between two readings. Without readings, time that passed was used.
+/// Returns whether a thread used a processor for long between two readings. If a
+/// reading is missing, the thread is taken to have used the whole time.
 fn was_used(before: Option<Duration>, after: Option<Duration>) -> bool {
     before.zip(after).is_none_or(|(before, after)| after.saturating_sub(before) >= SLOW)
 }

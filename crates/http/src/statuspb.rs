@@ -66,11 +66,11 @@ pub(crate) fn encode(status: &Status) -> Vec<u8> {
 /// Decodes a `Status` with its envelope into a tree; `None` for anything else.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Value> {
     let envelope = fields(bytes.strip_prefix(b"k8s\0")?)?;
-    let type_ = fields(message(&envelope, 1)?)?;
+    let type_ = fields(message_field(&envelope, 1)?)?;
     if text(&type_, 1) != "v1" || text(&type_, 2) != "Status" {
         return None;
     }
-    let status = fields(message(&envelope, 2)?)?;
+    let status = fields(message_field(&envelope, 2)?)?;
     let mut tree = Value::object();
     tree.set_at(&["kind"], "Status".into());
     tree.set_at(&["apiVersion"], "v1".into());
@@ -78,13 +78,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Value> {
     for (number, name) in [(2, "status"), (3, "message"), (4, "reason")] {
         set_text(&mut tree, name, text(&status, number));
     }
-    if let Some(details) = message(&status, 5).and_then(fields) {
+    if let Some(details) = message_field(&status, 5).and_then(fields) {
         let mut out = Value::object();
         for (number, name) in [(1, "name"), (2, "group"), (3, "kind"), (6, "uid")] {
             set_text(&mut out, name, text(&details, number));
         }
         let causes: Vec<Value> =
-            details.iter().filter(|(number, _)| *number == 4).filter_map(cause).collect();
+            details.iter().filter(|(number, _)| *number == 4).filter_map(read_cause).collect();
         if !causes.is_empty() {
             out.set_at(&["causes"], Value::Array(causes));
         }
@@ -99,7 +99,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Value> {
     Some(tree)
 }
 
-fn cause((_, field): &(u64, Field<'_>)) -> Option<Value> {
+fn read_cause((_, field): &(u64, Field<'_>)) -> Option<Value> {
     let Field::Bytes(bytes) = field else { return None };
     let cause = fields(bytes)?;
     let mut out = Value::object();
@@ -117,7 +117,7 @@ fn find<'a, 'b>(fields: &'b [(u64, Field<'a>)], number: u64) -> Option<&'b Field
     fields.iter().find(|(n, _)| *n == number).map(|(_, field)| field)
 }
 
-fn message<'a>(fields: &[(u64, Field<'a>)], number: u64) -> Option<&'a [u8]> {
+fn message_field<'a>(fields: &[(u64, Field<'a>)], number: u64) -> Option<&'a [u8]> {
     match find(fields, number)? {
         Field::Bytes(bytes) => Some(bytes),
         Field::Number(_) => None,
@@ -125,7 +125,7 @@ fn message<'a>(fields: &[(u64, Field<'a>)], number: u64) -> Option<&'a [u8]> {
 }
 
 fn text<'a>(fields: &[(u64, Field<'a>)], number: u64) -> &'a str {
-    message(fields, number).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or("")
+    message_field(fields, number).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or("")
 }
 
 fn set_text(tree: &mut Value, name: &str, text: &str) {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_can_be_read() {
+    fn encoded_statuses_can_be_decoded() {
         let group = pintle_meta::GroupResource::new("apps", "deployments");
         for status in [Status::not_found(&group, "a"), Status::bad_request("it is wrong")] {
             assert_eq!(decode(&encode(&status)), Some(status.to_value()));

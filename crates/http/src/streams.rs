@@ -60,14 +60,14 @@ pub struct KubeletCertificates {
 /// How connections to nodes, pods and services are opened.
 #[derive(Clone, Default)]
 pub struct Connecting {
-    /// Opens them.
+    /// Opens connections to nodes, pods and services.
     pub dialer: Dialer,
     /// The rate of each stream in each direction (`--max-connection-bytes-per-sec`); `None` is unlimited.
     pub bytes_per_second: Option<NonZeroU64>,
 }
 
 impl Connecting {
-    fn transport(&self, options: TlsOptions) -> Arc<Transport> {
+    fn transport_to(&self, options: TlsOptions) -> Arc<Transport> {
         Arc::new(Transport::new(self.dialer.clone(), Some(options)).with_rate(self.bytes_per_second))
     }
 }
@@ -97,7 +97,7 @@ impl Kubelets {
                 None => None,
             };
             let options = TlsOptions::new(trust, None, identity)?;
-            Ok(connecting.transport(options))
+            Ok(connecting.transport_to(options))
         };
         let trust = certificates.authority.as_deref().map_or(Trust::Anyone, Trust::Bundle);
         Ok(Kubelets { verified: transport(trust)?, unverified: transport(Trust::Anyone)?, pair })
@@ -127,7 +127,7 @@ impl Streams {
             settings,
             identity,
             certificates,
-            workload: connecting.transport(options),
+            workload: connecting.transport_to(options),
             connecting,
             kubelets: ArcSwap::from_pointee(kubelets),
             looked_at: Mutex::new(Instant::now()),
@@ -154,7 +154,7 @@ impl Streams {
         self.kubelets.load_full()
     }
 
-    fn transport(&self, backend: Backend) -> Arc<Transport> {
+    fn transport_to(&self, backend: Backend) -> Arc<Transport> {
         match backend {
             Backend::Kubelet => self.kubelets().verified.clone(),
             Backend::UnverifiedKubelet => self.kubelets().unverified.clone(),
@@ -199,7 +199,9 @@ impl Streamed<'_> {
         }
         let Some(location) = location else { return ApiResponse::empty(204) };
         let answered = match self.info.subresource.as_str() {
-            "log" => log(streams, &location, &self.info.name).await.map(|answer| self.over_websocket(answer)),
+            "log" => stream_log(streams, &location, &self.info.name)
+                .await
+                .map(|answer| self.over_websocket(answer)),
             "proxy" => self.proxy(streams, &location, body).await,
             _ => self.stream(streams, &location).await,
         };
@@ -227,7 +229,7 @@ impl Streamed<'_> {
         location: &Location,
         body: RequestBody,
     ) -> Result<ApiResponse, Status> {
-        let transport = streams.transport(location.backend);
+        let transport = streams.transport_to(location.backend);
         let path = join_keeping_slash(&["", &location.path]);
         let upgrades = is_upgrade(&self.parts.headers);
         let method = &self.parts.method;
@@ -238,9 +240,9 @@ impl Streamed<'_> {
         let prefix = self.info.path.strip_suffix(path.as_str()).unwrap_or(&self.info.path).to_string();
         // kube-apiserver does not forward the query of an upgrade.
         let query = if upgrades { "" } else { query };
-        let forward = self.forward(streams, location, path, query.to_string(), Some(prefix));
+        let forward = self.new_forward(streams, location, path, query.to_string(), Some(prefix));
         if upgrades {
-            return self.upgraded(forward.upgrade(&transport).await);
+            return self.answer_upgrade(forward.upgrade(&transport).await);
         }
         forward.send(&transport, body).await.map(|answer| passthrough::answer(answer, None)).map_err(refusal)
     }
@@ -262,19 +264,20 @@ impl Streamed<'_> {
         if !is_upgrade(&self.parts.headers) {
             return Err(Status::bad_request("Upgrade request required"));
         }
-        let translation = match location.takes_websockets {
-            true => None,
-            false => Translation::of(&self.parts.headers, &self.info.subresource),
+        let translation = if location.takes_websockets {
+            None
+        } else {
+            Translation::of(&self.parts.headers, &self.info.subresource)
         };
         match translation {
             Some(Translation::Command) => return Ok(self.command(streams, location)),
             Some(Translation::Tunnel(protocols)) => return self.tunnel(streams, location, &protocols).await,
             None => {}
         }
-        let transport = streams.transport(location.backend);
+        let transport = streams.transport_to(location.backend);
         let query = parameters(location);
-        let forward = self.forward(streams, location, location.path.clone(), query, None);
-        self.upgraded(forward.upgrade(&transport).await)
+        let forward = self.new_forward(streams, location, location.path.clone(), query, None);
+        self.answer_upgrade(forward.upgrade(&transport).await)
     }
 
     /// Sends a log over a WebSocket, if the client asks for one.
@@ -286,7 +289,7 @@ impl Streamed<'_> {
         }
     }
 
-    fn upgraded(&self, upgrade: Result<Upgrade, ForwardError>) -> Result<ApiResponse, Status> {
+    fn answer_upgrade(&self, upgrade: Result<Upgrade, ForwardError>) -> Result<ApiResponse, Status> {
         match upgrade {
             Ok(Upgrade::Switched(head, backend)) => Ok(passthrough::switch(self.parts, head, *backend)),
             Ok(Upgrade::Refused(response)) => Ok(passthrough::answer(response, None)),
@@ -294,7 +297,7 @@ impl Streamed<'_> {
         }
     }
 
-    fn forward(
+    fn new_forward(
         &self,
         streams: &Streams,
         location: &Location,
@@ -302,7 +305,7 @@ impl Streamed<'_> {
         query: String,
         prefix: Option<String>,
     ) -> Forward {
-        let to = address(location);
+        let to = address_of(location);
         let host = passthrough::host(self.parts);
         let links = prefix.map(|prefix| Links {
             prefix,
@@ -324,7 +327,7 @@ impl Streamed<'_> {
     }
 }
 
-fn address(location: &Location) -> Address {
+fn address_of(location: &Location) -> Address {
     Address {
         tls: location.is_tls,
         host: location.host.clone(),
@@ -358,8 +361,8 @@ fn check_log_form(transform: Transform) -> Result<(), Status> {
 }
 
 /// Streams the log of a container from the kubelet.
-async fn log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiResponse, Status> {
-    let to = address(location);
+async fn stream_log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiResponse, Status> {
+    let to = address_of(location);
     let query = parameters(location);
     let path = escape_path(&location.path);
     let target = if query.is_empty() { path } else { format!("{path}?{query}") };
@@ -369,7 +372,7 @@ async fn log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiRes
     let host = HeaderValue::from_str(&to.authority()).map_err(|_| Status::internal("the host is no name"))?;
     request.headers_mut().insert(HOST, host);
     request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("Go-http-client/1.1"));
-    let answer = match streams.transport(location.backend).send(&to, request).await {
+    let answer = match streams.transport_to(location.backend).send(&to, request).await {
         Ok(answer) => answer,
         Err(error) => {
             if error.is_certificate() {

@@ -28,9 +28,26 @@ pub(crate) fn query(parts: &Parts) -> &str {
     }
 }
 
+/// How much of a URL an error repeats that needs no credentials.
+const BEGIN_BYTES_MAX: usize = 4096;
+
+/// The beginning of a URL or a part of it, as errors repeat it that need no credentials: a client must not make the server hold a
+/// multiple of what it sent.
+pub(crate) fn begin(text: &str) -> &str {
+    let end = (0..=BEGIN_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.get(..end.unwrap_or(0)).unwrap_or("")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(begin("/a"), "/a");
+        assert_eq!(begin(&"é".repeat(3000)), "é".repeat(BEGIN_BYTES_MAX / 2));
+        assert_eq!(begin(&format!("a{}", "é".repeat(3000))).len(), BEGIN_BYTES_MAX - 1);
+    }
 
     #[test]
     fn a_long_target_replaces_that_of_the_request() {

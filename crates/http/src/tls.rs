@@ -50,9 +50,10 @@ pub fn server_config(
     let provider = Arc::new(restricted_provider(settings));
     let verifier = Arc::new(AnyCertificate { provider: Arc::clone(&provider), hints });
     let has_tls12 = provider.cipher_suites.iter().any(|suite| suite.tls13().is_none());
-    let versions: &[&SupportedProtocolVersion] = match settings.only_tls13 || !has_tls12 {
-        true => &[&version::TLS13],
-        false => &[&version::TLS13, &version::TLS12],
+    let versions: &[&SupportedProtocolVersion] = if settings.only_tls13 || !has_tls12 {
+        &[&version::TLS13]
+    } else {
+        &[&version::TLS13, &version::TLS12]
     };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)?
@@ -121,7 +122,7 @@ pub(crate) async fn greeting(stream: &mut TcpStream) -> std::io::Result<bool> {
 }
 
 /// Accepts any client certificate whose key the client has. Trust is checked per request: a client with an untrusted
-/// certificate gets a 401 that says so, not a failed handshake.
+/// certificate gets a 401 with the reason, not a failed handshake.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,
@@ -154,9 +155,10 @@ impl ClientCertVerifier for AnyCertificate {
     ) -> Result<HandshakeSignatureValid, Error> {
         if let Some(old) = OldCertificate::read(cert) {
             let algorithms = &self.provider.signature_verification_algorithms;
-            return match old.has_signed_tls12(message, dss.scheme, dss.signature(), algorithms) {
-                true => Ok(HandshakeSignatureValid::assertion()),
-                false => Err(CertificateError::BadSignature.into()),
+            return if old.has_signed_tls12(message, dss.scheme, dss.signature(), algorithms) {
+                Ok(HandshakeSignatureValid::assertion())
+            } else {
+                Err(CertificateError::BadSignature.into())
             };
         }
         verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)

@@ -26,7 +26,7 @@ const TURNS_PER_PROCESSOR: usize = 8;
 /// The maximum number of refusals and handshakes that wait; more are not delayed.
 const REFUSALS_WAITING_MAX: usize = 10_000;
 /// The key of connections that need no turns.
-const EXEMPT: u64 = 0;
+pub(crate) const EXEMPT: u64 = 0;
 
 /// Hands out turns. The key of a user or an address is its 64-bit hash with a secret seed.
 pub struct ProcessorTurns {
@@ -85,12 +85,12 @@ impl ProcessorTurns {
 
     /// Returns the turns of an admitted request, or of a read.
     pub(crate) fn turn_for_request(self: &Arc<Self>, key: u64) -> Turn {
-        self.turn(Class::Work, key)
+        self.new_turn(Class::Work, key)
     }
 
     /// The turn of a refusal.
     pub(crate) fn turn_for_refusal(self: &Arc<Self>, key: u64) -> Turn {
-        self.turn(Class::Refusal, key)
+        self.new_turn(Class::Refusal, key)
     }
 
     /// The key of a user.
@@ -103,7 +103,7 @@ impl ProcessorTurns {
         self.hasher.hash_one(address).max(EXEMPT.saturating_add(1))
     }
 
-    fn turn(self: &Arc<Self>, class: Class, key: u64) -> Turn {
+    fn new_turn(self: &Arc<Self>, class: Class, key: u64) -> Turn {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         Turn { turns: Arc::clone(self), class, key, number, waits: false }
     }
@@ -175,7 +175,7 @@ impl Turn {
         std::future::poll_fn(|cx| self.poll_next(cx)).await;
     }
 
-    /// Is ready when it is the request's turn.
+    /// Polls until it is the request's turn.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.waits && self.turns.take() {
             return Poll::Ready(());
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_backlog_nobody_waits_and_those_that_leave_are_forgotten() {
+    async fn without_a_backlog_no_request_waits_and_idle_flows_are_removed() {
         with_turns(async |turns, _| {
             for _ in 0..100 {
                 let mut turn = turns.turn_for_request(1);

@@ -8,7 +8,7 @@ pub const GIT_VERSION: &str = "v1.36.4";
 /// The minor versions of Kubernetes 1 that the server claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emulation {
-    /// The version that it behaves like.
+    /// The minor version of Kubernetes that the server behaves like.
     pub minor: u64,
     /// The earliest version that it is compatible with.
     pub min_compatibility_minor: u64,

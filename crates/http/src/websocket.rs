@@ -12,7 +12,6 @@ use hyper_util::rt::TokioIo;
 use incoming::{End, Incoming};
 use pintle_proxy::header::is_upgrade;
 use pintle_value::base64;
-use std::borrow::Cow;
 use std::future::poll_fn;
 use std::pin::Pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,6 +24,9 @@ const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 const READ_BYTES: usize = 1024;
 /// The longest piece of a log in one message, as in kube-apiserver.
 const PIECE_BYTES_MAX: usize = 2048;
+
+/// How much of a message is copied, so that small ones are sent at once with their heads.
+const COPIED_BYTES_MAX: usize = 4096;
 
 const TEXT: u8 = 0x81;
 const BINARY: u8 = 0x82;
@@ -231,24 +233,25 @@ impl Framing {
         matches!(self, Framing::Pieces | Framing::PiecesInBase64)
     }
 
-    /// The message for one part of the stream.
-    fn message(self, part: &[u8]) -> Vec<u8> {
-        let (opcode, content) = match self {
-            Framing::Lines => (TEXT, Cow::Borrowed(part)),
-            Framing::PiecesInBase64 => (TEXT, Cow::Owned(base64::encode(part).into_bytes())),
-            Framing::Lengths | Framing::Whole | Framing::Pieces => (BINARY, Cow::Borrowed(part)),
+    /// The message for one part of the stream: its beginning, and the rest if it is long. The rest is not copied, because
+    /// thousands of watchers may share it.
+    fn message(self, part: Bytes) -> (Vec<u8>, Bytes) {
+        let (opcode, mut content) = match self {
+            Framing::Lines => (TEXT, part),
+            Framing::PiecesInBase64 => (TEXT, base64::encode(&part).into_bytes().into()),
+            Framing::Lengths | Framing::Whole | Framing::Pieces => (BINARY, part),
         };
-        let mut message = head(opcode, content.len());
-        message.extend_from_slice(&content);
-        message
+        let mut begin = pintle_proxy::websocket_head(opcode, content.len());
+        begin.extend_from_slice(&content.split_to(content.len().min(COPIED_BYTES_MAX)));
+        (begin, content)
     }
 
-    /// Splits the content of one message off the buffer.
-    fn split(self, buffer: &mut BytesMut) -> Option<Bytes> {
+    /// Splits the content of one message off the bytes that have arrived.
+    fn split(self, buffer: &mut Bytes) -> Option<Bytes> {
         match self {
             Framing::Lines => {
-                let end = buffer.iter().position(|b| *b == b'\n')?;
-                Some(buffer.split_to(end.saturating_add(1)).freeze())
+                let end = memchr::memchr(b'\n', buffer)?;
+                Some(buffer.split_to(end.saturating_add(1)))
             }
             Framing::Lengths => {
                 let length = u32::from_be_bytes(*buffer.first_chunk()?);
@@ -257,12 +260,12 @@ impl Framing {
                     return None;
                 }
                 buffer.advance(4);
-                Some(buffer.split_to(length).freeze())
+                Some(buffer.split_to(length))
             }
-            Framing::Whole => (!buffer.is_empty()).then(|| buffer.split().freeze()),
+            Framing::Whole => (!buffer.is_empty()).then(|| std::mem::take(buffer)),
             Framing::Pieces | Framing::PiecesInBase64 => {
                 let length = buffer.len().min(PIECE_BYTES_MAX);
-                (length > 0).then(|| buffer.split_to(length).freeze())
+                (length > 0).then(|| buffer.split_to(length))
             }
         }
     }
@@ -276,9 +279,10 @@ where
     let (mut reader, mut writer) = tokio::io::split(io);
     let mut received = [0; READ_BYTES];
     let mut incoming = Incoming::default();
-    let mut buffer = BytesMut::new();
+    // The part of a message whose end has not arrived yet.
+    let mut begun = BytesMut::new();
     if framing.begins_with_empty_message()
-        && (writer.write_all(&framing.message(&[])).await.is_err() || writer.flush().await.is_err())
+        && (write(&mut writer, framing, Bytes::new()).await.is_err() || writer.flush().await.is_err())
     {
         return;
     }
@@ -305,12 +309,17 @@ where
             }
         };
         let Some(Ok(piece)) = piece else { break };
-        buffer.extend_from_slice(&piece);
-        while let Some(part) = framing.split(&mut buffer) {
-            if writer.write_all(&framing.message(&part)).await.is_err() {
+        let mut rest = piece;
+        if !begun.is_empty() {
+            begun.extend_from_slice(&rest);
+            rest = begun.split().freeze();
+        }
+        while let Some(part) = framing.split(&mut rest) {
+            if write(&mut writer, framing, part).await.is_err() {
                 return;
             }
         }
+        begun.extend_from_slice(&rest);
         if writer.flush().await.is_err() {
             return;
         }
@@ -320,21 +329,13 @@ where
     _ = writer.shutdown().await;
 }
 
-/// The header of an unmasked, unfragmented message.
-fn head(opcode: u8, length: usize) -> Vec<u8> {
-    let mut out = vec![opcode];
-    match (u8::try_from(length), u16::try_from(length)) {
-        (Ok(short), _) if short < 126 => out.push(short),
-        (_, Ok(medium)) => {
-            out.push(126);
-            out.extend_from_slice(&medium.to_be_bytes());
-        }
-        _ => {
-            out.push(127);
-            out.extend_from_slice(&(length as u64).to_be_bytes());
-        }
-    }
-    out
+async fn write<W>(writer: &mut W, framing: Framing, part: Bytes) -> std::io::Result<()>
+where
+    W: tokio::io::AsyncWrite + Unpin,
+{
+    let (begin, rest) = framing.message(part);
+    writer.write_all(&begin).await?;
+    writer.write_all(&rest).await
 }
 
 #[cfg(test)]
@@ -386,21 +387,22 @@ mod tests {
 
     #[test]
     fn events_are_split() {
-        let mut buffer = BytesMut::from(&b"{}\n[]\n{"[..]);
+        let mut buffer = Bytes::from_static(b"{}\n[]\n{");
         let mut split = || Framing::Lines.split(&mut buffer);
         assert_eq!(
             (split().as_deref(), split().as_deref(), split()),
             (Some(&b"{}\n"[..]), Some(&b"[]\n"[..]), None)
         );
-        let mut buffer = BytesMut::from(&[0, 0, 0, 2, 7, 8, 0, 0][..]);
+        let mut buffer = Bytes::from_static(&[0, 0, 0, 2, 7, 8, 0, 0]);
         let mut split = || Framing::Lengths.split(&mut buffer);
         assert_eq!((split().as_deref(), split()), (Some(&[7, 8][..]), None));
-        assert_eq!((head(TEXT, 5), head(TEXT, 300)), (vec![0x81, 5], vec![0x81, 126, 1, 44]));
+        let head = |length| pintle_proxy::websocket_head(TEXT, length);
+        assert_eq!((head(5), head(300)), (vec![0x81, 5], vec![0x81, 126, 1, 44]));
     }
 
     #[test]
     fn logs_are_sent_in_pieces() {
-        let mut buffer = BytesMut::from(&[b'x'; PIECE_BYTES_MAX + 1][..]);
+        let mut buffer = Bytes::from_static(&[b'x'; PIECE_BYTES_MAX + 1]);
         let lengths: Vec<usize> =
             std::iter::from_fn(|| Framing::Pieces.split(&mut buffer)).map(|piece| piece.len()).collect();
         assert_eq!(lengths, [PIECE_BYTES_MAX, 1]);
@@ -410,9 +412,23 @@ mod tests {
             ("base64.binary.k8s.io", Some(&[TEXT, 4, b'a', b'G', b'k', b'='])),
             ("channel.k8s.io", None),
         ] {
-            let message = Framing::of_log(protocol).map(|framing| framing.message(b"hi"));
+            let message = Framing::of_log(protocol).map(|framing| framing.message("hi".into()).0);
             assert_eq!(message.as_deref(), wanted, "{protocol}");
         }
+    }
+
+    #[test]
+    fn watchers_share_the_bytes_of_long_messages() {
+        let event = Bytes::from(vec![b'x'; 100_000]);
+        let (begin, rest) = Framing::Lines.message(event.clone());
+        assert_eq!(
+            begin,
+            [&[TEXT, 127, 0, 0, 0, 0, 0, 1, 0x86, 0xa0][..], &event[..COPIED_BYTES_MAX]].concat()
+        );
+        assert_eq!(
+            (rest.as_ptr(), rest.len()),
+            (event[COPIED_BYTES_MAX..].as_ptr(), 100_000 - COPIED_BYTES_MAX)
+        );
     }
 
     /// An event stream that never has an event.

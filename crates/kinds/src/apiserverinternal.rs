@@ -14,9 +14,9 @@ impl Hooks for StorageVersion {
         let Some((group, resource)) = name.rsplit_once('.') else {
             return vec!["name must be in the form of <group>.<resource>".to_string()];
         };
-        let of = |segment: &'static str| move |why: String| format!("the {segment} segment {why}");
-        let group = names::is_dns1123_subdomain(group).into_iter().map(of("group"));
-        let resource = names::is_dns1035_label(resource).into_iter().map(of("resource"));
+        let in_segment = |segment: &'static str| move |why: String| format!("the {segment} segment {why}");
+        let group = names::is_dns1123_subdomain(group).into_iter().map(in_segment("group"));
+        let resource = names::is_dns1035_label(resource).into_iter().map(in_segment("resource"));
         group.chain(resource).collect()
     }
 
@@ -101,15 +101,18 @@ fn api_version_errors(text: &str) -> Vec<String> {
     let within = |part: &str, complaints: Vec<String>| -> Vec<String> {
         complaints.into_iter().map(|why| format!("{part} part: {why}")).collect()
     };
-    let of = |part: &str, text: &str, rule: fn(&str) -> Vec<String>| match text.is_empty() {
-        true => within(part, vec!["must be non-empty".to_string()]),
-        false => within(part, rule(text)),
+    let part_errors = |part: &str, text: &str, rule: fn(&str) -> Vec<String>| {
+        if text.is_empty() {
+            within(part, vec!["must be non-empty".to_string()])
+        } else {
+            within(part, rule(text))
+        }
     };
     match text.split('/').collect::<Vec<_>>().as_slice() {
-        [version] => of("version", version, names::is_dns1035_label),
+        [version] => part_errors("version", version, names::is_dns1035_label),
         [group, version] => {
-            let mut out = of("group", group, names::is_dns1123_subdomain);
-            out.extend(of("version", version, names::is_dns1035_label));
+            let mut out = part_errors("group", group, names::is_dns1123_subdomain);
+            out.extend(part_errors("version", version, names::is_dns1035_label));
             out
         }
         _ => vec![format!("an apiVersion is {API_VERSION_WORDS}")],

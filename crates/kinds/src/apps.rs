@@ -10,7 +10,18 @@ use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::member;
 use crate::workload;
 use pintle_meta::FieldErrors;
+use pintle_meta::field::quoted;
 use pintle_value::{Path, Value};
+use std::num::IntErrorKind;
+
+/// Go's error if a text is no 64-bit number.
+fn parse_int_error(text: &str) -> Option<String> {
+    let why = match text.parse::<i64>().err()?.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    Some(format!("strconv.ParseInt: parsing {}: {why}", quoted(text)))
+}
 
 /// Validates that selector and template of a ReplicaSet or Deployment match.
 fn validate_replicated_template(spec: &Value, options: &Options, errors: &mut FieldErrors) {
@@ -24,9 +35,9 @@ fn validate_replicated_template(spec: &Value, options: &Options, errors: &mut Fi
         Some(selects) => {
             let empty = member(spec, "selector").is_some_and(workload::is_empty_selector);
             if !empty && !selects {
-                workload::complain_of_labels(spec, &path, errors);
+                workload::report_unselected_template(spec, &path, errors);
             }
-            workload::running_template(spec, "ReplicaSet", &path, options, errors);
+            workload::validate_running_template(spec, "ReplicaSet", &path, options, errors);
         }
     }
 }
@@ -42,11 +53,18 @@ pub(crate) fn validate_replica_status(status: &Value, errors: &mut FieldErrors) 
         "observedGeneration",
         "terminatingReplicas",
     ];
-    workload::counters(status, &counters, &path, errors);
+    workload::validate_counters(status, &counters, &path, errors);
     for key in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
-        workload::not_above(status, key, "replicas", "status.replicas", &path, errors);
+        workload::validate_not_above(status, key, "replicas", "status.replicas", &path, errors);
     }
-    workload::not_above(status, "availableReplicas", "readyReplicas", "readyReplicas", &path, errors);
+    workload::validate_not_above(
+        status,
+        "availableReplicas",
+        "readyReplicas",
+        "readyReplicas",
+        &path,
+        errors,
+    );
 }
 
 /// Warnings about a workload's template; on updates only if the generation changes.

@@ -30,18 +30,16 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
             &admissionregistration::PolicyBinding(admissionregistration::Role::Mutating)
         }
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
-            &admissionregistration::WebhookConfiguration(admissionregistration::Role::Mutating)
-        }
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
             &admissionregistration::Policy(admissionregistration::Role::Validating)
         }
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             &admissionregistration::PolicyBinding(admissionregistration::Role::Validating)
         }
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
-            &admissionregistration::WebhookConfiguration(admissionregistration::Role::Validating)
-        }
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => &admissionregistration::WebhookConfiguration,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
         ("apiregistration.k8s.io", "APIService") => &apiregistration::apiservice::ApiService,
         ("apps", "ControllerRevision") => &apps::controllerrevision::ControllerRevision,

@@ -49,7 +49,7 @@ pub(crate) fn load(
             let version =
                 current.and_then(|at| kinds.get_mut(at)).and_then(|k: &mut Kind| k.versions.last_mut());
             if let Some(version) = version {
-                version.subresources.push(subresource(sub));
+                version.subresources.push(parse_subresource(sub));
             }
         } else {
             let plural = plural_of(line);
@@ -193,7 +193,7 @@ fn deprecation(row: &Row, gv: &GroupVersion, kind: &str) -> Option<Str> {
     Some(Str::from(format!("{gv} {kind} is deprecated in {why}")))
 }
 
-fn subresource(line: &str) -> Subresource {
+fn parse_subresource(line: &str) -> Subresource {
     let mut words = line.split(' ');
     let mut word = || words.next().unwrap_or_default();
     let (name, gvk, verbs) = (word(), word(), word());

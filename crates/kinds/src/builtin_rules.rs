@@ -71,6 +71,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
             ("returns", _) => row.rules.delete_returns_object = true,
             ("orphan", _) => row.rules.orphan_by_default = true,
             ("uncached", _) => row.rules.uncached = true,
+            ("safe", _) => row.rules.unsafe_deletion_unsupported = true,
             ("nogc", _) => row.rules.gc_unsupported = true,
             ("gen", "counted") => row.rules.generation = Generation::Counted,
             ("gen", "exact") => row.rules.generation = Generation::CountedExactly,
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn words_of_rules_are_known_and_states_are_json() {
         const RULES: &str = include_str!("../data/rules.txt");
-        const FLAGS: [&str; 6] = ["create", "conditional", "returns", "orphan", "nogc", "uncached"];
+        const FLAGS: [&str; 7] = ["create", "conditional", "returns", "orphan", "safe", "nogc", "uncached"];
         const KEYS: [&str; 8] = ["gen", "prefix", "gate", "status", "keep", "pod", "metadata", "finalizers"];
         for line in RULES.lines().filter(|line| !line.starts_with(['#', ' '])) {
             for word in line.split(' ').skip(1) {

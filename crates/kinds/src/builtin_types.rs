@@ -85,18 +85,18 @@ impl Loader {
         let members = std::mem::take(&mut declared.members);
         let Some(id) = self.nodes.get(name).copied() else { return };
         if what == "struct" {
-            let shape = Shape::Struct(self.structure(name, words, &members));
+            let shape = Shape::Struct(self.add_struct(name, words, &members));
             self.arena.node_mut(id).shape = shape;
             return;
         }
-        let (shape, choice) = self.underlying(words);
+        let (shape, choice) = self.add_underlying(words);
         let node = self.arena.node_mut(id);
         node.shape = shape;
         node.choice = choice;
         node.wrapped = last == Some("wrapped");
     }
 
-    fn underlying(&mut self, expr: &'static str) -> (Shape, Option<Choice>) {
+    fn add_underlying(&mut self, expr: &'static str) -> (Shape, Option<Choice>) {
         let props = self.nodes.get(PROPS).copied().unwrap_or(NodeId(0));
         let choice = |other| (Shape::Any, Some(Choice { props, other }));
         match expr {
@@ -151,7 +151,7 @@ impl Loader {
         id
     }
 
-    fn structure(&mut self, name: &'static str, words: &str, members: &[&'static str]) -> Struct {
+    fn add_struct(&mut self, name: &'static str, words: &str, members: &[&'static str]) -> Struct {
         let mut fields: Vec<Field> = Vec::with_capacity(members.len());
         let mut inlined = Vec::new();
         let mut numbers: Vec<(u32, usize)> = Vec::new();
@@ -162,7 +162,7 @@ impl Loader {
                     numbers.push((number.parse().unwrap_or(0), inlined.len()));
                     self.inline(type_, &mut fields, &mut inlined);
                 }
-                None => fields.push(self.field(member)),
+                None => fields.push(self.parse_field(member)),
             }
         }
         for (rank, field) in fields.iter_mut().enumerate() {
@@ -204,7 +204,7 @@ impl Loader {
         fields.extend(inner.in_order().map(|f| Field { inline, ..f.clone() }));
     }
 
-    fn field(&mut self, line: &'static str) -> Field {
+    fn parse_field(&mut self, line: &'static str) -> Field {
         let (facts, default) = match line.split_once(" default=") {
             Some((facts, default)) => (facts, json::parse(default.as_bytes()).ok().map(|p| p.value)),
             None => (line, None),

@@ -10,15 +10,13 @@ use std::hash::Hash;
 /// The error text of an immutable field.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
-/// Reports each complaint about a string as an error.
-pub(crate) fn each(complaints: Vec<String>, path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
-    for complaint in complaints {
-        errors.invalid(path, value, &complaint);
-    }
-}
-
-/// Reports each complaint about a number as an error.
-pub(crate) fn each_int(complaints: Vec<String>, path: &Path<'_>, value: i64, errors: &mut FieldErrors) {
+/// Reports each complaint about a value as an error.
+pub(crate) fn each(
+    complaints: Vec<String>,
+    path: &Path<'_>,
+    value: impl ErrorText + Copy,
+    errors: &mut FieldErrors,
+) {
     for complaint in complaints {
         errors.invalid(path, value, &complaint);
     }
@@ -137,7 +135,7 @@ pub(crate) fn port_number_or_name(path: &Path<'_>, port: Option<&Value>, errors:
         Some(Value::String(name)) => each(names::is_valid_port_name(name), path, name, errors),
         other => {
             let number = other.and_then(Value::as_int).unwrap_or(0);
-            each_int(names::is_valid_port_num(number), path, number, errors);
+            each(names::is_valid_port_num(number), path, number, errors);
         }
     }
 }

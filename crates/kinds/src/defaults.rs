@@ -200,6 +200,7 @@ fn function_named(name: &str) -> Option<fn(&mut Value)> {
         "service_account" => pods::same_service_account,
         "string_data" => core::secret::take_string_data,
         "target_port" => core::service::default_target_port,
+        "rollback" => apps::deployment::normalize_rollback,
         "template_generation" => apps::daemonset::default_template_generation,
         "volume_pull_policy" => pods::volume_pull_policy,
         _ => return None,
@@ -223,14 +224,14 @@ fn structs() -> HashMap<&'static str, Vec<Declared>> {
         let Some(name) = line.strip_prefix("struct ") else { continue };
         let mut fields = Vec::new();
         while let Some(field) = lines.next_if(|line| line.starts_with(' ')) {
-            fields.extend(declared(field.trim_start()));
+            fields.extend(parse_declaration(field.trim_start()));
         }
         structs.insert(name.split(' ').next().unwrap_or_default(), fields);
     }
     structs
 }
 
-fn declared(line: &'static str) -> Option<Declared> {
+fn parse_declaration(line: &'static str) -> Option<Declared> {
     let mut words = line.splitn(3, ' ');
     let (key, type_) = (words.next()?, words.next()?);
     let facts = words.next().filter(|facts| facts.contains('='));
@@ -347,7 +348,7 @@ impl Loader {
         let mut type_ = type_;
         let mut members = Vec::new();
         for key in path.split('.') {
-            let field = self.field(type_, key)?;
+            let field = self.declared_field(type_, key)?;
             let is_struct = self.structs.contains_key(field.type_);
             members.push((field.member, !is_struct && item_type(field.type_).is_none()));
             type_ = field.type_;
@@ -355,12 +356,12 @@ impl Loader {
         Some(members)
     }
 
-    fn field(&self, type_: &str, key: &str) -> Option<Declared> {
+    fn declared_field(&self, type_: &str, key: &str) -> Option<Declared> {
         let fields = self.structs.get(type_)?;
         let own = fields.iter().find(|field| field.member.key == key).copied();
         own.or_else(|| {
             let inlined = fields.iter().filter(|field| field.member.key == "inline");
-            inlined.into_iter().find_map(|inline| self.field(inline.type_, key))
+            inlined.into_iter().find_map(|inline| self.declared_field(inline.type_, key))
         })
     }
 }

@@ -168,7 +168,7 @@ struct Part {
     new: (usize, usize),
 }
 
-fn parts(matches: &[Match], old_len: usize, new_len: usize) -> Vec<Part> {
+fn diff_parts(matches: &[Match], old_len: usize, new_len: usize) -> Vec<Part> {
     let mut out = Vec::new();
     let (mut i, mut j) = (0, 0);
     let end = Match { old: old_len, new: new_len, len: 0 };
@@ -196,7 +196,7 @@ fn groups(matches: &[Match], old_len: usize, new_len: usize) -> Vec<Vec<Part>> {
         new: (p.new.0, p.new.1.min(p.new.0 + CONTEXT)),
         ..p
     };
-    let all = parts(matches, old_len, new_len);
+    let all = diff_parts(matches, old_len, new_len);
     let mut out = Vec::new();
     let mut group: Vec<Part> = Vec::new();
     for (at, part) in all.iter().copied().enumerate() {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_apart_is_two_groups() {
+    fn distant_changes_form_two_groups() {
         let list = |first: &str, last: &str| {
             let middle = (0..9).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
             format!("[{first},{middle},{last}]")

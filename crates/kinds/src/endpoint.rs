@@ -23,7 +23,7 @@ pub enum Place {
         namespace: Str,
         /// The service's name.
         name: Str,
-        /// The path on it.
+        /// The path on the service.
         path: Str,
         /// The port of the service.
         port: u16,

@@ -90,7 +90,7 @@ struct Table {
 }
 
 struct Declared {
-    /// The lines of its members in the table.
+    /// The lines of the type's members in the table.
     lines: &'static str,
     members: OnceLock<Vec<Member>>,
 }
@@ -124,7 +124,7 @@ impl Table {
                 (Some("struct"), Some(name), _) => {
                     table.structs.insert(name, Declared { lines, members: OnceLock::new() });
                 }
-                (Some("named"), Some(name), Some(of)) => _ = table.named.insert(name, of),
+                (Some("named"), Some(name), Some(element)) => _ = table.named.insert(name, element),
                 _ => {}
             }
         }
@@ -209,8 +209,8 @@ impl Table {
 
     /// Writes a value of type `name`, of which `prefix` is a pointer (`*`), a list (`[]`), a map or nothing.
     fn write(&self, value: &Value, prefix: &str, name: &str, out: &mut String) {
-        if let Some(of) = self.named.get(name).filter(|_| !matches!(value, Value::Null)) {
-            return self.write_named(value, prefix, of, out);
+        if let Some(element) = self.named.get(name).filter(|_| !matches!(value, Value::Null)) {
+            return self.write_named(value, prefix, element, out);
         }
         if !self.structs.contains_key(name) {
             return write_plain(value, out);
@@ -232,18 +232,18 @@ impl Table {
 
     /// Writes a value of a named type. The types of JSON schemas that allow something else in place of a schema are
     /// structs in Go.
-    fn write_named(&self, value: &Value, prefix: &str, of: &'static str, out: &mut String) {
-        let (other, is_other) = match of {
+    fn write_named(&self, value: &Value, prefix: &str, underlying: &'static str, out: &mut String) {
+        let (other, is_other) = match underlying {
             "PropsOrArray" => ("JSONSchemas", value.as_array().is_some()),
             "PropsOrStrings" => ("Property", value.as_array().is_some()),
             "PropsOrBool" => ("Allows", value.as_bool().is_some()),
             _ => {
-                let (inner, name) = split(of);
+                let (inner, name) = split(underlying);
                 return self.write(value, if inner.is_empty() { prefix } else { inner }, name, out);
             }
         };
         if prefix == "map" {
-            return write_each(value, out, |item, out| self.write_named(item, "", of, out));
+            return write_each(value, out, |item, out| self.write_named(item, "", underlying, out));
         }
         let schema = |out: &mut String| {
             out.push_str("\"Schema\":");
@@ -276,15 +276,15 @@ impl Table {
             None if prefix.is_empty() && self.structs.contains_key(name) => {
                 self.write(&Value::Null, prefix, name, out)
             }
-            None => out.push_str(member.zero.unwrap_or_else(|| self.zero(prefix, name))),
+            None => out.push_str(member.zero.unwrap_or_else(|| self.zero_text(prefix, name))),
         }
     }
 
     /// Removes the empty lists and maps of a value of this type.
     fn remove_empties(&self, value: &mut Value, expr: &str) {
         let (prefix, name) = split(expr);
-        if let Some(of) = self.named.get(name).filter(|_| prefix.is_empty()) {
-            return self.remove_empties(value, of);
+        if let Some(element) = self.named.get(name).filter(|_| prefix.is_empty()) {
+            return self.remove_empties(value, element);
         }
         match (prefix, &mut *value) {
             ("[]" | "map", empty) if is_empty(empty) => *value = Value::Null,
@@ -304,16 +304,16 @@ impl Table {
         }
     }
 
-    fn zero(&self, prefix: &str, name: &str) -> &'static str {
+    fn zero_text(&self, prefix: &str, name: &str) -> &'static str {
         match name {
             _ if !prefix.is_empty() => "null",
             "string" => "\"\"",
             "bool" => "false",
             "int32" | "int64" | "float64" | "IntOrString" => "0",
             "Quantity" => "\"0\"",
-            named => self.named.get(named).map_or("null", |of| {
-                let (prefix, of) = split(of);
-                self.zero(prefix, of)
+            named => self.named.get(named).map_or("null", |underlying| {
+                let (prefix, underlying) = split(underlying);
+                self.zero_text(prefix, underlying)
             }),
         }
     }

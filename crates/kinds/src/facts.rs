@@ -4,6 +4,9 @@
 //! relates several fields or the old and the new object. The grammar of the files is in `data/facts/README`.
 
 mod format;
+mod union;
+
+pub(crate) use union::{UnionMember, check_union};
 
 use crate::{check as checks, fields};
 use format::{Format, format_named};
@@ -11,8 +14,10 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashMap;
 use std::sync::LazyLock;
+use union::Union;
 
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
+    include_str!("../data/facts/admissionregistration.txt"),
     include_str!("../data/facts/apiregistration.txt"),
     include_str!("../data/facts/apps.txt"),
     include_str!("../data/facts/autoscaling.txt"),
@@ -29,22 +34,43 @@ const FILES: [&str; 14] = [
     include_str!("../data/facts/storage.txt"),
 ];
 
-static BLOCKS: LazyLock<HashMap<&'static str, Vec<Fact>>> = LazyLock::new(|| {
-    let mut blocks: HashMap<&str, Vec<Fact>> = HashMap::new();
-    let mut block = "";
+static BLOCKS: LazyLock<HashMap<&'static str, Block>> = LazyLock::new(|| {
+    let mut blocks: HashMap<&str, Block> = HashMap::new();
+    let mut name = "";
     for line in FILES.iter().flat_map(|file| file.lines()).filter(|line| !line.starts_with('#')) {
-        match line.strip_prefix(' ') {
-            Some(facts) => blocks.entry(block).or_default().extend(Fact::parse(facts)),
-            None => block = line,
+        let Some(facts) = line.strip_prefix(' ') else {
+            name = line;
+            continue;
+        };
+        let block = blocks.entry(name).or_default();
+        match facts.strip_prefix("one-of ") {
+            Some(union) => block.union = Some(Union::parse(union)),
+            None => block.facts.extend(Fact::parse(facts)),
         }
     }
     blocks
 });
 
-/// Checks all facts of a block (`core/v1.Probe`) of a struct, in order.
+/// The facts of a struct.
+#[derive(Default)]
+struct Block {
+    /// The fields of which exactly one must be set.
+    union: Option<Union>,
+    facts: Vec<Fact>,
+}
+
+fn facts_of(block: &str) -> &'static [Fact] {
+    BLOCKS.get(block).map_or(&[], |block| &block.facts)
+}
+
+/// Checks all facts of a block (`core/v1.Probe`) of a struct, in order. A union whose members a hook validates is left to
+/// [`check_union`].
 pub(crate) fn check(object: &Value, block: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     debug_assert!(BLOCKS.contains_key(block), "no facts of {block}");
-    for fact in BLOCKS.get(block).into_iter().flatten() {
+    if let Some(Union { texts: None, members }) = BLOCKS.get(block).and_then(|block| block.union.as_ref()) {
+        union::require_one(object, members, path, errors);
+    }
+    for fact in facts_of(block) {
         if !fact.check(object, path, errors) {
             return;
         }
@@ -59,12 +85,12 @@ pub(crate) fn check_fields(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let facts = || BLOCKS.get(block).into_iter().flatten();
+    let facts = facts_of(block);
     debug_assert!(
-        fields.iter().all(|field| facts().any(|fact| fact.field == *field)),
+        fields.iter().all(|field| facts.iter().any(|fact| fact.field == *field)),
         "no facts of {block}: {fields:?}"
     );
-    for fact in facts().filter(|fact| fields.contains(&fact.field)) {
+    for fact in facts.iter().filter(|fact| fields.contains(&fact.field)) {
         fact.check(object, path, errors);
     }
 }
@@ -77,7 +103,7 @@ pub(crate) fn check_member(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    for fact in BLOCKS.get(block).into_iter().flatten().filter(|fact| fact.field == field) {
+    for fact in facts_of(block).iter().filter(|fact| fact.field == field) {
         fact.check_value(Some(value), path, errors);
     }
 }
@@ -287,6 +313,12 @@ mod tests {
                 continue;
             };
             let members = members(block.split('#').next().unwrap());
+            if let Some(union) = facts.strip_prefix("one-of ") {
+                for member in Union::parse(union).members {
+                    assert!(members.iter().any(|(key, _)| *key == member.field), "{block} {}", member.field);
+                }
+                continue;
+            }
             let words = facts.split(" : ").next().unwrap();
             let expected = words.split(' ').skip(1).filter(|word| {
                 !word.starts_with("as=")
@@ -337,7 +369,7 @@ mod tests {
         let mut unmentioned = Vec::new();
         let mut blocks: Vec<_> = BLOCKS.iter().collect();
         blocks.sort_by_key(|(name, _)| **name);
-        for (block, facts) in blocks {
+        for (block, Block { facts, .. }) in blocks {
             let type_ = block.split('#').next().unwrap();
             for fact in facts.iter().filter(|_| !type_.ends_with("Status")) {
                 let Some(text) = crate::descriptions::of_go_field(type_, fact.field) else { continue };

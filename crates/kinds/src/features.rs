@@ -58,7 +58,7 @@ pub fn drop_disabled(object: &mut Value, kind: &Kind, old: Option<&Value>) {
 /// Drops the fields of disabled features from a part of an object, which has the type `ty`.
 pub(crate) fn drop_disabled_of(ty: Type<'_>, object: &mut Value, old: Option<&Value>) {
     for feature in DROPPED.get(&ty).into_iter().flatten() {
-        let in_use = |old: &Value| feature.shows_use.iter().any(|path| has(old, path));
+        let in_use = |old: &Value| feature.shows_use.iter().any(|path| has_field(old, path));
         if !old.is_some_and(in_use) {
             feature.fields.iter().for_each(|path| remove(object, path));
         }
@@ -106,15 +106,15 @@ impl Step {
     }
 }
 
-fn has(value: &Value, path: &[Step]) -> bool {
+fn has_field(value: &Value, path: &[Step]) -> bool {
     let Some((step, rest)) = path.split_first() else { return true };
     let Some(member) = fields::member(value, step.key) else { return false };
     match member {
-        Value::Array(items) if step.each => items.iter().any(|item| has(item, rest)),
-        Value::Object(members) if step.each => members.iter().any(|(_, member)| has(member, rest)),
+        Value::Array(items) if step.each => items.iter().any(|item| has_field(item, rest)),
+        Value::Object(members) if step.each => members.iter().any(|(_, member)| has_field(member, rest)),
         Value::Array(items) => !items.is_empty(),
         Value::String(text) => !text.is_empty(),
-        other => has(other, rest),
+        other => has_field(other, rest),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pintle_meta::Quantity;
 use pintle_meta::quantity::Format;
-use pintle_value::{Map, Value};
+use pintle_value::{Map, Str, Value};
 
 /// A number, 0 if absent.
 pub(crate) fn int(object: &Value, key: &str) -> i64 {
@@ -42,6 +42,11 @@ pub(crate) fn list<'a>(object: &'a Value, key: &str) -> &'a [Value] {
 /// The texts of a list.
 pub(crate) fn texts<'a>(object: &'a Value, key: &str) -> Vec<&'a str> {
     list(object, key).iter().map(|v| v.as_str().unwrap_or("")).collect()
+}
+
+/// The texts of a list, as errors print them.
+pub(crate) fn strings(object: &Value, key: &str) -> Vec<Str> {
+    texts(object, key).into_iter().map(Str::from).collect()
 }
 
 /// The entries of a map, empty if absent.

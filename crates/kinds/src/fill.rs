@@ -31,11 +31,11 @@ pub(crate) fn items<'a>(object: &'a mut Value, key: &str) -> &'a mut [Value] {
 pub(crate) fn round_resource_list(list: Option<&mut Value>) {
     let Some(Value::Object(map)) = list else { return };
     for (_, value) in map.iter_mut() {
-        round(value);
+        round_up(value);
     }
 }
 
-fn round(value: &mut Value) {
+fn round_up(value: &mut Value) {
     let Ok(mut quantity) = Quantity::from_value(value) else { return };
     if !quantity.round_up(-3) {
         *value = quantity.to_string().into();

@@ -38,11 +38,27 @@ pub trait Hooks: Sync + Send {
         false
     }
 
+    /// Warnings about a new object before `prepare_create` changes it, also if it is refused.
+    fn warnings_before_create(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Prepares an update, after [`crate::Strategy`]: copies what else this scope may not change from `old`.
     fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
 
     /// Validates a new object against its namespace, before all other validation.
     fn validate_in_namespace(&self, _object: &Value, _namespace: &Namespace<'_>, _errors: &mut FieldErrors) {}
+
+    /// Validates a changed object against its namespace, before the rules of the kind.
+    fn validate_update_in_namespace(
+        &self,
+        _scope: Scope<'_>,
+        _object: &Value,
+        _old: &Value,
+        _namespace: &Namespace<'_>,
+        _errors: &mut FieldErrors,
+    ) {
+    }
 
     /// Validates a new object (the engine validates `metadata`).
     fn validate_create(&self, _object: &Value, _errors: &mut FieldErrors) {}
@@ -50,6 +66,17 @@ pub trait Hooks: Sync + Send {
     /// Validates an updated object.
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         self.validate_create(object, errors);
+    }
+
+    /// Compares an updated object with the old one. Called after `validate_update` and after the rules for changes of
+    /// metadata.
+    fn validate_against_old(
+        &self,
+        _scope: Scope<'_>,
+        _object: &Value,
+        _old: &Value,
+        _errors: &mut FieldErrors,
+    ) {
     }
 
     /// `validate_create` for kinds whose rules depend on the version of the request (events).
@@ -236,8 +263,15 @@ pub fn keep_other_side(scope: Scope<'_>, object: &mut Value, old: &Value) {
 /// `keep_other_side` for kinds whose status endpoint only restores certain metadata. Other changes of metadata are left
 /// to validation.
 pub(crate) fn keep_named_metadata(scope: Scope<'_>, object: &mut Value, old: &Value) {
-    const KEPT: [&str; 6] =
-        ["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences"];
+    const KEPT: [&str; 7] = [
+        "annotations",
+        "deletionTimestamp",
+        "finalizers",
+        "generation",
+        "labels",
+        "ownerReferences",
+        "selfLink",
+    ];
     let metadata = object.get("metadata").cloned();
     keep_other_side(scope, object, old);
     if let (Scope::Sub("status"), Some(metadata)) = (scope, metadata) {

@@ -15,7 +15,7 @@ pub struct Kind {
     pub group: Str,
     /// Kind, such as `ConfigMap`.
     pub kind: Str,
-    /// Kind of its lists, such as `ConfigMapList`.
+    /// The kind of lists of these objects, such as `ConfigMapList`.
     pub list_kind: Str,
     /// Plural resource name, as in URLs.
     pub plural: Str,
@@ -57,9 +57,10 @@ impl Kind {
 
     /// The verbs that discovery publishes: once the definition is terminating, no verbs that write objects.
     pub fn published_verbs(&self) -> Verbs {
-        match self.rules.ending {
-            true => Verbs { create: false, patch: false, update: false, ..self.verbs },
-            false => self.verbs,
+        if self.rules.ending {
+            Verbs { create: false, patch: false, update: false, ..self.verbs }
+        } else {
+            self.verbs
         }
     }
 
@@ -103,6 +104,17 @@ impl Kind {
         }
     }
 
+    /// The fields that the cache extracts from stored objects: those that the storage version selects by, then those
+    /// that only other versions select by.
+    pub fn extracted_fields(&self) -> impl Iterator<Item = &SelectableField> {
+        let stored = &self.storage_version().selectable;
+        let others = self.versions.iter().flat_map(|version| &version.selectable);
+        let only_others = others.filter(move |field| {
+            !field.path.is_empty() && !stored.iter().any(|known| known.path == field.path)
+        });
+        stored.iter().chain(only_others)
+    }
+
     /// Prepares an update: copies what this scope may not change from `old`.
     pub fn prepare_update(&self, hooks: &dyn Hooks, scope: Scope<'_>, object: &mut Value, old: &Value) {
         match (self.strategy.keep, scope) {
@@ -137,7 +149,7 @@ impl Kind {
 pub struct KindVersion {
     /// Name, such as `v1`.
     pub name: Str,
-    /// Whether requests for it are answered.
+    /// Whether requests in this version are answered.
     pub served: bool,
     /// The group of this version, if the kind is served by two groups (`Event`); else the kind's own.
     pub group: Str,
@@ -153,7 +165,7 @@ pub struct KindVersion {
     pub namespace_selectable: bool,
     /// The error for other labels: `{}` is replaced by the label, `{q}` by the quoted label.
     pub unsupported_label: Str,
-    /// Columns of its Tables; empty means Name and Created At.
+    /// The columns of Tables of the kind; empty means Name and Created At.
     pub columns: Vec<Column>,
     /// The deprecation warning that each request gets.
     pub deprecation: Option<Str>,
@@ -224,9 +236,9 @@ impl Verbs {
 pub struct Subresource {
     /// Last part of the path.
     pub name: Str,
-    /// The kind that it reads and writes.
+    /// The kind that the subresource reads and writes.
     pub gvk: GroupVersionKind,
-    /// The verbs that it supports.
+    /// The verbs that the subresource supports.
     pub verbs: Verbs,
     /// For `scale`: the paths of replicas and selector.
     pub scale: Option<ScalePaths>,
@@ -331,6 +343,8 @@ pub struct Rules {
     pub orphan_by_default: bool,
     /// The kind has no garbage collection (events): no finalizers are set for dependents.
     pub gc_unsupported: bool,
+    /// A deletion cannot ignore that an object is unreadable.
+    pub unsafe_deletion_unsupported: bool,
     /// kube-apiserver has no watch cache for the kind (events), so its store reports wrong resourceVersions.
     pub uncached: bool,
     /// Finalizers without a domain must be standard ones. Leases, RuntimeClasses, admission policies and webhooks, and
@@ -397,6 +411,7 @@ impl Default for Rules {
             delete_returns_object: false,
             orphan_by_default: false,
             gc_unsupported: false,
+            unsafe_deletion_unsupported: false,
             uncached: false,
             standard_finalizers: true,
             metadata_on_update: MetadataOnUpdate::AsChange,

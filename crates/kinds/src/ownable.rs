@@ -20,7 +20,7 @@ mod tests {
     use crate::builtin;
 
     #[test]
-    fn what_an_endpoint_resets_is_not_owned() {
+    fn fields_that_an_endpoint_resets_are_not_owned() {
         let builtin = builtin();
         for (plural, scope, expected) in [
             ("deployments", Scope::Main, "status"),

@@ -18,9 +18,10 @@ impl Hooks for StorageVersionMigration {
                 errors.invalid(&path.field(key), name, &complaints.join(","));
             }
         };
-        match resource.is_empty() {
-            true => errors.required(&path.field("resource"), "resource is required to be set"),
-            false => check("resource", resource, names::is_dns1035_label(resource), errors),
+        if resource.is_empty() {
+            errors.required(&path.field("resource"), "resource is required to be set")
+        } else {
+            check("resource", resource, names::is_dns1035_label(resource), errors)
         }
         if !group.is_empty() {
             check("group", group, names::is_dns1123_subdomain(group), errors);

@@ -18,7 +18,9 @@ pub(crate) fn created(hooks: &dyn Hooks, object: &str) -> Vec<String> {
 /// The errors of a changed object, without preparing it.
 pub(crate) fn updated(hooks: &dyn Hooks, scope: Scope<'_>, new: &str, old: &str) -> Vec<String> {
     let mut errors = FieldErrors::new();
-    hooks.validate_update(scope, &tree(new), &tree(old), &mut errors);
+    let (new, old) = (tree(new), tree(old));
+    hooks.validate_update(scope, &new, &old, &mut errors);
+    hooks.validate_against_old(scope, &new, &old, &mut errors);
     errors.0.iter().map(ToString::to_string).collect()
 }
 

@@ -41,7 +41,7 @@ impl<'a> Url<'a> {
     /// Splits a URL that Go accepts.
     fn split(text: &'a str) -> Self {
         let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
-        let (scheme, rest) = scheme(rest);
+        let (scheme, rest) = split_scheme(rest);
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let authority = rest.strip_prefix("//").and_then(|rest| rest.split('/').next()).unwrap_or("");
         let (user, host) = match authority.rsplit_once('@') {
@@ -52,7 +52,7 @@ impl<'a> Url<'a> {
     }
 }
 
-fn scheme(text: &str) -> (String, &str) {
+fn split_scheme(text: &str) -> (String, &str) {
     let is_scheme = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))

@@ -12,7 +12,12 @@ use pintle_value::{Path, Value};
 pub(crate) const NO_MATCH: &str = "`selector` does not match template `labels`";
 
 /// Requires a selector that is not empty.
-pub(crate) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_required_selector(
+    spec: &Value,
+    what: &str,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let path = path.field("selector");
     let Some(selector) = member(spec, "selector") else { return errors.required(&path, "") };
     validate_label_selector(Some(selector), Leniency::default(), &path, errors);
@@ -27,7 +32,7 @@ pub(crate) fn selector_error_text(spec: &Value) -> Internal<'_> {
 }
 
 /// Requires an unchanged selector.
-pub(crate) fn immutable_selector(spec: &Value, old: &Value, errors: &mut FieldErrors) {
+pub(crate) fn validate_unchanged_selector(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     if member(spec, "selector") != member(old, "selector") {
         errors.invalid(&Path::of("spec.selector"), selector_error_text(spec), crate::check::IMMUTABLE);
     }
@@ -52,7 +57,7 @@ pub(crate) fn selects_template(spec: &Value) -> Option<bool> {
 }
 
 /// Reports that the labels of the template do not match.
-pub(crate) fn complain_of_labels(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn report_unselected_template(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     errors.invalid(
         &path.field("template.metadata.labels"),
         spec.at(&["template", "metadata", "labels"]),
@@ -61,7 +66,7 @@ pub(crate) fn complain_of_labels(spec: &Value, path: &Path<'_>, errors: &mut Fie
 }
 
 /// Validates the template of a workload whose pods run forever. `path` is that of the spec.
-pub(crate) fn running_template(
+pub(crate) fn validate_running_template(
     spec: &Value,
     what: &str,
     path: &Path<'_>,
@@ -71,11 +76,11 @@ pub(crate) fn running_template(
     let empty = Value::object();
     let template = spec.get("template").unwrap_or(&empty);
     spec::validate_template(template, &path.field("template"), options, errors);
-    runs_forever(template, what, &path.field("template"), errors);
+    validate_runs_forever(template, what, &path.field("template"), errors);
 }
 
 /// Pods of a workload that runs forever must always restart and have no deadline.
-pub(crate) fn runs_forever(template: &Value, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_runs_forever(template: &Value, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("spec");
     let spec = template.get("spec").unwrap_or(&Value::Null);
     let policy = text(spec, "restartPolicy");
@@ -89,14 +94,14 @@ pub(crate) fn runs_forever(template: &Value, what: &str, path: &Path<'_>, errors
 }
 
 /// Checks that none of the counters is negative; absent ones are zero.
-pub(crate) fn counters(status: &Value, keys: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_counters(status: &Value, keys: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
     for key in keys {
         crate::check::nonnegative_field(status, key, path, errors);
     }
 }
 
 /// Checks that no counter is above another.
-pub(crate) fn not_above(
+pub(crate) fn validate_not_above(
     status: &Value,
     key: &str,
     limit: &str,
@@ -111,7 +116,7 @@ pub(crate) fn not_above(
 }
 
 /// The count of hash collisions only grows.
-pub(crate) fn collisions_grow(object: &Value, old: &Value, errors: &mut FieldErrors) {
+pub(crate) fn validate_collision_count(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let count = |v: &Value| v.get("status").and_then(|s| opt_int(s, "collisionCount"));
     let (new, old) = (count(object), count(old));
     if old.is_some_and(|old| new.is_none_or(|new| new < old)) {

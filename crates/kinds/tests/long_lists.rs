@@ -126,6 +126,7 @@ fn validate(kind: &Kind, version: &KindVersion, scope: Scope<'_>, object: &Value
     kind.prepare_update(hooks, scope, &mut new, old);
     hooks.validate_update_in(version, scope, object, old, &mut FieldErrors::new());
     hooks.validate_update_in(version, scope, object, object, &mut FieldErrors::new());
+    hooks.validate_against_old(scope, object, old, &mut FieldErrors::new());
 }
 
 /// How the processor time grows, if that is more than proportional for all sizes that take long enough to tell. A single

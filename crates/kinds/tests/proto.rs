@@ -26,7 +26,7 @@ fn lists_keep_their_items() {
 }
 
 #[test]
-fn what_comes_twice_is_merged_and_unknown_members_are_skipped() {
+fn repeated_members_are_merged_and_unknown_ones_skipped() {
     // metadata{name "a"}, member 15 of each wire type, metadata{uid "u"}, immutable false, data a=1, data a=2
     let message = b"\x0a\x03\x0a\x01a\x78\x05\x79\0\0\0\0\0\0\0\0\x7a\x01x\x7b\x78\x05\x7c\x7d\0\0\0\0\x0a\x03\x2a\x01u\x20\x00\x12\x06\x0a\x01a\x12\x011\x12\x06\x0a\x01a\x12\x012";
     let expected = r#"{"data":{"a":"2"},"immutable":false,"metadata":{"name":"a","uid":"u"}}"#;

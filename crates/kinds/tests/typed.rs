@@ -82,7 +82,7 @@ fn unknown_fields_are_dropped_and_reported() {
 }
 
 #[test]
-fn type_errors_are_in_the_words_of_go() {
+fn type_errors_have_the_texts_of_go() {
     let types = builtin().types;
     for (api_version, kind, text, expected) in [
         (
@@ -183,7 +183,7 @@ fn type_errors_are_in_the_words_of_go() {
 }
 
 #[test]
-fn bodies_are_judged_in_their_own_order() {
+fn strict_errors_are_in_the_order_of_the_body() {
     let types = builtin().types;
     let schema = types.by_kind("v1", "Pod").unwrap();
     for (text, strict) in [

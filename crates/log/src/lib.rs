@@ -117,13 +117,14 @@ impl Subscriber for Logger {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let line = Line { metadata, fields: &fields, verbosity, now };
         let text = match self.format {
-            Format::Text => line.text(),
+            Format::Text => line.add_text(),
             Format::Json => line.json(),
         };
         // An error of the log itself cannot be reported anywhere.
-        _ = match self.split && *metadata.level() != Level::ERROR {
-            true => std::io::stdout().lock().write_all(text.as_bytes()),
-            false => std::io::stderr().lock().write_all(text.as_bytes()),
+        _ = if self.split && *metadata.level() != Level::ERROR {
+            std::io::stdout().lock().write_all(text.as_bytes())
+        } else {
+            std::io::stderr().lock().write_all(text.as_bytes())
         };
     }
 

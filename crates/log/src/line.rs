@@ -25,7 +25,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    fn text(&mut self, field: &Field, mut text: String) {
+    fn add_text(&mut self, field: &Field, mut text: String) {
         if text.len() > FIELD_BYTES_MAX {
             let end = (0..=FIELD_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             text.truncate(end);
@@ -43,11 +43,11 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.text(field, format!("{value:?}"));
+        self.add_text(field, format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.text(field, value.to_string());
+        self.add_text(field, value.to_string());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
@@ -85,7 +85,7 @@ pub(crate) struct Line<'a> {
 impl Line<'_> {
     /// `I1117 00:56:28.488883    4219 serve.rs:134] "message" key="value"`. A message without fields is not quoted, like
     /// those of klog's formatting functions.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn add_text(&self) -> String {
         let severity = match *self.metadata.level() {
             Level::ERROR => 'E',
             Level::WARN => 'W',

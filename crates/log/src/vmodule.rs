@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_refused_in_the_words_of_klog() {
+    fn wrong_values_are_refused_with_the_texts_of_klog() {
         for (text, want) in [
             ("chain", "\"chain\" does not have the pattern=N format"),
             ("=1", "\"=1\" does not have the pattern=N format"),

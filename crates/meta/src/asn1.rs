@@ -26,13 +26,13 @@ pub fn text(tag: u32, bytes: &[u8]) -> Result<Option<String>, InvalidText> {
         // IA5String
         22 => ascii(|byte| byte.is_ascii())?,
         // BMPString
-        30 => utf16(bytes)?,
+        30 => decode_utf16(bytes)?,
         _ => return Ok(None),
     };
     Ok(Some(text))
 }
 
-fn utf16(bytes: &[u8]) -> Result<String, InvalidText> {
+fn decode_utf16(bytes: &[u8]) -> Result<String, InvalidText> {
     let (units, rest) = bytes.as_chunks::<2>();
     if !rest.is_empty() {
         return Err(InvalidText);

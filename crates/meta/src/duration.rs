@@ -52,9 +52,9 @@ impl GoDuration {
 /// Parses one number with its unit; also returns the rest.
 fn term<'a>(text: &str, rest: &'a str) -> Result<(u64, &'a str), DurationError> {
     let invalid = || DurationError(format!("invalid duration {}", quote(text)));
-    let (whole, after) = digits(rest);
+    let (whole, after) = split_digits(rest);
     let (fraction, after) = match after.strip_prefix('.') {
-        Some(after) => digits(after),
+        Some(after) => split_digits(after),
         None => ("", after),
     };
     if whole.is_empty() && fraction.is_empty() {
@@ -79,7 +79,7 @@ fn term<'a>(text: &str, rest: &'a str) -> Result<(u64, &'a str), DurationError> 
     Ok((nanos.saturating_add(fraction_of(fraction, scale)), tail))
 }
 
-fn digits(text: &str) -> (&str, &str) {
+fn split_digits(text: &str) -> (&str, &str) {
     let end = text.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }

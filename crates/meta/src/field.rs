@@ -194,13 +194,13 @@ impl FieldErrors {
 
     /// `Too long: may not be more than N bytes`. kube-apiserver no longer prints the value itself.
     pub fn too_long(&mut self, path: &Path<'_>, max_bytes: usize) {
-        let detail = format!("may not be more than {}", counted(max_bytes, "byte"));
+        let detail = format!("may not be more than {}", count_text(max_bytes, "byte"));
         self.push(ErrorKind::TooLong, path, None, &detail);
     }
 
     /// Adds `Too many: N: must have at most M items`.
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
-        let detail = format!("must have at most {}", counted(max, "item"));
+        let detail = format!("must have at most {}", count_text(max, "item"));
         self.push(ErrorKind::TooMany, path, Some(&actual.to_string()), &detail);
     }
 
@@ -248,7 +248,7 @@ pub trait ErrorText {
     fn error_text(&self) -> String;
 }
 
-fn counted(count: usize, noun: &str) -> String {
+fn count_text(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }
@@ -303,6 +303,7 @@ impl ErrorText for &Value {
 }
 
 /// A text of one of Go's named string types (enums, UIDs), which kube-apiserver prints as JSON.
+#[derive(Clone, Copy)]
 pub struct Named<'a>(pub &'a str);
 
 impl ErrorText for Named<'_> {

@@ -49,10 +49,10 @@ impl GoStruct {
         for (key, value) in map.iter() {
             let below = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
             match self.field(key) {
-                Some(GoType::Struct(of)) => of.find_unknown(value, &below, unknown),
-                Some(GoType::Structs(of)) => {
+                Some(GoType::Struct(inner)) => inner.find_unknown(value, &below, unknown),
+                Some(GoType::Structs(element)) => {
                     for (index, item) in value.as_array().unwrap_or_default().iter().enumerate() {
-                        of.find_unknown(item, &format!("{below}[{index}]"), unknown);
+                        element.find_unknown(item, &format!("{below}[{index}]"), unknown);
                     }
                 }
                 Some(_) => {}
@@ -102,13 +102,13 @@ impl GoType {
             GoType::Duration => {
                 Some(format!("json: cannot unmarshal {} into Go value of type string", value.json_type()))
             }
-            GoType::Struct(of) if value.as_object().is_some() => of.error_below(value, package, path),
-            GoType::Struct(of) => wrong(value, &format!("{package}.{}", of.0)),
-            GoType::Structs(of) => {
+            GoType::Struct(inner) if value.as_object().is_some() => inner.error_below(value, package, path),
+            GoType::Struct(inner) => wrong(value, &format!("{package}.{}", inner.0)),
+            GoType::Structs(element) => {
                 let Some(items) = value.as_array() else {
-                    return wrong(value, &format!("[]{package}.{}", of.0));
+                    return wrong(value, &format!("[]{package}.{}", element.0));
                 };
-                items.iter().find_map(|item| GoType::Struct(of).error(item, owner, package, path))
+                items.iter().find_map(|item| GoType::Struct(element).error(item, owner, package, path))
             }
         }
     }

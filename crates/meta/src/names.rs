@@ -121,10 +121,10 @@ fn label_complaint(text: &str) -> String {
 
 /// A lowercase RFC 1123 subdomain.
 pub fn is_dns1123_subdomain(text: &str) -> Vec<String> {
-    subdomain(text, max_len_error)
+    subdomain_complaints(text, max_len_error)
 }
 
-fn subdomain(text: &str, too_long: fn(usize) -> String) -> Vec<String> {
+fn subdomain_complaints(text: &str, too_long: fn(usize) -> String) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > DNS_SUBDOMAIN_BYTES_MAX {
         errors.push(too_long(DNS_SUBDOMAIN_BYTES_MAX));
@@ -201,6 +201,12 @@ pub fn dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
     is_dns1123_subdomain(&masked(name, prefix))
 }
 
+/// Name check: a DNS subdomain, the rule of the few kinds whose names kube-apiserver validates declaratively: only the final
+/// name counts, never the generateName.
+pub fn long_name(name: &str, prefix: bool) -> Vec<String> {
+    if prefix { Vec::new() } else { subdomain_complaints(name, max_bytes_error) }
+}
+
 /// Name check: a DNS label, the rule of namespaces.
 pub fn dns_label(name: &str, prefix: bool) -> Vec<String> {
     is_dns1123_label(&masked(name, prefix))
@@ -240,7 +246,9 @@ pub fn is_qualified_name(key: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_string());
             } else {
-                errors.extend(subdomain(prefix, max_bytes_error).iter().map(|e| format!("prefix part {e}")));
+                errors.extend(
+                    subdomain_complaints(prefix, max_bytes_error).iter().map(|e| format!("prefix part {e}")),
+                );
             }
             name
         }
@@ -370,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_sentence_of_a_bad_subdomain() {
+    fn errors_of_an_invalid_subdomain_have_the_full_text() {
         assert_eq!(
             dns_subdomain("A_b", false),
             [

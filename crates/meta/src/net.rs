@@ -47,13 +47,13 @@ impl Cidr {
 
 /// Go writes an IPv4-mapped IPv6 address as IPv4.
 fn with_bits(address: IpAddr, bits: u8) -> String {
-    match mapped(address) {
+    match mapped_v4(address) {
         Some(v4) => format!("{v4}/{}", bits.saturating_sub(96)),
         None => format!("{address}/{bits}"),
     }
 }
 
-fn mapped(address: IpAddr) -> Option<Ipv4Addr> {
+fn mapped_v4(address: IpAddr) -> Option<Ipv4Addr> {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped(),
         IpAddr::V4(_) => None,
@@ -62,7 +62,7 @@ fn mapped(address: IpAddr) -> Option<Ipv4Addr> {
 
 /// An address as Go writes it.
 pub fn ip_text(address: IpAddr) -> String {
-    mapped(address).map_or_else(|| address.to_string(), |v4| v4.to_string())
+    mapped_v4(address).map_or_else(|| address.to_string(), |v4| v4.to_string())
 }
 
 /// Parses an address as old versions of Go did: leading zeros are allowed.
@@ -78,13 +78,13 @@ pub fn parse_ip_sloppy(text: &str) -> Option<IpAddr> {
 pub fn parse_cidr_sloppy(text: &str) -> Option<Cidr> {
     let (address, bits) = text.split_once('/')?;
     let address = sloppy_v4(address).map(IpAddr::V4).or_else(|| sloppy_v6(address).map(IpAddr::V6))?;
-    let bits = number(bits, 10)?;
+    let bits = parse_number(bits, 10)?;
     let max = if address.is_ipv4() { 32 } else { 128 };
     let bits = u8::try_from(bits).ok().filter(|b| *b <= max)?;
     Some(Cidr { address, bits })
 }
 
-fn number(digits: &str, radix: u32) -> Option<u32> {
+fn parse_number(digits: &str, radix: u32) -> Option<u32> {
     if digits.is_empty() {
         return None;
     }
@@ -94,7 +94,8 @@ fn number(digits: &str, radix: u32) -> Option<u32> {
 }
 
 fn sloppy_v4(text: &str) -> Option<Ipv4Addr> {
-    let octets: Option<Vec<u8>> = text.split('.').map(|part| u8::try_from(number(part, 10)?).ok()).collect();
+    let octets: Option<Vec<u8>> =
+        text.split('.').map(|part| u8::try_from(parse_number(part, 10)?).ok()).collect();
     match octets?.as_slice() {
         [a, b, c, d] => Some(Ipv4Addr::new(*a, *b, *c, *d)),
         _ => None,
@@ -113,7 +114,7 @@ fn sloppy_groups(text: &str) -> Option<Vec<u16>> {
             let [a, b, c, d] = sloppy_v4(part)?.octets();
             out.extend([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]);
         } else {
-            out.push(u16::try_from(number(part, 16)?).ok()?);
+            out.push(u16::try_from(parse_number(part, 16)?).ok()?);
         }
     }
     Some(out)
@@ -139,7 +140,7 @@ fn parse_ip(path: &Path<'_>, value: &str, errors: &mut FieldErrors) -> Option<Ip
     };
     match value.parse::<IpAddr>() {
         Err(_) => errors.invalid(path, value, "must not have leading 0s"),
-        Ok(strict) if mapped(strict).is_some() => {
+        Ok(strict) if mapped_v4(strict).is_some() => {
             errors.invalid(path, value, "must not be an IPv4-mapped IPv6 address");
         }
         Ok(_) => return Some(address),
@@ -182,7 +183,7 @@ fn parse_cidr(path: &Path<'_>, value: &str, errors: &mut FieldErrors) -> Option<
     };
     match parse_prefix(value) {
         None => errors.invalid(path, value, "must not have leading 0s in IP or prefix length"),
-        Some(prefix) if mapped(prefix.address).is_some() => {
+        Some(prefix) if mapped_v4(prefix.address).is_some() => {
             errors.invalid(path, value, "must not have an IPv4-mapped IPv6 address");
         }
         Some(prefix) if prefix.address != prefix.network() => {
@@ -215,7 +216,7 @@ pub fn validate_interface_address(path: &Path<'_>, value: &str, errors: &mut Fie
             errors.invalid(path, value, detail);
         }
         Some(cidr) => {
-            let bits = if mapped(cidr.address).is_some() && cidr.bits > 32 {
+            let bits = if mapped_v4(cidr.address).is_some() && cidr.bits > 32 {
                 cidr.bits.saturating_sub(96)
             } else {
                 cidr.bits
@@ -230,7 +231,7 @@ pub fn ip_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
     let Some(address) = parse_ip_sloppy(value) else { return Vec::new() };
     let text = quoted(&ip_text(address));
     match value.parse::<IpAddr>() {
-        Ok(strict) if mapped(strict).is_none() => match strict {
+        Ok(strict) if mapped_v4(strict).is_none() => match strict {
             IpAddr::V6(v6) if v6.to_string() != value => vec![format!(
                 "{path}: IPv6 address {} should be in RFC 5952 canonical format ({text})",
                 quoted(value)
@@ -253,7 +254,7 @@ pub fn cidr_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
             "{path}: CIDR value {value_text} is ambiguous in this context (should be {network} or {single}?)"
         ));
     }
-    match parse_prefix(value).filter(|p| mapped(p.address).is_none()) {
+    match parse_prefix(value).filter(|p| mapped_v4(p.address).is_none()) {
         None => out.push(format!("{path}: non-standard CIDR value {value_text} is invalid: use {network}")),
         Some(prefix) => {
             let canonical = format!("{}/{}", prefix.address, prefix.bits);

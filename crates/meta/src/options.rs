@@ -76,7 +76,7 @@ pub struct GetOptions {
 }
 
 impl GetOptions {
-    /// Reads them from the query; their values are validated later.
+    /// Reads the options from the query; their values are validated later.
     pub fn from_query(query: Query<'_>) -> Self {
         GetOptions { resource_version: query.text("resourceVersion").into() }
     }
@@ -112,14 +112,14 @@ impl WriteOptions {
     pub fn create(query: Query<'_>) -> Result<CreateOptions, Status> {
         let mut errors = FieldErrors::new();
         let options = write_options(query, &mut errors);
-        checked("CreateOptions", options, errors)
+        check_options("CreateOptions", options, errors)
     }
 
     /// Reads and checks the options of an update.
     pub fn update(query: Query<'_>) -> Result<UpdateOptions, Status> {
         let mut errors = FieldErrors::new();
         let options = write_options(query, &mut errors);
-        checked("UpdateOptions", options, errors)
+        check_options("UpdateOptions", options, errors)
     }
 }
 
@@ -135,11 +135,11 @@ impl PatchOptions {
             errors.forbidden(&Path::of("force"), "may not be specified for non-apply patch");
         }
         let write = write_options(query, &mut errors);
-        checked("PatchOptions", PatchOptions { write, force: force.unwrap_or(false) }, errors)
+        check_options("PatchOptions", PatchOptions { write, force: force.unwrap_or(false) }, errors)
     }
 }
 
-fn checked<T>(kind: &str, options: T, errors: FieldErrors) -> Result<T, Status> {
+fn check_options<T>(kind: &str, options: T, errors: FieldErrors) -> Result<T, Status> {
     if errors.is_empty() {
         return Ok(options);
     }
@@ -186,7 +186,7 @@ pub enum IncludeObject {
     /// The metadata of an object.
     #[default]
     Metadata,
-    /// All of it.
+    /// The whole object.
     Object,
 }
 

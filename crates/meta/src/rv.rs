@@ -123,9 +123,10 @@ impl ContinueToken {
             let why = format!("json: cannot unmarshal {what} into Go value of type storage.continueToken");
             return Err(ContinueError::Unreadable(why));
         }
-        let version = member(&tree, "rv", "int64", Value::as_int)?.unwrap_or(0);
-        let start = member(&tree, "start", "string", |v| v.as_str().map(String::from))?.unwrap_or_default();
-        let kind = member(&tree, "v", "string", |v| v.as_str().map(String::from))?.unwrap_or_default();
+        let version = read_member(&tree, "rv", "int64", Value::as_int)?.unwrap_or(0);
+        let start =
+            read_member(&tree, "start", "string", |v| v.as_str().map(String::from))?.unwrap_or_default();
+        let kind = read_member(&tree, "v", "string", |v| v.as_str().map(String::from))?.unwrap_or_default();
         if kind != TOKEN_VERSION {
             return Err(ContinueError::OtherVersion(kind));
         }
@@ -176,7 +177,7 @@ fn decode_url(text: &str) -> Result<Vec<u8>, CorruptInput> {
     base64::decode(&standard)
 }
 
-fn member<T>(
+fn read_member<T>(
     tree: &Value,
     name: &str,
     go_type: &str,

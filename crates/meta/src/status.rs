@@ -161,7 +161,7 @@ impl Status {
         Status { warnings, ..self }
     }
 
-    /// Makes it a rejection with one of the reasons that a policy can specify, and the code of that reason.
+    /// Turns the status into a rejection with one of the reasons that a policy can specify, and the code of that reason.
     pub fn refuse_for(&mut self, reason: Reason) {
         self.reason = reason;
         self.code = match reason {

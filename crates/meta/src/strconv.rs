@@ -28,20 +28,21 @@ pub fn parse_int(text: &str) -> Result<i64, NumberError> {
     const FUNCTION: &str = "ParseInt";
     let range = || NumberError::Range { function: FUNCTION, text: text.to_string() };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let magnitude = magnitude(digits, text, FUNCTION)?;
-    let number = match text.starts_with('-') {
-        true => 0_i64.checked_sub_unsigned(magnitude),
-        false => 0_i64.checked_add_unsigned(magnitude),
+    let magnitude = parse_magnitude(digits, text, FUNCTION)?;
+    let number = if text.starts_with('-') {
+        0_i64.checked_sub_unsigned(magnitude)
+    } else {
+        0_i64.checked_add_unsigned(magnitude)
     };
     number.ok_or_else(range)
 }
 
 /// Parses as Go's `strconv.ParseUint(text, 10, 64)` does.
 pub fn parse_uint(text: &str) -> Result<u64, NumberError> {
-    magnitude(text, text, "ParseUint")
+    parse_magnitude(text, text, "ParseUint")
 }
 
-fn magnitude(digits: &str, text: &str, function: &'static str) -> Result<u64, NumberError> {
+fn parse_magnitude(digits: &str, text: &str, function: &'static str) -> Result<u64, NumberError> {
     let syntax = || NumberError::Syntax { function, text: text.to_string() };
     if digits.is_empty() {
         return Err(syntax());

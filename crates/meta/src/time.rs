@@ -122,16 +122,16 @@ struct Parser<'a> {
 impl Parser<'_> {
     #[expect(clippy::arithmetic_side_effects, reason = "a year has four digits, all else two")]
     fn run(mut self) -> Result<Timestamp, TimeError> {
-        let year = self.year()?;
-        self.literal("-")?;
+        let year = self.parse_year()?;
+        self.parse_literal("-")?;
         let month = self.number("01", true, 1, 12, "month")?;
-        self.literal("-")?;
+        self.parse_literal("-")?;
         let day = self.number("02", true, 0, 99, "")?;
-        self.literal("T")?;
+        self.parse_literal("T")?;
         let hour = self.number("15", false, 0, 23, "hour")?;
-        self.literal(":")?;
+        self.parse_literal(":")?;
         let minute = self.number("04", true, 0, 59, "minute")?;
-        self.literal(":")?;
+        self.parse_literal(":")?;
         let second = self.number("05", true, 0, 59, "second")?;
         let nanos = if self.micro { self.six_digits()? } else { self.any_digits() };
         let offset = self.zone()?;
@@ -149,7 +149,7 @@ impl Parser<'_> {
         TimeError(format!("parsing time {}{what}", quote(self.value)))
     }
 
-    fn bad(&self, element: &str) -> TimeError {
+    fn parse_error(&self, element: &str) -> TimeError {
         let (layout, rest) = (quote(self.layout), quote(self.rest));
         self.complaint(&format!(" as {layout}: cannot parse {rest} as {}", quote(element)))
     }
@@ -164,15 +164,15 @@ impl Parser<'_> {
         self.rest.as_bytes().get(at).filter(|b| b.is_ascii_digit()).map(|b| i64::from(b.saturating_sub(b'0')))
     }
 
-    fn literal(&mut self, text: &str) -> Result<(), TimeError> {
-        self.rest = self.rest.strip_prefix(text).ok_or_else(|| self.bad(text))?;
+    fn parse_literal(&mut self, text: &str) -> Result<(), TimeError> {
+        self.rest = self.rest.strip_prefix(text).ok_or_else(|| self.parse_error(text))?;
         Ok(())
     }
 
-    fn year(&mut self) -> Result<i64, TimeError> {
+    fn parse_year(&mut self) -> Result<i64, TimeError> {
         let year = (0..4)
             .try_fold(0_i64, |year, at| Some(year.saturating_mul(10).saturating_add(self.digit(at)?)))
-            .ok_or_else(|| self.bad("2006"))?;
+            .ok_or_else(|| self.parse_error("2006"))?;
         self.take(4);
         Ok(year)
     }
@@ -195,7 +195,7 @@ impl Parser<'_> {
                 self.take(1);
                 one
             }
-            _ => return Err(self.bad(element)),
+            _ => return Err(self.parse_error(element)),
         };
         if (low..=high).contains(&number) {
             return Ok(number);
@@ -222,7 +222,7 @@ impl Parser<'_> {
     fn six_digits(&mut self) -> Result<u32, TimeError> {
         const ELEMENT: &str = ".000000";
         let digits = self.rest.get(1..ELEMENT.len()).filter(|_| self.rest.starts_with(['.', ',']));
-        let micros = digits.and_then(|d| d.parse::<i32>().ok()).ok_or_else(|| self.bad(ELEMENT))?;
+        let micros = digits.and_then(|d| d.parse::<i32>().ok()).ok_or_else(|| self.parse_error(ELEMENT))?;
         self.take(ELEMENT.len());
         // Go parses a signed number here; a negative one is out of range.
         u32::try_from(micros)
@@ -240,14 +240,14 @@ impl Parser<'_> {
         let bytes = self.rest.as_bytes();
         let digits: Option<Vec<i64>> = [1, 2, 4, 5].into_iter().map(|at| self.digit(at)).collect();
         let (Some([h1, h0, m1, m0]), Some(b':')) = (digits.as_deref(), bytes.get(3)) else {
-            return Err(self.bad(ELEMENT));
+            return Err(self.parse_error(ELEMENT));
         };
         let (hours, minutes) =
             (h1.saturating_mul(10).saturating_add(*h0), m1.saturating_mul(10).saturating_add(*m0));
         let sign = match bytes.first() {
             Some(b'+') => 1,
             Some(b'-') => -1,
-            _ => return Err(self.bad(ELEMENT)),
+            _ => return Err(self.parse_error(ELEMENT)),
         };
         // Go accepts offsets of exactly 24 hours or 60 minutes, because they occur in practice.
         if minutes > 60 {

@@ -94,7 +94,7 @@ impl Family {
 
     /// The series with these label values, in the order of the labels. Retain it if the same series is counted often.
     pub fn with(&self, values: &[&str]) -> Arc<Series> {
-        let values = selection::constrain(self.name, self.labels, values);
+        let values = selection::constrain_labels(self.name, self.labels, values);
         self.with_text(&label_text(self.labels, &values))
     }
 
@@ -176,7 +176,7 @@ impl Family {
         self.series.write().unwrap_or_else(PoisonError::into_inner).remove(text.as_str());
     }
 
-    fn head(&self, name: &str, out: &mut String) {
+    fn write_head(&self, name: &str, out: &mut String) {
         let type_ = match self.type_ {
             Type::Counter | Type::LateCounter | Type::ReadCounter(_) => "counter",
             Type::Gauge | Type::LateGauge | Type::Read(_) => "gauge",
@@ -195,7 +195,7 @@ impl Family {
             let mut samples = Samples::default();
             read(&mut samples);
             if !samples.0.is_empty() {
-                self.head(name, out);
+                self.write_head(name, out);
             }
             for (labels, value) in samples.0 {
                 sample(out, name, "", &labels, value);
@@ -209,7 +209,7 @@ impl Family {
             if all.is_empty() && (!self.labels.is_empty() || is_late) {
                 return None;
             }
-            self.head(name, out);
+            self.write_head(name, out);
             if all.is_empty() {
                 self.render_series(name, "", &self.new_series(), out);
             }

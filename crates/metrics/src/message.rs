@@ -121,7 +121,7 @@ fn metrics_of(family: &Family) -> Vec<Message> {
 
 fn metric_of(family: &Family, text: &str, series: &Series) -> Message {
     let (number, name, value) = match family.type_ {
-        Type::Histogram(bounds) => (7, "histogram", histogram(bounds, series)),
+        Type::Histogram(bounds) => (7, "histogram", histogram_message(bounds, series)),
         Type::Summary => {
             let sum = Message::default().with(1, "sample_count", Field::Count(series.count())).with(
                 2,
@@ -133,7 +133,7 @@ fn metric_of(family: &Family, text: &str, series: &Series) -> Message {
                 let entry = Message::default().with(1, "quantile", Field::Real(*quantile));
                 sum.with(3, "quantile", Field::Message(entry.with(2, "value", Field::Real(value))))
             });
-            (4, "summary", sum.with(4, CREATED, created(series)))
+            (4, "summary", sum.with(4, CREATED, created_field(series)))
         }
         Type::Gauge | Type::LateGauge | Type::Read(_) => {
             (2, "gauge", Message::default().with(1, "value", Field::Real(series.value())))
@@ -141,7 +141,7 @@ fn metric_of(family: &Family, text: &str, series: &Series) -> Message {
         Type::Counter | Type::LateCounter | Type::ReadCounter(_) => {
             #[expect(clippy::cast_precision_loss, reason = "the message has a float")]
             let value = Message::default().with(1, "value", Field::Real(series.count() as f64));
-            (3, "counter", value.with(3, CREATED, created(series)))
+            (3, "counter", value.with(3, CREATED, created_field(series)))
         }
     };
     labels(text).with(number, name, Field::Message(value))
@@ -149,13 +149,13 @@ fn metric_of(family: &Family, text: &str, series: &Series) -> Message {
 
 const CREATED: &str = "created_timestamp";
 
-fn created(series: &Series) -> Field {
+fn created_field(series: &Series) -> Field {
     let (seconds, nanos) = (series.created() / 1_000_000_000, series.created() % 1_000_000_000);
     let time = Message::default().with(1, "seconds", Field::Count(seconds));
     Field::Message(if nanos == 0 { time } else { time.with(2, "nanos", Field::Count(nanos)) })
 }
 
-fn histogram(bounds: &[f64], series: &Series) -> Message {
+fn histogram_message(bounds: &[f64], series: &Series) -> Message {
     let mut message = Message::default().with(1, "sample_count", Field::Count(series.count())).with(
         2,
         "sample_sum",
@@ -171,7 +171,7 @@ fn histogram(bounds: &[f64], series: &Series) -> Message {
         );
         message.push(3, "bucket", Field::Message(bucket));
     }
-    message.push(15, CREATED, created(series));
+    message.push(15, CREATED, created_field(series));
     let Some(native) = series.native() else { return message };
     let native = native.snapshot();
     message.push(5, "schema", Field::Signed(native.schema.into()));
@@ -339,7 +339,7 @@ mod tests {
             series.observe(&[1.0], value);
         }
         let mut out = String::new();
-        write_compact(&histogram(&[1.0], &series), &mut out);
+        write_compact(&histogram_message(&[1.0], &series), &mut out);
         assert!(
             out.starts_with("sample_count:3 sample_sum:2.5 bucket:{cumulative_count:2 upper_bound:1}"),
             "{out}"

@@ -39,11 +39,11 @@ pub(crate) fn open_files(out: &mut Samples) {
 }
 
 pub(crate) fn open_files_max(out: &mut Samples) {
-    limit("Max open files").into_iter().for_each(|count| out.push(count));
+    read_limit("Max open files").into_iter().for_each(|count| out.push(count));
 }
 
 pub(crate) fn virtual_bytes_max(out: &mut Samples) {
-    limit("Max address space").into_iter().for_each(|bytes| out.push(bytes));
+    read_limit("Max address space").into_iter().for_each(|bytes| out.push(bytes));
 }
 
 pub(crate) fn network_received(out: &mut Samples) {
@@ -61,7 +61,7 @@ fn stat(field: usize) -> Option<f64> {
     rest.split(' ').nth(field.checked_sub(2)?)?.parse().ok()
 }
 
-fn limit(name: &str) -> Option<f64> {
+fn read_limit(name: &str) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     match line.split_whitespace().next()? {

@@ -31,7 +31,12 @@ impl Selection {
         _ = SELECTION.set(self);
     }
 
-    fn constrain<'a>(&self, family: &str, labels: &[&str], values: &'a [&'a str]) -> Cow<'a, [&'a str]> {
+    fn constrain_labels<'a>(
+        &self,
+        family: &str,
+        labels: &[&str],
+        values: &'a [&'a str],
+    ) -> Cow<'a, [&'a str]> {
         let Some(allowed) = self.allowed.get(family) else { return Cow::Borrowed(values) };
         let constrained = labels.iter().zip(values).map(|(label, value)| match allowed.get(*label) {
             Some(allowed) if !allowed.contains(*value) => {
@@ -55,10 +60,14 @@ pub(crate) fn shows_hidden() -> bool {
 }
 
 /// Replaces label values that are not allowed.
-pub(crate) fn constrain<'a>(family: &str, labels: &[&str], values: &'a [&'a str]) -> Cow<'a, [&'a str]> {
+pub(crate) fn constrain_labels<'a>(
+    family: &str,
+    labels: &[&str],
+    values: &'a [&'a str],
+) -> Cow<'a, [&'a str]> {
     match SELECTION.get() {
         None => Cow::Borrowed(values),
-        Some(selection) => selection.constrain(family, labels, values),
+        Some(selection) => selection.constrain_labels(family, labels, values),
     }
 }
 
@@ -76,7 +85,7 @@ mod tests {
             ("requests", ["200", "POST"], ["200", UNEXPECTED]),
             ("others", ["200", "POST"], ["200", "POST"]),
         ] {
-            assert_eq!(*selection.constrain(family, &["code", "verb"], &values), want);
+            assert_eq!(*selection.constrain_labels(family, &["code", "verb"], &values), want);
         }
     }
 }

@@ -60,10 +60,10 @@ impl AuditConfig {
         let Some(policy) = self.policy else { return Ok(None) };
         let mut sinks: Vec<Arc<dyn Sink>> = Vec::new();
         if let Some((options, delivery)) = self.log {
-            sinks.push(delivery.to(Arc::new(Log::open(options)?)));
+            sinks.push(delivery.sink_to(Arc::new(Log::open(options)?)));
         }
         if let Some((webhook, delivery)) = self.webhook {
-            sinks.push(delivery.to(Arc::new(webhook)));
+            sinks.push(delivery.sink_to(Arc::new(webhook)));
         }
         Ok((!sinks.is_empty()).then(|| Auditor::new(policy, sinks)))
     }
@@ -105,10 +105,10 @@ impl Delivery {
                 batch.throttle = Some((qps, burst));
             }
         }
-        Ok(Delivery { mode, batch, truncation: truncation(flags, backend)? })
+        Ok(Delivery { mode, batch, truncation: truncation_settings(flags, backend)? })
     }
 
-    fn to(self, backend: Arc<dyn pintle_audit::sink::Backend>) -> Arc<dyn Sink> {
+    fn sink_to(self, backend: Arc<dyn pintle_audit::sink::Backend>) -> Arc<dyn Sink> {
         match self.mode {
             Mode::Batch => Arc::new(Batched::start(backend, self.batch, self.truncation)),
             mode => Arc::new(Blocking {
@@ -120,7 +120,7 @@ impl Delivery {
     }
 }
 
-fn truncation(flags: &Flags, backend: &str) -> Result<Option<Truncation>, FlagError> {
+fn truncation_settings(flags: &Flags, backend: &str) -> Result<Option<Truncation>, FlagError> {
     if !flags.bool(&format!("audit-{backend}-truncate-enabled")) {
         return Ok(None);
     }

@@ -70,7 +70,7 @@ pub(crate) fn list(args: Vec<String>) -> Result<(), String> {
             let (_, certificate) =
                 X509Certificate::from_der(&der).map_err(|error| format!("{}: {error}", path.display()))?;
             let now = i64::try_from(now).unwrap_or(i64::MAX);
-            out.push_str(&row(name, &certificate, now));
+            out.push_str(&certificate_row(name, &certificate, now));
             listed.push(in_json(name, &certificate, now));
         }
     }
@@ -96,7 +96,7 @@ fn in_json(name: &str, certificate: &X509Certificate<'_>, now: i64) -> Value {
     ])
 }
 
-fn row(name: &str, certificate: &X509Certificate<'_>, now: i64) -> String {
+fn certificate_row(name: &str, certificate: &X509Certificate<'_>, now: i64) -> String {
     let until = certificate.validity().not_after.timestamp();
     let left = until.saturating_sub(now).div_euclid(DAY_SECONDS.cast_signed());
     let left = if until <= now { "ENDED".to_string() } else { left.to_string() };
@@ -125,7 +125,7 @@ pub(crate) fn kubeconfig(args: Vec<String>) -> Result<(), String> {
         .map_err(|error| error.to_string())?
         .ok_or_else(|| format!("{} has no authority of its own", path.display()))?;
     let pair = own
-        .client(user, &groups, Duration::from_secs(DAY_SECONDS.saturating_mul(days)))
+        .issue_client(user, &groups, Duration::from_secs(DAY_SECONDS.saturating_mul(days)))
         .map_err(|error| error.to_string())?;
     let text = Kubeconfig {
         server: arguments.value("server").unwrap_or(&server),

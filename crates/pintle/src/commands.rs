@@ -25,17 +25,17 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "console",
         summary: "Open the web console, signed in by a one-time link",
-        run: |args| exit(console::run(args)),
+        run: |args| exit_code(console::run(args)),
     },
     Subcommand {
         name: "owners",
         summary: "Print the owners of an object's fields, and the conflicts that an apply would have",
-        run: |args| exit(owners::run(args)),
+        run: |args| exit_code(owners::run(args)),
     },
     Subcommand {
         name: "history",
         summary: "Print the retained versions of an object: when, by whom, and what changed",
-        run: |args| exit(history::run(args)),
+        run: |args| exit_code(history::run(args)),
     },
     Subcommand {
         name: "check",
@@ -45,51 +45,55 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "kubeconfig",
         summary: "Print a kubeconfig with a new client certificate for a user",
-        run: |args| exit(certs::kubeconfig(args)),
+        run: |args| exit_code(certs::kubeconfig(args)),
     },
     Subcommand {
         name: "certs",
         summary: "List the certificates and keys of a data folder with their expiration",
-        run: |args| exit(certs::list(args)),
+        run: |args| exit_code(certs::list(args)),
     },
     Subcommand {
         name: "assets",
         summary: "Create a folder for KUBEBUILDER_ASSETS: Pintle as envtest's kube-apiserver and etcd",
-        run: |args| exit(assets::run(args)),
+        run: |args| exit_code(assets::run(args)),
     },
     Subcommand {
         name: "backup",
         summary: "Write all objects to a file, also while the server runs",
-        run: |args| exit(backup::backup(args)),
+        run: |args| exit_code(backup::backup(args)),
     },
     Subcommand {
         name: "restore",
         summary: "Create a data folder from a backup",
-        run: |args| exit(backup::restore(args)),
+        run: |args| exit_code(backup::restore(args)),
     },
     Subcommand {
         name: "migrate",
         summary: "Copy all objects between a data folder and etcd",
-        run: |args| exit(migrate::run(args)),
+        run: |args| exit_code(migrate::run(args)),
     },
     Subcommand {
         name: "recover",
         summary: "Restore the readable part of a damaged data folder, and report what is lost",
-        run: |args| exit(recover::run(args)),
+        run: |args| exit_code(recover::run(args)),
     },
     Subcommand {
         name: "health",
         summary: "Check the health of a server",
-        run: |args| exit(health::run(args)),
+        run: |args| exit_code(health::run(args)),
     },
     Subcommand {
         name: "completion",
         summary: "Print a script that completes commands and flags in bash, zsh or fish",
-        run: |args| exit(completion::run(args)),
+        run: |args| exit_code(completion::run(args)),
     },
-    Subcommand { name: "man", summary: "Print the manual page", run: |args| exit(man::run(args)) },
-    Subcommand { name: "version", summary: "Print the version", run: |args| exit(version(args)) },
-    Subcommand { name: "help", summary: "Print the commands and flags", run: |args| exit(help::run(args)) },
+    Subcommand { name: "man", summary: "Print the manual page", run: |args| exit_code(man::run(args)) },
+    Subcommand { name: "version", summary: "Print the version", run: |args| exit_code(print_version(args)) },
+    Subcommand {
+        name: "help",
+        summary: "Print the commands and flags",
+        run: |args| exit_code(help::run(args)),
+    },
 ];
 
 /// Runs the command line, which is given without the program's name.
@@ -138,7 +142,7 @@ Prints the version of the Kubernetes API that is served; with -o json also that 
     operands: 0,
 };
 
-fn version(args: Vec<String>) -> Result<(), String> {
+fn print_version(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&VERSION, args)? else { return Ok(()) };
     let tree = object([
         ("gitVersion", GIT_VERSION.into()),
@@ -151,13 +155,13 @@ fn version(args: Vec<String>) -> Result<(), String> {
 
 /// The error for the unknown `name`, with the nearest known name.
 pub(crate) fn unknown<'a>(what: &str, name: &str, all: impl Iterator<Item = &'a str>) -> String {
-    match nearest(name, all) {
+    match nearest_name(name, all) {
         Some(near) => format!("unknown {what} {name:?}: did you mean {near:?}?"),
         None => format!("unknown {what} {name:?} (pintle help lists them)"),
     }
 }
 
-pub(crate) fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest_name<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = all.map(|known| (edit_distance(name, known), known)).min()?;
     // At most a third of the letters may differ.
     (near.0 <= name.len().max(6) / 3).then_some(near.1)
@@ -210,7 +214,7 @@ pub(crate) fn print(text: &str) -> ExitCode {
     }
 }
 
-fn exit<E: std::fmt::Display>(outcome: Result<(), E>) -> ExitCode {
+fn exit_code<E: std::fmt::Display>(outcome: Result<(), E>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
@@ -252,7 +256,7 @@ mod tests {
             ("unrelated", None),
             ("x", None),
         ] {
-            assert_eq!(nearest(typed, names.into_iter()), want, "{typed}");
+            assert_eq!(nearest_name(typed, names.into_iter()), want, "{typed}");
         }
         let text = unknown("command", "bakup", names.into_iter());
         assert_eq!(text, "unknown command \"bakup\": did you mean \"backup\"?");

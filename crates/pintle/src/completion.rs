@@ -25,7 +25,7 @@ const SYNTAX: Syntax = Syntax { usage: USAGE, values: &["output"], switches: &[]
 pub(crate) struct Completed {
     /// Name without dashes.
     pub(crate) name: String,
-    /// The name of its value; empty if it takes none.
+    /// The name of the flag's value; empty if it takes none.
     pub(crate) value: String,
     /// The flag or command's help text.
     pub(crate) text: String,
@@ -37,9 +37,9 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     let output = Output::parse(arguments.value("output"))?;
     let shell = arguments.operand(0);
     let script = match shell {
-        "bash" => bash(),
-        "zsh" => zsh(),
-        "fish" => fish(),
+        "bash" => bash_script(),
+        "zsh" => zsh_script(),
+        "fish" => fish_script(),
         other => return Err(format!("there is no completion for {other:?}: bash, zsh or fish")),
     };
     output.print(&script, &object([("shell", shell.into()), ("script", script.as_str().into())]));
@@ -93,7 +93,7 @@ fn is_path(flag: &Completed) -> bool {
         && ends.iter().any(|end| flag.name.ends_with(end))
 }
 
-fn bash() -> String {
+fn bash_script() -> String {
     let names: Vec<&str> = SUBCOMMANDS.iter().map(|command| command.name).collect();
     let mut out = String::from("# Completion of pintle for bash. Written by `pintle completion bash`.\n");
     out.push_str("_pintle() {\n  local current=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\"\n");
@@ -130,7 +130,7 @@ fn bash() -> String {
     out
 }
 
-fn zsh() -> String {
+fn zsh_script() -> String {
     let mut out = String::from(
         "#compdef pintle\n# Completion of pintle for zsh. Written by `pintle completion zsh`.\n_pintle() {\n  local -a commands\n  commands=(\n",
     );
@@ -173,7 +173,7 @@ fn zsh_quoted(text: &str) -> String {
     out
 }
 
-fn fish() -> String {
+fn fish_script() -> String {
     let names: Vec<&str> = SUBCOMMANDS.iter().map(|command| command.name).collect();
     let names = names.join(" ");
     let mut out = String::from("# Completion of pintle for fish. Written by `pintle completion fish`.\n");
@@ -229,7 +229,7 @@ mod tests {
         let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
         let script = format!(
             "{}\nCOMP_WORDS=({}); COMP_CWORD={}; _pintle; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            bash(),
+            bash_script(),
             quoted.join(" "),
             words.len() - 1
         );
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn other_shells_get_all_commands_and_flags() {
-        for script in [zsh(), fish()] {
+        for script in [zsh_script(), fish_script()] {
             for text in ["backup", "secure-port", "strict", "sarif"] {
                 assert!(script.contains(text), "{text}");
             }

@@ -216,23 +216,10 @@ impl Config {
         let port = u16::try_from(flags.int("secure-port")).unwrap_or(0);
         let program = Program::current();
         let stands_in = stands_in_for_kube_apiserver(flags, program);
-        // A cluster must be able to reach its API server, but a standalone Pintle listens only on loopback.
-        let ip = match flags.ip("bind-address") {
-            Some(ip) if flags.given("bind-address") || !stands_in => ip,
-            _ if stands_in => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        };
+        let ip = bind_ip(flags, stands_in);
         let data_dir_given = flags.given("data-dir");
-        // A kube-apiserver has no data folder, because its data is in etcd.
-        let ephemeral = match program {
-            Program::KubeApiserver if !flags.given("ephemeral") => !data_dir_given,
-            _ => flags.bool("ephemeral"),
-        };
-        let serving_files = match (path(flags, "tls-cert-file"), path(flags, "tls-private-key-file")) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            _ => return Err(FlagError::new("missing filename for serving cert")),
-        };
+        let ephemeral = is_ephemeral(flags, program);
+        let serving_files = serving_files(flags)?;
         let issuers = non_empty(flags.values("service-account-issuer"), DEFAULT_ISSUER);
         let audiences = match flags.list("api-audiences") {
             none if none.is_empty() => issuers.clone(),
@@ -293,7 +280,7 @@ impl Config {
             service_ranges: service_ranges(flags)?,
             runtime_config: runtime_config(flags)?,
             emulation: Emulation::of(flags)?,
-            leadership: leadership(flags),
+            leadership: leadership_terms(flags),
             shares_port: flags.bool("permit-port-sharing"),
             token_seconds_max: token_seconds_max(flags)?,
             extend_tokens: flags.bool("service-account-extend-token-expiration"),
@@ -370,6 +357,32 @@ impl Config {
     }
 }
 
+/// A cluster must be able to reach its API server, but a standalone Pintle listens only on loopback.
+fn bind_ip(flags: &Flags, stands_in: bool) -> IpAddr {
+    match flags.ip("bind-address") {
+        Some(ip) if flags.given("bind-address") || !stands_in => ip,
+        _ if stands_in => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    }
+}
+
+/// A kube-apiserver has no data folder, because its data is in etcd.
+fn is_ephemeral(flags: &Flags, program: Program) -> bool {
+    match program {
+        Program::KubeApiserver if !flags.given("ephemeral") => !flags.given("data-dir"),
+        _ => flags.bool("ephemeral"),
+    }
+}
+
+/// The files of the serving certificate and of its key; both flags or none must be given.
+fn serving_files(flags: &Flags) -> Result<Option<(PathBuf, PathBuf)>, FlagError> {
+    match (path(flags, "tls-cert-file"), path(flags, "tls-private-key-file")) {
+        (Some(certificate), Some(key)) => Ok(Some((certificate, key))),
+        (None, None) => Ok(None),
+        _ => Err(FlagError::new("missing filename for serving cert")),
+    }
+}
+
 /// Returns whether Pintle runs in place of a kube-apiserver: under its name, or with its flags.
 fn stands_in_for_kube_apiserver(flags: &Flags, program: Program) -> bool {
     program == Program::KubeApiserver || OF_KUBE_APISERVER.iter().any(|name| flags.given(name))
@@ -442,7 +455,7 @@ fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, FlagEr
     }
 }
 
-fn leadership(flags: &Flags) -> Terms {
+fn leadership_terms(flags: &Flags) -> Terms {
     Terms {
         name: "leader-election-controller",
         duration: flags.duration("coordinated-leadership-lease-duration"),

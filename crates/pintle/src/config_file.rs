@@ -139,9 +139,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
 /// The content of a file that is not too large; the error has Go's message.
 pub(crate) fn read_limited(path: &Path) -> Result<Vec<u8>, String> {
     let bytes = std::fs::metadata(path).map_err(|error| go_text(path, &error))?.len();
-    match bytes > BYTES_MAX {
-        true => Err(format!("{} is larger than {BYTES_MAX} bytes", path.display())),
-        false => read(path),
+    if bytes > BYTES_MAX {
+        Err(format!("{} is larger than {BYTES_MAX} bytes", path.display()))
+    } else {
+        read(path)
     }
 }
 

@@ -43,7 +43,7 @@ async fn follow(path: PathBuf, bytes: Vec<u8>, kms_v1: bool, encryption: std::sy
         let changed = file.changed().await;
         let Some(encryption) = encryption.upgrade() else { return };
         let reloaded = match &changed {
-            Ok(bytes) => reload(&path, bytes, kms_v1, &encryption).await,
+            Ok(bytes) => reload_configuration(&path, bytes, kms_v1, &encryption).await,
             Err(why) => Err(why.clone()),
         };
         configuration_reloaded(reloaded.is_ok());
@@ -58,7 +58,12 @@ async fn follow(path: PathBuf, bytes: Vec<u8>, kms_v1: bool, encryption: std::sy
     }
 }
 
-async fn reload(path: &Path, bytes: &[u8], kms_v1: bool, encryption: &Encryption) -> Result<(), String> {
+async fn reload_configuration(
+    path: &Path,
+    bytes: &[u8],
+    kms_v1: bool,
+    encryption: &Encryption,
+) -> Result<(), String> {
     let configuration =
         parse_elsewhere(path, bytes.to_vec(), kms_v1).await.map_err(|error| error.to_string())?;
     if !tokio::task::block_in_place(|| configuration.is_healthy()) {

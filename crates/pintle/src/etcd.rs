@@ -111,7 +111,7 @@ impl EtcdSettings {
         let mut connected = Vec::new();
         for one in &self.overrides {
             let options = Options { endpoints: one.endpoints.clone(), ..self.options.clone() };
-            connected.push((Etcd::connect(options).await?, one.prefixes(kinds)));
+            connected.push((Etcd::connect(options).await?, one.store_prefixes(kinds)));
         }
         Ok(connected)
     }
@@ -151,7 +151,7 @@ impl EtcdSettings {
 }
 
 impl Override {
-    fn prefixes(&self, kinds: &[Arc<Kind>]) -> Vec<Arc<str>> {
+    fn store_prefixes(&self, kinds: &[Arc<Kind>]) -> Vec<Arc<str>> {
         let is_named = |kind: &&Arc<Kind>| {
             self.resources.iter().any(|(group, resource)| {
                 *resource == kind.plural
@@ -200,8 +200,9 @@ struct Probe {
 }
 
 struct Verdict {
-    /// The start of the probe that gave that result, and the start of the last probe.
-    of: Option<Instant>,
+    /// The start of the probe that gave the outcome.
+    probed: Option<Instant>,
+    /// The start of the last probe, which may still be running.
     began: Option<Instant>,
     outcome: Result<(), String>,
 }
@@ -209,7 +210,7 @@ struct Verdict {
 impl Probe {
     fn new(store: Arc<dyn Store>, limit: Duration) -> Probe {
         let outcome = Err("etcd client connection not yet established".to_owned());
-        Probe { store, limit, last: Mutex::new(Verdict { of: None, began: None, outcome }) }
+        Probe { store, limit, last: Mutex::new(Verdict { probed: None, began: None, outcome }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Verdict> {
@@ -228,8 +229,8 @@ impl Probe {
             }
             let outcome = self.store.probe(self.limit).await;
             let mut last = self.lock();
-            if last.of.is_none_or(|of| of < now) {
-                last.of = Some(now);
+            if last.probed.is_none_or(|probed| probed < now) {
+                last.probed = Some(now);
                 last.outcome = outcome.clone();
             }
             outcome

@@ -104,7 +104,7 @@ fn serve_until_signal(args: &[String]) -> Result<(), StandInError> {
             let listening = TcpListener::bind(&place).await;
             let listener = listening.map_err(|error| StandInError::Listen(place.clone(), error))?;
             // The task ends with the runtime.
-            tokio::spawn(accept(listener, places_free.clone()));
+            tokio::spawn(accept_connections(listener, places_free.clone()));
         }
         tokio::select! {
             _ = terminate.recv() => {}
@@ -141,7 +141,7 @@ fn place(url: &str) -> Result<String, StandInError> {
     }
 }
 
-async fn accept(listener: TcpListener, places_free: Arc<Semaphore>) {
+async fn accept_connections(listener: TcpListener, places_free: Arc<Semaphore>) {
     loop {
         let Ok(place) = places_free.clone().acquire_owned().await else { return };
         // The error concerns one client, or is temporary (no descriptors).
@@ -153,15 +153,15 @@ async fn accept(listener: TcpListener, places_free: Arc<Semaphore>) {
             let mut http = server::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
             // Errors of a client's connection are ignored.
-            _ = http.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+            _ = http.serve_connection(TokioIo::new(stream), service_fn(answer_request)).await;
             drop(place);
         });
     }
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer_request(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let (status, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, path) => match known(path) {
+        (&Method::GET | &Method::HEAD, path) => match known_answer(path) {
             Some(text) => (StatusCode::OK, text),
             None => (StatusCode::NOT_FOUND, "404 page not found\n".to_string()),
         },
@@ -172,7 +172,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(response)
 }
 
-fn known(path: &str) -> Option<String> {
+fn known_answer(path: &str) -> Option<String> {
     match path {
         "/health" => Some(r#"{"health":"true","reason":""}"#.to_string()),
         "/livez" | "/readyz" => Some("ok\n".to_string()),

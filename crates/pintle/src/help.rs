@@ -25,7 +25,7 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
         [_, extra, ..] => return Err(format!("unexpected argument {extra:?}")),
     };
     let Some(name) = name else {
-        let commands = SUBCOMMANDS.iter().map(of_command).collect();
+        let commands = SUBCOMMANDS.iter().map(command_json).collect();
         output.print(&flags::help(), &object([("commands", Value::Array(commands))]));
         return Ok(());
     };
@@ -36,14 +36,14 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
         "" => flags::help(),
         usage => usage.to_string(),
     };
-    output.print(&text, &of_command(command));
+    output.print(&text, &command_json(command));
     Ok(())
 }
 
-fn of_command(command: &Subcommand) -> Value {
+fn command_json(command: &Subcommand) -> Value {
     let flags = match command.name {
-        "serve" => SECTIONS.iter().flat_map(of_section).collect(),
-        name => flags_of(name).iter().map(|flag| of_flag(&flag.name, &flag.value, &flag.text)).collect(),
+        "serve" => SECTIONS.iter().flat_map(section_json).collect(),
+        name => flags_of(name).iter().map(|flag| flag_json(&flag.name, &flag.value, &flag.text)).collect(),
     };
     object([
         ("name", command.name.into()),
@@ -53,9 +53,9 @@ fn of_command(command: &Subcommand) -> Value {
     ])
 }
 
-fn of_section(section: &crate::flags::sections::Section) -> Vec<Value> {
+fn section_json(section: &crate::flags::sections::Section) -> Vec<Value> {
     let one = |flag: &&'static crate::flags::table::Flag| {
-        let mut out = of_flag(flag.name, flag.type_.name(), flag.text());
+        let mut out = flag_json(flag.name, flag.type_.name(), flag.text());
         out.set_at(&["default"], flag.default.into());
         out.set_at(&["section"], section.name.into());
         out.set_at(&["effective"], flag.help.is_some().into());
@@ -64,7 +64,7 @@ fn of_section(section: &crate::flags::sections::Section) -> Vec<Value> {
     section.flags().iter().map(one).collect()
 }
 
-fn of_flag(name: &str, value: &str, text: &str) -> Value {
+fn flag_json(name: &str, value: &str, text: &str) -> Value {
     object([("name", name.into()), ("value", value.into()), ("text", text.into())])
 }
 
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn every_command_describes_its_flags() {
         for command in SUBCOMMANDS {
-            let tree = of_command(command);
+            let tree = command_json(command);
             let flags = tree.items_at(&["flags"]);
             assert!(!flags.is_empty(), "{}", command.name);
             for flag in flags {
@@ -84,7 +84,7 @@ mod tests {
             let has = |name: &str| flags.iter().any(|flag| flag.str_at(&["name"]) == name);
             assert!(has("output") || command.name == "serve", "{} has no --output", command.name);
         }
-        let serve = of_command(SUBCOMMANDS.iter().find(|command| command.name == "serve").unwrap());
+        let serve = command_json(SUBCOMMANDS.iter().find(|command| command.name == "serve").unwrap());
         let port =
             serve.items_at(&["flags"]).iter().find(|flag| flag.str_at(&["name"]) == "secure-port").unwrap();
         assert_eq!((port.str_at(&["default"]), port.str_at(&["section"])), ("6443", "Secure serving"));

@@ -12,7 +12,7 @@ pub(crate) struct Kubeconfig<'a> {
     pub(crate) authority: &'a str,
     /// PEM of the client certificate.
     pub(crate) certificate: &'a str,
-    /// PEM of its key.
+    /// PEM of the certificate's key.
     pub(crate) key: &'a str,
 }
 

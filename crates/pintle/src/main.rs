@@ -32,6 +32,7 @@ mod health;
 mod help;
 mod history;
 mod identity_flags;
+mod idle;
 mod kubeconfig;
 mod man;
 mod manifests;

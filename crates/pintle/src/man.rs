@@ -20,13 +20,13 @@ const SYNTAX: Syntax = Syntax { usage: USAGE, values: &["output"], switches: &[]
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(()) };
-    let page = page();
+    let page = manual_page();
     let tree = object([("page", page.as_str().into())]);
     Output::parse(arguments.value("output"))?.print(&page, &tree);
     Ok(())
 }
 
-fn page() -> String {
+fn manual_page() -> String {
     let mut out = String::new();
     _ = writeln!(out, ".TH PINTLE 1 \"\" \"pintle {}\" \"User Commands\"", env!("CARGO_PKG_VERSION"));
     out.push_str(".SH NAME\npintle \\- the Kubernetes API server in one binary\n");
@@ -43,13 +43,13 @@ fn page() -> String {
                 let synopsis = synopsis.strip_prefix("Usage: ").unwrap_or(synopsis);
                 _ = writeln!(out, ".B {}\n.PP", escaped(synopsis));
                 let text: Vec<&str> = lines.filter(|line| !line.starts_with("  ")).collect();
-                paragraphs(&text.join("\n"), &mut out);
+                write_paragraphs(&text.join("\n"), &mut out);
             }
             None => _ = writeln!(out, "{}.", escaped(command.summary)),
         }
         if command.name != "serve" {
             for flag in flags_of(command.name) {
-                entry(&flag.name, &flag.value, &flag.text, "", &mut out);
+                write_entry(&flag.name, &flag.value, &flag.text, "", &mut out);
             }
         }
     }
@@ -57,7 +57,7 @@ fn page() -> String {
     for section in SECTIONS {
         _ = writeln!(out, ".SS {} flags", escaped(section.name));
         for flag in section.flags() {
-            entry(flag.name, flag.type_.name(), flag.text(), flag.default, &mut out);
+            write_entry(flag.name, flag.type_.name(), flag.text(), flag.default, &mut out);
         }
     }
     out.push_str(".SH EXIT STATUS\n0 on success, 1 on failure; \\fBcheck\\fR ends with 2 when something could not be read.\n");
@@ -66,7 +66,7 @@ fn page() -> String {
     out
 }
 
-fn entry(name: &str, value: &str, text: &str, default: &str, out: &mut String) {
+fn write_entry(name: &str, value: &str, text: &str, default: &str, out: &mut String) {
     _ = write!(out, ".TP\n\\fB\\-\\-{}\\fR", escaped(name));
     if !value.is_empty() {
         _ = write!(out, " \\fI{}\\fR", escaped(value));
@@ -78,7 +78,7 @@ fn entry(name: &str, value: &str, text: &str, default: &str, out: &mut String) {
     out.push('\n');
 }
 
-fn paragraphs(text: &str, out: &mut String) {
+fn write_paragraphs(text: &str, out: &mut String) {
     for paragraph in text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
         for line in paragraph.lines() {
             _ = writeln!(out, "{}", guarded(&escaped(line)));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_command_and_flag() {
-        let page = page();
+        let page = manual_page();
         for text in
             [".SS check\n", ".SS Etcd flags\n", "\\fB\\-\\-secure\\-port\\fR \\fIint\\fR\n", "(default 6443)"]
         {

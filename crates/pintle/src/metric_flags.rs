@@ -37,14 +37,15 @@ pub(crate) fn read(flags: &Flags) -> Result<Selection, Vec<String>> {
         if lists.is_empty() {
             lists = read;
         } else {
-            let disabled = match disabled.is_empty() {
-                true => String::new(),
-                false => format!("\"disabledMetrics\":{},", json_text(&names)),
+            let disabled = if disabled.is_empty() {
+                String::new()
+            } else {
+                format!("\"disabledMetrics\":{},", json_text(&names))
             };
             errors.push(format!(
                 "metrics: Invalid value: {{{disabled}\"allowListMapping\":{},\"allowListMappingManifest\":{}}}: cannot \
                  specify both allowListMapping and allowListMappingManifest",
-                json_text(&tree(&lists)),
+                json_text(&lists_json(&lists)),
                 json_text(&manifest.into())
             ));
         }
@@ -101,14 +102,14 @@ fn wrong_keys(field: &str, lists: &BTreeMap<String, String>) -> Option<String> {
         format!(
             "{field}: Invalid value: {}: must have keys with format `metricName,labelName` where metricName matches {} \
              and labelName matches {}",
-            json_text(&tree(lists)),
+            json_text(&lists_json(lists)),
             quoted(METRIC),
             quoted(LABEL)
         )
     })
 }
 
-fn tree(lists: &BTreeMap<String, String>) -> Value {
+fn lists_json(lists: &BTreeMap<String, String>) -> Value {
     let mut map = Map::new();
     for (key, values) in lists {
         map.insert(key.as_str(), values.as_str().into());

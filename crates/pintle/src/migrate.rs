@@ -114,7 +114,7 @@ impl Migration {
         self.config.etcd.as_ref().ok_or_else(|| "--etcd-servers must name an etcd".into())
     }
 
-    async fn codecs(&self) -> Result<Codecs, String> {
+    async fn read_codecs(&self) -> Result<Codecs, String> {
         let encryption =
             encryption::load(&self.config.encryption).await.map_err(|error| error.to_string())?;
         let kinds = objects::all_builtin_kinds();
@@ -138,7 +138,7 @@ impl Migration {
         let store = self.folder.join("store");
         let source = progress::during("reading the store", || pintle_store::read_state(&store))
             .map_err(|error| format!("cannot read the store in {}: {error}", store.display()))?;
-        let codecs = self.codecs().await?;
+        let codecs = self.read_codecs().await?;
         let etcd = Arc::new(self.connect().await?);
         let found = etcd.snapshot_state();
         if let Some((key, _)) = found.iter().next() {
@@ -175,7 +175,7 @@ impl Migration {
     /// Copies from etcd to the data folder.
     async fn export(&self) -> Result<Moved, String> {
         let _held = DataDir::open(&self.folder).map_err(|error| error.to_string())?;
-        let codecs = self.codecs().await?;
+        let codecs = self.read_codecs().await?;
         let etcd = self.connect().await?;
         let revision = etcd.barrier().await.map_err(|error| error.to_string())?;
         let source = etcd.read_at("/registry", revision).await.map_err(|error| error.to_string())?;
@@ -241,7 +241,7 @@ async fn write_all(etcd: &Arc<Etcd>, objects: &Snapshot, codec: &Codec) -> Resul
     for (index, (key, entry)) in order.into_iter().enumerate() {
         progress.show(index as u64, "objects");
         if writes.len() >= IN_FLIGHT {
-            finished(writes.join_next().await)?;
+            write_outcome(writes.join_next().await)?;
         }
         let value: Bytes =
             codec.encode(key, &entry.value, None).map_err(|error| format!("{key}: {}", error.0))?;
@@ -252,13 +252,13 @@ async fn write_all(etcd: &Arc<Etcd>, objects: &Snapshot, codec: &Codec) -> Resul
         });
     }
     while !writes.is_empty() {
-        finished(writes.join_next().await)?;
+        write_outcome(writes.join_next().await)?;
     }
     progress.end();
     Ok(())
 }
 
-fn finished(written: Option<Result<Result<(), String>, tokio::task::JoinError>>) -> Result<(), String> {
+fn write_outcome(written: Option<Result<Result<(), String>, tokio::task::JoinError>>) -> Result<(), String> {
     match written {
         None => Ok(()),
         Some(Ok(outcome)) => outcome,
@@ -276,9 +276,10 @@ fn compare(source: &Snapshot, written: &Snapshot) -> Result<(), String> {
         }
     }
     progress.end();
-    match written.len() == source.len() {
-        true => Ok(()),
-        false => Err(format!("{} objects arrived instead of {}", written.len(), source.len())),
+    if written.len() == source.len() {
+        Ok(())
+    } else {
+        Err(format!("{} objects arrived instead of {}", written.len(), source.len()))
     }
 }
 

@@ -72,7 +72,6 @@ pub(crate) async fn open(
         authorizer: authorizer.clone(),
     })?;
     let retention = config.retention;
-    let options = Options { retention, history: Some(config.history), ..Options::default() };
     let encryption = encryption::load(&config.encryption).await?;
     let builtin = builtin_selected(&|resource| config.runtime_config.selects(resource));
     let kinds: Vec<Arc<Kind>> = builtin.kinds.into_iter().map(Arc::new).collect();
@@ -80,23 +79,8 @@ pub(crate) async fn open(
         Some(etcd) => etcd_codec(etcd, config, &kinds, encryption.clone()),
         None => embedded_codec(&kinds, encryption.clone()),
     };
-    let store: Arc<dyn Store> = match &config.etcd {
-        Some(etcd) => Arc::new(etcd.connect().await?),
-        None if config.ephemeral => Arc::new(Embedded::ephemeral(options)?),
-        None => {
-            let folder = folder.path().join("store");
-            Arc::new(progress::during("reading the store", || Embedded::open(&folder, options))?)
-        }
-    };
     let codec = Arc::new(codec);
-    let main: Arc<dyn Store> = Arc::new(FormStore::new(store, codec.clone()));
-    let mut stores = Stores { main, further: Vec::new() };
-    if let Some(etcd) = &config.etcd {
-        for (store, prefixes) in etcd.connect_overrides(&kinds).await? {
-            let store: Arc<dyn Store> = Arc::new(FormStore::new(Arc::new(store), codec.clone()));
-            stores.further.push(Partition { store, prefixes });
-        }
-    }
+    let stores = open_stores(config, folder, &kinds, &codec).await?;
     let all: Vec<Arc<dyn Store>> = stores.all().cloned().collect();
     let cache_options = pintle_cache::Options {
         retention,
@@ -127,6 +111,33 @@ pub(crate) async fn open(
     // The objects of a fresh server are created first: webhooks of manifests may need this server to run.
     manifests::load(&engine)?;
     Ok(Objects { engine, types, encryption, stores: all })
+}
+
+/// Opens the embedded store, or connects to etcd and to those of `--etcd-servers-overrides`.
+async fn open_stores(
+    config: &Config,
+    folder: &DataDir,
+    kinds: &[Arc<Kind>],
+    codec: &Arc<Codec>,
+) -> Result<Stores, ObjectsError> {
+    let options =
+        Options { retention: config.retention, history: Some(config.history), ..Options::default() };
+    let store: Arc<dyn Store> = match &config.etcd {
+        Some(etcd) => Arc::new(etcd.connect().await?),
+        None if config.ephemeral => Arc::new(Embedded::ephemeral(options)?),
+        None => {
+            let folder = folder.path().join("store");
+            Arc::new(progress::during("reading the store", || Embedded::open(&folder, options))?)
+        }
+    };
+    let mut stores = Stores { main: Arc::new(FormStore::new(store, codec.clone())), further: Vec::new() };
+    if let Some(etcd) = &config.etcd {
+        for (store, prefixes) in etcd.connect_overrides(kinds).await? {
+            let store: Arc<dyn Store> = Arc::new(FormStore::new(Arc::new(store), codec.clone()));
+            stores.further.push(Partition { store, prefixes });
+        }
+    }
+    Ok(stores)
 }
 
 /// All built-in kinds in all versions, also those that are not served by default.
@@ -230,9 +241,10 @@ fn engine(
     let prefixes = stores.further.iter().map(|partition| partition.prefixes.clone());
     let cache = Cache::with_stores(cache_options, prefixes.collect());
     let all: Vec<Arc<dyn Store>> = stores.all().cloned().collect();
-    let store: Arc<dyn Store> = match stores.further.is_empty() {
-        true => stores.main,
-        false => Arc::new(Partitioned::new(stores.main, stores.further)),
+    let store: Arc<dyn Store> = if stores.further.is_empty() {
+        stores.main
+    } else {
+        Arc::new(Partitioned::new(stores.main, stores.further))
     };
     let metadata_schema =
         served.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));

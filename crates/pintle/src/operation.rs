@@ -83,7 +83,7 @@ impl Operation {
             return Err(FlagError::new("--goaway-chance can not be less than 0 or greater than 0.02"));
         }
         Ok(Operation {
-            tls: tls(flags)?,
+            tls: tls_settings(flags)?,
             named_certificates: named_certificates(&flags.values("tls-sni-cert-key"))?,
             cors: cors(&flags.list("cors-allowed-origins"))?,
             goaway_chance,
@@ -154,7 +154,7 @@ pub(crate) fn start_log(flags: &Flags) -> Result<(), FlagError> {
     Ok(())
 }
 
-fn tls(flags: &Flags) -> Result<TlsSettings, FlagError> {
+fn tls_settings(flags: &Flags) -> Result<TlsSettings, FlagError> {
     let only_tls13 = match flags.text("tls-min-version") {
         // TLS 1.0 and 1.1 are never offered, even if the flag allows them.
         "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,

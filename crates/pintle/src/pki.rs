@@ -114,10 +114,10 @@ impl Authority {
         {
             return Ok(pair);
         }
-        let mut params = params("pintle", &[]);
+        let mut params = certificate_params("pintle", &[]);
         params.subject_alt_names = names.to_vec();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.issue(key_folder, "apiserver", params)
+        self.issue_pair(key_folder, "apiserver", params)
     }
 
     /// The administrator's certificate: the stored one, or a new one.
@@ -127,9 +127,9 @@ impl Authority {
         {
             return Ok(pair);
         }
-        let mut params = params("kubernetes-admin", &["system:masters"]);
+        let mut params = certificate_params("kubernetes-admin", &["system:masters"]);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.issue(key_folder, "admin", params)
+        self.issue_pair(key_folder, "admin", params)
     }
 
     /// Issues a client certificate, which is not stored.
@@ -140,14 +140,14 @@ impl Authority {
             reason = "the clock plus years, whatever it says, is within the range of a time"
         )
     )]
-    pub(crate) fn client(&self, user: &str, groups: &[&str], life: Duration) -> Result<Pair, PkiError> {
-        let mut params = params(user, groups);
+    pub(crate) fn issue_client(&self, user: &str, groups: &[&str], life: Duration) -> Result<Pair, PkiError> {
+        let mut params = certificate_params(user, groups);
         params.not_after = (SystemTime::now() + life).into();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.issue(KeyFolder(None), "", params)
+        self.issue_pair(KeyFolder(None), "", params)
     }
 
-    fn issue(
+    fn issue_pair(
         &self,
         key_folder: KeyFolder<'_>,
         name: &str,
@@ -219,7 +219,7 @@ fn to_pem(label: &str, der: &[u8]) -> String {
 /// The parameters of the CA certificate. Certificates that it signs repeat only its name and key id, so a stored CA can
 /// be used with fresh parameters.
 fn authority_params() -> CertificateParams {
-    let mut params = params("pintle-ca", &[]);
+    let mut params = certificate_params("pintle-ca", &[]);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
@@ -233,7 +233,7 @@ fn authority_params() -> CertificateParams {
         reason = "the clock plus years, whatever it says, is within the range of a time"
     )
 )]
-fn params(name: &str, organizations: &[&str]) -> CertificateParams {
+fn certificate_params(name: &str, organizations: &[&str]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     for organization in organizations {
@@ -359,10 +359,10 @@ mod tests {
         let first = get();
         assert_eq!(get(), first, "they are stored");
         for name in ["apiserver", "admin"] {
-            let mut soon = params("pintle", &[]);
+            let mut soon = certificate_params("pintle", &[]);
             soon.subject_alt_names = names.clone();
             soon.not_after = (SystemTime::now() + RENEW_BEFORE - Duration::from_secs(60)).into();
-            authority.issue(key_folder, name, soon).unwrap();
+            authority.issue_pair(key_folder, name, soon).unwrap();
         }
         let ending: Vec<String> = ["apiserver", "admin"]
             .map(|name| key_folder.read_pair(name).unwrap().unwrap().certificate)

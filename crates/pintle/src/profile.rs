@@ -35,8 +35,8 @@ impl Profiler for Profiles {
     fn take<'a>(&'a self, name: &'a str, time: Duration) -> BoxFuture<'a, Option<Result<Vec<u8>, String>>> {
         Box::pin(async move {
             let profile = match name {
-                "profile" => processor(time).await,
-                "threadcreate" => read_kernel(threads).await,
+                "profile" => profile_processor(time).await,
+                "threadcreate" => read_kernel(profile_threads).await,
                 "heap" | "allocs" => read_kernel(memory).await,
                 _ => return None,
             };
@@ -53,7 +53,7 @@ async fn read_kernel(read: fn() -> std::io::Result<Profile>) -> Result<Profile, 
 }
 
 /// Samples the stacks of running threads for a while.
-async fn processor(time: Duration) -> Result<Profile, String> {
+async fn profile_processor(time: Duration) -> Result<Profile, String> {
     if IS_SAMPLING.swap(true, Ordering::AcqRel) {
         return Err("cpu profiling already in use".into());
     }
@@ -94,7 +94,7 @@ impl Drop for Sampling {
     }
 }
 
-fn threads() -> std::io::Result<Profile> {
+fn profile_threads() -> std::io::Result<Profile> {
     let mut profile = Profile::new(&[("threadcreate", "count")]);
     for task in std::fs::read_dir("/proc/self/task")? {
         // A thread may end in the meantime.

@@ -17,10 +17,10 @@ pub(crate) enum Program {
 impl Program {
     /// The program that this process was started as.
     pub(crate) fn current() -> Program {
-        std::env::args_os().next().map_or(Program::Pintle, |name| Program::named(Path::new(&name)))
+        std::env::args_os().next().map_or(Program::Pintle, |name| Program::program_named(Path::new(&name)))
     }
 
-    fn named(path: &Path) -> Program {
+    fn program_named(path: &Path) -> Program {
         match path.file_name().and_then(|name| name.to_str()) {
             Some("kube-apiserver") => Program::KubeApiserver,
             Some("etcd") => Program::Etcd,
@@ -42,7 +42,7 @@ mod tests {
             ("etcdctl", Program::Pintle),
             ("", Program::Pintle),
         ] {
-            assert_eq!(Program::named(Path::new(path)), want, "{path}");
+            assert_eq!(Program::program_named(Path::new(path)), want, "{path}");
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     let recover = || pintle_store::recover(&store, &Options::default(), dry_run);
     let found = progress::during("reading the store", recover).map_err(|error| error.to_string())?;
     match found {
-        Some(recovery) => output.print(&report(&recovery, dry_run), &in_json(&recovery, dry_run)),
+        Some(recovery) => output.print(&report_text(&recovery, dry_run), &in_json(&recovery, dry_run)),
         None => {
             let tree = object([("sound", Value::Bool(true))]);
             output.print("The store is sound; nothing was changed.\n", &tree);
@@ -61,7 +61,7 @@ fn in_json(recovery: &Recovery, dry_run: bool) -> Value {
     ])
 }
 
-fn report(recovery: &Recovery, dry_run: bool) -> String {
+fn report_text(recovery: &Recovery, dry_run: bool) -> String {
     let mut out = String::from("Damage:\n");
     for line in &recovery.damage {
         _ = writeln!(out, "  {line}");
@@ -79,9 +79,10 @@ fn report(recovery: &Recovery, dry_run: bool) -> String {
         let verb = if dry_run { "would be" } else { "is" };
         _ = writeln!(out, "What could not be read {verb} in store/{file}");
     }
-    _ = match dry_run {
-        true => writeln!(out, "Nothing was changed (--dry-run)."),
-        false => writeln!(out, "The store goes on at revision {}.", recovery.revision),
+    _ = if dry_run {
+        writeln!(out, "Nothing was changed (--dry-run).")
+    } else {
+        writeln!(out, "The store goes on at revision {}.", recovery.revision)
     };
     out
 }

@@ -153,7 +153,8 @@ impl RuntimeConfig {
     fn configured(&self, group: &str, version: &str, resource: &str) -> Option<bool> {
         let named = self.resources.get(&format!("{group}/{version}/{resource}"));
         let versioned = || self.versions.get(&format!("{group}/{version}"));
-        let staged = || self.stages.iter().rev().find(|(stage, _)| stage.has(version)).map(|(_, on)| on);
+        let staged =
+            || self.stages.iter().rev().find(|(stage, _)| stage.has_version(version)).map(|(_, on)| on);
         named.or_else(versioned).or_else(staged).copied()
     }
 
@@ -175,14 +176,15 @@ impl RuntimeConfig {
     /// With `--emulation-forward-compatible`: returns whether an older version of a resource is served, which enables
     /// the newer ones. Alpha versions neither enable others nor are enabled by them.
     fn follows_older(&self, group: &str, version: &str, resource: &str) -> bool {
-        let rank = |version: &str| (!Stage::Beta.has(version), version.to_string());
-        let is_stable = |version: &str| !Stage::Alpha.has(version);
+        let rank = |version: &str| (!Stage::Beta.has_version(version), version.to_string());
+        let is_stable = |version: &str| !Stage::Alpha.has_version(version);
         let mut older = emulation::versions_of(group, resource)
             .filter(|other| is_stable(other) && rank(other) < rank(version));
         self.emulation.forward_compatible
             && is_stable(version)
             && older.any(|other| {
-                let is_on = self.configured(group, other, resource).unwrap_or(Stage::Stable.has(other));
+                let is_on =
+                    self.configured(group, other, resource).unwrap_or(Stage::Stable.has_version(other));
                 is_on && self.exists(group, other, resource)
             })
     }
@@ -225,7 +227,7 @@ fn split_resource(key: &str) -> Option<(&str, &str, &str)> {
 }
 
 impl Stage {
-    fn has(self, version: &str) -> bool {
+    fn has_version(self, version: &str) -> bool {
         match self {
             Stage::All => true,
             Stage::Stable => !version.contains("alpha") && !version.contains("beta"),
@@ -258,7 +260,7 @@ pub(crate) fn priorities(group: &str, version: &str) -> (i64, i64) {
         ("internal.apiserver.k8s.io", "v1alpha1", 9),
     ];
     let of_group = GROUPS.iter().find(|(name, _)| *name == group).map_or(16_000, |(_, priority)| *priority);
-    let by_stage = match (Stage::Alpha.has(version), Stage::Beta.has(version)) {
+    let by_stage = match (Stage::Alpha.has_version(version), Stage::Beta.has_version(version)) {
         (true, _) => 1,
         (_, true) => 9,
         _ => 15,

@@ -17,7 +17,7 @@ use crate::program::Program;
 use crate::reload::Reload;
 use crate::shutdown::{self, Signals};
 use crate::upkeep::Upkeep;
-use crate::{config_file, descriptors, etcd_stand_in, metric_flags, upkeep};
+use crate::{config_file, descriptors, etcd_stand_in, idle, metric_flags, upkeep};
 use context::{Addresses, server_context};
 use parts::{Keys, ListenerTls, OtherServers, Parts};
 use pintle_admission::SettingsError;
@@ -173,6 +173,7 @@ async fn serve(
     let upkeep = Upkeep::start(&engine, &config, config.bind, &keys.serving_authority).await;
     let addresses = Addresses::new(&config);
     let (authenticator, health) = (Arc::clone(&parts.authenticator), Arc::clone(&parts.health));
+    let token_keys = parts.signing.keys.clone();
     let context =
         server_context(&config, &operation, &keys.folder, parts, &others, &addresses, auditor.clone());
     let server = Server::new(listener, server_config(&config, &operation, &tls), Arc::new(context));
@@ -196,12 +197,15 @@ async fn serve(
         admin: keys.admin.certificate.clone(),
     };
     tokio::spawn(reload.run(engine.clone()));
+    tokio::spawn(idle::release_program_when_idle());
     health.set_ready();
     keys.folder.write("port", addresses.bound.port().to_string().as_bytes())?;
     if keys.folder.exists() {
         print_welcome(&url, &keys.folder, &config, began);
     }
     tracing::info!(v = 0, "Serving securely on {}", addresses.bound);
+    // Not earlier, because it would take a processor away from the start.
+    token_keys.generate_in_background();
 
     let stop = async {
         signals.next().await;

@@ -53,9 +53,10 @@ fn count_objects(kind: &Kind, view: &View) {
     let sampled: usize = view.iter().take(SAMPLED_MAX).map(|object| object.value().len()).sum();
     let count = view.len().clamp(1, SAMPLED_MAX);
     families::RESOURCE_BYTES.set(&labels, float(sampled) / float(count) * float(view.len()));
-    let name = match kind.group.is_empty() {
-        true => kind.plural.to_string(),
-        false => format!("{}.{}", kind.plural, kind.group),
+    let name = if kind.group.is_empty() {
+        kind.plural.to_string()
+    } else {
+        format!("{}.{}", kind.plural, kind.group)
     };
     families::STORE_OBJECTS.set(&[&name], float(view.len()));
 }

@@ -114,7 +114,8 @@ fn go_duration(seconds: i64) -> String {
 fn local_keys(config: &Config, key_folder: KeyFolder<'_>) -> Result<TokenKeys, ServeError> {
     let is_configured = config.account_signing_key_file.is_some() || !config.account_key_files.is_empty();
     if key_folder.0.is_none() && !is_configured {
-        // Generating an RSA key takes a tenth of a second, several times as long as the rest of the start.
+        // Generating an RSA key takes a tenth of a second, several times as long as the rest of the start, which therefore does not
+        // wait for it.
         return Ok(TokenKeys::generated(pki::generate_account_key));
     }
     let signer = match &config.account_signing_key_file {

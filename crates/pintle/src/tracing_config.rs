@@ -26,7 +26,7 @@ pub(crate) fn read(flags: &Flags) -> Result<Option<Settings>, FlagError> {
     })?;
     let tree =
         decode(&bytes).map_err(|why| wrong(format!("unable to decode tracing configuration data: {why}")))?;
-    let settings = settings(&tree);
+    let settings = read_settings(&tree);
     settings
         .map(Some)
         .map_err(|why| FlagError::new(&format!("failed to validate tracing configuration: {why}")))
@@ -49,14 +49,15 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
     Ok(tree)
 }
 
-fn settings(tree: &Value) -> Result<Settings, String> {
+fn read_settings(tree: &Value) -> Result<Settings, String> {
     let mut errors = Vec::new();
     let rate = tree.get("samplingRatePerMillion").and_then(Value::as_int).unwrap_or(0);
     let per_million = u32::try_from(rate).ok().filter(|rate| *rate <= 1_000_000);
     if per_million.is_none() {
-        let why = match rate < 0 {
-            true => "sampling rate must be positive",
-            false => "sampling rate per million must be less than or equal to one million",
+        let why = if rate < 0 {
+            "sampling rate must be positive"
+        } else {
+            "sampling rate per million must be less than or equal to one million"
         };
         errors.push(format!("samplingRatePerMillion: Invalid value: {rate}: {why}"));
     }
@@ -96,7 +97,7 @@ mod tests {
     fn the_file_names_a_collector_and_a_rate() {
         let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n";
         let settings =
-            |rest: &str| decode(format!("{text}{rest}").as_bytes()).and_then(|tree| settings(&tree));
+            |rest: &str| decode(format!("{text}{rest}").as_bytes()).and_then(|tree| read_settings(&tree));
         let want = Settings { endpoint: "c:1".into(), per_million: 100 };
         assert_eq!(settings("endpoint: c:1\nsamplingRatePerMillion: 100\n"), Ok(want));
         assert_eq!(settings("").map(|s| s.endpoint), Ok(DEFAULT_ENDPOINT.to_string()));

@@ -187,7 +187,7 @@ fn name_on(hostname: &str) -> String {
         text.extend_from_slice(&u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());
         text.extend_from_slice(part.as_bytes());
     }
-    format!("apiserver-{}", hash(&text))
+    format!("apiserver-{}", hash_text(&text))
 }
 
 fn hostname() -> String {
@@ -204,7 +204,7 @@ fn hostname() -> String {
     not(test),
     expect(clippy::arithmetic_side_effects, reason = "there are at most 12 bits at a time")
 )]
-fn hash(text: &[u8]) -> String {
+fn hash_text(text: &[u8]) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let letter = |bits: u32| LETTERS.get((bits & 31) as usize).map_or('a', |letter| char::from(*letter));
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text);
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn identities_are_the_hash_of_the_host_name() {
         // SHA-256 of the empty text begins with e3b0c44298fc1c149afbf4c8996fb924.
-        assert_eq!(hash(b""), "4oymiquy7qobjgx36tejs35zeq");
+        assert_eq!(hash_text(b""), "4oymiquy7qobjgx36tejs35zeq");
         // The name of a kube-apiserver on a host with this name.
         assert_eq!(name_on("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
     }

@@ -128,9 +128,10 @@ impl Chunked {
 fn chunk_size(line: &[u8]) -> Result<u64, &'static str> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let Some(line) = line.strip_suffix(b"\r") else {
-        return Err(match line.contains(&b'\r') {
-            true => "invalid CR in chunked line",
-            false => "chunked line ends with bare LF",
+        return Err(if line.contains(&b'\r') {
+            "invalid CR in chunked line"
+        } else {
+            "chunked line ends with bare LF"
         });
     };
     if line.contains(&b'\r') {

@@ -7,6 +7,7 @@ use pintle_metrics::families;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -24,6 +25,10 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A byte stream behind a pointer.
 pub type BoxStream = Box<dyn Stream>;
+
+/// A connection that is being opened. The future is boxed, so that the code of all dialers is generated once and not
+/// again for each caller.
+pub type Dialing<'a> = Pin<Box<dyn Future<Output = Result<BoxStream, String>> + Send + 'a>>;
 
 /// How connections are opened.
 #[derive(Clone, Default)]
@@ -78,24 +83,26 @@ pub enum ConnectProxy {
 impl Dialer {
     /// Opens a connection. If `checked` has addresses, only these are used and the host is not looked up again; a proxy looks
     /// hosts up by itself. The error has the text of Go's dialer.
-    pub async fn dial(&self, host: &str, port: u16, checked: &[IpAddr]) -> Result<BoxStream, String> {
-        let opened = async {
-            match self {
-                Dialer::Direct => {
-                    dial_tcp(host, port, checked).await.map(|stream| Box::new(stream) as BoxStream)
+    pub fn dial<'a>(&'a self, host: &'a str, port: u16, checked: &'a [IpAddr]) -> Dialing<'a> {
+        Box::pin(async move {
+            let opened = async {
+                match self {
+                    Dialer::Direct => {
+                        dial_tcp(host, port, checked).await.map(|stream| Box::new(stream) as BoxStream)
+                    }
+                    Dialer::HttpConnect(proxy) => proxy.dial(&host_port(host, port)).await,
+                    Dialer::Konnectivity(socket) => {
+                        konnectivity::dial(socket, &host_port(host, port), random_number()?).await
+                    }
                 }
-                Dialer::HttpConnect(proxy) => proxy.dial(&host_port(host, port)).await,
-                Dialer::Konnectivity(socket) => {
-                    konnectivity::dial(socket, &host_port(host, port), random_number()?).await
-                }
+            };
+            // A konnectivity server has time limits of its own, with different errors.
+            if let Dialer::Konnectivity(_) = self {
+                return opened.await;
             }
-        };
-        // A konnectivity server has time limits of its own, with different errors.
-        if let Dialer::Konnectivity(_) = self {
-            return opened.await;
-        }
-        let late = || Err(format!("dial tcp {}: i/o timeout", host_port(host, port)));
-        tokio::time::timeout(DIAL_TIMEOUT, opened).await.unwrap_or_else(|_| late())
+            let late = || Err(format!("dial tcp {}: i/o timeout", host_port(host, port)));
+            tokio::time::timeout(DIAL_TIMEOUT, opened).await.unwrap_or_else(|_| late())
+        })
     }
 }
 
@@ -111,7 +118,7 @@ impl ConnectProxy {
                 let own = path.display().to_string();
                 let stream = UnixStream::connect(path)
                     .await
-                    .map_err(|e| format!("dial unix {own}: connect: {}", cause(&e)))?;
+                    .map_err(|e| format!("dial unix {own}: connect: {}", cause_text(&e)))?;
                 (Box::new(stream), own)
             }
             ConnectProxy::Tls { host, port, options } => {
@@ -121,7 +128,7 @@ impl ConnectProxy {
         };
         attempt.reached_proxy();
         tunnel(&mut stream, &own, address).await?;
-        attempt.succeeded();
+        attempt.record_success();
         Ok(stream)
     }
 }
@@ -130,7 +137,7 @@ impl ConnectProxy {
 pub(crate) struct Attempt {
     protocol: &'static str,
     transport: &'static str,
-    /// The stage at which it is: `connect` to the proxy, or what the `proxy` does. `None` after success.
+    /// The stage of the dial: `connect` (to the proxy) or `proxy` (the proxy connects). `None` after success.
     stage: Option<&'static str>,
     began: Instant,
 }
@@ -145,7 +152,7 @@ impl Attempt {
         self.stage = Some("proxy");
     }
 
-    pub(crate) fn succeeded(mut self) {
+    pub(crate) fn record_success(mut self) {
         self.stage = None;
         let seconds = self.began.elapsed().as_secs_f64();
         families::EGRESS_DIAL_SECONDS.observe(&[self.protocol, self.transport], seconds);
@@ -202,7 +209,7 @@ async fn dial_tcp(host: &str, port: u16, checked: &[IpAddr]) -> Result<TcpStream
                 _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Err(error) => why = format!("dial tcp {address}: connect: {}", cause(&error)),
+            Err(error) => why = format!("dial tcp {address}: connect: {}", cause_text(&error)),
         }
     }
     Err(why)
@@ -216,7 +223,7 @@ fn random_number() -> Result<i64, String> {
     Ok(i64::from_be_bytes(bytes) & i64::MAX)
 }
 
-pub(crate) fn cause(error: &std::io::Error) -> String {
+pub(crate) fn cause_text(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => "connection refused".to_string(),
         ErrorKind::NetworkUnreachable => "network is unreachable".to_string(),

@@ -66,7 +66,7 @@ impl CertificateFlaw {
 pub(crate) struct AcceptedFlaws(AtomicU8);
 
 impl AcceptedFlaws {
-    pub(crate) fn note(&self, leaf: &[u8]) {
+    pub(crate) fn record_flaws(&self, leaf: &[u8]) {
         let Ok((_, leaf)) = X509Certificate::from_der(leaf) else { return };
         let names = if has_alternative_names(&leaf) { 0 } else { CertificateFlaw::MissingSan.bit() };
         let is_self_signed = leaf.issuer().as_raw() == leaf.subject().as_raw();
@@ -100,9 +100,10 @@ pub(crate) fn explain(
     }
     let Ok((_, parsed)) = X509Certificate::from_der(leaf) else { return error };
     if !has_alternative_names(&parsed) {
-        return match names_host(parsed.subject(), &name.to_str()) {
-            true => explained(LEGACY_NAME.to_string()),
-            false => Error::InvalidCertificate(CertificateError::NotValidForName),
+        return if names_host(parsed.subject(), &name.to_str()) {
+            explained(LEGACY_NAME.to_string())
+        } else {
+            Error::InvalidCertificate(CertificateError::NotValidForName)
         };
     }
     if let Err(wrong_name) =

@@ -260,9 +260,10 @@ async fn with_media_type(parts: &mut Parts, mut body: ProxyBody, method: &Method
 
 /// The error for a backend that switches protocols without a request to do so.
 fn unrequested_upgrade_error(headers: &HeaderMap) -> String {
-    let protocol = match header::is_upgrade(headers) {
-        true => headers.get(UPGRADE).map(|value| header::text(value).into_owned()).unwrap_or_default(),
-        false => String::new(),
+    let protocol = if header::is_upgrade(headers) {
+        headers.get(UPGRADE).map(|value| header::text(value).into_owned()).unwrap_or_default()
+    } else {
+        String::new()
     };
     format!("backend tried to switch protocol {} when \"\" was requested", go_quoted(&protocol))
 }

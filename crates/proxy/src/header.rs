@@ -172,14 +172,7 @@ pub struct UnsendableHeader(String);
 /// An extra key as part of a header's name: bytes that names cannot have are percent-encoded.
 fn escape_key(key: &str) -> String {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte);
-    let mut out = String::with_capacity(key.len());
-    for byte in key.bytes() {
-        match is_token(byte) {
-            true => out.push(char::from(byte)),
-            false => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    pintle_value::percent::encode(key.as_bytes(), is_token)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Connections through a konnectivity server: each is a call of its `ProxyService` on a unix socket. `DIAL_REQ`
 //! requests a connection, `DATA` carries bytes both ways, `CLOSE_REQ` ends it.
 
-use crate::dial::{Attempt, BoxStream, cause};
+use crate::dial::{Attempt, BoxStream, cause_text};
 use bytes::Bytes;
 use pintle_grpc::duplex::{self, Receiver, Sender};
 use pintle_grpc::protobuf::{Field, Fields, put_bytes, put_number, text};
@@ -49,7 +49,7 @@ pub(crate) async fn dial(socket: &Path, address: &str, dial: i64) -> Result<BoxS
     };
     let late = |_| "dial timeout, backstop".to_string();
     let (sender, receiver, connection) = timeout(DIAL_TIMEOUT, answered).await.map_err(late)??;
-    attempt.succeeded();
+    attempt.record_success();
     let (near, far) = tokio::io::duplex(BUFFER_BYTES);
     // The task ends when the caller drops its end, or with the call.
     tokio::spawn(carry(far, sender, receiver, connection));
@@ -63,7 +63,9 @@ async fn connect(socket: &Path) -> Result<UnixStream, String> {
         loop {
             match UnixStream::connect(socket).await {
                 Ok(stream) => return stream,
-                Err(error) => why = format!("dial unix {}: connect: {}", socket.display(), cause(&error)),
+                Err(error) => {
+                    why = format!("dial unix {}: connect: {}", socket.display(), cause_text(&error))
+                }
             }
             sleep(CONNECT_PAUSE).await;
         }

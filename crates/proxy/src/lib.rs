@@ -44,4 +44,5 @@ pub use tls::{Identity, TlsOptions, Trust};
 pub use transport::{Address, BoxError, RequestBody, SendError, Transport, empty_body};
 pub use upgraded::Upgraded;
 pub use url::{encode_query, escape_path, join as join_path, join_keeping_slash};
+pub use websocket::head as websocket_head;
 pub use whole_body::read_whole;

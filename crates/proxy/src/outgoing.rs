@@ -171,7 +171,7 @@ impl Outgoing {
                 }
                 Framing::Chunked => {
                     let end = if std::mem::replace(&mut self.is_in_chunk, true) { "\r\n" } else { "" };
-                    self.append(format!("{end}{:x}\r\n", data.len()).as_bytes());
+                    self.append_chunk(format!("{end}{:x}\r\n", data.len()).as_bytes());
                 }
             }
             self.part = data;
@@ -185,16 +185,17 @@ impl Outgoing {
             Framing::Length(0) => Ok(()),
             Framing::Length(_) => Err(wrong_length("shorter")),
             Framing::Chunked => {
-                self.append(if self.is_in_chunk { b"\r\n0\r\n\r\n" } else { b"0\r\n\r\n" });
+                self.append_chunk(if self.is_in_chunk { b"\r\n0\r\n\r\n" } else { b"0\r\n\r\n" });
                 Ok(())
             }
         }
     }
 
-    fn append(&mut self, bytes: &[u8]) {
-        self.frame = match self.frame.is_empty() {
-            true => Bytes::copy_from_slice(bytes),
-            false => [&self.frame, bytes].concat().into(),
+    fn append_chunk(&mut self, bytes: &[u8]) {
+        self.frame = if self.frame.is_empty() {
+            Bytes::copy_from_slice(bytes)
+        } else {
+            [&self.frame, bytes].concat().into()
         };
     }
 }

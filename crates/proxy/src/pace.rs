@@ -53,7 +53,7 @@ impl Pace {
         Poll::Ready(usize::try_from(step).unwrap_or(usize::MAX))
     }
 
-    fn carried(&mut self, bytes: usize) {
+    fn record_bytes(&mut self, bytes: usize) {
         let nanos = u128::try_from(bytes).unwrap_or(u128::MAX).saturating_mul(1_000_000_000);
         let nanos = nanos.checked_div(u128::from(self.bytes_per_second.get())).unwrap_or(0);
         let cost = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
@@ -73,7 +73,7 @@ impl AsyncRead for Paced {
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut part))?;
         let size = part.filled().len();
         buffer.advance(size);
-        self.reads.carried(size);
+        self.reads.record_bytes(size);
         Poll::Ready(Ok(()))
     }
 }
@@ -83,7 +83,7 @@ impl AsyncWrite for Paced {
         let allowed = ready!(self.writes.poll_allowed(cx));
         let part = bytes.get(..allowed).unwrap_or(bytes);
         let size = ready!(Pin::new(&mut self.stream).poll_write(cx, part))?;
-        self.writes.carried(size);
+        self.writes.record_bytes(size);
         Poll::Ready(Ok(size))
     }
 

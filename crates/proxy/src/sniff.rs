@@ -17,7 +17,7 @@ pub fn media_type(start: &[u8]) -> &'static str {
     if text.starts_with(b"<?xml") {
         return "text/xml; charset=utf-8";
     }
-    if let Some((_, media)) = SIGNATURES.iter().find(|(pattern, _)| fits(start, pattern)) {
+    if let Some((_, media)) = SIGNATURES.iter().find(|(pattern, _)| matches_pattern(start, pattern)) {
         return media;
     }
     if is_mp4(start) {
@@ -83,7 +83,7 @@ const SIGNATURES: &[(&[u8], &str)] = &[
     (b"\0asm", "application/wasm"),
 ];
 
-fn fits(start: &[u8], pattern: &[u8]) -> bool {
+fn matches_pattern(start: &[u8], pattern: &[u8]) -> bool {
     start.len() >= pattern.len()
         && start.iter().zip(pattern).all(|(byte, wanted)| *wanted == b'.' || byte == wanted)
 }

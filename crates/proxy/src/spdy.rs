@@ -82,14 +82,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 }
                 continue;
             }
-            if let Some(event) = self.control(first, length).await? {
+            if let Some(event) = self.control_frame(first, length).await? {
                 return Ok(event);
             }
         }
     }
 
     /// Reads a control frame. Headers are ignored: the replies of kubelets contain nothing of interest.
-    async fn control(&mut self, first: u32, length: u32) -> Result<Option<Event>> {
+    async fn control_frame(&mut self, first: u32, length: u32) -> Result<Option<Event>> {
         if length > CONTROL_BYTES_MAX {
             return Err(Error::new(ErrorKind::InvalidData, "the control frame is too long"));
         }
@@ -117,7 +117,7 @@ pub(crate) async fn open(
     body.extend_from_slice(&stream.to_be_bytes());
     body.extend_from_slice(&[0; 6]);
     body.extend_from_slice(&block);
-    to.write_all(&control(SYN_STREAM, &body)).await?;
+    to.write_all(&control_frame(SYN_STREAM, &body)).await?;
     to.flush().await
 }
 
@@ -140,11 +140,11 @@ pub(crate) async fn data(
 
 /// Sends a ping, or the answer to one.
 pub(crate) async fn ping(to: &mut (impl AsyncWrite + Unpin), number: u32) -> Result<()> {
-    to.write_all(&control(PING, &number.to_be_bytes())).await?;
+    to.write_all(&control_frame(PING, &number.to_be_bytes())).await?;
     to.flush().await
 }
 
-fn control(kind: u16, body: &[u8]) -> Vec<u8> {
+fn control_frame(kind: u16, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len().saturating_add(8));
     out.extend_from_slice(&0x8003_u16.to_be_bytes());
     out.extend_from_slice(&kind.to_be_bytes());
@@ -201,7 +201,7 @@ mod tests {
         ping(&mut bytes, 7).await.unwrap();
         data(&mut bytes, 3, b"out", false).await.unwrap();
         data(&mut bytes, 3, b"", true).await.unwrap();
-        bytes.extend(control(RST_STREAM, &[0, 0, 0, 5, 0, 0, 0, 1]));
+        bytes.extend(control_frame(RST_STREAM, &[0, 0, 0, 5, 0, 0, 0, 1]));
         let mut reader = Reader::new(&bytes[..]);
         let data = |bytes: &'static [u8], is_last| Event::Data { stream: 3, bytes: bytes.into(), is_last };
         for want in [Event::Ping(7), data(b"out", false), data(b"", true), Event::Reset(5), Event::End] {

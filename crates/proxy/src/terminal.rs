@@ -45,8 +45,9 @@ fn encode(text: &[u8]) -> Option<String> {
     let parsed = json::parse(text).ok()?.value;
     let mut size = [0_u16; 2];
     for (key, value) in parsed.as_object()?.iter() {
-        let of = [("width", 0), ("height", 1)].into_iter().find(|(name, _)| key.eq_ignore_ascii_case(name));
-        let Some(slot) = of.and_then(|(_, place)| size.get_mut(place)) else { continue };
+        let dimension =
+            [("width", 0), ("height", 1)].into_iter().find(|(name, _)| key.eq_ignore_ascii_case(name));
+        let Some(slot) = dimension.and_then(|(_, place)| size.get_mut(place)) else { continue };
         if !matches!(value, Value::Null) {
             *slot = u16::try_from(value.as_int()?).ok()?;
         }

@@ -1,5 +1,6 @@
 //! URLs as Go parses and writes them, as far as links and redirects need it; cleaned and escaped paths.
 
+use pintle_value::percent;
 use pintle_value::quote::go_quoted;
 
 /// A URL in parts. Only the path is decoded.
@@ -25,8 +26,8 @@ impl Url {
     pub(crate) fn parse(whole: &str) -> Result<Url, String> {
         let (text, fragment) = split_before(whole, '#');
         Self::parse_parts(text, fragment).map_err(|why| {
-            let of = if unescape(fragment).is_err() { whole } else { text };
-            format!("parse {}: {why}", go_quoted(of))
+            let faulty = if unescape(fragment).is_err() { whole } else { text };
+            format!("parse {}: {why}", go_quoted(faulty))
         })
     }
 
@@ -151,27 +152,7 @@ fn is_escaped(path: &str) -> bool {
 }
 
 fn unescape(text: &str) -> Result<String, String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        if *byte != b'%' {
-            out.push(*byte);
-            continue;
-        }
-        let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let digits = match after {
-            [high, low, ..] => digit(high).zip(digit(low)),
-            _ => None,
-        };
-        let Some((high, low)) = digits else {
-            let escape_text = String::from_utf8_lossy(after.get(..2).unwrap_or(after)).into_owned();
-            return Err(format!("invalid URL escape {}", go_quoted(&format!("%{escape_text}"))));
-        };
-        out.push(high.wrapping_shl(4) | low);
-        rest = after.get(2..).unwrap_or_default();
-    }
-    Ok(String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    percent::decode(text).map_err(|escape| format!("invalid URL escape {}", go_quoted(&escape.0)))
 }
 
 /// A decoded path as Go escapes it.
@@ -187,38 +168,23 @@ pub fn escape_path(path: &str) -> String {
     if path.bytes().all(is_plain) {
         return path.to_string();
     }
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if is_plain(byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+    percent::encode(path.as_bytes(), is_plain)
 }
 
 /// Parameters as Go's `url.Values` encodes them: sorted by key, the values of a key in their order.
 pub fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut pairs: Vec<(&str, &str)> = pairs.into_iter().collect();
     pairs.sort_by(|a, b| a.0.cmp(b.0));
-    let escape = |text: &str, out: &mut String| {
-        for byte in text.bytes() {
-            match byte {
-                b' ' => out.push('+'),
-                _ if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) => out.push(char::from(byte)),
-                _ => out.push_str(&format!("%{byte:02X}")),
-            }
-        }
-    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~ ".contains(&byte);
+    let escape = |text: &str| percent::encode(text.as_bytes(), is_plain).replace(' ', "+");
     let mut out = String::new();
     for (key, value) in pairs {
         if !out.is_empty() {
             out.push('&');
         }
-        escape(key, &mut out);
+        out.push_str(&escape(key));
         out.push('=');
-        escape(value, &mut out);
+        out.push_str(&escape(value));
     }
     out
 }

@@ -22,12 +22,11 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 /// The CAs of a bundle, or of the system.
 fn authorities(ca_bundle: &[u8]) -> Result<(Vec<CertificateDer<'static>>, RootCertStore), String> {
     let own;
-    let bundle = match ca_bundle.trim_ascii().is_empty() {
-        false => ca_bundle,
-        true => {
-            own = SYSTEM_BUNDLES.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
-            &own
-        }
+    let bundle = if !ca_bundle.trim_ascii().is_empty() {
+        ca_bundle
+    } else {
+        own = SYSTEM_BUNDLES.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
+        &own
     };
     let certificates: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok).collect();
@@ -63,15 +62,13 @@ pub(crate) fn config(
         }
         Trust::Bundle(bundle) => {
             let (certificates, roots) = authorities(bundle)?;
-            match roots.is_empty() {
-                true => Arc::new(SameVerdict { provider: provider.clone(), verdict: Verdict::UnknownIssuer }),
-                false => {
-                    let inner =
-                        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-                            .build()
-                            .map_err(|error| error.to_string())?;
-                    Arc::new(BundleVerifier { inner, certificates })
-                }
+            if roots.is_empty() {
+                Arc::new(SameVerdict { provider: provider.clone(), verdict: Verdict::UnknownIssuer })
+            } else {
+                let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                    .build()
+                    .map_err(|error| error.to_string())?;
+                Arc::new(BundleVerifier { inner, certificates })
             }
         }
     };
@@ -136,7 +133,7 @@ impl ServerCertVerifier for SameVerdict {
     ) -> Result<ServerCertVerified, Error> {
         match &self.verdict {
             Verdict::Accepted(flaws) => {
-                flaws.note(end_entity);
+                flaws.record_flaws(end_entity);
                 Ok(ServerCertVerified::assertion())
             }
             Verdict::UnknownIssuer => Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
@@ -272,12 +269,12 @@ const UNKNOWN_AUTHORITY: &str = "certificate signed by unknown authority";
 
 /// Go's error for a certificate with other names: `presented` has them as `DnsName("a")` or `IpAddress(1.2.3.4)`.
 fn wrong_name(name: &str, presented: &[String]) -> String {
-    let of = |kind: &str| -> Vec<&str> {
+    let names_of_kind = |kind: &str| -> Vec<&str> {
         let inner = presented.iter().filter_map(|text| text.strip_prefix(kind)?.strip_prefix('('));
         inner.map(|text| text.trim_end_matches(')').trim_matches('"')).collect()
     };
     let is_address = name.parse::<std::net::IpAddr>().is_ok();
-    let valid = if is_address { of("IpAddress") } else { of("DnsName") };
+    let valid = if is_address { names_of_kind("IpAddress") } else { names_of_kind("DnsName") };
     match (valid.is_empty(), is_address) {
         (true, true) => {
             format!("cannot validate certificate for {name} because it doesn't contain any IP SANs")

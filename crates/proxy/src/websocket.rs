@@ -128,8 +128,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-/// The header of an unmasked, unfragmented frame.
-fn head(opcode: u8, length: usize) -> Vec<u8> {
+/// The header of an unmasked frame that is a whole message.
+pub fn head(opcode: u8, length: usize) -> Vec<u8> {
     let mut out = vec![0x80 | opcode];
     match (u8::try_from(length), u16::try_from(length)) {
         (Ok(short), _) if short < 126 => out.push(short),

@@ -31,9 +31,10 @@ pub fn decode_applied(
     tree: pintle_value::Value,
     strict: &mut typed::Strict,
 ) -> Result<pintle_value::Value, typed::TypeError> {
-    match schema.decodes_into_go_struct() {
-        true => decode(schema, tree, strict),
-        false => structural::decode_applied(schema, tree),
+    if schema.decodes_into_go_struct() {
+        decode(schema, tree, strict)
+    } else {
+        structural::decode_applied(schema, tree)
     }
 }
 

@@ -12,7 +12,7 @@ mod validate;
 
 pub use compile::compile;
 pub use decode::{coerce, decode, decode_applied};
-pub use default::{DEFAULTS_BYTES_MAX, DefaultsTooLarge, default, prune_nulls};
+pub use default::{DEFAULTS_BYTES_MAX, DefaultsTooLarge, default, default_field, prune_nulls};
 pub use embedded::{validate_embedded, validate_object};
 pub use formats::is_for_texts;
 pub use lists::validate_lists;

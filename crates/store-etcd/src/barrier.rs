@@ -43,7 +43,7 @@ impl Barrier {
 
     /// A revision that etcd had reached after the call began.
     pub(crate) async fn revision(&self) -> Answer {
-        let lead = match self.enter() {
+        let lead = match self.join_turn() {
             Ok(lead) => lead,
             Err(turn) => match turn.await {
                 Ok(Turn::Answer(answer)) => return answer,
@@ -57,7 +57,7 @@ impl Barrier {
         answer
     }
 
-    fn enter(&self) -> Result<Lead, oneshot::Receiver<Turn>> {
+    fn join_turn(&self) -> Result<Lead, oneshot::Receiver<Turn>> {
         let mut state = lock(&self.state);
         if !state.is_led {
             state.is_led = true;
@@ -136,10 +136,10 @@ mod tests {
     #[test]
     fn callers_that_arrive_during_a_read_wait_for_the_next() {
         let barrier = barrier();
-        let Ok(first) = barrier.enter() else { panic!("nobody leads") };
+        let Ok(first) = barrier.join_turn() else { panic!("nobody leads") };
         let mut first = first.begin();
-        let Err(mut second) = barrier.enter() else { panic!("the first leads") };
-        let Err(mut third) = barrier.enter() else { panic!("the first leads") };
+        let Err(mut second) = barrier.join_turn() else { panic!("the first leads") };
+        let Err(mut third) = barrier.join_turn() else { panic!("the first leads") };
         first.finish(&Ok(1));
         assert!(turn(&mut second).is_none() && turn(&mut third).is_none(), "they came after the read began");
         drop(first);
@@ -149,14 +149,14 @@ mod tests {
         lead.finish(&Ok(2));
         assert!(matches!(turn(&mut second), Some(Turn::Answer(Ok(2)))));
         drop(lead);
-        assert!(barrier.enter().is_ok(), "nobody leads any more");
+        assert!(barrier.join_turn().is_ok(), "nobody leads any more");
     }
 
     #[test]
     fn a_reader_who_gives_up_is_replaced() {
         let barrier = barrier();
-        let Ok(first) = barrier.enter() else { panic!("nobody leads") };
-        let waiting: Vec<_> = (0..3).filter_map(|_| barrier.enter().err()).collect();
+        let Ok(first) = barrier.join_turn() else { panic!("nobody leads") };
+        let waiting: Vec<_> = (0..3).filter_map(|_| barrier.join_turn().err()).collect();
         let first = first.begin();
         let [mut a, b, c] = <[_; 3]>::try_from(waiting).ok().unwrap();
         drop(b);
@@ -164,6 +164,6 @@ mod tests {
         // The duty went to `c`, which gives up before it looks.
         drop(c);
         assert!(matches!(turn(&mut a), Some(Turn::Lead(_))));
-        assert!(barrier.enter().is_ok(), "nobody leads any more");
+        assert!(barrier.join_turn().is_ok(), "nobody leads any more");
     }
 }

@@ -57,7 +57,7 @@ impl Method {
         }
     }
 
-    fn path(self) -> &'static str {
+    fn method_path(self) -> &'static str {
         match self {
             Method::Range => "/etcdserverpb.KV/Range",
             Method::Txn => "/etcdserverpb.KV/Txn",
@@ -118,13 +118,13 @@ impl Channel {
             let message = format!("{text} ({} vs. {})", message.len(), grpc::REQUEST_BYTES_MAX);
             return Err(CallError::Status { code: code::RESOURCE_EXHAUSTED, message });
         }
-        let live = self.live().await?;
+        let live = self.live_connection().await?;
         live.connection.unary(&live.headers(method)?.any, message, method.is_repeatable()).await
     }
 
     /// Makes one call of a member that has a leader; another one answers with an error.
     pub(crate) async fn call_led(&self, method: Method, message: &Bytes) -> Result<Bytes, CallError> {
-        let live = self.live().await?;
+        let live = self.live_connection().await?;
         live.connection.unary(&live.headers(method)?.led, message, method.is_repeatable()).await
     }
 
@@ -152,7 +152,7 @@ impl Channel {
     /// Opens a watch on a member that has a leader, and passes its messages to `handler` until the handler breaks or
     /// the watch ends.
     pub(crate) async fn watch(&self, message: &Bytes, handler: Handler) -> Result<(), CallError> {
-        let live = self.live().await?;
+        let live = self.live_connection().await?;
         live.connection.stream(&live.headers(Method::Watch)?.led, message, handler).await
     }
 
@@ -161,7 +161,7 @@ impl Channel {
         self.rotate.notify_one();
     }
 
-    async fn live(&self) -> Result<Live, CallError> {
+    async fn live_connection(&self) -> Result<Live, CallError> {
         let closed = || CallError::NotSent("the store is closed".into());
         if let Some(live) = &*self.live.borrow() {
             return Ok(live.clone());
@@ -175,7 +175,8 @@ impl Channel {
 /// The headers of each method, encoded once for all calls on a connection.
 fn headers(endpoint: &Endpoint) -> Arc<[Headers]> {
     let authority = endpoint.authority();
-    let encode = |method: Method, led| http2::request_headers(endpoint.tls, &authority, method.path(), led);
+    let encode =
+        |method: Method, led| http2::request_headers(endpoint.tls, &authority, method.method_path(), led);
     let all = Method::ALL.into_iter();
     all.map(|method| Headers { any: encode(method, false), led: encode(method, true) }).collect()
 }
@@ -194,13 +195,13 @@ impl ConnectionOwner {
         let publish = &self.publish;
         let (retire, retired) = mpsc::channel(1);
         tokio::select! {
-            () = self.keep(retire) => {}
+            () = self.keep_connected(retire) => {}
             () = drive_retired(retired) => {}
             () = publish.closed() => {}
         }
     }
 
-    async fn keep(&self, retire: mpsc::Sender<Running>) {
+    async fn keep_connected(&self, retire: mpsc::Sender<Running>) {
         let mut pause = PAUSE_MIN;
         for attempt in 0usize.. {
             let index = attempt.checked_rem(self.endpoints.len());
@@ -283,12 +284,12 @@ impl ConnectionOwner {
         tokio::select! {
             why = &mut running => tracing::debug!(why, "the connection to etcd ended"),
             () = silent => {}
-            () = self.rotated() => return Some(running),
+            () = self.wait_for_rotation() => return Some(running),
         }
         None
     }
 
-    async fn rotated(&self) {
+    async fn wait_for_rotation(&self) {
         self.rotate.notified().await;
         if self.endpoints.len() < 2 {
             std::future::pending::<()>().await;

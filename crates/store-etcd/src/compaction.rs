@@ -15,7 +15,7 @@ pub(crate) async fn run(channel: Arc<Channel>, interval: Duration) {
     let mut seen = Seen { version: 0, revision: 0 };
     loop {
         tokio::time::sleep(interval).await;
-        match step(&channel, &seen).await {
+        match compact_once(&channel, &seen).await {
             Ok(next) => seen = next,
             Err(error) => tracing::warn!(%error, "compaction of etcd failed"),
         }
@@ -28,10 +28,10 @@ struct Seen {
     revision: u64,
 }
 
-async fn step(channel: &Channel, seen: &Seen) -> Result<Seen, CallError> {
+async fn compact_once(channel: &Channel, seen: &Seen) -> Result<Seen, CallError> {
     let value = seen.revision.to_string();
     let mut txn = TxnRequest::default();
-    txn.compare(KEY, &Condition::Version(seen.version));
+    txn.add_condition(KEY, &Condition::Version(seen.version));
     txn.on_success(&Operation::Put { key: KEY, value: value.as_bytes(), lease: 0 });
     txn.on_failure(&Operation::Get { key: KEY });
     let answer = channel.call(Method::Txn, &txn.encode()).await?;

@@ -3,7 +3,7 @@
 use crate::barrier::Barrier;
 use crate::channel::{Channel, Method};
 use crate::compaction;
-use crate::follow::{Follower, NO_LEADER, entry};
+use crate::follow::{Follower, NO_LEADER, new_entry};
 use crate::grpc::{CallError, code};
 use crate::lease::Leases;
 use crate::message::{self, Condition, Operation, RangeRequest, TxnRequest, TxnResponse};
@@ -14,7 +14,6 @@ use bytes::Bytes;
 use pintle_store::{
     BoxFuture, Expect, Loaded, Op, ReadError, Revision, Sink, Snapshot, Store, StoreFault, Write, WriteError,
 };
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -79,7 +78,7 @@ impl Etcd {
 
     async fn send(&self, writes: &[Write]) -> Result<Revision, WriteError> {
         let keys: Vec<Vec<u8>> = writes.iter().map(|write| self.follower.stored_key(&write.key)).collect();
-        let request = self.request(writes, &keys).await?;
+        let request = self.encode_request(writes, &keys).await?;
         let (loads, applied) = (self.follower.loads(), self.follower.progress.applied());
         let puts: Vec<Registered<'_>> = writes
             .iter()
@@ -115,16 +114,20 @@ impl Etcd {
         Err(conflict(writes, &answer))
     }
 
-    async fn request(&self, writes: &[Write], keys: &[Vec<u8>]) -> Result<Bytes, WriteError> {
+    async fn encode_request(&self, writes: &[Write], keys: &[Vec<u8>]) -> Result<Bytes, WriteError> {
         let mut txn = TxnRequest::with_capacity(request_bytes(writes, keys));
         for (write, key) in writes.iter().zip(keys) {
             match (write.expect, &write.op) {
-                (Expect::Absent, Op::Put(_)) => txn.compare(key, &Condition::ModRevision(0)),
-                (Expect::Revision(revision), _) => txn.compare(key, &Condition::ModRevision(revision.0)),
+                (Expect::Absent, Op::Put(_)) => txn.add_condition(key, &Condition::ModRevision(0)),
+                (Expect::Revision(revision), _) => {
+                    txn.add_condition(key, &Condition::ModRevision(revision.0))
+                }
                 (Expect::Any, Op::Put(_)) => {}
-                (Expect::Any, Op::Delete) => txn.compare(key, &Condition::Exists),
+                (Expect::Any, Op::Delete) => txn.add_condition(key, &Condition::Exists),
                 // A key that must be absent cannot be deleted.
-                (Expect::Absent, Op::Delete) => txn.compare(key, &Condition::ModRevision(u64::MAX >> 1)),
+                (Expect::Absent, Op::Delete) => {
+                    txn.add_condition(key, &Condition::ModRevision(u64::MAX >> 1))
+                }
             }
         }
         for (write, key) in writes.iter().zip(keys) {
@@ -135,7 +138,7 @@ impl Etcd {
                         Some(ttl) if ttl.is_zero() => 0,
                         Some(ttl) => {
                             let lease = self.leases.lease(&self.channel, &self.options, ttl).await;
-                            lease.map_err(|error| refused(&error))?
+                            lease.map_err(|error| write_error(&error))?
                         }
                     };
                     txn.on_success(&Operation::Put { key, value, lease });
@@ -170,7 +173,7 @@ impl Etcd {
         puts: &[Registered<'_>],
     ) -> Result<Revision, WriteError> {
         if !is_open(&error) {
-            return Err(refused(&error));
+            return Err(write_error(&error));
         }
         tracing::debug!(%error, "a write got no answer");
         // While etcd does not answer, the time limit of the write decides how long this takes.
@@ -218,7 +221,7 @@ fn is_open(error: &CallError) -> bool {
     }
 }
 
-fn refused(error: &CallError) -> WriteError {
+fn write_error(error: &CallError) -> WriteError {
     match error {
         CallError::Status { message, .. } if message == "etcdserver: request is too large" => {
             WriteError::TooLarge { limit: crate::grpc::REQUEST_BYTES_MAX }
@@ -241,19 +244,13 @@ fn check_limits(writes: &[Write]) -> Result<(), WriteError> {
     if writes.len() > TRANSACTION_WRITES_MAX {
         return Err(WriteError::TooMany { limit: TRANSACTION_WRITES_MAX });
     }
-    if writes.len() < 2 {
-        return Ok(());
-    }
-    let mut seen = HashSet::with_capacity(writes.len());
-    match writes.iter().find(|write| !seen.insert(&write.key)) {
-        Some(write) => Err(WriteError::DuplicateKey { key: write.key.clone() }),
-        None => Ok(()),
-    }
+    Write::require_distinct_keys(writes)
 }
 
 /// The first write whose precondition does not hold, and the current entry of its key.
 fn conflict(writes: &[Write], answer: &TxnResponse<'_>) -> WriteError {
-    let found = answer.ranges.iter().map(|range| range.kvs.first().map(entry)).chain(std::iter::repeat(None));
+    let found =
+        answer.ranges.iter().map(|range| range.kvs.first().map(new_entry)).chain(std::iter::repeat(None));
     let mut all = writes.iter().zip(found);
     let broken = all.find(|(write, current)| match (write.expect, &write.op, current) {
         (Expect::Any, Op::Put(_), _) => false,
@@ -323,9 +320,10 @@ impl Store for Etcd {
             match self.follower.read_all(stored, revision.0).await {
                 Ok((_, entries)) => Ok(Snapshot::from_entries(revision, entries)),
                 Err(CallError::Status { code: code::OUT_OF_RANGE, message }) => {
-                    match message.contains("compacted") {
-                        true => Err(ReadError::Compacted),
-                        false => Err(ReadError::Future { current: self.revision() }),
+                    if message.contains("compacted") {
+                        Err(ReadError::Compacted)
+                    } else {
+                        Err(ReadError::Future { current: self.revision() })
                     }
                 }
                 Err(error) => Err(ReadError::Unavailable(fault(&error))),

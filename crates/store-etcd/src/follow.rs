@@ -185,7 +185,7 @@ impl Follower {
             if let Some(last) = page.kvs.last() {
                 from = [last.key, b"\0"].concat();
             }
-            entries.extend(page.kvs.iter().filter_map(|kv| Some((self.own_key(kv.key)?, entry(kv)))));
+            entries.extend(page.kvs.iter().filter_map(|kv| Some((self.own_key(kv.key)?, new_entry(kv)))));
             if !page.more {
                 return Ok((header, entries));
             }
@@ -339,7 +339,7 @@ impl Follower {
                 compacted = std::str::from_utf8(kv.value).ok().and_then(|text| text.parse().ok());
             }
             if let Some(key) = self.own_key(kv.key) {
-                changes.push(self.change(&mut current, key, &kv, event.is_delete));
+                changes.push(self.make_change(&mut current, key, &kv, event.is_delete));
             }
         }
         current.state.advance_to(Revision(last));
@@ -355,14 +355,13 @@ impl Follower {
         let sink = current.sink.clone();
         // Still under the lock: a sink that is attached now sees none of these changes, which are in its state.
         if let Some(sink) = sink {
-            match changes.is_empty() {
-                true => sink.advance(Revision(last)),
-                false => {
-                    let reached = changes.last().map(|change| change.revision);
-                    sink.apply(&changes);
-                    if reached < Some(Revision(last)) {
-                        sink.advance(Revision(last));
-                    }
+            if changes.is_empty() {
+                sink.advance(Revision(last))
+            } else {
+                let reached = changes.last().map(|change| change.revision);
+                sink.apply(&changes);
+                if reached < Some(Revision(last)) {
+                    sink.advance(Revision(last));
                 }
             }
             if let Some(revision) = compacted {
@@ -373,7 +372,7 @@ impl Follower {
         self.progress.set(last.max(applied));
     }
 
-    fn change(&self, current: &mut Current, key: Key, kv: &KeyValue<'_>, is_delete: bool) -> Change {
+    fn make_change(&self, current: &mut Current, key: Key, kv: &KeyValue<'_>, is_delete: bool) -> Change {
         let revision = Revision(kv.modified);
         let own = if is_delete { None } else { self.pending.find(&key, kv.value, kv.modified) };
         let value = (!is_delete).then(|| match &own {
@@ -401,7 +400,7 @@ fn decode_range(message: &Bytes) -> Result<RangeResponse<'_>, CallError> {
     RangeResponse::decode(message).map_err(|error| CallError::malformed(&error))
 }
 
-pub(crate) fn entry(kv: &KeyValue<'_>) -> Entry {
+pub(crate) fn new_entry(kv: &KeyValue<'_>) -> Entry {
     Entry {
         value: Bytes::copy_from_slice(kv.value),
         created: Revision(kv.created),

@@ -29,7 +29,7 @@ impl Leases {
         options: &Options,
         ttl: Duration,
     ) -> Result<i64, CallError> {
-        if let Some(id) = self.reuse(options, ttl) {
+        if let Some(id) = self.reusable_lease(options, ttl) {
             return Ok(id);
         }
         let longer = ttl.as_secs().saturating_mul(REUSE_PERCENT).wrapping_div(100);
@@ -44,7 +44,7 @@ impl Leases {
         Ok(id)
     }
 
-    fn reuse(&self, options: &Options, ttl: Duration) -> Option<i64> {
+    fn reusable_lease(&self, options: &Options, ttl: Duration) -> Option<i64> {
         let mut leases = self.lock();
         let lease = leases.get_mut(&ttl.as_secs())?;
         let lives = lease.ends.saturating_duration_since(Instant::now()) >= ttl;

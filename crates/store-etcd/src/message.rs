@@ -19,14 +19,14 @@ fn read<'m>(
     })
 }
 
-fn number(field: &Field<'_>) -> u64 {
+fn field_number(field: &Field<'_>) -> u64 {
     match field {
         Field::Number(number) => *number,
         Field::Bytes(_) => 0,
     }
 }
 
-fn bytes<'m>(field: &Field<'m>) -> &'m [u8] {
+fn field_bytes<'m>(field: &Field<'m>) -> &'m [u8] {
     match field {
         Field::Number(_) => &[],
         Field::Bytes(bytes) => bytes,
@@ -45,8 +45,8 @@ impl Header {
         let mut header = Header::default();
         read(message, |at, field| {
             match at {
-                1 => header.cluster_id = number(&field),
-                3 => header.revision = number(&field),
+                1 => header.cluster_id = field_number(&field),
+                3 => header.revision = field_number(&field),
                 _ => {}
             }
             Ok(())
@@ -70,11 +70,11 @@ impl<'m> KeyValue<'m> {
         let mut kv = KeyValue::default();
         read(message, |at, field| {
             match at {
-                1 => kv.key = bytes(&field),
-                2 => kv.created = number(&field),
-                3 => kv.modified = number(&field),
-                4 => kv.version = number(&field).cast_signed(),
-                5 => kv.value = bytes(&field),
+                1 => kv.key = field_bytes(&field),
+                2 => kv.created = field_number(&field),
+                3 => kv.modified = field_number(&field),
+                4 => kv.version = field_number(&field).cast_signed(),
+                5 => kv.value = field_bytes(&field),
                 _ => {}
             }
             Ok(())
@@ -126,9 +126,9 @@ impl<'m> RangeResponse<'m> {
         let mut response = RangeResponse::default();
         read(message, |at, field| {
             match at {
-                1 => response.header = Header::decode(bytes(&field))?,
-                2 => response.kvs.push(KeyValue::decode(bytes(&field))?),
-                3 => response.more = number(&field) != 0,
+                1 => response.header = Header::decode(field_bytes(&field))?,
+                2 => response.kvs.push(KeyValue::decode(field_bytes(&field))?),
+                3 => response.more = field_number(&field) != 0,
                 _ => {}
             }
             Ok(())
@@ -142,7 +142,7 @@ pub(crate) fn database_size(message: &[u8]) -> Result<u64, Malformed> {
     let mut size = 0;
     read(message, |at, field| {
         if at == 3 {
-            size = number(&field);
+            size = field_number(&field);
         }
         Ok(())
     })?;
@@ -176,7 +176,7 @@ impl TxnRequest {
         TxnRequest(Writer(Vec::with_capacity(bytes)))
     }
 
-    pub(crate) fn compare(&mut self, key: &[u8], condition: &Condition) {
+    pub(crate) fn add_condition(&mut self, key: &[u8], condition: &Condition) {
         const GREATER: i64 = 1;
         const TARGET_MOD: i64 = 2;
         self.0.message(1, |out| match condition {
@@ -243,11 +243,11 @@ impl<'m> TxnResponse<'m> {
         let mut response = TxnResponse::default();
         read(message, |at, field| {
             match at {
-                1 => response.header = Header::decode(bytes(&field))?,
-                2 => response.succeeded = number(&field) != 0,
-                3 => read(bytes(&field), |at, field| {
+                1 => response.header = Header::decode(field_bytes(&field))?,
+                2 => response.succeeded = field_number(&field) != 0,
+                3 => read(field_bytes(&field), |at, field| {
                     if at == 1 {
-                        response.ranges.push(RangeResponse::decode(bytes(&field))?);
+                        response.ranges.push(RangeResponse::decode(field_bytes(&field))?);
                     }
                     Ok(())
                 })?,
@@ -295,15 +295,15 @@ impl<'m> WatchResponse<'m> {
         let mut response = WatchResponse::default();
         read(message, |at, field| {
             match at {
-                4 => response.canceled = number(&field) != 0,
-                5 => response.compact_revision = number(&field),
-                6 => response.cancel_reason = pintle_protobuf::text(bytes(&field)),
+                4 => response.canceled = field_number(&field) != 0,
+                5 => response.compact_revision = field_number(&field),
+                6 => response.cancel_reason = pintle_protobuf::text(field_bytes(&field)),
                 11 => {
                     let mut event = WatchEvent::default();
-                    read(bytes(&field), |at, field| {
+                    read(field_bytes(&field), |at, field| {
                         match at {
-                            1 => event.is_delete = number(&field) == 1,
-                            2 => event.kv = KeyValue::decode(bytes(&field))?,
+                            1 => event.is_delete = field_number(&field) == 1,
+                            2 => event.kv = KeyValue::decode(field_bytes(&field))?,
                             _ => {}
                         }
                         Ok(())
@@ -330,7 +330,7 @@ pub(crate) fn granted_lease(message: &[u8]) -> Result<i64, Malformed> {
     let mut id = None;
     read(message, |at, field| {
         if at == 2 {
-            id = Some(number(&field).cast_signed());
+            id = Some(field_number(&field).cast_signed());
         }
         Ok(())
     })?;

@@ -19,8 +19,8 @@ pub(crate) async fn raise(
     wanted: u64,
     mut report: impl FnMut(u64),
 ) -> Result<u64, CallError> {
-    let put = transaction(&Operation::Put { key: KEY, value: b"", lease: 0 });
-    let mut reached = revision(channel, &transaction(&Operation::Get { key: KEY })).await?;
+    let put = encode_transaction(&Operation::Put { key: KEY, value: b"", lease: 0 });
+    let mut reached = read_revision(channel, &encode_transaction(&Operation::Get { key: KEY })).await?;
     if reached >= wanted {
         return Ok(reached);
     }
@@ -28,22 +28,22 @@ pub(crate) async fn raise(
     while reached < wanted || !writes.is_empty() {
         while writes.len() < IN_FLIGHT && reached.saturating_add(writes.len() as u64) < wanted {
             let (channel, put) = (channel.clone(), put.clone());
-            writes.spawn(async move { revision(&channel, &put).await });
+            writes.spawn(async move { read_revision(&channel, &put).await });
         }
         let Some(written) = writes.join_next().await else { break };
         reached = reached.max(written.map_err(|error| CallError::Lost(error.to_string()))??);
         report(reached);
     }
-    revision(channel, &transaction(&Operation::Delete { key: KEY })).await
+    read_revision(channel, &encode_transaction(&Operation::Delete { key: KEY })).await
 }
 
-fn transaction(operation: &Operation<'_>) -> Bytes {
+fn encode_transaction(operation: &Operation<'_>) -> Bytes {
     let mut txn = TxnRequest::default();
     txn.on_success(operation);
     txn.encode()
 }
 
-async fn revision(channel: &Channel, request: &Bytes) -> Result<u64, CallError> {
+async fn read_revision(channel: &Channel, request: &Bytes) -> Result<u64, CallError> {
     let answer = channel.call(Method::Txn, request).await?;
     let answer = TxnResponse::decode(&answer).map_err(|error| CallError::malformed(&error))?;
     Ok(answer.header.revision)

@@ -36,11 +36,11 @@ async fn measure(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     store.load(Arc::new(Ignore));
     println!("create an empty store: {:?}", start.elapsed());
     for writers in [1, 32, 64, 256] {
-        puts(&(store.clone() as Arc<dyn Store>), writers, "durable").await?;
+        measure_puts(&(store.clone() as Arc<dyn Store>), writers, "durable").await?;
     }
     let memory: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
     memory.load(Arc::new(Ignore));
-    puts(&memory, 32, "ephemeral").await?;
+    measure_puts(&memory, 32, "ephemeral").await?;
     store.close().await;
     let folder = &folder.join("filled");
     let store = Embedded::open(folder, Options { history_bytes_max: 1 << 30, ..Options::default() })?;
@@ -56,7 +56,11 @@ async fn measure(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     reopen(folder, "reopen, snapshot").await
 }
 
-async fn puts(store: &Arc<dyn Store>, writers: usize, name: &str) -> Result<(), Box<dyn std::error::Error>> {
+async fn measure_puts(
+    store: &Arc<dyn Store>,
+    writers: usize,
+    name: &str,
+) -> Result<(), Box<dyn std::error::Error>> {
     let value = Bytes::from(vec![b'x'; VALUE_BYTES]);
     let (start, cpu) = (Instant::now(), cpu_time());
     let tasks: Vec<_> = (0..writers)

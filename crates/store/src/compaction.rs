@@ -58,7 +58,7 @@ pub(crate) type CompactReply = oneshot::Sender<Result<Revision, String>>;
 pub(crate) struct Files {
     /// The folder.
     pub(crate) disk: Arc<dyn Disk>,
-    /// The manifest in it.
+    /// The manifest of the store's folder.
     pub(crate) manifest: Arc<ManifestFile>,
     /// The handling of segments that are no longer needed.
     pub(crate) retention: Retention,
@@ -104,7 +104,7 @@ pub(crate) struct Done {
 
 /// A way to remove history.
 pub(crate) enum GiveUp {
-    /// A part of it is gone.
+    /// A part of the history was removed.
     Done,
     /// A compaction is under way.
     Wait,
@@ -206,7 +206,7 @@ impl Compactor {
     }
 
     /// Removes a part of the history on a full disk. Returns a mark if that requires a compaction to it.
-    pub(crate) fn give_up(&mut self, current: impl FnOnce() -> Mark, log_bytes: u64) -> GiveUp {
+    pub(crate) fn give_up_history(&mut self, current: impl FnOnce() -> Mark, log_bytes: u64) -> GiveUp {
         let Some(files) = &self.files else { return GiveUp::Nothing };
         if Retention::give_up_oldest(&*files.disk) {
             return GiveUp::Done;
@@ -255,7 +255,7 @@ impl Compactor {
         };
         if self.inline || self.files.is_none() {
             let outcome = job();
-            return self.record(outcome);
+            return self.record_outcome(outcome);
         }
         match thread::Builder::new().name("store-compact".into()).spawn(job) {
             Ok(handle) => self.job = Some(handle),
@@ -273,10 +273,10 @@ impl Compactor {
     pub(crate) fn wait(&mut self) -> Option<u64> {
         self.pace.skip_pauses();
         let outcome = self.job.take()?.join().unwrap_or_else(|_| Err("the job panicked".to_owned()));
-        self.record(outcome)
+        self.record_outcome(outcome)
     }
 
-    fn record(&mut self, outcome: Outcome) -> Option<u64> {
+    fn record_outcome(&mut self, outcome: Outcome) -> Option<u64> {
         match outcome {
             Ok((done, first_segment)) => {
                 self.done = done;
@@ -324,14 +324,14 @@ impl Compactor {
 fn run(files: Option<Files>, shared: &Shared, mark: &Mark, first_segment: u64, pace: &Pace) -> Outcome {
     let revision = mark.state.revision();
     let snapshot_bytes = match files {
-        Some(files) => compact(&files, &mark.state, first_segment, pace)?,
+        Some(files) => write_compaction(&files, &mark.state, first_segment, pace)?,
         None => 0,
     };
     shared.set_compacted(revision);
     Ok((Done { log_bytes: mark.log_bytes, snapshot_bytes }, first_segment))
 }
 
-fn compact(files: &Files, state: &Snapshot, first_segment: u64, pace: &Pace) -> Result<u64, String> {
+fn write_compaction(files: &Files, state: &Snapshot, first_segment: u64, pace: &Pace) -> Result<u64, String> {
     let length = snapshot_file::write(&*files.disk, state, pace).map_err(|error| error.to_string())?;
     let change = |manifest: &mut Manifest| {
         manifest.snapshot = Some(state.revision());

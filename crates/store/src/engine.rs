@@ -14,7 +14,6 @@ use crate::stage::{Request, Writes};
 use crate::state::Snapshot;
 use crate::store::{BoxFuture, Loaded, Op, Revision, Sink, Store, Write};
 use std::cmp::Ordering;
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -104,7 +103,7 @@ impl Embedded {
             total = total.saturating_add(RECORD_HEADER).saturating_add(write.key.len()).saturating_add(value);
         }
         at_most(total, TRANSACTION_BYTES_MAX)?;
-        check_distinct(writes)
+        Write::require_distinct_keys(writes)
     }
 
     /// The fault to report if the sequencer's thread is gone.
@@ -116,17 +115,6 @@ impl Embedded {
 
 fn at_most(length: usize, limit: usize) -> Result<(), WriteError> {
     if length > limit { Err(WriteError::TooLarge { limit }) } else { Ok(()) }
-}
-
-fn check_distinct(writes: &[Write]) -> Result<(), WriteError> {
-    if writes.len() < 2 {
-        return Ok(());
-    }
-    let mut seen = HashSet::with_capacity(writes.len());
-    match writes.iter().find(|write| !seen.insert(&write.key)) {
-        Some(write) => Err(WriteError::DuplicateKey { key: write.key.clone() }),
-        None => Ok(()),
-    }
 }
 
 impl Store for Embedded {

@@ -156,7 +156,7 @@ pub enum OpenError {
     Io {
         /// The operation that failed.
         action: &'static str,
-        /// The file it was tried on.
+        /// The file on which the operation failed.
         file: String,
         /// The operating system's answer.
         source: io::Error,

@@ -107,7 +107,7 @@ impl Retention {
             }
         }
         // Retained segments are not needed to open the store, so a failure here only costs disk space.
-        if let Err(error) = self.trim(disk) {
+        if let Err(error) = self.trim_segments(disk) {
             tracing::warn!(%error, "retained segments could not be removed");
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Retention {
         }
     }
 
-    fn trim(&self, disk: &dyn Disk) -> io::Result<()> {
+    fn trim_segments(&self, disk: &dyn Disk) -> io::Result<()> {
         let Some(limits) = self.limits else { return Ok(()) };
         let names = disk.list()?;
         let retained: BTreeMap<u64, &String> =

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Partition {
     /// The store of these keys.
     pub store: Arc<dyn Store>,
-    /// The prefixes of its keys.
+    /// The prefixes of the keys in this store.
     pub prefixes: Vec<Arc<str>>,
 }
 

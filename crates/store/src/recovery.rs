@@ -15,7 +15,7 @@ use crate::store::{Change, Revision};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A store as it was found.
+/// What recovery read from a store's folder.
 pub(crate) struct Recovered {
     /// The state after the last whole frame.
     pub(crate) state: Snapshot,

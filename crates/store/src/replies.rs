@@ -57,7 +57,7 @@ impl Drop for Replies {
     fn drop(&mut self) {
         if let Some(channel) = &self.channel {
             channel.queue().is_closed = true;
-            channel.ring();
+            channel.wake_task();
         }
     }
 }
@@ -88,12 +88,12 @@ impl Channel {
         queue.answers.append(&mut answers);
         drop(queue);
         if is_first {
-            self.ring();
+            self.wake_task();
         }
         answers
     }
 
-    fn ring(&self) {
+    fn wake_task(&self) {
         // The write only fails if the counter is full, and then the task has been signalled.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
@@ -145,7 +145,7 @@ mod tests {
     use tokio::runtime::Runtime;
     use tokio::sync::oneshot;
 
-    fn batch(revisions: std::ops::Range<u64>) -> (Answers, Vec<oneshot::Receiver<Answer>>) {
+    fn new_batch(revisions: std::ops::Range<u64>) -> (Answers, Vec<oneshot::Receiver<Answer>>) {
         revisions
             .map(|revision| {
                 let (reply, answer) = oneshot::channel();
@@ -161,7 +161,7 @@ mod tests {
             let replies = Replies::start();
             assert!(replies.channel.is_some());
             for first in 0..100 {
-                let (answers, receivers) = batch(first..first + 3);
+                let (answers, receivers) = new_batch(first..first + 3);
                 // The answers are sent by another thread, as in the store.
                 std::thread::scope(|threads| {
                     threads.spawn(|| replies.send(answers));
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn without_a_runtime_the_caller_delivers() {
         let replies = Replies::start();
-        let (answers, receivers) = batch(7..8);
+        let (answers, receivers) = new_batch(7..8);
         replies.send(answers);
         for receiver in receivers {
             assert_eq!(receiver.blocking_recv().unwrap(), Ok(Revision(7)));
@@ -187,10 +187,10 @@ mod tests {
     fn answers_outlive_the_runtime() {
         let runtime = Runtime::new().unwrap();
         let replies = runtime.block_on(async { Replies::start() });
-        let (before, received_before) = batch(0..50);
+        let (before, received_before) = new_batch(0..50);
         replies.send(before);
         drop(runtime);
-        let (after, received_after) = batch(50..100);
+        let (after, received_after) = new_batch(50..100);
         replies.send(after);
         for (revision, receiver) in received_before.into_iter().chain(received_after).enumerate() {
             assert_eq!(receiver.blocking_recv().unwrap(), Ok(Revision(revision as u64)));

@@ -95,9 +95,9 @@ pub(crate) fn read(file: &dyn DiskFile, name: &str, buffer: &mut Vec<u8>) -> Res
 /// One frame as found in a segment.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// The offset at which it begins.
+    /// The offset at which the frame begins.
     pub(crate) offset: usize,
-    /// The offset at which it ends.
+    /// The offset at which the frame ends.
     pub(crate) end: usize,
     /// The revision of the first record.
     pub(crate) first: Revision,

@@ -156,7 +156,7 @@ impl Sequencer {
             return;
         }
         if let Some(fault) = &self.fault {
-            return refuse(batch.into_iter().map(|request| request.reply), fault);
+            return refuse_all(batch.into_iter().map(|request| request.reply), fault);
         }
         let now_ms = self.clock.now_ms().max(self.last_time_ms);
         let staged = self.shared.inspect(|state| stage(state, batch));
@@ -166,7 +166,7 @@ impl Sequencer {
         }
         if let Err(fault) = logged {
             self.note_fault(fault.clone());
-            return refuse(staged.answers.into_iter().map(|(reply, _)| reply), &fault);
+            return refuse_all(staged.answers.into_iter().map(|(reply, _)| reply), &fault);
         }
         if !staged.records.is_empty() {
             self.last_time_ms = now_ms;
@@ -217,7 +217,7 @@ impl Sequencer {
     fn give_up_history(&mut self) -> bool {
         for _ in 0..GIVE_UP_ATTEMPTS {
             let current = self.current_mark();
-            let gone = match self.compactor.give_up(|| current, self.log_bytes) {
+            let gone = match self.compactor.give_up_history(|| current, self.log_bytes) {
                 GiveUp::Done => return true,
                 GiveUp::Nothing => return false,
                 GiveUp::Wait => self.compactor.wait_briefly(),
@@ -225,7 +225,7 @@ impl Sequencer {
                     self.start_compaction(mark, None).or_else(|| self.compactor.wait_briefly())
                 }
             };
-            self.forget(gone);
+            self.forget_segments(gone);
             if gone.is_some() {
                 return true;
             }
@@ -260,7 +260,7 @@ impl Sequencer {
     fn maintain(&mut self, now_ms: u64) {
         self.compactor.observe(|| self.shared.state(), now_ms, self.log_bytes);
         let gone = self.compactor.poll();
-        self.forget(gone);
+        self.forget_segments(gone);
         let due = self.compactor.due(now_ms, self.log_bytes);
         let due = due.or_else(|| {
             let current = || Mark { state: self.shared.state(), time_ms: now_ms, log_bytes: self.log_bytes };
@@ -273,7 +273,7 @@ impl Sequencer {
 
     fn compact(&mut self, now_ms: u64, reply: CompactReply) {
         let gone = self.compactor.wait();
-        self.forget(gone);
+        self.forget_segments(gone);
         let current = self.current_mark();
         let chosen = self.compactor.newest_expired(current, now_ms);
         match chosen.filter(|mark| mark.state.revision() > self.shared.compacted()) {
@@ -287,11 +287,11 @@ impl Sequencer {
         let revision = mark.state.revision();
         let first_segment = self.log.as_ref().map_or(0, |log| log.first_segment_after(revision));
         let gone = self.compactor.start(mark, first_segment, reply);
-        self.forget(gone);
+        self.forget_segments(gone);
         gone
     }
 
-    fn forget(&mut self, first_segment: Option<u64>) {
+    fn forget_segments(&mut self, first_segment: Option<u64>) {
         if let (Some(first), Some(log)) = (first_segment, &mut self.log) {
             log.forget_before(first);
         }
@@ -305,7 +305,7 @@ impl Drop for Sequencer {
     }
 }
 
-fn refuse(replies: impl Iterator<Item = Reply>, fault: &StoreFault) {
+fn refuse_all(replies: impl Iterator<Item = Reply>, fault: &StoreFault) {
     for reply in replies {
         let _ = reply.send(Err(WriteError::Unavailable(fault.clone())));
     }

@@ -35,7 +35,7 @@ struct History {
 }
 
 impl History {
-    fn extend(&mut self, changes: Vec<Change>) {
+    fn extend_history(&mut self, changes: Vec<Change>) {
         self.bytes = self.bytes.saturating_add(changes.iter().map(change_bytes).sum());
         self.changes.extend(changes);
         while self.bytes > self.bytes_max {
@@ -60,7 +60,7 @@ impl Shared {
     ) -> Shared {
         let bytes_max = options.history_bytes_max;
         let mut kept = History { floor: compacted, changes: VecDeque::new(), bytes: 0, bytes_max };
-        kept.extend(history);
+        kept.extend_history(history);
         Shared {
             revision: AtomicU64::new(state.revision().0),
             compacted: AtomicU64::new(compacted.0),
@@ -160,7 +160,7 @@ impl Shared {
         self.revision.store(published.state.revision().0, Ordering::Release);
         if let Some(history) = &mut published.history {
             // Notes are only for the sink; history must not keep them alive.
-            history.extend(
+            history.extend_history(
                 changes.into_iter().map(|change| Change { note: Note::default(), ..change }).collect(),
             );
         }

@@ -16,7 +16,7 @@ pub(crate) type Reply = oneshot::Sender<Answer>;
 pub(crate) struct Request {
     /// The writes.
     pub(crate) writes: Writes,
-    /// The channel of its answer.
+    /// The channel for the answer to the write.
     pub(crate) reply: Reply,
 }
 

@@ -5,6 +5,7 @@ use crate::history::{HistoryQuery, KeyHistory};
 use crate::state::Snapshot;
 use bytes::Bytes;
 use std::any::Any;
+use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -119,6 +120,18 @@ impl Write {
         Write { note, ..self }
     }
 
+    /// Refuses a transaction that writes a key twice.
+    pub fn require_distinct_keys(writes: &[Write]) -> Result<(), WriteError> {
+        if writes.len() < 2 {
+            return Ok(());
+        }
+        let mut seen = HashSet::with_capacity(writes.len());
+        match writes.iter().find(|write| !seen.insert(&write.key)) {
+            Some(write) => Err(WriteError::DuplicateKey { key: write.key.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// This write with a time to live.
     pub fn with_ttl(self, ttl: Option<Duration>) -> Write {
         Write { ttl, ..self }
@@ -131,7 +144,7 @@ pub struct Change {
     /// The revision of the change. The changes of one transaction may share a revision, and revisions may have gaps
     /// if others write to the same backend.
     pub revision: Revision,
-    /// The key it changed.
+    /// The key that the write changed.
     pub key: Key,
     /// The new value; `None` if the key was deleted.
     pub value: Option<Bytes>,

@@ -486,9 +486,10 @@ mod tests {
         for bulk in [true, false] {
             let items = names.iter().map(|name| Item(name.clone(), 0));
             let mut tree = Tree::new();
-            match bulk {
-                true => tree = items.collect(),
-                false => items.for_each(|item| drop(tree.insert(item))),
+            if bulk {
+                tree = items.collect()
+            } else {
+                items.for_each(|item| drop(tree.insert(item)))
             }
             let mut sorted = names.clone();
             sorted.sort();

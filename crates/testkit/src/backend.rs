@@ -166,7 +166,7 @@ impl Backend {
         .await
     }
 
-    /// The port it listens on.
+    /// The port on which the backend listens.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -182,9 +182,10 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, answers: &Answers) -
     loop {
         let Some(received) = read_request(&mut stream).await? else { return Ok(()) };
         if received.header("upgrade").first().is_some_and(|word| word.eq_ignore_ascii_case("spdy/3.1")) {
-            return match received.target.starts_with("/portForward/") {
-                true => forward_ports(stream).await,
-                false => exec(stream, &received).await,
+            return if received.target.starts_with("/portForward/") {
+                forward_ports(stream).await
+            } else {
+                exec(stream, &received).await
             };
         }
         let reply = answers(&received);
@@ -293,7 +294,7 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
     let mut packer = Compress::new(Compression::none(), true);
     let mut streams: BTreeMap<String, u32> = BTreeMap::new();
     let (to_input, input) = std::sync::mpsc::channel::<Vec<u8>>();
-    let (said, mut saying) = mpsc::channel(16);
+    let (output, mut outputs) = mpsc::channel(16);
     let (mut reader, mut writer) = tokio::io::split(stream);
     while streams.len() < wanted {
         let Some(Frame::Open(number, name)) = read_frame(&mut reader, &mut unpacker).await? else {
@@ -304,15 +305,16 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
         writer.flush().await?;
     }
     // This kubelet runs nothing in a container until a client attaches to it.
-    let command = match received.target.starts_with("/attach/") {
-        true => vec!["sh".to_owned()],
-        false => received.parameter("command"),
+    let command = if received.target.starts_with("/attach/") {
+        vec!["sh".to_owned()]
+    } else {
+        received.parameter("command")
     };
     if command.first().is_some_and(|word| word == "pause") {
         while read_frame(&mut reader, &mut unpacker).await?.is_some() {}
         return Ok(());
     }
-    start(command, input, said);
+    start(command, input, output);
     let stdin = streams.get("stdin").copied();
     let reading = async move {
         let mut to_input = Some(to_input);
@@ -330,8 +332,8 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
         }
     };
     let writing = async move {
-        while let Some(said) = saying.recv().await {
-            let (name, bytes, is_last) = match said {
+        while let Some(output) = outputs.recv().await {
+            let (name, bytes, is_last) = match output {
                 CommandOutput::Output(name, bytes) => (name, bytes, false),
                 CommandOutput::End(name) => (name, Vec::new(), true),
                 CommandOutput::Exit(0) => ("error", br#"{"metadata":{},"status":"Success"}"#.to_vec(), true),
@@ -355,7 +357,11 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
 }
 
 /// Starts a command with threads for its three streams.
-fn start(command: Vec<String>, input: std::sync::mpsc::Receiver<Vec<u8>>, said: mpsc::Sender<CommandOutput>) {
+fn start(
+    command: Vec<String>,
+    input: std::sync::mpsc::Receiver<Vec<u8>>,
+    output: mpsc::Sender<CommandOutput>,
+) {
     std::thread::spawn(move || {
         let mut words = command.into_iter();
         let child = Command::new(words.next().unwrap_or_default())
@@ -365,7 +371,7 @@ fn start(command: Vec<String>, input: std::sync::mpsc::Receiver<Vec<u8>>, said: 
             .stderr(Stdio::piped())
             .spawn();
         let Ok(mut child) = child else {
-            _ = said.blocking_send(CommandOutput::Exit(127));
+            _ = output.blocking_send(CommandOutput::Exit(127));
             return;
         };
         let stdin = child.stdin.take();
@@ -378,31 +384,31 @@ fn start(command: Vec<String>, input: std::sync::mpsc::Receiver<Vec<u8>>, said: 
             }
         });
         let copies = [
-            child.stdout.take().map(|out| copy("stdout", out, said.clone())),
-            child.stderr.take().map(|err| copy("stderr", err, said.clone())),
+            child.stdout.take().map(|out| copy("stdout", out, output.clone())),
+            child.stderr.take().map(|err| copy("stderr", err, output.clone())),
         ];
         for copy in copies.into_iter().flatten() {
             _ = copy.join();
         }
         let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(-1);
-        _ = said.blocking_send(CommandOutput::Exit(code));
+        _ = output.blocking_send(CommandOutput::Exit(code));
     });
 }
 
 fn copy(
     name: &'static str,
     mut from: impl Read + Send + 'static,
-    said: mpsc::Sender<CommandOutput>,
+    output: mpsc::Sender<CommandOutput>,
 ) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 16 * 1024];
         while let Ok(size) = from.read(&mut buffer) {
             let bytes = buffer.get(..size).unwrap_or_default().to_vec();
-            if bytes.is_empty() || said.blocking_send(CommandOutput::Output(name, bytes)).is_err() {
+            if bytes.is_empty() || output.blocking_send(CommandOutput::Output(name, bytes)).is_err() {
                 break;
             }
         }
-        _ = said.blocking_send(CommandOutput::End(name));
+        _ = output.blocking_send(CommandOutput::End(name));
     })
 }
 

@@ -81,7 +81,7 @@ fn encode_head(major: u8, n: u64, out: &mut Vec<u8>) {
 /// Decodes one value; returns it and the number of bytes it took.
 pub fn decode(bytes: &[u8]) -> Result<(Value, usize), CborError> {
     let mut reader = Reader { bytes, at: 0 };
-    let value = reader.value(0)?;
+    let value = reader.decode_value(0)?;
     Ok((value, reader.at))
 }
 
@@ -114,14 +114,14 @@ impl Reader<'_> {
         Ok(next == BREAK)
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, CborError> {
+    fn decode_value(&mut self, depth: usize) -> Result<Value, CborError> {
         if depth > DEPTH_MAX {
             return Err(CborError::TooDeep);
         }
         let first = self.byte()?;
         let (major, low) = (first >> 5, first & 31);
         if major == 7 {
-            return self.simple(first, low);
+            return self.decode_simple(first, low);
         }
         // `None` is an indefinite length.
         let n = match low {
@@ -132,15 +132,15 @@ impl Reader<'_> {
         };
         match major {
             0 => Ok(n.into()),
-            1 => Ok(negative(n.unwrap_or_default())),
-            2 | 3 => Ok(Value::String(self.text(n, depth)?)),
-            4 => self.array(n, depth),
-            5 => self.map(n, depth),
-            _ => self.value(depth + 1),
+            1 => Ok(negative_int(n.unwrap_or_default())),
+            2 | 3 => Ok(Value::String(self.decode_text(n, depth)?)),
+            4 => self.decode_array(n, depth),
+            5 => self.decode_map(n, depth),
+            _ => self.decode_value(depth + 1),
         }
     }
 
-    fn simple(&mut self, first: u8, low: u8) -> Result<Value, CborError> {
+    fn decode_simple(&mut self, first: u8, low: u8) -> Result<Value, CborError> {
         let float = match low {
             20 => return Ok(Value::Bool(false)),
             21 => return Ok(Value::Bool(true)),
@@ -153,7 +153,7 @@ impl Reader<'_> {
         Number::from_f64(float).map(Value::Number).ok_or(CborError::Unsupported(first))
     }
 
-    fn text(&mut self, n: Option<u64>, depth: usize) -> Result<String, CborError> {
+    fn decode_text(&mut self, n: Option<u64>, depth: usize) -> Result<String, CborError> {
         match n {
             Some(n) => {
                 let n = usize::try_from(n).map_err(|_| CborError::Incomplete)?;
@@ -162,7 +162,7 @@ impl Reader<'_> {
             None => {
                 let mut out = String::new();
                 while !self.at_break()? {
-                    if let Value::String(part) = self.value(depth + 1)? {
+                    if let Value::String(part) = self.decode_value(depth + 1)? {
                         out.push_str(&part);
                     }
                 }
@@ -171,28 +171,28 @@ impl Reader<'_> {
         }
     }
 
-    fn array(&mut self, n: Option<u64>, depth: usize) -> Result<Value, CborError> {
+    fn decode_array(&mut self, n: Option<u64>, depth: usize) -> Result<Value, CborError> {
         let mut out = Vec::new();
-        while self.more(n, out.len())? {
-            out.push(self.value(depth + 1)?);
+        while self.has_more(n, out.len())? {
+            out.push(self.decode_value(depth + 1)?);
         }
         Ok(Value::Array(out))
     }
 
-    fn map(&mut self, n: Option<u64>, depth: usize) -> Result<Value, CborError> {
+    fn decode_map(&mut self, n: Option<u64>, depth: usize) -> Result<Value, CborError> {
         let (mut out, mut read) = (Map::new(), 0);
-        while self.more(n, read)? {
-            let key = match self.value(depth + 1)? {
+        while self.has_more(n, read)? {
+            let key = match self.decode_value(depth + 1)? {
                 Value::String(key) => key,
                 other => other.to_string(),
             };
-            out.insert(key, self.value(depth + 1)?);
+            out.insert(key, self.decode_value(depth + 1)?);
             read += 1;
         }
         Ok(Value::Object(out))
     }
 
-    fn more(&mut self, n: Option<u64>, read: usize) -> Result<bool, CborError> {
+    fn has_more(&mut self, n: Option<u64>, read: usize) -> Result<bool, CborError> {
         match n {
             Some(n) => Ok((read as u64) < n),
             None => Ok(!self.at_break()?),
@@ -200,7 +200,7 @@ impl Reader<'_> {
     }
 }
 
-fn negative(n: u64) -> Value {
+fn negative_int(n: u64) -> Value {
     match i64::try_from(n) {
         Ok(n) => Value::from(-1 - n),
         Err(_) => Value::from(-1.0 - n as f64),

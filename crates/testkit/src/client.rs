@@ -140,7 +140,7 @@ impl Streaming {
     /// Reads the rest of the body.
     pub async fn read_body(&mut self) -> Result<Vec<u8>, WireError> {
         let mut body = Vec::new();
-        within(self.connection.read_body(&mut body)).await?;
+        within_timeout(self.connection.read_body(&mut body)).await?;
         Ok(body)
     }
 }
@@ -175,7 +175,7 @@ impl Client {
         Client { token: token.map(str::to_owned), ..self.clone() }
     }
 
-    /// The server it connects to.
+    /// The server to which the client connects.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -210,11 +210,11 @@ impl Client {
         let bytes = self.bytes_of(request);
         let mut connection = match self.take_idle().await {
             Some(connection) => connection,
-            None => within(self.target.connect()).await?,
+            None => within_timeout(self.target.connect()).await?,
         };
         // A server may answer and close the connection before it has read a large body: then the answer is the result.
-        let sent = within(connection.send(&bytes)).await;
-        match within(connection.read_head(request.method == "HEAD")).await {
+        let sent = within_timeout(connection.send(&bytes)).await;
+        match within_timeout(connection.read_head(request.method == "HEAD")).await {
             Ok(head) => Ok(Streaming { head, connection }),
             Err(unread) => Err(sent.err().unwrap_or(unread)),
         }
@@ -261,7 +261,7 @@ impl Client {
     }
 }
 
-async fn within<T>(work: impl Future<Output = Result<T, WireError>>) -> Result<T, WireError> {
+async fn within_timeout<T>(work: impl Future<Output = Result<T, WireError>>) -> Result<T, WireError> {
     match timeout(Duration::from_secs(ANSWER_TIMEOUT_S), work).await {
         Ok(result) => result,
         Err(_) => Err(WireError::Timeout(ANSWER_TIMEOUT_S)),

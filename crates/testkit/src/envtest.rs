@@ -83,9 +83,9 @@ impl ControlPlane {
     /// Ends both with SIGTERM; returns how long the API server took.
     pub fn stop(&mut self) -> Result<Duration, ServerError> {
         let began = Instant::now();
-        end(&mut self.api_server)?;
+        end_process(&mut self.api_server)?;
         let took = began.elapsed();
-        end(&mut self.etcd)?;
+        end_process(&mut self.etcd)?;
         Ok(took)
     }
 
@@ -103,7 +103,7 @@ impl ControlPlane {
     async fn start_etcd(&mut self, assets: &Path) -> Result<String, ServerError> {
         let program = assets.join("etcd");
         let url = format!("http://127.0.0.1:{}", free_port()?);
-        let mut command = self.command(&program);
+        let mut command = self.new_command(&program);
         command.arg(format!("--advertise-client-urls={url}"));
         command.arg(format!("--listen-client-urls={url}"));
         command.arg(format!("--listen-peer-urls=http://127.0.0.1:{}", free_port()?));
@@ -125,7 +125,7 @@ impl ControlPlane {
         let program = assets.join("kube-apiserver");
         let certs = self.folder.join("certs");
         let certs = certs.display();
-        let mut command = self.command(&program);
+        let mut command = self.new_command(&program);
         if has_flag(&program, "insecure-port")? {
             command.arg("--insecure-port=0");
         }
@@ -151,7 +151,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    fn command(&self, program: &Path) -> Command {
+    fn new_command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder.join("work")).env("TMPDIR", self.folder.join("tmp"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -200,7 +200,7 @@ async fn wait_for(client: &Client, path: &str, child: Option<&mut Child>) -> Res
     Err(ServerError::NotReady(format!("did not answer {path}"), String::new()))
 }
 
-fn end(child: &mut Option<Child>) -> Result<(), ServerError> {
+fn end_process(child: &mut Option<Child>) -> Result<(), ServerError> {
     let Some(mut child) = child.take() else { return Ok(()) };
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         kill_process(pid, Signal::TERM).map_err(io::Error::from)?;

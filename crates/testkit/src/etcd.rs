@@ -116,15 +116,15 @@ impl Etcd {
 
     /// Pauses a member (SIGSTOP) until [`Etcd::resume`].
     pub fn pause(&self, index: usize) -> io::Result<()> {
-        self.signal(index, Signal::STOP)
+        self.send_signal(index, Signal::STOP)
     }
 
     /// Resumes a paused member.
     pub fn resume(&self, index: usize) -> io::Result<()> {
-        self.signal(index, Signal::CONT)
+        self.send_signal(index, Signal::CONT)
     }
 
-    fn signal(&self, index: usize, signal: Signal) -> io::Result<()> {
+    fn send_signal(&self, index: usize, signal: Signal) -> io::Result<()> {
         let child = self.members.get(index).and_then(|member| member.child.as_ref());
         let pid = child.and_then(|child| i32::try_from(child.id()).ok()).and_then(Pid::from_raw);
         match pid {

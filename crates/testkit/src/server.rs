@@ -76,7 +76,7 @@ impl Server {
     /// Starts a server and waits until it is ready.
     pub async fn start_with(options: Options) -> Result<Server, ServerError> {
         let mut server = Server { child: None, folder: fresh_folder()?, options, port: 0, hostname: None };
-        server.launch().await?;
+        server.launch_process().await?;
         Ok(server)
     }
 
@@ -94,26 +94,26 @@ impl Server {
             Err(why) => return Some(Err(why.into())),
         };
         let mut server = Server { child: None, folder, options, port: 0, hostname };
-        Some(server.launch().await.map(|()| server))
+        Some(server.launch_process().await.map(|()| server))
     }
 
     /// Starts a server without waiting until it is ready.
     pub fn start_waiting(options: Options) -> Result<Server, ServerError> {
         let mut server = Server { child: None, folder: fresh_folder()?, options, port: 0, hostname: None };
-        server.spawn()?;
+        server.spawn_process()?;
         Ok(server)
     }
 
     /// Restarts on the same folder; a running process is killed first.
     pub async fn restart(&mut self) -> Result<(), ServerError> {
         self.kill()?;
-        self.launch().await
+        self.launch_process().await
     }
 
     /// Restarts on the same folder without waiting until it is ready; a running process is killed first.
     pub fn relaunch(&mut self) -> Result<(), ServerError> {
         self.kill()?;
-        self.spawn()
+        self.spawn_process()
     }
 
     /// Waits until the server is ready.
@@ -134,7 +134,7 @@ impl Server {
     /// Restarts, but waits only until the server answers, ready or not.
     pub async fn restart_listening(&mut self) -> Result<(), ServerError> {
         self.kill()?;
-        self.spawn()?;
+        self.spawn_process()?;
         self.wait_until(|_| true).await
     }
 
@@ -181,7 +181,7 @@ impl Server {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// The port it listens on.
+    /// The port on which the server listens.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -220,12 +220,12 @@ impl Server {
         Ok(Client::new(&self.url(), Some(ALICE_TOKEN))?)
     }
 
-    async fn launch(&mut self) -> Result<(), ServerError> {
-        self.spawn()?;
+    async fn launch_process(&mut self) -> Result<(), ServerError> {
+        self.spawn_process()?;
         self.wait_until(|code| code == 200).await
     }
 
-    fn spawn(&mut self) -> Result<(), ServerError> {
+    fn spawn_process(&mut self) -> Result<(), ServerError> {
         let data = self.data_dir();
         fs::create_dir_all(&data)?;
         remove_if_there(&data.join("port"))?;

@@ -41,7 +41,7 @@ impl Webhook {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
         let calls = Arc::new(AtomicUsize::new(0));
-        let task = tokio::spawn(listen(listener, acceptor, Arc::new(answers), calls.clone()));
+        let task = tokio::spawn(serve_calls(listener, acceptor, Arc::new(answers), calls.clone()));
         Ok(Webhook { port, authority, calls, task })
     }
 
@@ -50,7 +50,7 @@ impl Webhook {
         format!("https://127.0.0.1:{}/convert", self.port)
     }
 
-    /// The port it listens on.
+    /// The port on which the webhook listens.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -72,7 +72,7 @@ pub fn json_patch(operations: &Value) -> Value {
     serde_json::json!({"patchType": "JSONPatch", "patch": patch})
 }
 
-async fn listen(
+async fn serve_calls(
     listener: TcpListener,
     acceptor: TlsAcceptor,
     answers: Arc<Answers>,

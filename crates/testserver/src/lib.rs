@@ -63,7 +63,7 @@ impl TestServerBuilder {
     pub fn start(self) -> Result<TestServer, TestServerError> {
         let named = self.program.or_else(|| std::env::var_os("PINTLE_BIN").map(PathBuf::from));
         let program = named.unwrap_or_else(|| PathBuf::from("pintle"));
-        let folder = Folder::make()?;
+        let folder = Folder::create_folder()?;
         let log = folder.0.join("server.log");
         let output = File::create(&log).and_then(|out| Ok((out.try_clone()?, out)));
         let (stdout, stderr) = output.map_err(|error| TestServerError::Folder(log, error))?;
@@ -110,7 +110,7 @@ impl TestServer {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// The port it listens on.
+    /// The port on which the server listens.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -169,7 +169,7 @@ impl Drop for Running {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn make() -> Result<Folder, TestServerError> {
+    fn create_folder() -> Result<Folder, TestServerError> {
         let random = RandomState::new().hash_one(std::process::id());
         let path = std::env::temp_dir().join(format!("pintle-test-{random:016x}"));
         match fs::DirBuilder::new().mode(0o700).create(&path) {
@@ -196,7 +196,7 @@ mod tests {
         assert!(matches!(missing, Err(TestServerError::Program(..))), "{missing:?}");
         let ended = TestServer::builder().program("false").start();
         assert!(matches!(ended, Err(TestServerError::NotReady(..))), "{ended:?}");
-        let folder = Folder::make().unwrap();
+        let folder = Folder::create_folder().unwrap();
         let path = folder.0.clone();
         drop(folder);
         assert!(!path.exists());

@@ -12,10 +12,10 @@ impl Parent {
     /// Parses `00-<trace>-<span>-<flags>`, all in lowercase hexadecimal digits.
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.trim().split('-');
-        let [version] = bytes::<1>(parts.next()?)?;
-        let trace = bytes(parts.next()?)?;
-        let span = bytes(parts.next()?)?;
-        let [flags] = bytes(parts.next()?)?;
+        let [version] = decode_hex::<1>(parts.next()?)?;
+        let trace = decode_hex(parts.next()?)?;
+        let span = decode_hex(parts.next()?)?;
+        let [flags] = decode_hex(parts.next()?)?;
         let is_known = version != 0xff && (version > 0 || parts.next().is_none());
         let is_set = trace != [0; 16] && span != [0; 8];
         (is_known && is_set).then_some(Parent { trace, span, sampled: flags & 1 == 1 })
@@ -26,7 +26,7 @@ impl Parent {
     }
 }
 
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn decode_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let is_small = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     if text.len() != 2 * N || !text.bytes().all(is_small) {
         return None;

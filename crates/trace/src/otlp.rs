@@ -14,7 +14,7 @@ pub(crate) fn request(resource: &[(&'static str, String)], traces: &[Arc<Trace>]
     let mut out = Writer::default();
     out.message(1, |resource_spans| {
         resource_spans
-            .message(1, |out| resource.iter().for_each(|(key, value)| attribute(1, key, value, out)));
+            .message(1, |out| resource.iter().for_each(|(key, value)| write_attribute(1, key, value, out)));
         resource_spans.message(2, |scope| {
             scope.message(1, |out| out.string(1, "k8s.io/component-base/tracing"));
             traces.iter().for_each(|trace| write_trace(trace, scope));
@@ -45,14 +45,14 @@ fn write_trace(trace: &Trace, out: &mut Writer) {
                 out.fixed64(7, time(span.from));
                 out.fixed64(8, time(span.until.unwrap_or(span.from)));
                 if span.parent.is_none() {
-                    trace.attributes.iter().for_each(|(key, value)| attribute(9, key, value, out));
+                    trace.attributes.iter().for_each(|(key, value)| write_attribute(9, key, value, out));
                 }
             });
         }
     });
 }
 
-fn attribute(field: u64, key: &str, value: &str, out: &mut Writer) {
+fn write_attribute(field: u64, key: &str, value: &str, out: &mut Writer) {
     out.message(field, |out| {
         out.string(1, key);
         out.message(2, |out| out.string(1, value));

@@ -48,7 +48,7 @@ pub struct Span {
 impl Drop for Span {
     fn drop(&mut self) {
         if let Some(index) = self.index {
-            self.trace.end(index);
+            self.trace.end_span(index);
         }
     }
 }
@@ -78,7 +78,7 @@ impl Trace {
     ) -> Arc<Self> {
         let mut id = parent.map_or([0; 16], |parent| parent.trace);
         if parent.is_none() && exporter.is_some() {
-            random(&mut id);
+            fill_random(&mut id);
         }
         // A client that samples decides for us, as in kube-apiserver; otherwise the ratio does.
         let is_sampled = |exporter: &&Arc<Exporter>| match parent {
@@ -90,7 +90,7 @@ impl Trace {
         let started = exporter.as_ref().and_then(|_| SystemTime::now().checked_sub(began.elapsed()));
         let mut first = [0; 8];
         if exporter.is_some() {
-            random(&mut first);
+            fill_random(&mut first);
         }
         // Room for the spans of a read is made at once.
         let mut spans = Vec::with_capacity(USUAL_SPANS);
@@ -170,7 +170,7 @@ impl Trace {
     ) -> Option<usize> {
         let mut id = [0; 8];
         if self.exporter.is_some() {
-            random(&mut id);
+            fill_random(&mut id);
         }
         let index = inner.spans.len();
         if index >= SPANS_MAX {
@@ -189,7 +189,7 @@ impl Trace {
         index
     }
 
-    fn end(&self, index: usize) {
+    fn end_span(&self, index: usize) {
         let now = Instant::now();
         let mut inner = self.lock();
         let Inner { spans, open } = &mut *inner;
@@ -221,7 +221,7 @@ impl Trace {
     }
 }
 
-fn random(bytes: &mut [u8]) {
+fn fill_random(bytes: &mut [u8]) {
     // Without random numbers the ids are not unique; the spans are still usable.
     _ = aws_lc_rs::rand::fill(bytes);
 }

@@ -13,6 +13,7 @@ pub mod map;
 mod memory;
 mod parsed;
 pub mod path;
+pub mod percent;
 pub mod quantity;
 pub mod quote;
 mod raw;

@@ -27,10 +27,7 @@ impl Value {
 }
 
 fn text_bytes(text: &str) -> usize {
-    match text.len() <= INLINE_TEXT_BYTES {
-        true => 0,
-        false => text.len(),
-    }
+    if text.len() <= INLINE_TEXT_BYTES { 0 } else { text.len() }
 }
 
 #[cfg(test)]

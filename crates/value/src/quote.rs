@@ -19,14 +19,14 @@ pub fn go_quoted(text: &str) -> String {
             '\u{c}' => out.push_str("\\f"),
             ' '..='~' => out.push(c),
             _ if is_printable(c) => out.push(c),
-            _ => escape(c, &mut out),
+            _ => push_escaped(c, &mut out),
         }
     }
     out.push('"');
     out
 }
 
-fn escape(c: char, out: &mut String) {
+fn push_escaped(c: char, out: &mut String) {
     let code = u32::from(c);
     let written = match code {
         0..0x80 => write!(out, "\\x{code:02x}"),

@@ -23,9 +23,10 @@ impl RawJson {
     pub fn with_text(text: &str, value: Value) -> Value {
         let mut printed = Vec::with_capacity(text.len());
         json::print(&value, &mut printed);
-        match printed == text.as_bytes() {
-            true => value,
-            false => Value::Raw(Box::new(RawJson { text: text.into(), value })),
+        if printed == text.as_bytes() {
+            value
+        } else {
+            Value::Raw(Box::new(RawJson { text: text.into(), value }))
         }
     }
 
@@ -73,9 +74,10 @@ impl RawJson {
             let Some(value) = RawJson::read(text) else { return self.value };
             entries.push((key, value));
         }
-        match is_object {
-            true => Value::Object(Map::from_entries(entries).0),
-            false => Value::Array(entries.into_iter().map(|(_, value)| value).collect()),
+        if is_object {
+            Value::Object(Map::from_entries(entries).0)
+        } else {
+            Value::Array(entries.into_iter().map(|(_, value)| value).collect())
         }
     }
 }

@@ -137,7 +137,7 @@ fn print_with(print: fn(&Value, &mut Vec<u8>), value: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_reads_back_the_same() {
+fn written_values_can_be_read_back() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for round in 0..3000 {
         let value = random.value(4);

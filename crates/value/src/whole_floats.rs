@@ -2,7 +2,7 @@
 
 use crate::{RawJson, Value};
 
-/// This float and its negative are printed with the fewest digits, as numbers beyond all integers.
+/// The first float above all 64-bit integers: its JSON, and that of larger floats, is parsed as a float again.
 const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
 
 impl Value {

@@ -28,7 +28,7 @@ impl Connections {
         self.0.lock().ok()?.get_mut(key)?.pop().filter(|connection| !connection.is_closed())
     }
 
-    pub(crate) fn keep(&self, key: Key, connection: Connection) {
+    pub(crate) fn keep_idle(&self, key: Key, connection: Connection) {
         let Ok(mut all) = self.0.lock() else { return };
         if all.len() >= WEBHOOKS_MAX && !all.contains_key(&key) {
             all.clear();

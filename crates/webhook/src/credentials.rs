@@ -80,7 +80,7 @@ impl User {
         } else if both {
             Err("username/password or bearer token may be set, but not both".to_string())
         } else {
-            kubeconfig::authorization(user, folder)
+            kubeconfig::read_authorization(user, folder)
         };
         User {
             authorization,
@@ -100,7 +100,7 @@ impl User {
 
     /// PEM of certificate and key, if there are any.
     pub(crate) fn certificate(&self) -> Result<Option<Pair>, String> {
-        let (certificate, key) = (self.certificate.bytes()?, self.key.bytes()?);
+        let (certificate, key) = (self.certificate.read_bytes()?, self.key.read_bytes()?);
         Ok((!certificate.is_empty() || !key.is_empty()).then_some((certificate, key)))
     }
 }
@@ -130,7 +130,7 @@ impl Part {
         }
     }
 
-    fn bytes(&self) -> Result<Vec<u8>, String> {
+    fn read_bytes(&self) -> Result<Vec<u8>, String> {
         match self {
             Part::Data(bytes) => Ok(bytes.clone()),
             Part::File(path) => std::fs::read(path)

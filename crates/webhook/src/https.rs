@@ -107,7 +107,7 @@ impl HttpsClient {
             match pooled.try_send_request(message).await {
                 Ok(answer) => {
                     let answer = read(answer, request.answer_bytes_max).await?;
-                    self.connections.keep(key, pooled);
+                    self.connections.keep_idle(key, pooled);
                     return Ok(answer);
                 }
                 Err(mut error) => match error.take_message() {
@@ -122,7 +122,7 @@ impl HttpsClient {
         let answer = fresh.send_request(message).await;
         let answer = answer.map_err(|error| Fault::Unreachable(go_error_text(&error)))?;
         let answer = read(answer, request.answer_bytes_max).await?;
-        self.connections.keep(key, fresh);
+        self.connections.keep_idle(key, fresh);
         Ok(answer)
     }
 }

@@ -76,7 +76,7 @@ impl Kubeconfig {
             errors.push(format!("plugins for credentials of user \"{name}\" are not supported"));
         }
         invalid_configuration(&errors)?;
-        let authorization = authorization(user, folder)?;
+        let authorization = read_authorization(user, folder)?;
         // A token file that is missing at the start is a mistake in the configuration.
         authorization.header()?;
         let has_certificate = !certificate.is_empty() || !key.is_empty();
@@ -141,7 +141,7 @@ impl Authorization {
     }
 }
 
-pub(crate) fn authorization(user: &Value, folder: &Path) -> Result<Authorization, String> {
+pub(crate) fn read_authorization(user: &Value, folder: &Path) -> Result<Authorization, String> {
     let fixed = |text: String| {
         let mut value = HeaderValue::from_str(&text).map_err(|_| "credentials are not valid in a header")?;
         value.set_sensitive(true);
@@ -162,11 +162,11 @@ pub(crate) fn authorization(user: &Value, folder: &Path) -> Result<Authorization
 }
 
 /// A value that is inline (`KEY-data`) or in a file (`KEY`).
-fn data_or_file(tree: &Value, key: &str, of: &str, folder: &Path, errors: &mut Vec<String>) -> Vec<u8> {
+fn data_or_file(tree: &Value, key: &str, owner: &str, folder: &Path, errors: &mut Vec<String>) -> Vec<u8> {
     let data = tree.str_at(&[&format!("{key}-data")]);
     if !data.is_empty() {
         return base64::decode(data).unwrap_or_else(|error| {
-            errors.push(format!("{key}-data of {of}: {error}"));
+            errors.push(format!("{key}-data of {owner}: {error}"));
             Vec::new()
         });
     }
@@ -178,7 +178,7 @@ fn data_or_file(tree: &Value, key: &str, of: &str, folder: &Path, errors: &mut V
     std::fs::read(&path).unwrap_or_else(|error| {
         let path = path.display();
         errors.push(format!(
-            "unable to read {key} {path} for {of} due to open {path}: {}",
+            "unable to read {key} {path} for {owner} due to open {path}: {}",
             go_error_text(&error)
         ));
         Vec::new()
@@ -261,7 +261,7 @@ impl ReviewClient {
         let mut attempts = 1..ATTEMPTS_MAX;
         loop {
             let begin = std::time::Instant::now();
-            let answer = self.attempt(body.clone()).await;
+            let answer = self.attempt_once(body.clone()).await;
             let outcome = answer.and_then(|answer| read(&answer).map_err(ReviewError::lasting));
             let result = outcome.as_ref().map_or_else(ReviewError::result, |_| "success");
             observe(result, begin.elapsed().as_secs_f64());
@@ -274,7 +274,7 @@ impl ReviewClient {
         }
     }
 
-    async fn attempt(&self, body: Bytes) -> Result<Bytes, ReviewError> {
+    async fn attempt_once(&self, body: Bytes) -> Result<Bytes, ReviewError> {
         let mut headers = vec![
             (header::USER_AGENT, self.agent.clone()),
             (header::ACCEPT, HeaderValue::from_static("application/json, */*")),
@@ -285,7 +285,7 @@ impl ReviewClient {
         headers.extend(authorization.map(|value| (header::AUTHORIZATION, value)));
         let mut repeats = 0;
         let answer = loop {
-            let answer = self.ask(headers.clone(), body.clone()).await?;
+            let answer = self.send_request(headers.clone(), body.clone()).await?;
             match retry_after(answer.code, &answer.headers) {
                 Some(seconds) if repeats < REPEATS_MAX => tokio::time::sleep(seconds.min(self.timeout)).await,
                 _ => break answer,
@@ -311,7 +311,7 @@ impl ReviewClient {
         })
     }
 
-    async fn ask(
+    async fn send_request(
         &self,
         headers: Vec<(http::HeaderName, HeaderValue)>,
         body: Bytes,

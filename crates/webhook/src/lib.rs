@@ -181,7 +181,7 @@ impl Hop {
         CallError::Unreachable { method: self.verb(), url: self.route.url(), why }
     }
 
-    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
+    fn new_request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
         let mut request = Request::builder()
             .method(self.method.clone())
             .uri(&self.route.path_and_query)
@@ -297,9 +297,10 @@ impl Client {
     ) -> Result<Received, Fault> {
         let own = hop.route.authority.clone();
         for _ in 0..=REDIRECTS_MAX {
-            let place = match hop.route.authority == own {
-                true => hop.route.locate(services, endpoint).map_err(Fault::Unreachable)?,
-                false => (hop.route.host.clone(), hop.route.port),
+            let place = if hop.route.authority == own {
+                hop.route.locate_endpoint(services, endpoint).map_err(Fault::Unreachable)?
+            } else {
+                (hop.route.host.clone(), hop.route.port)
             };
             // Credentials are for the webhook, not for the hosts that it redirects to.
             let user = self.credentials.of(&hop.route.host_port()).filter(|_| hop.route.authority == own);
@@ -321,7 +322,7 @@ impl Client {
         body: Bytes,
     ) -> Result<Received, Fault> {
         let key = (hop.route.authority.clone(), place, endpoint.ca_bundle.clone());
-        let mut request = hop.request(body).map_err(Fault::Unreachable)?;
+        let mut request = hop.new_request(body).map_err(Fault::Unreachable)?;
         if let Some(user) = user {
             for (name, value) in user.headers().map_err(Fault::Unusable)? {
                 request.headers_mut().append(name, value);
@@ -333,7 +334,7 @@ impl Client {
             match pooled.try_send_request(request).await {
                 Ok(answer) => {
                     let answer = read(answer, &self.budget).await?;
-                    self.connections.keep(key, pooled);
+                    self.connections.keep_idle(key, pooled);
                     return Ok(answer);
                 }
                 Err(mut error) => match error.take_message() {
@@ -352,7 +353,7 @@ impl Client {
         let answer = fresh.send_request(request).await;
         let answer = answer.map_err(|error| Fault::Unreachable(go_error_text(&error)))?;
         let answer = read(answer, &self.budget).await?;
-        self.connections.keep(key, fresh);
+        self.connections.keep_idle(key, fresh);
         Ok(answer)
     }
 }

@@ -56,9 +56,10 @@ impl Route {
 
     /// Host and port, by which credentials are looked up.
     pub(crate) fn host_port(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
         }
     }
 
@@ -66,7 +67,7 @@ impl Route {
         format!("https://{}{}", self.authority, self.path_and_query)
     }
 
-    pub(crate) fn locate(
+    pub(crate) fn locate_endpoint(
         &self,
         services: &dyn Services,
         endpoint: &Endpoint,

@@ -33,7 +33,7 @@ fn service(name: &str) -> Place {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_is_told_as_go_does() {
+async fn connection_errors_have_the_texts_of_go() {
     let refused = "dial tcp 127.0.0.1:1: connect: connection refused";
     for (place, expected) in [
         (
@@ -57,7 +57,7 @@ async fn what_cannot_be_reached_is_told_as_go_does() {
 }
 
 #[test]
-fn answers_that_are_no_success_are_put_in_words() {
+fn unsuccessful_answers_become_errors() {
     let boom =
         |said: &str| format!("an error on the server (\"{said}\") has prevented the request from succeeding");
     for (code, kind, answer, expected) in [

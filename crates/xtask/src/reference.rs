@@ -36,9 +36,9 @@ impl Reference {
         Ok(Reference {
             defaults: defaults.map(str::to_string).collect(),
             groups: groups.items_at(&["groups"]).to_vec(),
-            types: object(parse(&dir.join(TYPES))?),
-            components: object(parse(&dir.join(COMPONENTS))?),
-            messages: object(parse(&dir.join(MESSAGES))?),
+            types: into_object(parse(&dir.join(TYPES))?),
+            components: into_object(parse(&dir.join(COMPONENTS))?),
+            messages: into_object(parse(&dir.join(MESSAGES))?),
         })
     }
 
@@ -67,17 +67,17 @@ impl Reference {
                 defaults.extend(versions.map(|version| format!("{name}/{}", version.str_at(&["version"]))));
             }
         }
-        let mut components = components(&dir.join("all-apis/openapi-v3"))?;
-        for (name, schema) in self::components(&dir.join("openapi/v3"))? {
+        let mut components = read_components(&dir.join("all-apis/openapi-v3"))?;
+        for (name, schema) in self::read_components(&dir.join("openapi/v3"))? {
             components.insert(name, schema);
         }
         add_group_versions(&mut components, &parse(&dir.join("openapi/v2.json"))?);
         Ok(Reference {
-            types: without_aliases(object(parse(&dir.join("types.json"))?)),
+            types: without_aliases(into_object(parse(&dir.join("types.json"))?)),
             groups,
             defaults,
             components,
-            messages: object(parse(&dir.join("protobuf.json"))?),
+            messages: into_object(parse(&dir.join("protobuf.json"))?),
         })
     }
 }
@@ -121,7 +121,7 @@ fn resolved(go: &str, aliases: &BTreeMap<String, String>) -> String {
     format!("{prefix}{}", aliases.get(name).map_or(name, String::as_str))
 }
 
-fn components(dir: &Path) -> Result<Map, Error> {
+fn read_components(dir: &Path) -> Result<Map, Error> {
     let mut all = Map::new();
     let entries = std::fs::read_dir(dir).map_err(|source| Error::Io { path: dir.to_owned(), source })?;
     for entry in entries.flatten() {
@@ -152,7 +152,7 @@ fn parse(path: &Path) -> Result<Value, Error> {
     parsed.map(|p| p.value).map_err(|e| Error::Format { path: path.to_owned(), message: e.to_string() })
 }
 
-fn object(value: Value) -> Map {
+fn into_object(value: Value) -> Map {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),

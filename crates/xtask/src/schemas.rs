@@ -28,14 +28,14 @@ pub(crate) fn table(reference: &Reference) -> String {
 pub(crate) fn facts(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => {
-            Value::Object(map.iter().filter_map(|(key, value)| member(key, value)).collect())
+            Value::Object(map.iter().filter_map(|(key, value)| schema_member(key, value)).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(facts).collect()),
         other => other.clone(),
     }
 }
 
-fn member(key: &Str, value: &Value) -> Option<(Str, Value)> {
+fn schema_member(key: &Str, value: &Value) -> Option<(Str, Value)> {
     match (key.as_str(), value) {
         ("description", Value::String(_)) => None,
         ("$ref", Value::String(target)) => {

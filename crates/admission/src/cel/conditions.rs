@@ -101,10 +101,12 @@ impl Conditions {
             return (Ok(false), failed);
         }
         let errors: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
-        let met = match errors.is_empty() {
-            true => Ok(true),
-            false if fails => Err(together(&errors)),
-            false => Ok(false),
+        let met = if errors.is_empty() {
+            Ok(true)
+        } else if fails {
+            Err(together(&errors))
+        } else {
+            Ok(false)
         };
         (met, failed)
     }

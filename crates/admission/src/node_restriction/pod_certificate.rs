@@ -11,16 +11,19 @@ impl Case<'_> {
     /// may retry (500), because kube-apiserver's copy of the object may be old.
     pub(super) fn pod_certificate_request(&self) -> Result<(), Status> {
         let operation = self.request.operation;
-        self.unless(operation == Operation::Create, &format!("unexpected operation {}", operation.name()))?;
+        self.refuse_unless(
+            operation == Operation::Create,
+            &format!("unexpected operation {}", operation.name()),
+        )?;
         let subresource = self.request.subresource;
-        self.unless(subresource.is_empty(), &format!("unexpected subresource {subresource}"))?;
+        self.refuse_unless(subresource.is_empty(), &format!("unexpected subresource {subresource}"))?;
         let (node, own) = (self.spec("nodeName"), self.node);
         let why = format!(
             "PodCertificateRequest.Spec.NodeName={}, which is not the requesting node {}",
             quoted(node),
             quoted(own)
         );
-        self.unless(node == own, &why)?;
+        self.refuse_unless(node == own, &why)?;
         let pod_name = self.qualified(self.spec("podName"));
         self.check_requested_node(&pod_name)?;
         let pod = self.check_requested_pod(&pod_name)?;
@@ -59,9 +62,9 @@ impl Case<'_> {
             "pod {pod_name} is not running on node {} named in the PodCertificateRequest",
             quoted(node)
         );
-        self.unless(pod.str_at(&["spec", "nodeName"]) == node, &why)?;
+        self.refuse_unless(pod.str_at(&["spec", "nodeName"]) == node, &why)?;
         let is_mirror = pod.at(&["metadata", "annotations", MIRROR]).is_some();
-        self.unless(!is_mirror, &format!("pod {pod_name} is a mirror pod"))?;
+        self.refuse_unless(!is_mirror, &format!("pod {pod_name} is a mirror pod"))?;
         Ok(pod)
     }
 
@@ -73,7 +76,7 @@ impl Case<'_> {
             quoted(account),
             quoted(running)
         );
-        self.unless(account == running, &why)?;
+        self.refuse_unless(account == running, &why)?;
         let found = self.cluster.object("", "serviceaccounts", self.request.namespace, account);
         let found = found.ok_or_else(|| {
             not_found("service account", &self.qualified(account), "serviceaccount", account)

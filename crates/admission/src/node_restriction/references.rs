@@ -126,8 +126,9 @@ pub(super) fn has_audience(
             source.get("serviceAccountToken").is_some_and(|token| token.str_at(&["audience"]) == audience)
         });
         let driver = driver(pod, volume, namespace, cluster);
-        match driver.and_then(|name| if name.is_empty() { Ok(false) } else { asks(&name, audience, cluster) })
-        {
+        match driver.and_then(|name| {
+            if name.is_empty() { Ok(false) } else { requests_audience(&name, audience, cluster) }
+        }) {
             _ if projects => return Ok(true),
             Ok(true) => return Ok(true),
             Ok(false) => {}
@@ -173,7 +174,7 @@ fn driver_of_source(source: &Value) -> String {
     own.or_else(|| migrated().map(|(_, driver)| driver)).unwrap_or_default().to_string()
 }
 
-fn asks(driver: &str, audience: &str, cluster: &dyn ClusterState) -> Result<bool, String> {
+fn requests_audience(driver: &str, audience: &str, cluster: &dyn ClusterState) -> Result<bool, String> {
     let Some(found) = cluster.object("storage.k8s.io", "csidrivers", "", driver) else {
         return Err(format!("csidriver.storage.k8s.io {} not found", quoted(driver)));
     };

@@ -25,13 +25,13 @@ pub(super) fn details(violations: &[Violation]) -> String {
 }
 
 /// The pod to check, and the version of the rules.
-struct Cx<'a> {
+struct PodContext<'a> {
     metadata: &'a Value,
     spec: &'a Value,
     minor: i64,
 }
 
-type Check = fn(&Cx<'_>) -> Option<Violation>;
+type Check = fn(&PodContext<'_>) -> Option<Violation>;
 
 /// Returns the violations of a pod at a level.
 pub(super) fn evaluate(
@@ -43,7 +43,8 @@ pub(super) fn evaluate(
         Version::Latest => LAST_MINOR,
         Version::Minor(minor) => minor.min(LAST_MINOR),
     };
-    let cx = Cx { metadata: metadata.unwrap_or(&Value::Null), spec: spec.unwrap_or(&Value::Null), minor };
+    let cx =
+        PodContext { metadata: metadata.unwrap_or(&Value::Null), spec: spec.unwrap_or(&Value::Null), minor };
     let restricted = level.level == Level::Restricted;
     // Baseline checks; at the restricted level those are skipped that a restricted check includes: (from version,
     // overridden from).
@@ -54,11 +55,11 @@ pub(super) fn evaluate(
         (baseline::host_path_volumes, 0, 0),
         (baseline::host_ports, 0, i64::MAX),
         (baseline::host_probes, 34, i64::MAX),
-        (baseline::privileged, 0, i64::MAX),
+        (baseline::check_privileged, 0, i64::MAX),
         (baseline::proc_mount_baseline, 0, 35),
-        (baseline::selinux, 0, i64::MAX),
+        (baseline::check_selinux, 0, i64::MAX),
         (baseline::seccomp_baseline, 0, 19),
-        (baseline::sysctls, 0, i64::MAX),
+        (baseline::check_sysctls, 0, i64::MAX),
         (baseline::windows_host_process, 0, i64::MAX),
     ];
     const RESTRICTED: [(Check, i64); 7] = [
@@ -82,7 +83,7 @@ pub(super) fn evaluate(
     checks.iter().filter_map(|check| check(&cx)).collect()
 }
 
-impl<'a> Cx<'a> {
+impl<'a> PodContext<'a> {
     fn containers(&self) -> impl Iterator<Item = &'a Value> + '_ {
         ["initContainers", "containers", "ephemeralContainers"]
             .into_iter()
@@ -90,7 +91,7 @@ impl<'a> Cx<'a> {
     }
 
     /// The names of the containers for which `bad` holds.
-    fn named(&self, bad: impl Fn(&Value) -> bool) -> Vec<String> {
+    fn containers_where(&self, bad: impl Fn(&Value) -> bool) -> Vec<String> {
         self.containers().filter(|c| bad(c)).map(|c| c.str_at(&["name"]).to_string()).collect()
     }
 
@@ -126,7 +127,7 @@ fn containers(names: &[String]) -> String {
 }
 
 /// `pod and container "a"`: the setters of a field.
-fn setters(pod: bool, names: &[String]) -> Vec<String> {
+fn list_setters(pod: bool, names: &[String]) -> Vec<String> {
     let mut out = Vec::new();
     if pod {
         out.push("pod".to_string());

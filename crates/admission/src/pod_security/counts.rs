@@ -26,12 +26,15 @@ pub(super) fn prepare() {
 }
 
 /// Counts a decision about a pod, or about the template of a controller.
-pub(super) fn evaluated(request: &Attributes<'_>, policy: LevelVersion, mode: Mode, is_allowed: bool) {
+pub(super) fn count_evaluation(request: &Attributes<'_>, policy: LevelVersion, mode: Mode, is_allowed: bool) {
     let version = match policy.version {
-        Version::Minor(minor) if policy.level != Level::Privileged => match minor <= API_MINOR {
-            true => format!("v1.{minor}"),
-            false => "future".to_string(),
-        },
+        Version::Minor(minor) if policy.level != Level::Privileged => {
+            if minor <= API_MINOR {
+                format!("v1.{minor}")
+            } else {
+                "future".to_string()
+            }
+        }
         _ => "latest".to_string(),
     };
     let decision = if is_allowed { "allow" } else { "deny" };
@@ -54,12 +57,12 @@ pub(super) fn evaluated(request: &Attributes<'_>, policy: LevelVersion, mode: Mo
 }
 
 /// Counts a request that is exempt.
-pub(super) fn exempted(request: &Attributes<'_>) {
+pub(super) fn count_exemption(request: &Attributes<'_>) {
     families::POD_SECURITY_EXEMPTIONS.inc(&labels(request));
 }
 
 /// Counts an error; a fatal one means that nothing was evaluated.
-pub(super) fn failed(request: &Attributes<'_>, is_fatal: bool) {
+pub(super) fn count_error(request: &Attributes<'_>, is_fatal: bool) {
     let [operation, resource, subresource] = labels(request);
     let fatal = if is_fatal { "true" } else { "false" };
     families::POD_SECURITY_ERRORS.inc(&[fatal, operation, resource, subresource]);

@@ -62,7 +62,7 @@ impl Settings {
             return Ok(Settings::default());
         }
         let (_, tree) = config.decode(&SCHEME).map_err(|error| PluginError::Init(error.text()))?;
-        let defaults = defaults(&tree)
+        let defaults = parse_defaults(&tree)
             .map_err(|why| PluginError::Initialize(format!("PodSecurity configuration error: {why}")))?;
         let mut errors = FieldErrors::new();
         let names = |list: &str| -> Vec<String> {
@@ -82,16 +82,15 @@ impl Settings {
             _ => Vec::new(),
         };
         validate("usernames", &settings.users, no_name, &mut errors);
-        match errors.is_empty() {
-            true => Ok(settings),
-            false => {
-                Err(PluginError::Initialize(format!("PodSecurity invalid: {}", errors.aggregate_message())))
-            }
+        if errors.is_empty() {
+            Ok(settings)
+        } else {
+            Err(PluginError::Initialize(format!("PodSecurity invalid: {}", errors.aggregate_message())))
         }
     }
 }
 
-fn defaults(tree: &Value) -> Result<Policy, String> {
+fn parse_defaults(tree: &Value) -> Result<Policy, String> {
     let mut policy = Policy::PRIVILEGED;
     let mut faults: Vec<String> = Vec::new();
     let modes: [(&str, &mut LevelVersion); 3] =

@@ -121,7 +121,7 @@ impl Reinvocation {
 
     /// Returns whether a policy must be evaluated again.
     pub fn is_due(&self, application: &Application<'_, Mutator>, param: Option<&Value>) -> bool {
-        self.due.contains(&key(application, param))
+        self.due.contains(&application_key(application, param))
     }
 
     /// Marks the policies evaluated so far for reinvocation, because the object has changed.
@@ -132,7 +132,7 @@ impl Reinvocation {
     /// Records that a policy was evaluated, if its reinvocation policy is IfNeeded.
     pub fn record_evaluation(&mut self, application: &Application<'_, Mutator>, param: Option<&Value>) {
         if application.policy.evaluator.reinvocable {
-            self.evaluated.insert(key(application, param));
+            self.evaluated.insert(application_key(application, param));
         }
     }
 
@@ -142,9 +142,15 @@ impl Reinvocation {
     }
 }
 
-fn key(application: &Application<'_, Mutator>, param: Option<&Value>) -> Key {
-    let of = |key: &str| param.map(|param| Str::from(param.str_at(&["metadata", key]))).unwrap_or_default();
-    (application.policy.name.clone(), application.binding.name.clone(), of("namespace"), of("name"))
+fn application_key(application: &Application<'_, Mutator>, param: Option<&Value>) -> Key {
+    let param_text =
+        |key: &str| param.map(|param| Str::from(param.str_at(&["metadata", key]))).unwrap_or_default();
+    (
+        application.policy.name.clone(),
+        application.binding.name.clone(),
+        param_text("namespace"),
+        param_text("name"),
+    )
 }
 
 impl Errors {

@@ -95,14 +95,14 @@ pub(super) fn apply_configuration(
              no corresponding type for {group}/{version}, Kind={kind}"
         ));
     };
-    let of = Type::of(schema);
+    let ty = Type::of(schema);
     let converted = Native::default().convert(configuration);
     let merged = match converted {
-        Ok(patch) => merge(as_kind(patch, kind), object, of),
+        Ok(patch) => merge(as_kind(patch, kind), object, ty),
         Err(Unusable::Key) => return Err("invalid return type: *dynamic.ObjectVal".to_string()),
         Err(Unusable::Foreign(path, mut values)) => {
             values.reverse();
-            Err(untyped(&typed::refuse_foreign(&values, &path, of)))
+            Err(untyped(&typed::refuse_foreign(&values, &path, ty)))
         }
     };
     merged.map(Patched::Merged).map_err(|why| format!("error applying patch: {why}"))
@@ -118,18 +118,18 @@ fn untyped(why: &ValidationErrors) -> String {
     format!("failed to convert patch object to typed object: {why}")
 }
 
-fn merge(patch: Value, object: &Value, of: Type<'_>) -> Result<Value, String> {
-    typed::validate(&patch, of, Duplicates::Refused).map_err(|why| untyped(&why))?;
-    let atomics = typed::atomics(&patch, of);
+fn merge(patch: Value, object: &Value, ty: Type<'_>) -> Result<Value, String> {
+    typed::validate(&patch, ty, Duplicates::Refused).map_err(|why| untyped(&why))?;
+    let atomics = typed::atomics(&patch, ty);
     if !atomics.is_empty() {
         return Err(format!(
             "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
             atomics.join(", ")
         ));
     }
-    typed::validate(object, of, Duplicates::Allowed)
+    typed::validate(object, ty, Duplicates::Allowed)
         .map_err(|why| format!("failed to convert original object to typed object: {why}"))?;
-    Ok(typed::merge(object, &patch, of))
+    Ok(typed::merge(object, &patch, ty))
 }
 
 /// The reason why a configuration cannot be converted to a tree.
@@ -159,12 +159,12 @@ impl Native {
             CelValue::Int(int) => Ok(Value::Int(*int)),
             CelValue::Double(double) => Ok(Value::Float(*double)),
             CelValue::String(text) => Ok(text.as_str().into()),
-            CelValue::Type(of) => Ok((&*of.runtime_name()).into()),
+            CelValue::Type(ty) => Ok((&*ty.runtime_name()).into()),
             CelValue::Optional(None) => Ok(Value::Null),
             CelValue::Optional(Some(value)) => return self.convert(value),
             CelValue::List(list) => {
                 let items = list.iter().enumerate().map(|(at, item)| {
-                    self.below(PathElement::Index(at as i64), true, &item.map_err(|_| Unusable::Key)?)
+                    self.convert_child(PathElement::Index(at as i64), true, &item.map_err(|_| Unusable::Key)?)
                 });
                 items.collect::<Result<_, _>>().map(Value::Array)
             }
@@ -172,14 +172,14 @@ impl Native {
                 let entries = map.entries().map(|(key, value)| {
                     let key = Str::from(key.as_str().ok_or(Unusable::Key)?);
                     let value = value.map_err(|_| Unusable::Key)?;
-                    Ok((key.clone(), self.below(PathElement::Field(key), true, &value)?))
+                    Ok((key.clone(), self.convert_child(PathElement::Field(key), true, &value)?))
                 });
                 entries.collect::<Result<Map, _>>().map(Value::Object)
             }
             CelValue::Object(Object::Shared(_, fields)) => {
                 let fields = fields.iter().map(|(name, value)| {
                     let name = Str::from(&**name);
-                    Ok((name.clone(), self.below(PathElement::Field(name), false, value)?))
+                    Ok((name.clone(), self.convert_child(PathElement::Field(name), false, value)?))
                 });
                 fields.collect::<Result<Map, _>>().map(Value::Object)
             }
@@ -194,7 +194,7 @@ impl Native {
         })
     }
 
-    fn below(
+    fn convert_child(
         &mut self,
         element: PathElement,
         is_nested: bool,

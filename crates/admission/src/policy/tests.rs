@@ -213,9 +213,10 @@ fn policies_are_compiled_once() {
 
 /// The result of a mutation of a pod as JSON, or the error.
 fn mutated(patch: &str) -> String {
-    let (form, key) = match patch.starts_with('[') {
-        true => ("JSONPatch", "jsonPatch"),
-        false => ("ApplyConfiguration", "applyConfiguration"),
+    let (form, key) = if patch.starts_with('[') {
+        ("JSONPatch", "jsonPatch")
+    } else {
+        ("ApplyConfiguration", "applyConfiguration")
     };
     let patch = patch.replace('\\', "\\\\").replace('"', "\\\"");
     let spec = format!(r#""mutations":[{{"patchType":"{form}","{key}":{{"expression":"{patch}"}}}}]"#);

@@ -62,7 +62,7 @@ pub fn check(policy: &Value, types: &dyn Types, unique: u32) -> Vec<Warning> {
     // One compiler for each type: the variables have the types that they have for objects of that type.
     let compilers: Vec<(&GroupVersionKind, Expressions)> = objects
         .iter()
-        .map(|checked| (&checked.kind, compiler(policy, checked, param_kind.as_ref())))
+        .map(|checked| (&checked.kind, expression_compiler(policy, checked, param_kind.as_ref())))
         .collect();
     let mut warnings = Vec::new();
     for (at, validation) in policy.items_at(&["spec", "validations"]).iter().enumerate() {
@@ -85,7 +85,11 @@ pub fn check(policy: &Value, types: &dyn Types, unique: u32) -> Vec<Warning> {
     warnings
 }
 
-fn compiler(policy: &Value, checked: &CheckedType, params: Option<&Option<Arc<Shape>>>) -> Expressions {
+fn expression_compiler(
+    policy: &Value,
+    checked: &CheckedType,
+    params: Option<&Option<Arc<Shape>>>,
+) -> Expressions {
     let mut compiler = Expressions::typed(checked.shape.as_ref(), params.map(Option::as_ref));
     for variable in policy.items_at(&["spec", "variables"]) {
         // An invalid variable accepts everything; validation reported it.
@@ -99,7 +103,9 @@ fn kinds_to_check(policy: &Value, types: &dyn Types) -> BTreeSet<GroupVersionKin
     let mut kinds = BTreeSet::new();
     for rule in policy.items_at(&["spec", "matchConstraints", "resourceRules"]) {
         // A rule with a wildcard as a group or version is not checked at all.
-        let (Some(groups), Some(versions)) = (names(rule, "apiGroups"), names(rule, "apiVersions")) else {
+        let (Some(groups), Some(versions)) =
+            (listed_names(rule, "apiGroups"), listed_names(rule, "apiVersions"))
+        else {
             continue;
         };
         let mut resources: Vec<&str> =
@@ -125,7 +131,7 @@ fn kinds_to_check(policy: &Value, types: &dyn Types) -> BTreeSet<GroupVersionKin
     kinds
 }
 
-fn names<'a>(rule: &'a Value, field: &str) -> Option<Vec<&'a str>> {
+fn listed_names<'a>(rule: &'a Value, field: &str) -> Option<Vec<&'a str>> {
     let mut names: Vec<&str> = rule.items_at(&[field]).iter().filter_map(Value::as_str).collect();
     names.sort_unstable();
     (!names.iter().any(|name| name.contains('*'))).then_some(names)

@@ -116,9 +116,12 @@ impl Validator {
         request_of_conditions: &Value,
         fails: bool,
     ) -> Outcome {
-        let failed = |why: String| match fails {
-            true => Outcome { denials: vec![Denial::failed(why)], ..Outcome::default() },
-            false => Outcome { ignored: vec![why], ..Outcome::default() },
+        let failed = |why: String| {
+            if fails {
+                Outcome { denials: vec![Denial::failed(why)], ..Outcome::default() }
+            } else {
+                Outcome { ignored: vec![why], ..Outcome::default() }
+            }
         };
         let of_conditions = Inputs { request: request_of_conditions, ..*inputs };
         match self.conditions.matches_of_policy(policy, &of_conditions, &self.variables, fails) {
@@ -152,13 +155,14 @@ impl Validator {
                 (Ok(_), Err(out)) => format!("failed messageExpression: {}", out.text()),
                 (Ok(CelValue::Bool(true)), _) => continue,
                 (Ok(_), Ok(message)) => {
-                    denials.push(Denial { index: at, ..validation.denial(message) });
+                    denials.push(Denial { index: at, ..validation.make_denial(message) });
                     continue;
                 }
             };
-            match fails {
-                true => denials.push(Denial { index: at, ..Denial::failed(failed) }),
-                false => ignored.push(failed),
+            if fails {
+                denials.push(Denial { index: at, ..Denial::failed(failed) })
+            } else {
+                ignored.push(failed)
             }
         }
         Ok((denials, ignored))
@@ -203,7 +207,7 @@ impl Validator {
 }
 
 impl Validation {
-    fn denial(&self, said: Option<&str>) -> Denial {
+    fn make_denial(&self, said: Option<&str>) -> Denial {
         let given = self.message.trim();
         let message = match said {
             Some(said) => said.to_string(),
@@ -245,7 +249,7 @@ impl Verdict {
     pub fn broken(&mut self, broken: &Broken<'_, Validator>) {
         if broken.policy.fails {
             let binding = broken.binding.map(|binding| &*binding.name);
-            self.refuse(&broken.policy.name, binding, Denial::failed(broken.text()));
+            self.record_denial(&broken.policy.name, binding, Denial::failed(broken.text()));
         }
     }
 
@@ -269,7 +273,7 @@ impl Verdict {
             for action in &binding.actions {
                 count(&action.to_ascii_lowercase(), &denial.message);
                 match action.as_str() {
-                    "Deny" => self.refuse(&policy.name, Some(&binding.name), denial.clone()),
+                    "Deny" => self.record_denial(&policy.name, Some(&binding.name), denial.clone()),
                     "Warn" => self.warnings.push(format!(
                         "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
                         policy.name, binding.name, denial.message
@@ -281,11 +285,11 @@ impl Verdict {
         }
         for why in errors {
             count("deny", &why);
-            self.refuse(&policy.name, Some(&binding.name), Denial::failed(why));
+            self.record_denial(&policy.name, Some(&binding.name), Denial::failed(why));
         }
     }
 
-    fn refuse(&mut self, policy: &str, binding: Option<&str>, denial: Denial) {
+    fn record_denial(&mut self, policy: &str, binding: Option<&str>, denial: Denial) {
         let bound = binding.map(|binding| format!(" with binding '{binding}'")).unwrap_or_default();
         let message =
             format!("ValidatingAdmissionPolicy '{policy}'{bound} denied request: {}", denial.message);

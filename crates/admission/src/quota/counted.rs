@@ -116,7 +116,7 @@ impl<'a> Counted<'a> {
         }
     }
 
-    pub(super) fn usage(&self, object: &Value, cluster: &dyn ClusterState) -> ResourceList {
+    pub(super) fn usage_of(&self, object: &Value, cluster: &dyn ClusterState) -> ResourceList {
         let one = || Quantity::new(1, Format::DecimalSI);
         match self {
             Counted::Pods => usage::of_pod(object, cluster.now()),

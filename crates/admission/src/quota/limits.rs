@@ -127,12 +127,13 @@ pub(super) fn check_covered(
     };
     let missing: Vec<String> =
         wanted.filter(|scope| !is_covered(scope.str_at(&["scopeName"]))).map(go_text).collect();
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(Status::unclassified(format!(
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(Status::unclassified(format!(
             "insufficient quota to match these scopes: [{}]",
             missing.join(" ")
-        ))),
+        )))
     }
 }
 

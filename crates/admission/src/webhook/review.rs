@@ -32,7 +32,7 @@ impl ReviewVersion {
         }
     }
 
-    /// The `apiVersion` of its reviews.
+    /// The `apiVersion` of reviews in this version.
     pub fn api_version(self) -> &'static str {
         match self {
             ReviewVersion::V1 => "admission.k8s.io/v1",

@@ -13,7 +13,7 @@ pub struct FieldsError(pub String);
 impl Set {
     /// The set as FieldsV1. In a tree the keys are sorted bytewise; `to_json` has structured-merge-diff's order.
     pub fn to_value(&self) -> Value {
-        Value::Object(members(self, false))
+        Value::Object(encode_members(self, false))
     }
 
     /// The set as the bytes that structured-merge-diff writes: elements in their own order, numbers by value.
@@ -33,10 +33,10 @@ impl Set {
     }
 }
 
-fn members(set: &Set, also_member: bool) -> Map {
+fn encode_members(set: &Set, also_member: bool) -> Map {
     let dot = (also_member && !set.is_empty()).then(|| (Str::from("."), Value::object()));
     let below = set.entries().iter().map(|entry| {
-        let below = members(&entry.below, entry.member);
+        let below = encode_members(&entry.below, entry.member);
         (step_text(&entry.element), Value::Object(below))
     });
     dot.into_iter().chain(below).collect()

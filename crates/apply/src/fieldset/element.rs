@@ -126,24 +126,24 @@ impl fmt::Display for PathElement {
                 f.write_str("[")?;
                 for (at, (name, value)) in fields.iter().enumerate() {
                     let comma = if at > 0 { "," } else { "" };
-                    write!(f, "{comma}{name}={}", readable(value))?;
+                    write!(f, "{comma}{name}={}", display_value(value))?;
                 }
                 f.write_str("]")
             }
-            PathElement::Value(value) => write!(f, "[={}]", readable(value)),
+            PathElement::Value(value) => write!(f, "[={}]", display_value(value)),
             PathElement::Index(at) => write!(f, "[{at}]"),
         }
     }
 }
 
-fn readable(value: &Value) -> String {
+fn display_value(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
         Value::String(s) => quoted(s),
         Value::Array(items) => {
-            format!("[{}]", items.iter().map(readable).collect::<Vec<_>>().join(","))
+            format!("[{}]", items.iter().map(display_value).collect::<Vec<_>>().join(","))
         }
-        Value::Object(map) => map.iter().map(|(k, v)| format!("{k}={}", readable(v))).collect(),
+        Value::Object(map) => map.iter().map(|(k, v)| format!("{k}={}", display_value(v))).collect(),
         scalar => crate::patch::go_text::go_text(scalar),
     }
 }

@@ -24,7 +24,7 @@ pub struct Line<'v> {
     pub key: Option<&'v Str>,
     /// The value.
     pub value: &'v Value,
-    /// The number of its ancestors.
+    /// The number of the field's ancestors.
     pub depth: usize,
     /// The indices of the managers that own it.
     pub owners: Vec<usize>,
@@ -59,7 +59,7 @@ pub fn blame(object: &Value) -> Blame<'_> {
         .collect();
     let claims = sets.iter().enumerate().map(|(owner, set)| Claim { owner, below: Some(set), whole: false });
     let mut walk = Walk { lines: Vec::new(), path: FieldPath::default() };
-    walk.children(object, &claims.collect::<Vec<_>>(), 0);
+    walk.visit_children(object, &claims.collect::<Vec<_>>(), 0);
     Blame { managers, lines: walk.lines }
 }
 
@@ -79,7 +79,7 @@ struct Walk<'v> {
 }
 
 impl<'v> Walk<'v> {
-    fn children(&mut self, value: &'v Value, claims: &[Claim<'_>], depth: usize) {
+    fn visit_children(&mut self, value: &'v Value, claims: &[Claim<'_>], depth: usize) {
         if depth > DEPTH_MAX {
             return;
         }
@@ -91,7 +91,7 @@ impl<'v> Walk<'v> {
                     }
                     let element = PathElement::Field(key.clone());
                     let matches = |candidate: &PathElement| *candidate == element;
-                    self.child(element.clone(), &matches, Some(key), member, claims, depth);
+                    self.visit_child(element.clone(), &matches, Some(key), member, claims, depth);
                 }
             }
             Value::Array(items) => {
@@ -101,14 +101,14 @@ impl<'v> Walk<'v> {
                     let named = claims.iter().filter_map(|claim| claim.below).flat_map(Set::elements);
                     let element = named.filter(|e| matches(e)).min().cloned();
                     let element = element.unwrap_or(PathElement::Index(index));
-                    self.child(element, &matches, None, item, claims, depth);
+                    self.visit_child(element, &matches, None, item, claims, depth);
                 }
             }
             _ => {}
         }
     }
 
-    fn child(
+    fn visit_child(
         &mut self,
         element: PathElement,
         matches: &dyn Fn(&PathElement) -> bool,
@@ -132,7 +132,7 @@ impl<'v> Walk<'v> {
         }
         self.path.0.push(element);
         self.lines.push(Line { path: self.path.clone(), key, value, depth, owners });
-        self.children(value, &below, depth.saturating_add(1));
+        self.visit_children(value, &below, depth.saturating_add(1));
         self.path.0.pop();
     }
 

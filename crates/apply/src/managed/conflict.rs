@@ -19,11 +19,11 @@ const PATH_BYTES_MAX: usize = 4 << 20;
 
 /// The conflicts with one manager.
 pub(super) fn with(id: &ManagerId, fields: &Set) -> impl Iterator<Item = Conflict> {
-    let manager = named(id);
+    let manager = describe_manager(id);
     fields.paths().into_iter().map(move |path| Conflict { manager: manager.clone(), path })
 }
 
-fn named(id: &ManagerId) -> String {
+fn describe_manager(id: &ManagerId) -> String {
     let mut name = quoted(&id.manager);
     if !id.subresource.is_empty() {
         name = format!("{name} with subresource {}", quoted(&id.subresource));
@@ -60,7 +60,7 @@ pub(super) fn message(conflicts: &[Conflict]) -> String {
     format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
 
-pub(super) fn status(conflicts: &[Conflict]) -> Status {
+pub(super) fn conflict_status(conflicts: &[Conflict]) -> Status {
     let cause = |conflict: &Conflict| Cause {
         reason: "FieldManagerConflict".into(),
         message: format!("conflict with {}", conflict.manager),
@@ -85,7 +85,7 @@ mod tests {
         let id = ManagerId::new("m", true, "", "");
         let conflicts: Vec<Conflict> = with(&id, &fields).collect();
         assert_eq!(conflicts.len(), 3_000, "all are known");
-        let status = status(&conflicts);
+        let status = conflict_status(&conflicts);
         assert!(
             status.message.starts_with("Apply failed with 3000 conflicts: conflicts with \"m\":\n- .kkk")
         );

@@ -77,9 +77,8 @@ pub(super) fn take_over(
             others.insert(owned.version.clone(), change_in(cx, old, new, &owned.version)?);
         }
     }
-    let change_of = |version: &Str| match *version == new.version {
-        true => Some(&change),
-        false => others.get(version).and_then(Option::as_ref),
+    let change_of = |version: &Str| {
+        if *version == new.version { Some(&change) } else { others.get(version).and_then(Option::as_ref) }
     };
     owners.retain(|id, owned| id == writer || change_of(&owned.version).is_some());
 

@@ -44,7 +44,7 @@ pub(super) fn prune<'v>(
             None => return Ok(merged),
         }
     };
-    let Some(gone) = gone(cx, &merged, owners, last)? else { return Ok(merged) };
+    let Some(gone) = fields_to_remove(cx, &merged, owners, last)? else { return Ok(merged) };
     let pruned = cx.typed(&last.version, |ty| remove(&merged.value, &gone, ty))?;
     let pruned = Versioned::owned(pruned, &last.version);
     if last.version == now.version {
@@ -57,7 +57,7 @@ pub(super) fn prune<'v>(
 
 /// The fields to remove from the merged object, in the version that was applied last; `None` if they cannot be
 /// determined.
-fn gone(
+fn fields_to_remove(
     cx: &Context<'_>,
     merged: &Versioned<'_>,
     owners: &Owners,
@@ -98,7 +98,7 @@ struct Step<'a, 'v> {
     cx: &'a Context<'a>,
     version: &'a Str,
     merged: &'a Versioned<'v>,
-    /// All fields of it.
+    /// All fields that the object has.
     all: Set,
     /// The fields that were applied last.
     applied: Set,
@@ -126,9 +126,10 @@ impl<'v> Step<'_, 'v> {
             let Some(pruned_now) = convert(&pruned, "pruned")? else { continue };
             let value = self.cx.typed(&version, |ty| {
                 let kept = all_fields(&pruned_now.value, ty).union(with_named_fields(owned, ty));
-                let all = match version == *self.version {
-                    true => self.all.clone(),
-                    false => all_fields(&merged_now.value, ty),
+                let all = if version == *self.version {
+                    self.all.clone()
+                } else {
+                    all_fields(&merged_now.value, ty)
                 };
                 remove(&merged_now.value, &all.difference(&kept), ty)
             })?;

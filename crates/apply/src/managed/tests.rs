@@ -418,7 +418,7 @@ fn fields_are_owned_in_the_version_they_were_written_in() {
 }
 
 #[test]
-fn what_another_version_cannot_show_is_not_applied_while_someone_owns_it_there() {
+fn fields_that_another_version_lacks_are_not_applied_while_they_are_owned_there() {
     let mut story = Story::begin();
     story.kind.v2 = Some(schema(&CONFIG.replace(r#""args":"#, r#""others":"#)));
     story.apply_in("v2", "alpha", r#"{"tags":["x"]}"#, false).unwrap();

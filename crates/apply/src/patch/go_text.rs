@@ -99,7 +99,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn what_is_too_deep_is_left_out() {
+    fn values_that_are_too_deep_are_omitted() {
         crate::testing::with_deep_stack(|| {
             let deep = (0..DEPTH_MAX + 2).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
             assert!(go_text(&deep).contains("[...]"));

@@ -56,7 +56,7 @@ pub fn decode(patch: Value, duplicates: &[Str], strict: bool) -> Result<Patch, P
                 strict_errors.push(format!("json patch duplicate field {}", quoted(path)));
             }
         }
-        operations.push(operation(item, index, strict, &mut strict_errors)?);
+        operations.push(read_operation(item, index, strict, &mut strict_errors)?);
     }
     if !fits {
         return Err(too_many);
@@ -80,7 +80,7 @@ fn wrong_document(patch: &Value, strict: bool) -> PatchError {
     })
 }
 
-fn operation(
+fn read_operation(
     item: Value,
     index: usize,
     strict: bool,
@@ -187,7 +187,7 @@ struct PatchCost {
 
 impl PatchCost {
     /// Charges `bytes` of a copy. The text is kube-apiserver's.
-    fn copy(&mut self, bytes: usize) -> Step<()> {
+    fn charge_copy(&mut self, bytes: usize) -> Step<()> {
         self.copied_bytes = self.copied_bytes.saturating_add(bytes);
         if self.copied_bytes > COPY_BYTES_MAX {
             let copied = self.copied_bytes;
@@ -201,9 +201,10 @@ impl PatchCost {
     /// Charges the list items after the position at which one is inserted or removed.
     fn shift(&mut self, items: usize) -> Step<()> {
         self.moved_items = self.moved_items.saturating_add(items);
-        match self.moved_items > MOVED_ITEMS_MAX {
-            true => Err(format!("the operations move more than {MOVED_ITEMS_MAX} items of lists")),
-            false => Ok(()),
+        if self.moved_items > MOVED_ITEMS_MAX {
+            Err(format!("the operations move more than {MOVED_ITEMS_MAX} items of lists"))
+        } else {
+            Ok(())
         }
     }
 }
@@ -332,7 +333,7 @@ impl Operation {
         let Some(place) = parent_mut(document, path) else { return Ok(()) };
         let mut bytes = Vec::new();
         json::print(&value, &mut bytes);
-        cost.copy(bytes.len())?;
+        cost.charge_copy(bytes.len())?;
         insert(place, value, cost).map_err(|why| format!("error while adding value during copy: {why}"))
     }
 

@@ -15,10 +15,10 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// Fits the numbers of `tree` to the Go types of `schema`. The error is Go's message. Custom resources have no Go types
 /// and are not changed.
 pub fn restore(tree: &mut Value, schema: &Schema) -> Result<(), String> {
-    value(schema.arena(), schema.root(), tree, 0)
+    restore_value(schema.arena(), schema.root(), tree, 0)
 }
 
-fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<(), String> {
+fn restore_value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<(), String> {
     if depth > DEPTH_MAX {
         return Err(format!("exceeded max depth of {DEPTH_MAX}"));
     }
@@ -34,7 +34,7 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
             };
             for field in fields.in_order() {
                 if let Some(member) = map.get_mut(&field.name) {
-                    value(arena, field.node, member, depth.saturating_add(1))?;
+                    restore_value(arena, field.node, member, depth.saturating_add(1))?;
                 }
             }
             Ok(())
@@ -43,17 +43,20 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
             let Value::Object(map) = tree else {
                 return Err(format!("cannot restore map from {}", kind(tree)));
             };
-            map.iter_mut()
-                .try_for_each(|(_, member)| value(arena, *member_type, member, depth.saturating_add(1)))
+            map.iter_mut().try_for_each(|(_, member)| {
+                restore_value(arena, *member_type, member, depth.saturating_add(1))
+            })
         }
         Shape::List { item, .. } => {
             let Value::Array(items) = tree else {
                 return Err(format!("cannot restore slice from {}", kind(tree)));
             };
-            items.iter_mut().try_for_each(|member| value(arena, *item, member, depth.saturating_add(1)))
+            items
+                .iter_mut()
+                .try_for_each(|member| restore_value(arena, *item, member, depth.saturating_add(1)))
         }
-        Shape::Bytes => bytes(tree),
-        Shape::Bool | Shape::Int { .. } | Shape::Float | Shape::String => scalar(node, tree),
+        Shape::Bytes => restore_bytes(tree),
+        Shape::Bool | Shape::Int { .. } | Shape::Float | Shape::String => restore_scalar(node, tree),
         // Types with their own decoder (times, quantities, …) get the value as JSON, which writes whole numbers without a
         // point. Their errors do not name the field.
         _ => {
@@ -68,7 +71,7 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
     }
 }
 
-fn bytes(tree: &mut Value) -> Result<(), String> {
+fn restore_bytes(tree: &mut Value) -> Result<(), String> {
     match tree {
         Value::String(text) => {
             base64::decode(text).map(|_| ()).map_err(|error| format!("error decoding from json: {error}"))
@@ -91,8 +94,8 @@ fn byte(item: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
-    let (of, no_way) = match node.shape {
+fn restore_scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
+    let (go_type, no_way) = match node.shape {
         Shape::Bool => ("bool", false),
         Shape::Int { bits: 32 } => ("int32", false),
         Shape::Int { .. } => ("int64", false),
@@ -101,7 +104,7 @@ fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
         _ => ("string", matches!(tree, Value::Int(_))),
     };
     let cannot = |from: &str| {
-        let to = if node.go.is_empty() { of } else { node.go.as_str() };
+        let to = if node.go.is_empty() { go_type } else { node.go.as_str() };
         Err(format!("cannot convert {from} to {to}"))
     };
     match (&node.shape, &*tree) {
@@ -119,7 +122,7 @@ fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
         }
         (Shape::Int { .. }, Value::Float(_)) => cannot("float64"),
         _ if no_way => cannot("int64"),
-        _ => Err(format!("unrecognized type: {of}")),
+        _ => Err(format!("unrecognized type: {go_type}")),
     }
 }
 
@@ -191,7 +194,7 @@ mod tests {
             ("5", Err("cannot restore slice from int64")),
         ] {
             let mut tree = tree(json);
-            let restored = bytes(&mut tree).map(|()| text(&tree));
+            let restored = restore_bytes(&mut tree).map(|()| text(&tree));
             assert_eq!(restored, expected.map(str::to_string).map_err(str::to_string), "{json}");
         }
     }

@@ -51,7 +51,7 @@ pub fn apply(document: Value, patch: Value, schema: &Schema) -> Result<Value, Pa
     };
     let mut rest = patch.clone();
     Merge { arena: schema.arena() }.consume(&document, &mut rest, schema.root());
-    let merged = Merge { arena: schema.arena() }.map(document, patch, schema.root(), 0)?;
+    let merged = Merge { arena: schema.arena() }.merge_map(document, patch, schema.root(), 0)?;
     let mut merged = Value::Object(merged);
     restore(&mut merged, schema)
         .map_err(|detail| PatchError::Invalid { go_text: go_text::go_text(&Value::Object(rest)), detail })?;
@@ -85,7 +85,13 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn map(&self, mut original: Map, mut patch: Map, node: NodeId, depth: usize) -> Result<Map, PatchError> {
+    fn merge_map(
+        &self,
+        mut original: Map,
+        mut patch: Map,
+        node: NodeId,
+        depth: usize,
+    ) -> Result<Map, PatchError> {
         if depth > DEPTH_MAX {
             return Err(too_deep());
         }
@@ -102,12 +108,12 @@ impl<'a> Merge<'a> {
         retain_keys(&mut original, &mut patch)?;
         self.element_orders(&mut original, &mut patch, node, depth)?;
         for (key, change) in patch {
-            self.member(&mut original, key, change, node, depth)?;
+            self.merge_member(&mut original, key, change, node, depth)?;
         }
         Ok(original)
     }
 
-    fn member(
+    fn merge_member(
         &self,
         original: &mut Map,
         key: Str,
@@ -139,10 +145,10 @@ impl<'a> Merge<'a> {
         match (std::mem::take(original.entry(&key)), change) {
             (Value::Object(current), Value::Object(change)) if !rule.replace => {
                 *original.entry(&key) =
-                    Value::Object(self.map(current, change, below, depth.saturating_add(1))?);
+                    Value::Object(self.merge_map(current, change, below, depth.saturating_add(1))?);
             }
             (Value::Array(current), Value::Array(change)) => {
-                let item = self.item(node, below)?;
+                let item = self.item_type(node, below)?;
                 let merged = self.list(current, change, item, rule, deletes, depth)?;
                 *original.entry(&key) = Value::Array(merged);
             }
@@ -173,8 +179,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Schema of the items of the list at `list`, a member of `parent`.
-    fn item(&self, parent: NodeId, list: NodeId) -> Result<NodeId, PatchError> {
+    /// Returns the type of the items of the list at `list`, a member of `parent`.
+    fn item_type(&self, parent: NodeId, list: NodeId) -> Result<NodeId, PatchError> {
         match &self.arena.node(list).shape {
             Shape::List { item, .. } => match self.arena.node(*item).shape {
                 Shape::List { .. } => Err(unclassified("unexpected slice of slice")),

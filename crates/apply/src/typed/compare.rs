@@ -12,7 +12,7 @@ const MANAGED_FIELDS: &str = "managedFields";
 pub struct Comparison {
     /// Only the old value has them.
     pub removed: Set,
-    /// Both have them, with different values.
+    /// Both values have them, with different content.
     pub modified: Set,
     /// Only the new value has them.
     pub added: Set,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// The path element of an item. The error is structured-merge-diff's message.
 pub(super) fn element(list: &List<'_>, item: &Value) -> Result<PathElement, String> {
     match list.kind {
-        ListKind::Map(keys) => keyed(list.item, keys, item),
-        ListKind::Set => plain(item),
+        ListKind::Map(keys) => keyed_element(list.item, keys, item),
+        ListKind::Set => value_element(item),
         ListKind::Atomic => Err("invalid indexing of non-associative list".into()),
     }
 }
@@ -29,7 +29,7 @@ pub(super) fn has_element(list: &List<'_>, item: &Value) -> bool {
     }
 }
 
-fn keyed(item_type: Type<'_>, keys: &[Str], item: &Value) -> Result<PathElement, String> {
+fn keyed_element(item_type: Type<'_>, keys: &[Str], item: &Value) -> Result<PathElement, String> {
     let map = match item {
         Value::Object(map) => map,
         Value::Null => return Err("associative list with keys may not have a null element".into()),
@@ -56,7 +56,7 @@ fn keyed(item_type: Type<'_>, keys: &[Str], item: &Value) -> Result<PathElement,
     Ok(PathElement::key(fields))
 }
 
-fn plain(item: &Value) -> Result<PathElement, String> {
+fn value_element(item: &Value) -> Result<PathElement, String> {
     match item {
         Value::Object(_) | Value::Raw(_) => {
             Err("associative list without keys has an element that's a map type".into())

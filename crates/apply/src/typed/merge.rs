@@ -26,12 +26,12 @@ fn walk(live: Option<&Value>, config: Option<&Value>, ty: Type<'_>) -> Option<Va
             if fields.atomic || (live.is_none() && filled.is_none()) {
                 return config.cloned();
             }
-            maps(&fields, live, filled)
+            merge_maps(&fields, live, filled)
         }
     }
 }
 
-fn maps(fields: &Fields<'_>, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
+fn merge_maps(fields: &Fields<'_>, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
     let size = |side: Option<&Value>| side.and_then(Value::as_object).map_or(0, Map::len);
     let mut merged = Vec::with_capacity(size(live).max(size(config)));
     merged.extend(
@@ -80,7 +80,7 @@ impl<'v> Side<'v> {
 struct Known<'v> {
     /// The live item. Repeated items are ambiguous, so they cannot be merged and count as null.
     live: Option<&'v Value>,
-    /// Whether the configuration has it.
+    /// Whether the configuration has the item.
     wanted: bool,
     /// Whether the item is already in the result.
     done: bool,

@@ -66,7 +66,7 @@ fn compared(old: &str, new: &str, removed: &str, modified: &str, added: &str) {
 }
 
 #[test]
-fn what_changes_between_two_values() {
+fn added_modified_and_removed_fields_are_found() {
     compared(
         r#"{"name":"a","count":1}"#,
         r#"{"name":"b","on":true}"#,

@@ -19,7 +19,7 @@ pub enum Duplicates {
     Refused,
 }
 
-/// The errors with their paths.
+/// The errors of a value, each with its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidationErrors(Vec<(String, String)>);
 
@@ -143,13 +143,14 @@ pub fn validate_unmanaged(
     let (Value::Object(map), Atom::Map(fields)) = (object, ty.atom(Some(object))) else {
         return validate(object, ty, duplicates);
     };
+    let mut types = fields.ascending();
     let is_valid = map.iter().all(|(key, member)| {
-        let Some(ty) = fields.field(key) else { return false };
+        let Some(ty) = types(key) else { return false };
         match (key.as_str(), member, ty.atom(Some(member))) {
             ("metadata", Value::Object(metadata), Atom::Map(fields)) => {
+                let mut types = fields.ascending();
                 metadata.iter().all(|(key, member)| {
-                    key == "managedFields"
-                        || fields.field(key).is_some_and(|ty| fits(member, ty, duplicates, 2))
+                    key == "managedFields" || types(key).is_some_and(|ty| fits(member, ty, duplicates, 2))
                 })
             }
             _ => fits(member, ty, duplicates, 1),
@@ -171,9 +172,10 @@ fn fits(value: &Value, ty: Type<'_>, duplicates: Duplicates, depth: usize) -> bo
             let are_found = list.is_atomic() || has_elements(&list, items, duplicates);
             are_found && items.iter().all(|item| fits(item, list.item, duplicates, below))
         }
-        (Atom::Map(fields), Value::Object(map)) => map
-            .iter()
-            .all(|(key, member)| fields.field(key).is_some_and(|ty| fits(member, ty, duplicates, below))),
+        (Atom::Map(fields), Value::Object(map)) => {
+            let mut types = fields.ascending();
+            map.iter().all(|(key, member)| types(key).is_some_and(|ty| fits(member, ty, duplicates, below)))
+        }
         (Atom::List(_) | Atom::Map(_), _) => false,
     }
 }

@@ -43,7 +43,7 @@ impl Log {
         Ok(Log { options, file: Mutex::new(file) })
     }
 
-    fn append(&self, lines: &[u8]) -> std::io::Result<()> {
+    fn append_lines(&self, lines: &[u8]) -> std::io::Result<()> {
         let Some(path) = &self.options.path else {
             return std::io::stdout().lock().write_all(lines);
         };
@@ -97,7 +97,7 @@ impl Backend for Log {
                 }
                 lines.push(b'\n');
             }
-            self.append(&lines).map_err(|e| e.to_string())
+            self.append_lines(&lines).map_err(|e| e.to_string())
         })
     }
 }
@@ -142,13 +142,13 @@ fn remove_old_files(options: &LogOptions, folder: &Path, stem: &str, extension: 
         if too_many || too_old {
             std::fs::remove_file(path)?;
         } else if options.compress && path.extension().is_none_or(|e| e != "gz") {
-            compress(path)?;
+            compress_file(path)?;
         }
     }
     Ok(())
 }
 
-fn compress(path: &Path) -> std::io::Result<()> {
+fn compress_file(path: &Path) -> std::io::Result<()> {
     let mut target = path.as_os_str().to_owned();
     target.push(".gz");
     let mut encoder = flate2::write::GzEncoder::new(File::create(&target)?, flate2::Compression::default());

@@ -81,7 +81,7 @@ async fn run(
             _ = tokio::time::timeout(options.max_wait, filled).await;
         }
         if let Some(throttle) = &mut throttle {
-            throttle.wait().await;
+            throttle.wait_for_token().await;
         }
         let batch = truncate_events(truncation, batch);
         write_all(&*backend, truncation, &batch).await;
@@ -110,7 +110,7 @@ impl Throttle {
         Throttle { per_second, burst, tokens: burst, last: Instant::now() }
     }
 
-    async fn wait(&mut self) {
+    async fn wait_for_token(&mut self) {
         let now = Instant::now();
         let gained = now.saturating_duration_since(self.last).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + gained).min(self.burst);

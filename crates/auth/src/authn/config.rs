@@ -134,7 +134,7 @@ impl AuthenticationConfig {
                 .map(|condition| condition.str_at(&["path"]).to_string())
                 .collect(),
         });
-        Ok(AuthenticationConfig { jwt: tree.items_at(&["jwt"]).iter().map(issuer).collect(), anonymous })
+        Ok(AuthenticationConfig { jwt: tree.items_at(&["jwt"]).iter().map(read_issuer).collect(), anonymous })
     }
 
     /// Validates the configuration. `disallowed` are the issuers of service accounts.
@@ -161,14 +161,15 @@ impl AuthenticationConfig {
         if let Some(anonymous) = self.anonymous.as_ref().filter(|a| !a.enabled && !a.paths.is_empty()) {
             oidc::invalid_conditions(&anonymous.paths, &Path::of("anonymous.conditions"), &mut errors);
         }
-        match errors.is_empty() {
-            true => Ok(()),
-            false => Err(format!("invalid authentication configuration: {}", errors.aggregate_message())),
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("invalid authentication configuration: {}", errors.aggregate_message()))
         }
     }
 }
 
-fn issuer(tree: &Value) -> JwtConfig {
+fn read_issuer(tree: &Value) -> JwtConfig {
     let text = |path: &[&str]| tree.str_at(path).to_string();
     let source = |name: &str| ClaimSource {
         claim: text(&["claimMappings", name, "claim"]),

@@ -37,10 +37,10 @@ impl FrontProxy {
         if !self.allowed_names.is_empty() && !self.allowed_names.contains(&name) {
             return Err(format!("x509: subject with cn={name} is not allowed"));
         }
-        Ok(self.user(headers))
+        Ok(self.user_of_headers(headers))
     }
 
-    fn user(&self, headers: &HeaderMap) -> Option<UserInfo> {
+    fn user_of_headers(&self, headers: &HeaderMap) -> Option<UserInfo> {
         let first = |names: &[String]| -> String {
             let values = names.iter().filter_map(|name| headers.get(name));
             values.map(text).find(|value| !value.is_empty()).unwrap_or_default()
@@ -74,7 +74,7 @@ fn text(value: &HeaderValue) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::x509::testing::{authority, client, now};
+    use super::super::x509::testing::{authority, issue_client_certificate, now};
     use super::*;
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
             extra_prefixes: texts(&["X-Remote-Extra-"]),
         };
         let mut headers = HeaderMap::new();
-        let peer = PeerCertificates::new(vec![client::<&str>(&issuer, "front", &[], "")]);
+        let peer = PeerCertificates::new(vec![issue_client_certificate::<&str>(&issuer, "front", &[], "")]);
         assert_eq!(proxy.authenticate(&peer, &headers, now()), Ok(None));
         for (name, value) in [
             ("x-remote-user", "alice"),
@@ -108,7 +108,7 @@ mod tests {
             ("alice", "u", texts(&["a", "b\u{e9}"]))
         );
         assert_eq!(user.extra.get("acme.com/project"), Some(&texts(&["p"])));
-        let other = PeerCertificates::new(vec![client::<&str>(&issuer, "other", &[], "")]);
+        let other = PeerCertificates::new(vec![issue_client_certificate::<&str>(&issuer, "other", &[], "")]);
         let why = proxy.authenticate(&other, &headers, now());
         assert_eq!(why, Err("x509: subject with cn=other is not allowed".into()));
     }

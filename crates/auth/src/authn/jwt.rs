@@ -49,9 +49,10 @@ impl<'a> Token<'a> {
         if claims.contains(|c: char| c.is_whitespace() && !matches!(c, '\r' | '\n')) {
             return Err(illegal_base64(claims));
         }
-        let text: Cow<'a, str> = match text.contains(char::is_whitespace) {
-            true => Cow::Owned(text.split_whitespace().collect()),
-            false => Cow::Borrowed(text),
+        let text: Cow<'a, str> = if text.contains(char::is_whitespace) {
+            Cow::Owned(text.split_whitespace().collect())
+        } else {
+            Cow::Borrowed(text)
         };
         let (signed, signature) = text.rsplit_once('.').ok_or_else(parts)?;
         let signature = SIGNATURE_BASE64.decode(signature).map_err(|_| illegal_base64(signature))?;

@@ -32,7 +32,7 @@ impl Algorithm {
         }
     }
 
-    fn curve(self) -> Option<(&'static str, &'static signature::EcdsaSigningAlgorithm)> {
+    fn signing_curve(self) -> Option<(&'static str, &'static signature::EcdsaSigningAlgorithm)> {
         match self {
             Algorithm::ES256 => Some(("P-256", &signature::ECDSA_P256_SHA256_FIXED_SIGNING)),
             Algorithm::ES384 => Some(("P-384", &signature::ECDSA_P384_SHA384_FIXED_SIGNING)),
@@ -41,7 +41,7 @@ impl Algorithm {
         }
     }
 
-    fn verification(self) -> &'static dyn signature::VerificationAlgorithm {
+    fn verification_algorithm(self) -> &'static dyn signature::VerificationAlgorithm {
         match self {
             Algorithm::ES256 => &signature::ECDSA_P256_SHA256_FIXED,
             Algorithm::ES384 => &signature::ECDSA_P384_SHA384_FIXED,
@@ -68,7 +68,7 @@ pub enum KeyError {
 /// A public key for verifying signatures.
 #[derive(Clone, Debug)]
 pub struct VerifyingKey {
-    /// The algorithm of its signatures.
+    /// The algorithm of the key's signatures.
     pub algorithm: Algorithm,
     /// The key's id in tokens.
     pub kid: String,
@@ -96,7 +96,7 @@ impl VerifyingKey {
     /// All keys of a PEM file: public keys, certificates, and the public halves of private keys.
     pub fn all_from_pem(text: &[u8]) -> Result<Vec<Self>, KeyError> {
         let mut keys = Vec::new();
-        for (kind, der) in sections(text)? {
+        for (kind, der) in pem_sections(text)? {
             match kind {
                 SectionKind::PublicKey => keys.push(VerifyingKey::from_spki(&der)?),
                 SectionKind::Certificate => {
@@ -114,7 +114,7 @@ impl VerifyingKey {
 
     /// Returns whether `signature` is valid for `message`.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        signature::UnparsedPublicKey::new(self.algorithm.verification(), &self.spki)
+        signature::UnparsedPublicKey::new(self.algorithm.verification_algorithm(), &self.spki)
             .verify(message, signature)
             .is_ok()
     }
@@ -135,7 +135,7 @@ impl VerifyingKey {
             }
             Parsed::EC(point) => {
                 put("kty", "EC");
-                put("crv", self.algorithm.curve()?.0);
+                put("crv", self.algorithm.signing_curve()?.0);
                 let coordinates = point.data().get(1..)?;
                 let (x, y) = coordinates.split_at_checked(coordinates.len() / 2)?;
                 put("x", &URL_SAFE_NO_PAD.encode(x));
@@ -169,7 +169,7 @@ enum Private {
 impl SigningKey {
     /// The first private key of a PEM file.
     pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
-        let private = sections(text)?.into_iter().find(|(kind, _)| {
+        let private = pem_sections(text)?.into_iter().find(|(kind, _)| {
             matches!(kind, SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey)
         });
         SigningKey::from_der(&private.ok_or(KeyError::None)?.1)
@@ -183,7 +183,7 @@ impl SigningKey {
             return Ok(SigningKey { verifying, private: Private::Rsa(Box::new(rsa)) });
         }
         for algorithm in [Algorithm::ES256, Algorithm::ES384, Algorithm::ES512] {
-            let Some((_, signing)) = algorithm.curve() else { continue };
+            let Some((_, signing)) = algorithm.signing_curve() else { continue };
             let Ok(pair) = EcdsaKeyPair::from_pkcs8(signing, der)
                 .or_else(|_| EcdsaKeyPair::from_private_key_der(signing, der))
             else {
@@ -213,7 +213,7 @@ impl SigningKey {
     }
 }
 
-fn sections(text: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, KeyError> {
+fn pem_sections(text: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, KeyError> {
     <(SectionKind, Vec<u8>)>::pem_slice_iter(text)
         .map(|section| section.map_err(|e| KeyError::Pem(format!("{e:?}"))))
         .collect()
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn texts_without_a_key_are_refused() {
         assert!(VerifyingKey::all_from_pem(b"").is_err());
         assert!(
             SigningKey::from_pem(b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n").is_err()

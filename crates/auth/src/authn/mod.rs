@@ -152,13 +152,13 @@ impl Authenticator {
                 Err(Unauthorized(why)) => refused.push(why),
             }
         }
-        match refused.is_empty() {
-            false => Err(Unauthorized(aggregate(refused))),
-            true if self.may_be_anonymous(credentials.path) => {
-                let remarks = Remarks { warning, ..Remarks::default() };
-                Ok(Authenticated { user: Arc::new(UserInfo::anonymous()), remarks })
-            }
-            true => Err(Unauthorized::without_credentials()),
+        if !refused.is_empty() {
+            Err(Unauthorized(aggregate(refused)))
+        } else if self.may_be_anonymous(credentials.path) {
+            let remarks = Remarks { warning, ..Remarks::default() };
+            Ok(Authenticated { user: Arc::new(UserInfo::anonymous()), remarks })
+        } else {
+            Err(Unauthorized::without_credentials())
         }
     }
 
@@ -314,7 +314,12 @@ mod tests {
     fn a_wrong_certificate_is_refused_unless_a_token_is_right() {
         let (_, certificate) = x509::testing::authority();
         let (stranger, _) = x509::testing::authority();
-        let peer = PeerCertificates::new(vec![x509::testing::client::<&str>(&stranger, "eve", &[], "")]);
+        let peer = PeerCertificates::new(vec![x509::testing::issue_client_certificate::<&str>(
+            &stranger,
+            "eve",
+            &[],
+            "",
+        )]);
         let with = |authorization| Credentials { peer: Some(&peer), authorization, ..Credentials::default() };
         let auth = Authenticator {
             certificates: Some(ClientAuthorities::new([certificate]).unwrap()),

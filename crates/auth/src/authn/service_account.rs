@@ -74,11 +74,11 @@ pub struct TokenSpec {
     pub namespace: String,
     /// The service account.
     pub account: ObjectRef,
-    /// Pod that it is bound to.
+    /// The pod that the token is bound to.
     pub pod: Option<ObjectRef>,
-    /// Secret that it is bound to.
+    /// The secret that the token is bound to.
     pub secret: Option<ObjectRef>,
-    /// The node that it is bound to, or on which its pod runs.
+    /// The node that the token is bound to, or on which its pod runs.
     pub node: Option<ObjectRef>,
     /// The audiences.
     pub audiences: Vec<String>,
@@ -206,12 +206,13 @@ impl ServiceAccountTokens {
         Ok(Some(TokenUser { user, audiences, remarks }))
     }
 
-    /// A token that one of our keys signed for one of our issuers.
+    /// Returns the token if one of our keys signed it for one of our issuers. A verified signature is cached until the keys
+    /// change.
     async fn verified(&self, text: &str) -> Result<Option<Arc<VerifiedToken>>, TokenError> {
         let (key, now) = (cache::key(text, None), Instant::now());
         let generation = self.keys.generation();
-        if let Some((of, verified)) = self.signatures.0.get(&key, now)
-            && of == generation
+        if let Some((verified_in, verified)) = self.signatures.0.get(&key, now)
+            && verified_in == generation
         {
             return Ok(Some(verified));
         }
@@ -237,7 +238,7 @@ impl ServiceAccountTokens {
     /// Makes a token.
     pub async fn issue(&self, spec: &TokenSpec, now: SystemTime) -> Result<String, IssueError> {
         let issuer = self.issuers.first().map_or("", String::as_str);
-        self.keys.sign(&claims(spec, issuer, unix_seconds(now))).await
+        self.keys.sign(&token_claims(spec, issuer, unix_seconds(now))).await
     }
 
     async fn check_signature(&self, token: &Token<'_>) -> Result<(), TokenError> {
@@ -329,7 +330,7 @@ impl ServiceAccountTokens {
 
 impl BoundToken {
     fn of(claims: &Value) -> Self {
-        let of = |key: &str| -> Option<ObjectRef> {
+        let bound_object = |key: &str| -> Option<ObjectRef> {
             let claimed = claims.at(&["kubernetes.io", key])?;
             Some(ObjectRef {
                 name: claimed.str_at(&["name"]).to_string(),
@@ -337,8 +338,8 @@ impl BoundToken {
             })
         };
         let namespace = claims.str_at(&["kubernetes.io", "namespace"]).to_string();
-        let account = of("serviceaccount").unwrap_or_default();
-        let (pod, secret, node) = (of("pod"), of("secret"), of("node"));
+        let account = bound_object("serviceaccount").unwrap_or_default();
+        let (pod, secret, node) = (bound_object("pod"), bound_object("secret"), bound_object("node"));
         let mut user = account_user(&namespace, &account);
         let mut extra = |key: &str, value: &str| {
             if !value.is_empty() {
@@ -412,7 +413,7 @@ fn account_user(namespace: &str, account: &ObjectRef) -> UserInfo {
     user
 }
 
-fn claims(spec: &TokenSpec, issuer: &str, now: i64) -> Value {
+fn token_claims(spec: &TokenSpec, issuer: &str, now: i64) -> Value {
     let object = |r: &ObjectRef| -> Value {
         [("name", r.name.as_str()), ("uid", r.uid.as_str())]
             .into_iter()

@@ -21,7 +21,7 @@ pub enum TokenFileError {
 
 /// The position of a misplaced quote. Columns count bytes.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}parse error on line {line}, column {column}: {why}", self.record())]
+#[error("{}parse error on line {line}, column {column}: {why}", self.read_record())]
 pub struct QuoteError {
     start_line: usize,
     line: usize,
@@ -30,10 +30,11 @@ pub struct QuoteError {
 }
 
 impl QuoteError {
-    fn record(&self) -> String {
-        match self.start_line == self.line {
-            true => String::new(),
-            false => format!("record on line {}; ", self.start_line),
+    fn read_record(&self) -> String {
+        if self.start_line == self.line {
+            String::new()
+        } else {
+            format!("record on line {}; ", self.start_line)
         }
     }
 }
@@ -46,7 +47,7 @@ impl TokenFile {
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
         let mut users = HashMap::new();
         let mut reader = Reader::new(text);
-        while let Some(record) = reader.record().map_err(TokenFileError::Quote)? {
+        while let Some(record) = reader.read_record().map_err(TokenFileError::Quote)? {
             let [token, name, uid, rest @ ..] = record.as_slice() else {
                 return Err(TokenFileError::TooFewColumns(record.len()));
             };
@@ -117,7 +118,7 @@ impl<'a> Reader<'a> {
         Some(Cursor { line, at: 0 })
     }
 
-    fn record(&mut self) -> Result<Option<Vec<String>>, QuoteError> {
+    fn read_record(&mut self) -> Result<Option<Vec<String>>, QuoteError> {
         let mut cursor = loop {
             match self.next_line() {
                 None => return Ok(None),

@@ -47,20 +47,24 @@ impl TokenKeys {
         TokenKeys::Local(Arc::new(LazyLock::new(Box::new(move || keys))))
     }
 
-    /// A key that `generate` creates on a blocking thread of the runtime. Callers that need it earlier wait. The runtime waits for
-    /// that thread when it is dropped: AWS-LC aborts the process if a thread uses it while the process exits.
+    /// A key that `generate` creates when it is first needed, or in [`TokenKeys::generate_in_background`].
     pub fn generated(generate: impl FnOnce() -> Result<SigningKey, KeyError> + Send + 'static) -> Self {
         let make = move || {
             let signer = generate();
             let verifying = signer.iter().map(|signer| signer.verifying.clone()).collect();
             LocalKeys { signer, verifying }
         };
-        let keys: Arc<LazyLock<LocalKeys, MakeKeys>> = Arc::new(LazyLock::new(Box::new(make)));
-        let wanted = keys.clone();
-        tokio::task::spawn_blocking(move || {
-            LazyLock::force(&wanted);
-        });
-        TokenKeys::Local(keys)
+        TokenKeys::Local(Arc::new(LazyLock::new(Box::new(make))))
+    }
+
+    /// Generates the key on a blocking thread of the runtime, unless it is there. The runtime waits for that thread when it is
+    /// dropped: AWS-LC aborts the process if a thread uses it while the process exits.
+    pub fn generate_in_background(&self) {
+        if let TokenKeys::Local(keys) = self.clone() {
+            tokio::task::spawn_blocking(move || {
+                LazyLock::force(&keys);
+            });
+        }
     }
 
     /// The keys that may have signed a token with this key id; "" selects all.

@@ -66,14 +66,14 @@ impl TokenWebhook {
         if let Some(known) = self.cache.get(&key, now) {
             return Ok(known.map(|user| (*user).clone()));
         }
-        let answer = self.review(token, wanted).await?;
+        let answer = self.review_token(token, wanted).await?;
         let life = if answer.is_some() { self.life.max(ACCEPTED_LIFE_MIN) } else { self.life };
         let bytes = answer.as_ref().map_or(0, |known| known.user.bytes());
         self.cache.insert(key, answer.clone().map(Arc::new), bytes, life, now);
         Ok(answer)
     }
 
-    async fn review(&self, token: &str, wanted: &[String]) -> Result<Option<TokenUser>, String> {
+    async fn review_token(&self, token: &str, wanted: &[String]) -> Result<Option<TokenUser>, String> {
         let mut review = Value::object();
         review.set_at(&["kind"], "TokenReview".into());
         review.set_at(&["apiVersion"], self.api_version.as_str().into());

@@ -10,6 +10,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
@@ -18,8 +20,13 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// The user of a client certificate, groups completed (`None`: no certificate), or the reason why it is refused.
 pub type CertificateIdentity = Result<Option<Arc<UserInfo>>, String>;
 
-/// How long a verification result is cached.
+/// How long a verification result is cached, and how long a refusal.
 const VERIFIED_SECONDS_MAX: u64 = 60;
+const REFUSED_SECONDS: u64 = 5;
+/// How many intermediate certificates a chain may have, and how many of them with the same subject. The library tries every
+/// path from the leaf to a CA: without a limit, a client without credentials could send a chain that takes a second.
+const INTERMEDIATES_MAX: usize = 16;
+const SAME_SUBJECT_MAX: usize = 2;
 
 /// The certificates that a connection's client presented, leaf first, and their cached verification. kube-apiserver
 /// verifies them for each request; here a chain is verified again after a minute, when one of its certificates expires,
@@ -77,7 +84,14 @@ impl PeerCertificates {
         }
         let identity = Arc::new(verifier.identify(&self.chain, seconds));
         let expiry = self.chain.iter().filter_map(|der| validity(der)).map(|(_, until)| until).min();
-        let until = expiry.unwrap_or(0).min(seconds.saturating_add(VERIFIED_SECONDS_MAX));
+        // A refusal does not end with the validity of a certificate.
+        let until = match &*identity {
+            Ok(_) => {
+                let expiry = expiry.unwrap_or(0).min(verifier.next_expiry(seconds));
+                expiry.min(seconds.saturating_add(VERIFIED_SECONDS_MAX))
+            }
+            Err(_) => seconds.saturating_add(REFUSED_SECONDS),
+        };
         if let Ok(mut verified) = self.verified.lock() {
             verified.retain(|v| !Arc::ptr_eq(&v.authorities, &verifier) && seconds < v.until);
             verified.push(Verified { authorities: verifier.clone(), until, identity: identity.clone() });
@@ -142,28 +156,35 @@ impl Verifier {
         Ok(Verifier { authorities, verifier })
     }
 
+    /// When the next of the CAs expires: those that have expired already verified nothing.
+    fn next_expiry(&self, now: u64) -> u64 {
+        let expiries = self.authorities.iter().filter_map(validity).map(|(_, until)| until);
+        expiries.filter(|until| *until >= now).min().unwrap_or(u64::MAX)
+    }
+
     /// The user of a certificate chain (leaf first).
     fn identify(&self, chain: &[CertificateDer<'_>], now: u64) -> CertificateIdentity {
         let Some((leaf, intermediates)) = chain.split_first() else { return Ok(None) };
+        check_number(intermediates)?;
         // The library accepts expired trust anchors; Go checks their dates as well.
         let valid = |der: &&CertificateDer<'static>| {
             validity(der).is_some_and(|(from, until)| (from..=until).contains(&now))
         };
         let current: Vec<_> = self.authorities.iter().filter(valid).cloned().collect();
         let partial;
-        let verifier = match current.len() == self.authorities.len() {
-            true => &self.verifier,
-            false => {
-                partial = Verifier::new(current).map_err(|e| format!("client certificate: {e}"))?.verifier;
-                &partial
-            }
+        let verifier = if current.len() == self.authorities.len() {
+            &self.verifier
+        } else {
+            partial = Verifier::new(current).map_err(|e| format!("client certificate: {e}"))?.verifier;
+            &partial
         };
         if let Some(old) = OldCertificate::read(leaf) {
             let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
             let authorities: Vec<_> = self.authorities.iter().filter(valid).cloned().collect();
-            return match old.is_signed_by(leaf, &authorities, now, &algorithms) {
-                true => user_of(leaf),
-                false => Err("client certificate of X.509 version 1: not signed by a trusted CA".into()),
+            return if old.is_signed_by(leaf, &authorities, now, &algorithms) {
+                user_of(leaf)
+            } else {
+                Err("client certificate of X.509 version 1: not signed by a trusted CA".into())
             };
         }
         let time = UnixTime::since_unix_epoch(Duration::from_secs(now));
@@ -172,6 +193,20 @@ impl Verifier {
             .map_err(|e| format!("client certificate: {e}"))?;
         user_of(leaf)
     }
+}
+
+/// Refuses chains whose paths would take long to try.
+fn check_number(intermediates: &[CertificateDer<'_>]) -> Result<(), String> {
+    let mut subjects: HashMap<Vec<u8>, usize> = HashMap::new();
+    for der in intermediates.iter().take(INTERMEDIATES_MAX) {
+        let Ok((_, certificate)) = X509Certificate::from_der(der) else { continue };
+        let count = subjects.entry(certificate.subject().as_raw().to_vec()).or_default();
+        *count = count.saturating_add(1);
+    }
+    if intermediates.len() > INTERMEDIATES_MAX || subjects.values().any(|count| *count > SAME_SUBJECT_MAX) {
+        return Err("client certificate: too many intermediate certificates".to_string());
+    }
+    Ok(())
 }
 
 /// The validity of a certificate in seconds since 1970.
@@ -230,7 +265,7 @@ pub(crate) mod testing {
         (Issuer::new(params, key), certificate)
     }
 
-    pub(crate) fn client<G: Into<rcgen::DnValue> + Clone>(
+    pub(crate) fn issue_client_certificate<G: Into<rcgen::DnValue> + Clone>(
         issuer: &Issuer<'static, KeyPair>,
         name: &str,
         groups: &[G],
@@ -252,14 +287,14 @@ pub(crate) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{authority, client, now};
+    use super::testing::{authority, issue_client_certificate, now};
     use super::*;
 
     #[test]
     fn a_certificate_names_user_group_and_uid() {
         let (issuer, certificate) = authority();
         let authorities = ClientAuthorities::new([certificate]).unwrap();
-        let peer = PeerCertificates::new(vec![client(&issuer, "alice", &["dev"], "u1")]);
+        let peer = PeerCertificates::new(vec![issue_client_certificate(&issuer, "alice", &["dev"], "u1")]);
         let user = (*peer.identity(&authorities, now())).clone().unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.uid.as_str()), ("alice", "u1"));
         assert_eq!(user.groups, ["dev", UserInfo::AUTHENTICATED]);
@@ -276,7 +311,7 @@ mod tests {
             rcgen::DnValue::PrintableString(PrintableString::try_from("devs").unwrap()),
             rcgen::DnValue::TeletexString(TeletexString::try_from("devs").unwrap()),
         ] {
-            let peer = PeerCertificates::new(vec![client(&issuer, "alice", &[group], "")]);
+            let peer = PeerCertificates::new(vec![issue_client_certificate(&issuer, "alice", &[group], "")]);
             let user = (*peer.identity(&authorities, now())).clone().unwrap().unwrap();
             assert_eq!(user.groups, ["devs", UserInfo::AUTHENTICATED]);
         }
@@ -287,18 +322,70 @@ mod tests {
         let (_, certificate) = authority();
         let (other, others) = authority();
         let authorities = ClientAuthorities::new([certificate]).unwrap();
-        let peer = PeerCertificates::new(vec![client::<&str>(&other, "alice", &[], "")]);
+        let peer = PeerCertificates::new(vec![issue_client_certificate::<&str>(&other, "alice", &[], "")]);
         assert!(peer.identity(&authorities, now()).is_err());
         assert_eq!(*PeerCertificates::default().identity(&authorities, now()), Ok(None));
         authorities.set([others]).unwrap();
         assert!(peer.identity(&authorities, now()).is_ok());
     }
 
+    /// A certificate of a CA with this name, whose issuer has the same name.
+    fn intermediate(name: &str) -> CertificateDer<'static> {
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().clone()
+    }
+
+    #[test]
+    fn a_chain_with_many_paths_is_refused_at_once() {
+        let (issuer, certificate) = authority();
+        let authorities = ClientAuthorities::new([certificate]).unwrap();
+        let leaf = issue_client_certificate::<&str>(&issuer, "alice", &[], "");
+        let identity = |intermediates: Vec<CertificateDer<'static>>| {
+            let chain = [vec![leaf.clone()], intermediates].concat();
+            (*PeerCertificates::new(chain).identity(&authorities, now())).clone()
+        };
+        let other = |number: usize| intermediate(&format!("ca-{number}"));
+        assert!(identity((0..INTERMEDIATES_MAX).map(other).collect()).is_ok());
+        let refused = Err("client certificate: too many intermediate certificates".to_string());
+        assert_eq!(identity((0..=INTERMEDIATES_MAX).map(other).collect()), refused);
+        assert_eq!(identity((0..=SAME_SUBJECT_MAX).map(|_| other(0)).collect()), refused);
+    }
+
+    #[test]
+    fn a_refusal_is_cached_whatever_the_validity_of_the_certificates() {
+        let (issuer, certificate) = authority();
+        let authorities = ClientAuthorities::new([certificate.clone()]).unwrap();
+        let peer = PeerCertificates::new(vec![issue_client_certificate::<&str>(&issuer, "alice", &[], "")]);
+        let late = SystemTime::UNIX_EPOCH + Duration::from_secs(validity(&certificate).unwrap().1 + 1);
+        let refusal = peer.identity(&authorities, late);
+        assert!(refusal.is_err());
+        assert!(Arc::ptr_eq(&refusal, &peer.identity(&authorities, late)));
+    }
+
+    #[test]
+    fn a_connection_is_refused_once_its_authority_expires() {
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let expiry = now() + Duration::from_secs(10);
+        params.not_after = expiry.into();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().der().clone();
+        let authorities = ClientAuthorities::new([certificate]).unwrap();
+        let issuer = rcgen::Issuer::new(params, key);
+        let peer = PeerCertificates::new(vec![issue_client_certificate::<&str>(&issuer, "alice", &[], "")]);
+        assert!(peer.identity(&authorities, now()).is_ok());
+        assert!(peer.identity(&authorities, expiry).is_ok());
+        assert!(peer.identity(&authorities, expiry + Duration::from_secs(1)).is_err());
+    }
+
     #[test]
     fn an_expired_authority_is_not_accepted() {
         let (issuer, certificate) = authority();
         let authorities = ClientAuthorities::new([certificate.clone()]).unwrap();
-        let peer = PeerCertificates::new(vec![client::<&str>(&issuer, "alice", &[], "")]);
+        let peer = PeerCertificates::new(vec![issue_client_certificate::<&str>(&issuer, "alice", &[], "")]);
         assert!(peer.identity(&authorities, now()).is_ok());
         let late = SystemTime::UNIX_EPOCH + Duration::from_secs(validity(&certificate).unwrap().1 + 1);
         assert!(peer.identity(&authorities, late).is_err());

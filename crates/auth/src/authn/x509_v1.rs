@@ -109,7 +109,7 @@ fn signature_algorithm(certificate: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::x509::testing::{authority, client, now};
+    use super::super::x509::testing::{authority, issue_client_certificate, now};
     use super::super::x509::{ClientAuthorities, PeerCertificates};
     use super::*;
     use aws_lc_rs::rand::SystemRandom;
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn only_old_versions_are_read() {
         let (issuer, _) = authority();
-        assert!(OldCertificate::read(&client::<&str>(&issuer, "alice", &[], "")).is_none());
+        assert!(OldCertificate::read(&issue_client_certificate::<&str>(&issuer, "alice", &[], "")).is_none());
         assert!(OldCertificate::read(&CertificateDer::from(b"x".to_vec())).is_none());
     }
 

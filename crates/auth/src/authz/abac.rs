@@ -42,9 +42,10 @@ impl Abac {
 
 impl Authorizer for Abac {
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
-        match self.0.iter().any(|policy| policy.allows(attributes)) {
-            true => Decision::Allow(Default::default()),
-            false => Decision::NoOpinion("No policy matched.".into()),
+        if self.0.iter().any(|policy| policy.allows(attributes)) {
+            Decision::Allow(Default::default())
+        } else {
+            Decision::NoOpinion("No policy matched.".into())
         }
         .into()
     }
@@ -53,7 +54,7 @@ impl Authorizer for Abac {
         let here = |policy: &&Policy| {
             policy.is_about(user) && (policy.namespace == "*" || policy.namespace == namespace)
         };
-        let rules = self.0.iter().filter(here).map(Policy::rule).collect();
+        let rules = self.0.iter().filter(here).map(Policy::to_rule).collect();
         RulesFound { rules, ..RulesFound::default() }
     }
 }
@@ -61,9 +62,10 @@ impl Authorizer for Abac {
 /// Reads a line, which may be JSON or YAML. As in kube-apiserver, anything but an object is refused as a whole.
 fn read_line(line: &str) -> Result<Value, String> {
     let refused = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let tree = match line.starts_with('{') {
-        true => json::parse(line.as_bytes()).map_err(|error| refused(error.to_string()))?.value,
-        false => yaml::parse(line.as_bytes()).map_err(|error| refused(error.to_string()))?.value,
+    let tree = if line.starts_with('{') {
+        json::parse(line.as_bytes()).map_err(|error| refused(error.to_string()))?.value
+    } else {
+        yaml::parse(line.as_bytes()).map_err(|error| refused(error.to_string()))?.value
     };
     if tree.as_object().is_none() {
         return Err(refused(format!(
@@ -75,7 +77,7 @@ fn read_line(line: &str) -> Result<Value, String> {
     Ok(tree)
 }
 
-fn text(spec: &Value, key: &str) -> Result<String, String> {
+fn read_text(spec: &Value, key: &str) -> Result<String, String> {
     match spec.get(key) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(value) => value.as_str().map(str::to_string).ok_or_else(|| wrong_type(key, value, "string")),
@@ -91,7 +93,7 @@ fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
 }
 
 impl Policy {
-    fn rule(&self) -> Rule {
+    fn to_rule(&self) -> Rule {
         let verbs: &[&str] = if self.readonly { &["get", "list", "watch"] } else { &["*"] };
         let present =
             |text: &String| Some(text.clone()).filter(|text| !text.is_empty()).into_iter().collect();
@@ -125,27 +127,27 @@ impl Policy {
         }
     }
 
-    /// A field of the wrong type is refused: a policy must not allow more than its author meant. Leaves out the fields that
-    /// lines without a version do not have.
+    /// Reads a line without a version, which has fewer fields. A field of the wrong type is refused, so that a policy does
+    /// not allow more than its author meant.
     fn of_old(spec: &Value) -> Result<Self, String> {
         let readonly = match spec.get("readonly") {
             None | Some(Value::Null) => false,
             Some(value) => value.as_bool().ok_or_else(|| wrong_type("readonly", value, "bool"))?,
         };
         Ok(Policy {
-            user: text(spec, "user")?,
-            group: text(spec, "group")?,
+            user: read_text(spec, "user")?,
+            group: read_text(spec, "group")?,
             readonly,
-            resource: text(spec, "resource")?,
-            namespace: text(spec, "namespace")?,
+            resource: read_text(spec, "resource")?,
+            namespace: read_text(spec, "namespace")?,
             ..Policy::default()
         })
     }
 
     fn of(spec: &Value) -> Result<Self, String> {
         Ok(Policy {
-            api_group: text(spec, "apiGroup")?,
-            non_resource_path: text(spec, "nonResourcePath")?,
+            api_group: read_text(spec, "apiGroup")?,
+            non_resource_path: read_text(spec, "nonResourcePath")?,
             ..Policy::of_old(spec)?
         })
     }

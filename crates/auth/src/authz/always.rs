@@ -43,9 +43,10 @@ pub struct PrivilegedGroup(pub &'static str);
 
 impl Authorizer for PrivilegedGroup {
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
-        match attributes.user.in_group(self.0) {
-            true => Decision::Allow(Default::default()),
-            false => Decision::NoOpinion(String::new()),
+        if attributes.user.in_group(self.0) {
+            Decision::Allow(Default::default())
+        } else {
+            Decision::NoOpinion(String::new())
         }
         .into()
     }

@@ -52,7 +52,8 @@ impl Conditions {
     }
 
     fn add(&mut self, text: &str) -> Result<(), String> {
-        let checked = env().compile(text).map_err(|issues| format!("compilation failed: {issues}"))?;
+        let checked =
+            condition_env().compile(text).map_err(|issues| format!("compilation failed: {issues}"))?;
         if *checked.output_type() != Type::Bool {
             return Err(format!("must evaluate to bool but got {}", checked.output_type()));
         }
@@ -132,7 +133,7 @@ fn request(a: &Attributes) -> Value {
     Value::Object(out)
 }
 
-fn env() -> &'static Env {
+fn condition_env() -> &'static Env {
     static ENV: OnceLock<Env> = OnceLock::new();
     ENV.get_or_init(|| Env::kubernetes().with_shape("request", review_spec_shape()))
 }

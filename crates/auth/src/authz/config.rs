@@ -97,7 +97,7 @@ impl AuthorizationConfig {
         }
         let versions = ["v1", "v1beta1", "v1alpha1"];
         let tree = config_file::decode(text, &versions, &FILE)?;
-        let authorizers = tree.items_at(&["authorizers"]).iter().map(authorizer);
+        let authorizers = tree.items_at(&["authorizers"]).iter().map(read_authorizer);
         Ok(AuthorizationConfig { authorizers: authorizers.collect::<Result<_, _>>()? })
     }
 
@@ -240,7 +240,7 @@ fn validate_name<'a>(name: &'a str, seen: &mut BTreeSet<&'a str>, path: &Path<'_
     seen.insert(name);
 }
 
-fn authorizer(tree: &Value) -> Result<AuthorizerConfig, String> {
+fn read_authorizer(tree: &Value) -> Result<AuthorizerConfig, String> {
     let webhook = tree.get("webhook").filter(|webhook| !webhook.is_null());
     Ok(AuthorizerConfig {
         type_: tree.str_at(&["type"]).to_string(),

@@ -27,7 +27,7 @@ impl<A: Authorizer> Counted<A> {
         counted.get_or_init(|| families::AUTHORIZATION_DECISIONS.with(&labels)).add(1);
     }
 
-    fn count(&self, decision: Decision) -> Decision {
+    fn count_decision(&self, decision: Decision) -> Decision {
         match &decision {
             Decision::Allow(_) => self.add(&self.allowed, "allowed"),
             Decision::Deny(_) => self.add(&self.denied, "denied"),
@@ -41,9 +41,9 @@ impl<A: Authorizer> Counted<A> {
 impl<A: Authorizer> Authorizer for Counted<A> {
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
         match self.authorizer.authorize(attributes) {
-            Authorizing::Ready(decision) => self.count(decision.into_inner()).into(),
+            Authorizing::Ready(decision) => self.count_decision(decision.into_inner()).into(),
             Authorizing::Pending(pending) => {
-                Authorizing::Pending(Box::pin(async move { self.count(pending.await) }))
+                Authorizing::Pending(Box::pin(async move { self.count_decision(pending.await) }))
             }
         }
     }

@@ -134,7 +134,7 @@ pub trait Authorizer: Send + Sync {
 pub struct RulesFound {
     /// The rules.
     pub rules: Vec<Rule>,
-    /// Whether there may be more rules.
+    /// Whether the user may have more rules than these.
     pub incomplete: bool,
     /// Errors during the evaluation, because of which the rules may be incomplete.
     pub errors: Vec<String>,

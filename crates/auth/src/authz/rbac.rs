@@ -168,7 +168,9 @@ impl Policy {
         let all = [Some((&self.cluster_bindings, "")), local.map(|bindings| (bindings, namespace))];
         for (bindings, namespace) in all.into_iter().flatten() {
             for binding in bindings.of(user) {
-                let Some(subject) = binding.subjects.iter().find(|s| s.is(user, namespace)) else { continue };
+                let Some(subject) = binding.subjects.iter().find(|s| s.is_user(user, namespace)) else {
+                    continue;
+                };
                 let rules = self.role_rules(&binding.role_kind, &binding.role_name, namespace);
                 let source = Source { binding, subject, namespace };
                 if !visitor(&source, rules) {
@@ -180,7 +182,7 @@ impl Policy {
 }
 
 impl Rule {
-    /// The rule of its tree.
+    /// Reads a rule of a Role or ClusterRole.
     pub fn from_value(value: &Value) -> Self {
         let strings =
             |key: &str| value.items_at(&[key]).iter().filter_map(Value::as_str).map(str::to_string).collect();
@@ -221,8 +223,8 @@ fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
     if subresource.is_empty() {
         return rule == resource;
     }
-    let of = rule.strip_suffix(subresource).and_then(|rest| rest.strip_suffix('/'));
-    of.is_some_and(|of| of == "*" || of == resource)
+    let rule_resource = rule.strip_suffix(subresource).and_then(|rest| rest.strip_suffix('/'));
+    rule_resource.is_some_and(|rule_resource| rule_resource == "*" || rule_resource == resource)
 }
 
 fn path_matches(rule: &str, path: &str) -> bool {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Reloadable(ArcSwap<Union>);
 
 impl Reloadable {
-    /// Creates it with these authorizers.
+    /// Creates a reloadable union that starts with these authorizers.
     pub fn new(authorizers: Union) -> Self {
         Reloadable(ArcSwap::from_pointee(authorizers))
     }

@@ -74,9 +74,10 @@ impl Collected {
 
     fn decision(self) -> Decision {
         let reason = self.reasons.join("\n");
-        match self.errors.is_empty() {
-            true => Decision::NoOpinion(reason),
-            false => Decision::Failed(Failure { error: aggregate(self.errors), denied: false, reason }),
+        if self.errors.is_empty() {
+            Decision::NoOpinion(reason)
+        } else {
+            Decision::Failed(Failure { error: aggregate(self.errors), denied: false, reason })
         }
     }
 }

@@ -81,7 +81,7 @@ impl WebhookAuthorizer {
         match self.conditions.matches(attributes) {
             Ok(true) => {}
             Ok(false) => return Decision::NoOpinion(String::new()),
-            Err(error) => return self.failed(error),
+            Err(error) => return self.failure_decision(error),
         }
         let spec = spec(attributes, self.groups_key);
         let mut text = Vec::new();
@@ -90,22 +90,20 @@ impl WebhookAuthorizer {
         if let Some(decision) = self.cache.get(&key, Instant::now()) {
             return decision;
         }
-        let decision = match self.ask(spec).await {
+        let decision = match self.ask_webhook(spec).await {
             Ok(decision) => decision,
             Err(error) => return self.failed_call(&error),
         };
         if is_cacheable(attributes) {
-            let life = match decision.is_allowed() {
-                true => self.settings.allowed_life,
-                false => self.settings.refused_life,
-            };
+            let life =
+                if decision.is_allowed() { self.settings.allowed_life } else { self.settings.refused_life };
             let bytes = text.len().saturating_add(decision.reason().len());
             self.cache.insert(key, decision.clone(), bytes, life, Instant::now());
         }
         decision
     }
 
-    async fn ask(&self, spec: Value) -> Result<Decision, ReviewError> {
+    async fn ask_webhook(&self, spec: Value) -> Result<Decision, ReviewError> {
         let mut review = Value::object();
         review.set_at(&["kind"], "SubjectAccessReview".into());
         review.set_at(&["apiVersion"], self.api_version.as_str().into());
@@ -129,10 +127,10 @@ impl WebhookAuthorizer {
             let labels = [self.settings.name.as_str(), error.result()];
             families::AUTHORIZATION_WEBHOOK_FAIL_OPEN.inc(&labels);
         }
-        self.failed(error.why.clone())
+        self.failure_decision(error.why.clone())
     }
 
-    fn failed(&self, error: String) -> Decision {
+    fn failure_decision(&self, error: String) -> Decision {
         let denied = self.settings.denies_on_failure;
         Decision::Failed(Failure { error, denied, reason: String::new() })
     }
@@ -215,7 +213,7 @@ pub(super) fn resource_attributes(a: &Attributes) -> [(&'static str, &str); 7] {
     ]
 }
 
-fn requirement<'a>(key: &str, operator: &str, values: impl Iterator<Item = &'a str>) -> Value {
+fn selector_requirement<'a>(key: &str, operator: &str, values: impl Iterator<Item = &'a str>) -> Value {
     let values: Vec<Value> = values.map(Value::from).collect();
     let mut out = Value::object();
     out.set_at(&["key"], key.into());
@@ -231,7 +229,7 @@ pub(super) fn field_requirements(a: &Attributes) -> Vec<Value> {
     let terms = a.field_selector.terms().iter();
     let of_term = |term: &pintle_meta::selector::field::Term| {
         let operator = if term.equal { "In" } else { "NotIn" };
-        requirement(&term.field, operator, std::iter::once(term.value.as_str()))
+        selector_requirement(&term.field, operator, std::iter::once(term.value.as_str()))
     };
     terms.map(of_term).collect()
 }
@@ -248,7 +246,11 @@ pub(super) fn label_requirements(a: &Attributes) -> Vec<Value> {
             Operator::DoesNotExist => "DoesNotExist",
             Operator::GreaterThan | Operator::LessThan => continue,
         };
-        out.push(requirement(wanted.key(), operator, wanted.values().iter().map(|value| value.as_str())));
+        out.push(selector_requirement(
+            wanted.key(),
+            operator,
+            wanted.values().iter().map(|value| value.as_str()),
+        ));
     }
     out
 }

@@ -87,7 +87,7 @@ pub(super) async fn run(context: &Context) -> Result<Vec<Row>, BenchError> {
     for (index, kubelet) in kubelets.iter().enumerate() {
         // The requests are spread over the period, as if the kubelets had been started one after the other.
         let share = index as f64 / nodes as f64;
-        running.spawn(kubelet.clone().live(cluster.clone(), started, share));
+        running.spawn(kubelet.clone().send_until_end(cluster.clone(), started, share));
     }
     running.spawn(cluster.clone().schedule(kubelets.clone(), started));
     while let Some(ended) = running.join_next().await {
@@ -96,7 +96,7 @@ pub(super) async fn run(context: &Context) -> Result<Vec<Row>, BenchError> {
     let seconds = started.elapsed().as_secs_f64();
     let cpu = context.server.cpu().seconds_since(&server_before);
     let own = Processes::own().cpu().seconds_since(&own_before);
-    let mut rows = cluster.rows(nodes, seconds);
+    let mut rows = cluster.result_rows(nodes, seconds);
     let numbers = vec![
         ("server_cpu_percent", cpu / seconds * 100.0),
         ("client_cpu_percent", own / seconds * 100.0),
@@ -213,7 +213,7 @@ impl Cluster {
 
     async fn schedule_one(&self, on: &Http2, number: u64, node: &str, due: Instant) {
         let (pods, name) = (self.pods(), format!("pod-{number:06}"));
-        let create = Request::new("POST", &pods).json(&pod(&name));
+        let create = Request::new("POST", &pods).json(&new_pod(&name));
         if self.send(Kind::Create, on, &create, due).await.is_none() {
             return;
         }
@@ -241,7 +241,7 @@ impl Cluster {
         format!("{}-{index:06}", self.namespace)
     }
 
-    fn rows(&self, nodes: usize, seconds: f64) -> Vec<Row> {
+    fn result_rows(&self, nodes: usize, seconds: f64) -> Vec<Row> {
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         let row = |((_, name), latencies): (&(Kind, &str), &mut Latencies)| {
             let ops = latencies.0.len() as u64;
@@ -262,14 +262,14 @@ impl Kubelet {
         let name = cluster.node_name(index);
         let connection = cluster.client.connect_http2().await?;
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
-        post(&connection, "/api/v1/nodes", &node).await?;
+        post_object(&connection, "/api/v1/nodes", &node).await?;
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": name},
             "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2026-01-01T00:00:00.000000Z"},
         });
-        let lease = post(&connection, &cluster.leases(), &lease).await?;
+        let lease = post_object(&connection, &cluster.leases(), &lease).await?;
         let mut watches = JoinSet::new();
         let namespace = &cluster.namespace;
         for path in [
@@ -287,7 +287,7 @@ impl Kubelet {
     }
 
     /// Sends the requests of a kubelet, starting at `share` of each period, until the end.
-    async fn live(self: Arc<Self>, cluster: Arc<Cluster>, started: Instant, share: f64) {
+    async fn send_until_end(self: Arc<Self>, cluster: Arc<Cluster>, started: Instant, share: f64) {
         let due = |every: Duration, offset: f64, round: u32| started + every.mul_f64(offset) + every * round;
         let end = started + cluster.duration;
         let get_share = (share + 0.5).fract();
@@ -306,11 +306,11 @@ impl Kubelet {
             match kind {
                 Kind::Lease => {
                     leases += 1;
-                    self.renew(&cluster, leases, at).await;
+                    self.renew_lease(&cluster, leases, at).await;
                 }
                 Kind::Status => {
                     statuses += 1;
-                    self.report(&cluster, statuses, at).await;
+                    self.report_status(&cluster, statuses, at).await;
                 }
                 _ => {
                     gets += 1;
@@ -321,7 +321,7 @@ impl Kubelet {
         }
     }
 
-    async fn renew(&self, cluster: &Cluster, round: u32, due: Instant) {
+    async fn renew_lease(&self, cluster: &Cluster, round: u32, due: Instant) {
         let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(time) = lease.pointer_mut("/spec/renewTime") {
             *time = format!("2026-01-01T00:00:00.{:06}Z", round % 1_000_000).into();
@@ -332,7 +332,7 @@ impl Kubelet {
         }
     }
 
-    async fn report(&self, cluster: &Cluster, round: u32, due: Instant) {
+    async fn report_status(&self, cluster: &Cluster, round: u32, due: Instant) {
         let condition = |kind: &str| {
             let time = format!("2026-01-01T00:{:02}:00Z", round % 60);
             json!({"type": kind, "status": "False", "reason": "KubeletHasNoProblem", "lastHeartbeatTime": time})
@@ -348,7 +348,7 @@ impl Kubelet {
     }
 }
 
-fn pod(name: &str) -> Value {
+fn new_pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -357,7 +357,7 @@ fn pod(name: &str) -> Value {
     })
 }
 
-async fn post(on: &Http2, path: &str, body: &Value) -> Result<Value, BenchError> {
+async fn post_object(on: &Http2, path: &str, body: &Value) -> Result<Value, BenchError> {
     let request = Request::new("POST", path).json(body);
     let (status, body) = on.send(&request).await?;
     match status {

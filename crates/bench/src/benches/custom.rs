@@ -18,13 +18,13 @@ const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
 const SHOP: Subject = Subject {
     suffix: "-rules",
     collection: |namespace| format!("/apis/{GROUP}/v1/namespaces/{namespace}/shops"),
-    object: shop,
+    object: new_shop,
     patch: |n| json!({"spec": {"replicas": n % 5 + 1}}),
 };
 
 pub(super) async fn create(context: &Context) -> Result<Vec<Row>, BenchError> {
     let name = format!("{DEFINITIONS}/shops.{GROUP}");
-    context.client.send(&Request::new("POST", DEFINITIONS).json(&definition())).await?;
+    context.client.send(&Request::new("POST", DEFINITIONS).json(&new_definition())).await?;
     let began = Instant::now();
     let served = format!("/apis/{GROUP}/v1/shops?limit=1");
     while context.client.send(&Request::new("GET", &served)).await?.status() != 200 {
@@ -52,7 +52,7 @@ const RULES: [&str; 10] = [
     "self.items.filter(i, i.kind == 'food').size() <= 3",
 ];
 
-fn definition() -> Value {
+fn new_definition() -> Value {
     let text = json!({"type": "string", "maxLength": 64});
     let item = json!({
         "type": "object",
@@ -85,7 +85,7 @@ fn definition() -> Value {
     })
 }
 
-fn shop(name: &str, n: u64) -> Value {
+fn new_shop(name: &str, n: u64) -> Value {
     let item =
         |sku: u64, kind: &str| json!({"sku": format!("abc-{sku}"), "kind": kind, "price": sku, "count": 1});
     json!({

@@ -32,7 +32,7 @@ const IDENTITY: &str = "identity";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-pub(super) async fn many(context: &Context) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn create_many(context: &Context) -> Result<Vec<Row>, BenchError> {
     let count = context.arguments.objects.min(DEFINITIONS);
     tokio::time::sleep(SETTLE).await;
     let rss = context.server.rss_bytes();
@@ -43,8 +43,8 @@ pub(super) async fn many(context: &Context) -> Result<Vec<Row>, BenchError> {
     let mut made = made?;
     tokio::time::sleep(SETTLE).await;
     made.numbers.push(("kib_per_definition", kib_since(context, rss) / count as f64));
-    let mut rows = vec![made, meanwhile(&waits)];
-    rows.extend(publication(context, count).await?);
+    let mut rows = vec![made, row_of_waits(&waits)];
+    rows.extend(measure_publication(context, count).await?);
     rows.extend(started_with(context, rss, count).await?);
     rows.push(end(context, rss, count).await?);
     Ok(rows)
@@ -103,7 +103,7 @@ async fn read_other_group(client: Client, waits: Waits) {
     }
 }
 
-fn meanwhile(waits: &Waits) -> Row {
+fn row_of_waits(waits: &Waits) -> Row {
     let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
     let mut row = Row::single("crds, get meanwhile", "p50_ms", waits.quantile_ms(0.5));
     row.numbers.push(("p99_ms", waits.quantile_ms(0.99)));
@@ -112,7 +112,7 @@ fn meanwhile(waits: &Waits) -> Row {
 }
 
 /// The time until one more definition is in each document, and its cost for the server.
-async fn publication(context: &Context, count: usize) -> Result<Vec<Row>, BenchError> {
+async fn measure_publication(context: &Context, count: usize) -> Result<Vec<Row>, BenchError> {
     let (group, plural) = (group(count), plural(count));
     let documents = [
         ("crds, old discovery", format!("/apis/{group}/v1"), JSON, IDENTITY),

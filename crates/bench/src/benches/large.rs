@@ -68,7 +68,7 @@ fn items(gone: u64, revision: impl Fn(u64) -> u64) -> Vec<Value> {
     (gone..ITEMS).map(item).collect()
 }
 
-pub(super) async fn custom(context: &Context) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn measure_custom_resource(context: &Context) -> Result<Vec<Row>, BenchError> {
     define(context).await?;
     let namespace = context.namespace("large").await?;
     let path = format!("/apis/{GROUP}/v1/namespaces/{namespace}/larges");
@@ -78,7 +78,7 @@ pub(super) async fn custom(context: &Context) -> Result<Vec<Row>, BenchError> {
     .await
 }
 
-pub(super) async fn deployment(context: &Context) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn measure_deployment(context: &Context) -> Result<Vec<Row>, BenchError> {
     let namespace = context.namespace("large-deployment").await?;
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
     run(context, "large-deployment", path, |name, items| {
@@ -104,7 +104,7 @@ async fn run(
         let name = format!("{bench}/{}", case.name);
         let load = context.load(&name, 1, Until::Operations(OPERATIONS));
         let to = path.clone();
-        rows.push(load.run(move |n| request(case, &to, n, object)).await?);
+        rows.push(load.run(move |n| new_request(case, &to, n, object)).await?);
         if case.verb == Verb::Create {
             for n in 1..OPERATIONS {
                 context.client.delete(&format!("{path}/large-{n}")).await?;
@@ -115,7 +115,7 @@ async fn run(
     Ok(rows)
 }
 
-fn request(case: &Case, path: &str, n: u64, object: fn(&str, Vec<Value>) -> Value) -> Request {
+fn new_request(case: &Case, path: &str, n: u64, object: fn(&str, Vec<Value>) -> Value) -> Request {
     let name = format!("large-{}", if case.verb == Verb::Create { n } else { 0 });
     let body = object(&name, (case.items)(n));
     let manager = (case.manager)(n);

@@ -47,8 +47,8 @@ macro_rules! bench {
 
 /// All benches, in the order they run: those that need an empty server first, the one that fills it last.
 pub(crate) const BENCHES: &[Bench] = &[
-    bench!("idle", "memory and CPU of a server nobody asks", resources::idle),
-    bench!("get", "GET of a 1 KB ConfigMap, 1 and 32 clients", read::get),
+    bench!("idle", "memory and CPU of a server nobody asks", resources::measure_idle),
+    bench!("get", "GET of a 1 KB ConfigMap, 1 and 32 clients", read::measure_get),
     bench!("create", "durable POST of a 1 KB ConfigMap, 1 and 32 clients", write::create),
     bench!("update", "durable PUT of a 1 KB ConfigMap, 1 and 32 clients", write::update),
     bench!("patch", "durable merge PATCH of a 1 KB ConfigMap, 1 and 32 clients", write::patch),
@@ -67,9 +67,9 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!(
         "large",
         "apply and update of a custom resource of 700 KB with 5,000 owned list items",
-        large::custom
+        large::measure_custom_resource
     ),
-    bench!("large-deployment", "the same of a Deployment", large::deployment),
+    bench!("large-deployment", "the same of a Deployment", large::measure_deployment),
     bench!(
         "create-rules",
         "durable POST of a custom resource with ten CEL rules, 1 and 32 clients",
@@ -86,7 +86,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!(
         "crds",
         "2,000 definitions: until established, memory, discovery, OpenAPI, a start with them, their end",
-        definitions::many
+        definitions::create_many
     ),
     bench!(
         "cluster",
@@ -114,7 +114,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("log", "a log of 1 GiB from a kubelet", proxied::log),
     bench!("idle-streams", "memory of 1,000 idle exec and portforward streams", proxied::idle_streams),
     bench!("idle-watches", "memory of connections with idle watches", resources::idle_watches),
-    bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
+    bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::measure_memory),
 ];
 
 /// The state that benches share: the server, its processes, and their namespaces.

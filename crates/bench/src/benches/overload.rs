@@ -49,7 +49,7 @@ pub(super) async fn mixed(context: &Context) -> Result<Vec<Row>, BenchError> {
 /// The flood's throughput at the peak and with 2,000 connections, and the latencies of the probes, compared with an
 /// idle server.
 async fn overload(context: &Context, name: &str) -> Result<Vec<Row>, BenchError> {
-    let tenants = Tenants::make(context, name).await?;
+    let tenants = Tenants::create_tenants(context, name).await?;
     let mut rows = Vec::new();
     let idle = tenants.measure(context, "idle", &[], &mut rows).await?;
     let mut throughputs = Vec::new();
@@ -82,10 +82,10 @@ async fn overload(context: &Context, name: &str) -> Result<Vec<Row>, BenchError>
 }
 
 impl Tenants {
-    async fn make(context: &Context, name: &str) -> Result<Tenants, BenchError> {
+    async fn create_tenants(context: &Context, name: &str) -> Result<Tenants, BenchError> {
         let listed = context.listed_namespace().await?.to_owned();
-        let (quiet, quiet_path) = tenant(context, &format!("quiet-{name}"), None).await?;
-        let (flooding, path) = tenant(context, &format!("flooding-{name}"), Some(&listed)).await?;
+        let (quiet, quiet_path) = create_tenant(context, &format!("quiet-{name}"), None).await?;
+        let (flooding, path) = create_tenant(context, &format!("flooding-{name}"), Some(&listed)).await?;
         let (one, created) = (AtomicU64::new(0), path.clone());
         let get: Make = Arc::new(move |_| Request::new("GET", &format!("{path}/one")));
         let create: Make = Arc::new(move |_| {
@@ -142,7 +142,7 @@ impl Tenants {
 
 /// Creates a service account with all rights in its namespace, and in another one, and a ConfigMap `one`. Returns a
 /// client of it and the path of its ConfigMaps.
-async fn tenant(
+async fn create_tenant(
     context: &Context,
     name: &str,
     also_in: Option<&str>,

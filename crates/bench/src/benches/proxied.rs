@@ -66,7 +66,7 @@ pub(super) async fn small(context: &Context) -> Result<Vec<Row>, BenchError> {
     let answer = |_: &Received| Reply::new(200, "text/plain", "0123456789abcde\n".repeat(64));
     let kubelet = Backend::start_on(address, &["localhost"], answer).await.map_err(broken)?;
     let port = kubelet.port();
-    let pod = Pod::make(context, "proxied", kubelet).await?;
+    let pod = Pod::create_pod(context, "proxied", kubelet).await?;
     let mut rows = gets(context, "nodes/proxy", &format!("/api/v1/nodes/{}/proxy/page", pod.node)).await?;
     if !address.is_loopback() {
         let api = format!("/api/v1/namespaces/{}", pod.namespace);
@@ -92,12 +92,13 @@ pub(super) async fn small(context: &Context) -> Result<Vec<Row>, BenchError> {
 }
 
 fn extension_answer(received: &Received) -> Reply {
-    let body = match received.target.ends_with("/things/one") {
-        true => json!({"kind": "Thing", "apiVersion": format!("{GROUP}/v1"), "metadata": {"name": "one"},
-            "payload": "0123456789abcdef".repeat(58)}),
-        false => json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{GROUP}/v1"),
-            "resources": [{"name": "things", "singularName": "thing", "namespaced": false, "kind": "Thing",
-                "verbs": ["get"]}]}),
+    let body = if received.target.ends_with("/things/one") {
+        json!({"kind": "Thing", "apiVersion": format!("{GROUP}/v1"), "metadata": {"name": "one"},
+    "payload": "0123456789abcdef".repeat(58)})
+    } else {
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{GROUP}/v1"),
+    "resources": [{"name": "things", "singularName": "thing", "namespaced": false, "kind": "Thing",
+        "verbs": ["get"]}]})
     };
     Reply::new(200, "application/json", body.to_string())
 }
@@ -114,7 +115,7 @@ async fn until_available(context: &Context, path: &str) -> Result<(), BenchError
 
 /// A log of 1 GiB that a client reads to its end.
 pub(super) async fn log(context: &Context) -> Result<Vec<Row>, BenchError> {
-    let pod = Pod::make(context, "log", kubelet(context).await?).await?;
+    let pod = Pod::create_pod(context, "log", kubelet(context).await?).await?;
     let load = context.load("log of 1 GiB", 1, Until::Operations(1));
     let bytes = context.client.bytes_of(&Request::new("GET", &pod.path("log")));
     let row = load.run_ops(move |connection, _| {
@@ -138,7 +139,7 @@ async fn read_log(connection: &mut Connection, request: &[u8]) -> Result<(), Ben
 
 /// Memory of idle streams: commands over WebSockets, as kubectl opens them, and forwarded ports over SPDY.
 pub(super) async fn idle_streams(context: &Context) -> Result<Vec<Row>, BenchError> {
-    let pod = Pod::make(context, "streams", kubelet(context).await?).await?;
+    let pod = Pod::create_pod(context, "streams", kubelet(context).await?).await?;
     let exec = Request::new("GET", &pod.path("exec?command=pause&stdin=true&stdout=true&stderr=true"))
         .header("Connection", "Upgrade")
         .header("Upgrade", "websocket")
@@ -204,7 +205,7 @@ struct Pod {
 }
 
 impl Pod {
-    async fn make(context: &Context, purpose: &str, kubelet: Backend) -> Result<Pod, BenchError> {
+    async fn create_pod(context: &Context, purpose: &str, kubelet: Backend) -> Result<Pod, BenchError> {
         let namespace = context.namespace(purpose).await?;
         let node = format!("node-of-{namespace}");
         let status = json!({"addresses": [{"type": "InternalIP", "address": context.arguments.pod_address}],

@@ -12,7 +12,7 @@ use crate::row::Row;
 const PAGE_OBJECTS: u64 = 500;
 const PAGES_MAX: u64 = LISTED_OBJECTS / PAGE_OBJECTS + 1;
 
-pub(super) async fn get(context: &Context) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn measure_get(context: &Context) -> Result<Vec<Row>, BenchError> {
     let namespace = context.namespace("get").await?;
     let path = config_maps(&namespace);
     context.client.post(&path, &config_map("one", 0)).await?;

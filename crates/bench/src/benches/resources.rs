@@ -16,7 +16,7 @@ const WATCHING_CONNECTIONS: usize = 1000;
 const WATCHING_CONNECTIONS_HTTP2: usize = 200;
 const WATCHES_PER_CONNECTION: usize = 10;
 
-pub(super) async fn idle(context: &Context) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn measure_idle(context: &Context) -> Result<Vec<Row>, BenchError> {
     if context.server.is_empty() {
         return Err(BenchError::NoProcess);
     }
@@ -29,7 +29,7 @@ pub(super) async fn idle(context: &Context) -> Result<Vec<Row>, BenchError> {
     Ok(vec![row])
 }
 
-pub(super) async fn memory(context: &Context) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn measure_memory(context: &Context) -> Result<Vec<Row>, BenchError> {
     if context.server.is_empty() {
         return Err(BenchError::NoProcess);
     }

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Measures events: one operation is one delivered event, and the latency is the time from the request until the last
 /// watcher has the event.
 pub(super) async fn fan_out(context: &Context) -> Result<Vec<Row>, BenchError> {
-    let mut group = WatcherGroup::gather(context, "watch", 1).await?;
+    let mut group = WatcherGroup::start_watchers(context, "watch", 1).await?;
     let mut latencies = Latencies::default();
     while group.started.elapsed() < context.arguments.duration {
         let sent = Instant::now();
@@ -33,7 +33,7 @@ pub(super) async fn fan_out(context: &Context) -> Result<Vec<Row>, BenchError> {
         latencies.add(sent.elapsed());
     }
     let events = latencies.0.len() * WATCHERS;
-    Ok(vec![group.row(context, "watch", events, latencies).await?])
+    Ok(vec![group.result_row(context, "watch", events, latencies).await?])
 }
 
 /// Measures the same while a client updates as fast as it can and does not wait for the watchers.
@@ -48,7 +48,7 @@ pub(super) async fn busy(context: &Context) -> Result<Vec<Row>, BenchError> {
 
 /// The latency is that of the updates.
 async fn unawaited(context: &Context, name: &str, writers: usize) -> Result<Vec<Row>, BenchError> {
-    let mut group = WatcherGroup::gather(context, name, writers).await?;
+    let mut group = WatcherGroup::start_watchers(context, name, writers).await?;
     let path = group.path.clone();
     let update = move |number: u64| {
         let name = format!("cm-{}", number % writers as u64);
@@ -59,7 +59,7 @@ async fn unawaited(context: &Context, name: &str, writers: usize) -> Result<Vec<
     group.wait_for_event(updates.ops).await?;
     let events = updates.ops as usize * WATCHERS;
     updates.numbers.retain(|(name, _)| *name == "ops_per_s" || name.starts_with('p'));
-    let delivered = group.row(context, name, events, Latencies::default()).await?;
+    let delivered = group.result_row(context, name, events, Latencies::default()).await?;
     Ok(vec![updates, delivered])
 }
 
@@ -75,7 +75,11 @@ struct WatcherGroup {
 }
 
 impl WatcherGroup {
-    async fn gather(context: &Context, name: &str, objects: usize) -> Result<WatcherGroup, BenchError> {
+    async fn start_watchers(
+        context: &Context,
+        name: &str,
+        objects: usize,
+    ) -> Result<WatcherGroup, BenchError> {
         let namespace = context.namespace(name).await?;
         let path = Arc::new(config_maps(&namespace));
         let mut version = "0".to_owned();
@@ -113,7 +117,7 @@ impl WatcherGroup {
         Ok(())
     }
 
-    async fn row(
+    async fn result_row(
         mut self,
         context: &Context,
         name: &str,

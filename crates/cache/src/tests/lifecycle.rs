@@ -8,7 +8,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 #[test]
-fn who_falls_behind_the_chain_goes_on_from_the_window() {
+fn a_watcher_behind_the_group_continues_from_the_window() {
     for (filter, key) in [
         (Filter::default(), "a/x"),
         (Filter { namespace: Some("a".into()), ..Filter::default() }, "a/x"),
@@ -30,7 +30,7 @@ fn who_falls_behind_the_chain_goes_on_from_the_window() {
 }
 
 #[test]
-fn who_falls_behind_the_window_is_closed() {
+fn a_watcher_behind_the_window_is_closed() {
     let mut fixture = Fixture::new(Options { window_events_max: 100, ..Options::default() });
     let mut watcher = fixture.watch(1, Filter::default());
     let mut other = fixture.watch(1, Filter { namespace: Some("quiet".into()), ..Filter::default() });
@@ -94,7 +94,7 @@ fn resources_come_and_go() {
 }
 
 #[test]
-fn what_is_new_has_no_past() {
+fn a_new_resource_has_no_history() {
     let mut fixture = Fixture::new(Options::default());
     fixture.set("a/x", Some("db"));
     let nodes = fixture.cache.register(nodes());

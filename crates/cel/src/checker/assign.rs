@@ -20,19 +20,19 @@ impl Variables {
         Type::Param(name.into())
     }
 
-    fn index(of: &Type) -> Option<usize> {
-        match of {
+    fn type_variable_index(ty: &Type) -> Option<usize> {
+        match ty {
             Type::Param(name) => name.strip_prefix("_var")?.parse().ok(),
             _ => None,
         }
     }
 
-    fn find(&self, of: &Type) -> Option<&Type> {
-        self.bound.get(Self::index(of)?)?.as_ref()
+    fn find(&self, ty: &Type) -> Option<&Type> {
+        self.bound.get(Self::type_variable_index(ty)?)?.as_ref()
     }
 
     fn bind(&mut self, variable: &Type, to: Type) {
-        if let Some(index) = Self::index(variable)
+        if let Some(index) = Self::type_variable_index(variable)
             && let Some(slot) = self.bound.get_mut(index)
         {
             self.trail.push((index, slot.replace(to)));
@@ -60,10 +60,10 @@ impl Variables {
     }
 
     fn fits_all(&mut self, from: &[Type], to: &[Type]) -> bool {
-        from.len() == to.len() && from.iter().zip(to).all(|(from, to)| self.fits(from, to))
+        from.len() == to.len() && from.iter().zip(to).all(|(from, to)| self.is_assignable(from, to))
     }
 
-    fn fits(&mut self, one: &Type, other: &Type) -> bool {
+    fn is_assignable(&mut self, one: &Type, other: &Type) -> bool {
         if is_param(other) {
             match self.substitutes(one, other) {
                 Substitution::Valid => return true,
@@ -78,10 +78,12 @@ impl Variables {
             return true;
         }
         match (one, other) {
-            (Type::Null, of) | (of, Type::Null) => is_nullable(of),
+            (Type::Null, ty) | (ty, Type::Null) => is_nullable(ty),
             (Type::Type(_), Type::Type(_)) => true,
-            (Type::List(one), Type::List(other)) => self.fits(one, other),
-            (Type::Map(one), Type::Map(other)) => self.fits(&one.0, &other.0) && self.fits(&one.1, &other.1),
+            (Type::List(one), Type::List(other)) => self.is_assignable(one, other),
+            (Type::Map(one), Type::Map(other)) => {
+                self.is_assignable(&one.0, &other.0) && self.is_assignable(&one.1, &other.1)
+            }
             (Type::Opaque(one, one_params), Type::Opaque(other, other_params)) => {
                 one == other && self.fits_all(one_params, other_params)
             }
@@ -89,26 +91,26 @@ impl Variables {
         }
     }
 
-    /// Whether `of` can be bound to `variable`.
-    fn substitutes(&mut self, of: &Type, variable: &Type) -> Substitution {
-        if of == variable {
+    /// Whether `ty` can be bound to `variable`.
+    fn substitutes(&mut self, ty: &Type, variable: &Type) -> Substitution {
+        if ty == variable {
             return Substitution::Valid;
         }
         if let Some(bound) = self.find(variable).cloned() {
-            if is_exact(of, &bound) {
+            if is_exact(ty, &bound) {
                 return Substitution::Valid;
             }
-            if !self.fits(of, &bound) {
+            if !self.is_assignable(ty, &bound) {
                 return Substitution::Conflict;
             }
-            let general = if is_equal_or_less_specific(of, &bound) { of.clone() } else { bound };
+            let general = if is_equal_or_less_specific(ty, &bound) { ty.clone() } else { bound };
             if self.not_within(variable, &general) {
                 self.bind(variable, general);
             }
             return Substitution::Valid;
         }
-        if self.not_within(variable, of) {
-            self.bind(variable, of.clone());
+        if self.not_within(variable, ty) {
+            self.bind(variable, ty.clone());
             return Substitution::Valid;
         }
         Substitution::Cyclic
@@ -120,31 +122,41 @@ impl Variables {
         }
         match within {
             Type::Param(_) => self.find(within).is_none_or(|bound| self.not_within(variable, bound)),
-            Type::List(of) | Type::Type(Some(of)) => self.not_within(variable, of),
-            Type::Map(of) => self.not_within(variable, &of.0) && self.not_within(variable, &of.1),
+            Type::List(ty) | Type::Type(Some(ty)) => self.not_within(variable, ty),
+            Type::Map(ty) => self.not_within(variable, &ty.0) && self.not_within(variable, &ty.1),
             Type::Opaque(_, params) => params.iter().all(|param| self.not_within(variable, param)),
             _ => true,
         }
     }
 
-    /// `of` with bound variables replaced; free ones become `dyn` if `free_to_dyn`.
-    pub(super) fn substitute(&self, of: &Type, free_to_dyn: bool) -> Type {
-        if let Some(bound) = self.find(of) {
-            return self.substitute(bound, free_to_dyn);
+    /// Replaces the bound variables of `ty` by their types. Free variables remain.
+    pub(super) fn substitute(&self, ty: &Type) -> Type {
+        self.substitute_variables(ty, false)
+    }
+
+    /// Replaces the bound variables of `ty` by their types and the free ones by `dyn`.
+    pub(super) fn substitute_all(&self, ty: &Type) -> Type {
+        self.substitute_variables(ty, true)
+    }
+
+    fn substitute_variables(&self, ty: &Type, free_to_dyn: bool) -> Type {
+        if let Some(bound) = self.find(ty) {
+            return self.substitute_variables(bound, free_to_dyn);
         }
-        match of {
+        match ty {
             Type::Param(_) if free_to_dyn => Type::Dyn,
-            of if !has_params(of) => of.clone(),
-            Type::List(of) => Type::list(self.substitute(of, free_to_dyn)),
-            Type::Map(of) => {
-                Type::map(self.substitute(&of.0, free_to_dyn), self.substitute(&of.1, free_to_dyn))
-            }
+            ty if !has_params(ty) => ty.clone(),
+            Type::List(ty) => Type::list(self.substitute_variables(ty, free_to_dyn)),
+            Type::Map(ty) => Type::map(
+                self.substitute_variables(&ty.0, free_to_dyn),
+                self.substitute_variables(&ty.1, free_to_dyn),
+            ),
             Type::Opaque(name, params) => Type::Opaque(
                 name.clone(),
-                params.iter().map(|param| self.substitute(param, free_to_dyn)).collect(),
+                params.iter().map(|param| self.substitute_variables(param, free_to_dyn)).collect(),
             ),
-            Type::Type(Some(of)) => Type::Type(Some(Arc::new(self.substitute(of, free_to_dyn)))),
-            of => of.clone(),
+            Type::Type(Some(ty)) => Type::Type(Some(Arc::new(self.substitute_variables(ty, free_to_dyn)))),
+            ty => ty.clone(),
         }
     }
 }
@@ -157,59 +169,59 @@ enum Substitution {
     Cyclic,
 }
 
-/// `of` with the parameters of a declaration replaced: `names[i]` by `by[i]`.
-pub(super) fn instantiate(of: &Type, names: &[Arc<str>], by: &[Type]) -> Type {
-    match of {
+/// Replaces the parameters of a declaration in `ty`: `names[i]` by `by[i]`.
+pub(super) fn instantiate(ty: &Type, names: &[Arc<str>], by: &[Type]) -> Type {
+    match ty {
         Type::Param(name) => {
             let index = names.iter().position(|known| known == name);
-            index.and_then(|index| by.get(index)).unwrap_or(of).clone()
+            index.and_then(|index| by.get(index)).unwrap_or(ty).clone()
         }
-        of if !has_params(of) => of.clone(),
-        Type::List(of) => Type::list(instantiate(of, names, by)),
-        Type::Map(of) => Type::map(instantiate(&of.0, names, by), instantiate(&of.1, names, by)),
+        ty if !has_params(ty) => ty.clone(),
+        Type::List(ty) => Type::list(instantiate(ty, names, by)),
+        Type::Map(ty) => Type::map(instantiate(&ty.0, names, by), instantiate(&ty.1, names, by)),
         Type::Opaque(name, params) => {
             Type::Opaque(name.clone(), params.iter().map(|param| instantiate(param, names, by)).collect())
         }
-        Type::Type(Some(of)) => Type::Type(Some(Arc::new(instantiate(of, names, by)))),
-        of => of.clone(),
+        Type::Type(Some(ty)) => Type::Type(Some(Arc::new(instantiate(ty, names, by)))),
+        ty => ty.clone(),
     }
 }
 
-/// Collects the names of the parameters within `of`.
-pub(super) fn collect_params(of: &Type, names: &mut Vec<Arc<str>>) {
-    match of {
+/// Collects the names of the parameters within `ty`.
+pub(super) fn collect_params(ty: &Type, names: &mut Vec<Arc<str>>) {
+    match ty {
         Type::Param(name) if !names.contains(name) => names.push(name.clone()),
-        Type::List(of) | Type::Type(Some(of)) => collect_params(of, names),
-        Type::Map(of) => {
-            collect_params(&of.0, names);
-            collect_params(&of.1, names);
+        Type::List(ty) | Type::Type(Some(ty)) => collect_params(ty, names),
+        Type::Map(ty) => {
+            collect_params(&ty.0, names);
+            collect_params(&ty.1, names);
         }
         Type::Opaque(_, params) => params.iter().for_each(|param| collect_params(param, names)),
         _ => {}
     }
 }
 
-fn has_params(of: &Type) -> bool {
-    match of {
+fn has_params(ty: &Type) -> bool {
+    match ty {
         Type::Param(_) => true,
-        Type::List(of) | Type::Type(Some(of)) => has_params(of),
-        Type::Map(of) => has_params(&of.0) || has_params(&of.1),
+        Type::List(ty) | Type::Type(Some(ty)) => has_params(ty),
+        Type::Map(ty) => has_params(&ty.0) || has_params(&ty.1),
         Type::Opaque(_, params) => params.iter().any(has_params),
         _ => false,
     }
 }
 
-fn is_param(of: &Type) -> bool {
-    matches!(of, Type::Param(_))
+fn is_param(ty: &Type) -> bool {
+    matches!(ty, Type::Param(_))
 }
 
-pub(super) fn is_dyn_or_error(of: &Type) -> bool {
-    matches!(of, Type::Dyn | Type::Any | Type::Error)
+pub(super) fn is_dyn_or_error(ty: &Type) -> bool {
+    matches!(ty, Type::Dyn | Type::Any | Type::Error)
 }
 
-fn is_nullable(of: &Type) -> bool {
+fn is_nullable(ty: &Type) -> bool {
     matches!(
-        of,
+        ty,
         Type::Null
             | Type::Any
             | Type::Wrapper(_)
@@ -221,10 +233,10 @@ fn is_nullable(of: &Type) -> bool {
 }
 
 /// A wrapper has the kind and name of the type that it wraps, but can be null.
-fn unwrap(of: &Type) -> &Type {
-    match of {
-        Type::Wrapper(of) => of,
-        of => of,
+fn unwrap(ty: &Type) -> &Type {
+    match ty {
+        Type::Wrapper(ty) => ty,
+        ty => ty,
     }
 }
 
@@ -270,8 +282,8 @@ pub(super) fn most_general(one: Type, other: Type) -> Type {
 }
 
 /// The type of an optional's value.
-pub(super) fn optional_value(of: &Type) -> Option<&Type> {
-    match of {
+pub(super) fn optional_value(ty: &Type) -> Option<&Type> {
+    match ty {
         Type::Opaque(name, params) if &**name == OPTIONAL => params.first(),
         _ => None,
     }

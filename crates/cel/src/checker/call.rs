@@ -10,21 +10,21 @@ use crate::env::Reference;
 use crate::types::Type;
 
 impl Checker<'_> {
-    pub(super) fn call(&mut self, expr: &mut Expr) {
+    pub(super) fn check_call(&mut self, expr: &mut Expr) {
         let id = expr.id;
         let ExprKind::Call { function, target, args } = &mut expr.kind else { return };
         if &**function == operators::OPT_SELECT {
             return self.optional_select(id, target.is_some(), args);
         }
-        args.iter_mut().for_each(|arg| self.expr(arg));
+        args.iter_mut().for_each(|arg| self.check_expr(arg));
         let Some(receiver) = target else {
             match self.function(function) {
                 Some(found) => {
-                    rename(function, &found);
-                    self.resolve(id, &found, None, args);
+                    use_full_name(function, &found);
+                    self.resolve_overload(id, &found, None, args);
                 }
                 None => {
-                    self.undeclared(id, &function.clone());
+                    self.report_undeclared(id, &function.clone());
                     self.set(id, Type::Error);
                 }
             }
@@ -34,16 +34,16 @@ impl Checker<'_> {
         if let Some(namespace) = names::qualified(receiver)
             && let Some(found) = self.function(&format!("{namespace}.{function}"))
         {
-            rename(function, &found);
+            use_full_name(function, &found);
             *target = None;
-            return self.resolve(id, &found, None, args);
+            return self.resolve_overload(id, &found, None, args);
         }
-        self.expr(receiver);
+        self.check_expr(receiver);
         match self.function(function) {
-            Some(found) => self.resolve(id, &found, Some(receiver.id), args),
+            Some(found) => self.resolve_overload(id, &found, Some(receiver.id), args),
             None => {
                 self.set(id, Type::Error);
-                self.undeclared(id, &function.clone());
+                self.report_undeclared(id, &function.clone());
             }
         }
     }
@@ -61,24 +61,24 @@ impl Checker<'_> {
             return self.report(field.id, "unsupported optional field selection".into());
         };
         let name = name.clone();
-        let of = self.field(id, operand, &name, true);
-        let of = self.variables.substitute(&of, false);
-        self.set(id, of);
+        let ty = self.field(id, operand, &name, true);
+        let ty = self.variables.substitute(&ty);
+        self.set(id, ty);
         if let Some(function) = self.function(operators::OPT_SELECT) {
-            self.refer(id, Reference::Function(function, vec![0]));
+            self.set_reference(id, Reference::Function(function, vec![0]));
         }
     }
 
-    fn resolve(&mut self, id: Id, function: &Arc<Function>, target: Option<Id>, args: &[Expr]) {
+    fn resolve_overload(&mut self, id: Id, function: &Arc<Function>, target: Option<Id>, args: &[Expr]) {
         let found = if [operators::AND, operators::OR].contains(&function.name) {
             self.logical(args)
         } else {
             self.overloads(id, function, target, args)
         };
         match found {
-            Some((of, overloads)) => {
-                self.set(id, of);
-                self.refer(id, Reference::Function(function.clone(), overloads));
+            Some((ty, overloads)) => {
+                self.set(id, ty);
+                self.set_reference(id, Reference::Function(function.clone(), overloads));
             }
             None => self.set(id, Type::Error),
         }
@@ -88,9 +88,9 @@ impl Checker<'_> {
     fn logical(&mut self, args: &[Expr]) -> Option<(Type, Vec<u16>)> {
         let mut fits = true;
         for arg in args {
-            let of = self.type_of(arg.id);
-            if !self.variables.assignable(&of, &Type::Bool) {
-                self.mismatch(arg.id, &Type::Bool, &of);
+            let ty = self.type_of(arg.id);
+            if !self.variables.assignable(&ty, &Type::Bool) {
+                self.mismatch(arg.id, &Type::Bool, &ty);
                 fits = false;
             }
         }
@@ -116,11 +116,11 @@ impl Checker<'_> {
             {
                 continue;
             }
-            let Some(of) = self.apply(overload, &given) else { continue };
+            let Some(ty) = self.apply(overload, &given) else { continue };
             taken.push(u16::try_from(index).unwrap_or(u16::MAX));
             result = Some(match result {
-                None => of,
-                Some(before) if matches!(before, Type::Dyn | Type::Any) || is_exact(&of, &before) => before,
+                None => ty,
+                Some(before) if matches!(before, Type::Dyn | Type::Any) || is_exact(&ty, &before) => before,
                 Some(_) => Type::Dyn,
             });
         }
@@ -133,19 +133,19 @@ impl Checker<'_> {
     /// The result type of the overload for arguments of these types.
     fn apply(&mut self, overload: &Overload, given: &[Type]) -> Option<Type> {
         let mut names = Vec::new();
-        overload.params.iter().chain([&overload.result]).for_each(|of| collect_params(of, &mut names));
+        overload.params.iter().chain([&overload.result]).for_each(|ty| collect_params(ty, &mut names));
         if names.is_empty() {
             return self.variables.assignable_all(given, &overload.params).then(|| overload.result.clone());
         }
         let fresh: Vec<Type> = names.iter().map(|_| self.variables.fresh()).collect();
-        let params: Vec<Type> = overload.params.iter().map(|of| instantiate(of, &names, &fresh)).collect();
+        let params: Vec<Type> = overload.params.iter().map(|ty| instantiate(ty, &names, &fresh)).collect();
         let fits = self.variables.assignable_all(given, &params);
-        fits.then(|| self.variables.substitute(&instantiate(&overload.result, &names, &fresh), false))
+        fits.then(|| self.variables.substitute(&instantiate(&overload.result, &names, &fresh)))
     }
 
     fn no_overload(&mut self, id: Id, function: &str, member: bool, given: &[Type]) {
         let mut given: Vec<String> =
-            given.iter().map(|of| self.variables.substitute(of, true).to_string()).collect();
+            given.iter().map(|ty| self.variables.substitute_all(ty).to_string()).collect();
         let target =
             if member && !given.is_empty() { format!("{}.", given.remove(0)) } else { String::new() };
         let message = format!(
@@ -179,7 +179,7 @@ fn is_number_comparison(id: &str) -> bool {
     )
 }
 
-fn rename(name: &mut Arc<str>, function: &Function) {
+fn use_full_name(name: &mut Arc<str>, function: &Function) {
     if &**name != function.name {
         *name = function.name.into();
     }

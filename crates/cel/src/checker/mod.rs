@@ -29,10 +29,10 @@ pub(crate) fn check(env: &Env, ast: Ast) -> Result<Checked, Issues> {
         locals: Vec::new(),
         scoped: false,
     };
-    checker.expr(&mut root);
+    checker.check_expr(&mut root);
     let Checker { issues, variables, types, references, .. } = checker;
     // Types that are still unbound become `dyn`.
-    let types = types.into_iter().map(|of| of.map(|of| variables.substitute(&of, true))).collect();
+    let types = types.into_iter().map(|ty| ty.map(|ty| variables.substitute_all(&ty))).collect();
     issues.unless_any(Checked { ast: Ast { root, source }, env: env.clone(), types, references })
 }
 
@@ -56,10 +56,10 @@ enum Named {
 }
 
 impl Named {
-    fn of(&self) -> &Type {
+    fn ty(&self) -> &Type {
         match self {
-            Named::Variable(_, of) => of,
-            Named::Constant(constant) => &constant.of,
+            Named::Variable(_, ty) => ty,
+            Named::Constant(constant) => &constant.ty,
         }
     }
 
@@ -84,18 +84,18 @@ impl Checker<'_> {
         self.issues.report(offset, message);
     }
 
-    fn undeclared(&mut self, id: Id, name: &str) {
+    fn report_undeclared(&mut self, id: Id, name: &str) {
         let container = self.env.container();
         self.report(id, format!("undeclared reference to '{name}' (in container '{container}')"));
     }
 
-    fn set(&mut self, id: Id, of: Type) {
+    fn set(&mut self, id: Id, ty: Type) {
         if let Some(slot) = self.types.get_mut(id as usize) {
-            *slot = Some(of);
+            *slot = Some(ty);
         }
     }
 
-    fn refer(&mut self, id: Id, reference: Reference) {
+    fn set_reference(&mut self, id: Id, reference: Reference) {
         if let Some(slot) = self.references.get_mut(id as usize) {
             *slot = Some(reference);
         }
@@ -105,59 +105,59 @@ impl Checker<'_> {
         self.types.get(id as usize).and_then(Clone::clone).unwrap_or(Type::Error)
     }
 
-    fn expr(&mut self, expr: &mut Expr) {
+    fn check_expr(&mut self, expr: &mut Expr) {
         let id = expr.id;
         match &mut expr.kind {
             ExprKind::Literal(literal) => self.set(id, literal_type(literal)),
-            ExprKind::Ident(name) => self.ident(id, name),
-            ExprKind::Select { .. } => self.select(expr),
-            ExprKind::Call { .. } => self.call(expr),
-            ExprKind::List { elements, optional } => self.list(id, elements, optional),
-            ExprKind::Map(entries) => self.map(id, entries),
-            ExprKind::Struct { name, fields } => self.object(id, name, fields),
-            ExprKind::Comprehension(comprehension) => self.comprehension(id, comprehension),
+            ExprKind::Ident(name) => self.check_ident(id, name),
+            ExprKind::Select { .. } => self.check_select(expr),
+            ExprKind::Call { .. } => self.check_call(expr),
+            ExprKind::List { elements, optional } => self.check_list(id, elements, optional),
+            ExprKind::Map(entries) => self.check_map(id, entries),
+            ExprKind::Struct { name, fields } => self.check_object(id, name, fields),
+            ExprKind::Comprehension(comprehension) => self.check_comprehension(id, comprehension),
         }
     }
 
-    fn ident(&mut self, id: Id, name: &mut Arc<str>) {
+    fn check_ident(&mut self, id: Id, name: &mut Arc<str>) {
         match self.lookup(name) {
             Some(named) => {
-                self.set(id, named.of().clone());
+                self.set(id, named.ty().clone());
                 *name = named.name().clone();
-                self.refer(id, named.into_reference());
+                self.set_reference(id, named.into_reference());
             }
             None => {
                 self.set(id, Type::Error);
-                self.undeclared(id, &name.clone());
+                self.report_undeclared(id, &name.clone());
             }
         }
     }
 
-    fn select(&mut self, expr: &mut Expr) {
+    fn check_select(&mut self, expr: &mut Expr) {
         // `a.b.c` can be the name of one variable.
         if let Some(name) = names::qualified(expr)
             && let Some(named) = self.lookup(&name)
         {
-            self.set(expr.id, named.of().clone());
+            self.set(expr.id, named.ty().clone());
             expr.kind = ExprKind::Ident(named.name().clone());
-            self.refer(expr.id, named.into_reference());
+            self.set_reference(expr.id, named.into_reference());
             return;
         }
         let ExprKind::Select { operand, field, test_only } = &mut expr.kind else { return };
         let field = field.clone();
-        let of = self.field(expr.id, operand, &field, false);
-        let of = if *test_only { Type::Bool } else { self.variables.substitute(&of, false) };
-        self.set(expr.id, of);
+        let ty = self.field(expr.id, operand, &field, false);
+        let ty = if *test_only { Type::Bool } else { self.variables.substitute(&ty) };
+        self.set(expr.id, ty);
     }
 
     /// The type of `operand.field`, or of `operand.?field`.
     fn field(&mut self, id: Id, operand: &mut Expr, field: &str, optional: bool) -> Type {
-        self.expr(operand);
-        let of = self.variables.substitute(&self.type_of(operand.id), false);
-        let inner = optional_value(&of);
+        self.check_expr(operand);
+        let ty = self.variables.substitute(&self.type_of(operand.id));
+        let inner = optional_value(&ty);
         let optional = optional || inner.is_some();
-        let result = match inner.unwrap_or(&of) {
-            Type::Map(of) => of.1.clone(),
+        let result = match inner.unwrap_or(&ty) {
+            Type::Map(ty) => ty.1.clone(),
             Type::Object(name) => self.field_type(id, name, field),
             target @ Type::Param(_) => {
                 // Bound to `dyn`, so that it cannot be bound to a narrower type later.
@@ -195,42 +195,42 @@ impl Checker<'_> {
         }
     }
 
-    fn list(&mut self, id: Id, elements: &mut [Expr], optional: &[u32]) {
+    fn check_list(&mut self, id: Id, elements: &mut [Expr], optional: &[u32]) {
         let mut joined = None;
         for (index, element) in elements.iter_mut().enumerate() {
-            self.expr(element);
+            self.check_expr(element);
             let is_optional = optional.iter().any(|optional| *optional as usize == index);
-            let of = self.value_type(element.id, is_optional);
-            joined = Some(self.join(joined, of));
+            let ty = self.value_type(element.id, is_optional);
+            joined = Some(self.join(joined, ty));
         }
-        let of = joined.unwrap_or_else(|| self.variables.fresh());
-        self.set(id, Type::list(of));
+        let ty = joined.unwrap_or_else(|| self.variables.fresh());
+        self.set(id, Type::list(ty));
     }
 
     /// The type of an element or entry, unwrapped where it is marked as optional.
     fn value_type(&mut self, id: Id, optional: bool) -> Type {
-        let of = self.type_of(id);
+        let ty = self.type_of(id);
         if !optional {
-            return of;
+            return ty;
         }
-        match optional_value(&of) {
-            Some(of) => of.clone(),
+        match optional_value(&ty) {
+            Some(ty) => ty.clone(),
             None => {
-                if !matches!(of, Type::Dyn | Type::Any) {
-                    self.mismatch(id, &Type::optional(of.clone()), &of);
+                if !matches!(ty, Type::Dyn | Type::Any) {
+                    self.mismatch(id, &Type::optional(ty.clone()), &ty);
                 }
-                of
+                ty
             }
         }
     }
 
-    fn map(&mut self, id: Id, entries: &mut [MapEntry]) {
+    fn check_map(&mut self, id: Id, entries: &mut [MapEntry]) {
         let (mut keys, mut values) = (None, None);
         for entry in entries {
-            self.expr(&mut entry.key);
+            self.check_expr(&mut entry.key);
             let key = self.type_of(entry.key.id);
             keys = Some(self.join(keys, key));
-            self.expr(&mut entry.value);
+            self.check_expr(&mut entry.value);
             let value = self.value_type(entry.value.id, entry.optional);
             values = Some(self.join(values, value));
         }
@@ -240,10 +240,10 @@ impl Checker<'_> {
     }
 
     /// The common type of both.
-    fn join(&mut self, before: Option<Type>, of: Type) -> Type {
-        let Some(before) = before else { return of };
-        if self.variables.assignable(&before, &of) {
-            return most_general(before, of);
+    fn join(&mut self, before: Option<Type>, ty: Type) -> Type {
+        let Some(before) = before else { return ty };
+        if self.variables.assignable(&before, &ty) {
+            return most_general(before, ty);
         }
         Type::Dyn
     }
@@ -252,16 +252,16 @@ impl Checker<'_> {
         self.report(id, format!("expected type '{expected}' but found '{found}'"));
     }
 
-    fn object(&mut self, id: Id, name: &mut Arc<str>, fields: &mut [StructField]) {
+    fn check_object(&mut self, id: Id, name: &mut Arc<str>, fields: &mut [StructField]) {
         let Some(named) = self.lookup(name) else {
-            self.undeclared(id, &name.clone());
+            self.report_undeclared(id, &name.clone());
             self.set(id, Type::Error);
             return;
         };
         *name = named.name().clone();
-        let of = match named.of() {
-            Type::Type(Some(of)) => match &**of {
-                Type::Object(_) => (**of).clone(),
+        let ty = match named.ty() {
+            Type::Type(Some(ty)) => match &**ty {
+                Type::Object(_) => (**ty).clone(),
                 other => {
                     let message = format!("'{}' is not a message type", other.name());
                     self.report(id, message);
@@ -275,10 +275,10 @@ impl Checker<'_> {
                 Type::Error
             }
         };
-        self.refer(id, named.into_reference());
-        self.set(id, of);
+        self.set_reference(id, named.into_reference());
+        self.set(id, ty);
         for field in fields {
-            self.expr(&mut field.value);
+            self.check_expr(&mut field.value);
             let expected = self.field_type(field.id, &name.clone(), &field.name);
             let found = self.value_type(field.value.id, field.optional);
             if !self.variables.assignable(&expected, &found) {
@@ -291,15 +291,15 @@ impl Checker<'_> {
         }
     }
 
-    fn comprehension(&mut self, id: Id, it: &mut Comprehension) {
-        self.expr(&mut it.iter_range);
-        self.expr(&mut it.accu_init);
-        let range = self.variables.substitute(&self.type_of(it.iter_range.id), false);
+    fn check_comprehension(&mut self, id: Id, it: &mut Comprehension) {
+        self.check_expr(&mut it.iter_range);
+        self.check_expr(&mut it.accu_init);
+        let range = self.variables.substitute(&self.type_of(it.iter_range.id));
         let accumulated = self.type_of(it.accu_init.id);
         let (first, second) = match &range {
-            Type::List(of) if it.iter_var2.is_some() => (Type::Int, (**of).clone()),
-            Type::List(of) => ((**of).clone(), Type::Error),
-            Type::Map(of) => (of.0.clone(), of.1.clone()),
+            Type::List(ty) if it.iter_var2.is_some() => (Type::Int, (**ty).clone()),
+            Type::List(ty) => ((**ty).clone(), Type::Error),
+            Type::Map(ty) => (ty.0.clone(), ty.1.clone()),
             Type::Dyn | Type::Error | Type::Param(_) => {
                 self.variables.assignable(&Type::Dyn, &range);
                 (Type::Dyn, Type::Dyn)
@@ -319,18 +319,18 @@ impl Checker<'_> {
         if let Some(variable) = &it.iter_var2 {
             self.locals.push((variable.clone(), second));
         }
-        self.expr(&mut it.loop_condition);
-        self.assert(it.loop_condition.id, &Type::Bool);
-        self.expr(&mut it.loop_step);
-        self.assert(it.loop_step.id, &accumulated);
+        self.check_expr(&mut it.loop_condition);
+        self.require_assignable(it.loop_condition.id, &Type::Bool);
+        self.check_expr(&mut it.loop_step);
+        self.require_assignable(it.loop_step.id, &accumulated);
         self.locals.truncate(outside);
-        self.expr(&mut it.result);
+        self.check_expr(&mut it.result);
         self.locals.pop();
-        let of = self.variables.substitute(&self.type_of(it.result.id), false);
-        self.set(id, of);
+        let ty = self.variables.substitute(&self.type_of(it.result.id));
+        self.set(id, ty);
     }
 
-    fn assert(&mut self, id: Id, expected: &Type) {
+    fn require_assignable(&mut self, id: Id, expected: &Type) {
         let found = self.type_of(id);
         if !self.variables.assignable(expected, &found) {
             self.mismatch(id, expected, &found);

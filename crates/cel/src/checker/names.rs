@@ -11,7 +11,7 @@ use crate::value::Value;
 impl Checker<'_> {
     /// The meaning of the name of a variable or type.
     pub(super) fn lookup(&self, name: &str) -> Option<Named> {
-        candidates(self.env.container(), name, |candidate| self.declared(candidate))
+        candidates(self.env.container(), name, |candidate| self.find_declaration(candidate))
     }
 
     /// A function by name.
@@ -19,12 +19,12 @@ impl Checker<'_> {
         candidates(self.env.container(), name, |candidate| self.env.function(candidate).cloned())
     }
 
-    fn declared(&self, name: &str) -> Option<Named> {
-        if let Some((name, of)) = self.locals.iter().rev().find(|(local, _)| &**local == name) {
-            return Some(Named::Variable(name.clone(), of.clone()));
+    fn find_declaration(&self, name: &str) -> Option<Named> {
+        if let Some((name, ty)) = self.locals.iter().rev().find(|(local, _)| &**local == name) {
+            return Some(Named::Variable(name.clone(), ty.clone()));
         }
         if let Some(variable) = self.env.variable(name) {
-            return Some(Named::Variable(variable.name.clone(), variable.of.clone()));
+            return Some(Named::Variable(variable.name.clone(), variable.ty.clone()));
         }
         if let Some(constant) = self.env.constant(name) {
             return Some(Named::Constant(constant.clone()));
@@ -35,9 +35,9 @@ impl Checker<'_> {
             None if provider.is_open(name) => name.into(),
             None => return None,
         };
-        let of = Type::Object(name.clone());
-        let value = Value::Type(of.clone());
-        Some(Named::Constant(Constant { name, of: Type::Type(Some(Arc::new(of))), value }))
+        let ty = Type::Object(name.clone());
+        let value = Value::Type(ty.clone());
+        Some(Named::Constant(Constant { name, ty: Type::Type(Some(Arc::new(ty))), value }))
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn estimate(checked: &Checked, model: &dyn CostModel) -> CostEstimate
         entries: HashMap::new(),
         locals: Vec::new(),
     };
-    estimator.cost(&checked.ast.root)
+    estimator.estimate_expr(&checked.ast.root)
 }
 
 type Path = Vec<Arc<str>>;
@@ -70,7 +70,7 @@ struct Args<'a> {
 }
 
 impl Args<'_> {
-    fn cost(&self) -> CostEstimate {
+    fn estimate_expr(&self) -> CostEstimate {
         self.costs.iter().fold(CostEstimate::default(), |sum, cost| sum.plus(*cost))
     }
 
@@ -88,7 +88,7 @@ fn size_of(node: &Node<'_>) -> SizeEstimate {
 }
 
 impl<'a> Estimator<'a> {
-    fn cost(&mut self, expr: &'a Expr) -> CostEstimate {
+    fn estimate_expr(&mut self, expr: &'a Expr) -> CostEstimate {
         match &expr.kind {
             ExprKind::Literal(_) => CostEstimate::default(),
             ExprKind::Ident(name) => {
@@ -97,28 +97,36 @@ impl<'a> Estimator<'a> {
                 CostEstimate::fixed(SELECT)
             }
             ExprKind::Select { operand, field, test_only } => {
-                self.select(expr.id, operand, field, *test_only)
+                self.estimate_select(expr.id, operand, field, *test_only)
             }
-            ExprKind::Call { function, target, args } => self.call(expr, function, target.as_deref(), args),
-            ExprKind::List { elements, .. } => self.list(expr.id, elements),
-            ExprKind::Map(entries) => self.map(expr.id, entries),
+            ExprKind::Call { function, target, args } => {
+                self.estimate_call(expr, function, target.as_deref(), args)
+            }
+            ExprKind::List { elements, .. } => self.estimate_list(expr.id, elements),
+            ExprKind::Map(entries) => self.estimate_map(expr.id, entries),
             ExprKind::Struct { fields, .. } => {
                 let fields = fields
                     .iter()
-                    .fold(CostEstimate::default(), |sum, field| sum.plus(self.cost(&field.value)));
+                    .fold(CostEstimate::default(), |sum, field| sum.plus(self.estimate_expr(&field.value)));
                 fields.plus(CostEstimate::fixed(OBJECT_CREATE))
             }
-            ExprKind::Comprehension(it) if is_binding(it) => self.binding(expr.id, it),
-            ExprKind::Comprehension(it) => self.comprehension(expr.id, it),
+            ExprKind::Comprehension(it) if is_binding(it) => self.estimate_binding(expr.id, it),
+            ExprKind::Comprehension(it) => self.estimate_comprehension(expr.id, it),
         }
     }
 
-    fn select(&mut self, id: Id, operand: &'a Expr, field: &Arc<str>, test_only: bool) -> CostEstimate {
+    fn estimate_select(
+        &mut self,
+        id: Id,
+        operand: &'a Expr,
+        field: &Arc<str>,
+        test_only: bool,
+    ) -> CostEstimate {
         if test_only {
             let test = u64::from(self.checked.env().options().presence_test_has_cost);
-            return CostEstimate::fixed(test).plus(self.cost(operand));
+            return CostEstimate::fixed(test).plus(self.estimate_expr(operand));
         }
-        let mut sum = self.cost(operand);
+        let mut sum = self.estimate_expr(operand);
         if matches!(self.checked.type_of(operand.id), Type::Map(_) | Type::Object(_) | Type::Param(_)) {
             sum = sum.plus(CostEstimate::fixed(SELECT));
         }
@@ -127,7 +135,7 @@ impl<'a> Estimator<'a> {
         sum
     }
 
-    fn call(
+    fn estimate_call(
         &mut self,
         expr: &'a Expr,
         function: &str,
@@ -137,13 +145,13 @@ impl<'a> Estimator<'a> {
         if function == "dyn"
             && let [arg] = args
         {
-            let cost = self.cost(arg);
+            let cost = self.estimate_expr(arg);
             self.copy_sizes(expr.id, arg);
             return CostEstimate::fixed(1).plus(cost);
         }
         let mut known = Args { exprs: args, nodes: Vec::new(), costs: Vec::new() };
         for arg in args {
-            let cost = self.cost(arg);
+            let cost = self.estimate_expr(arg);
             known.costs.push(cost);
             let node = self.node(arg);
             known.nodes.push(node);
@@ -154,13 +162,13 @@ impl<'a> Estimator<'a> {
         };
         let mut sum = CostEstimate::default();
         let target = target.map(|target| {
-            sum = sum.plus(self.cost(target));
+            sum = sum.plus(self.estimate_expr(target));
             self.node(target)
         });
         let mut cost = CostEstimate { min: u64::MAX, max: 0 };
         let mut result: Option<SizeEstimate> = None;
         for overload in overloads.iter().filter_map(|index| declared.overloads.get(*index as usize)) {
-            let estimate = self.function(expr.id, function, overload.id, target.as_ref(), &known);
+            let estimate = self.estimate_function(expr.id, function, overload.id, target.as_ref(), &known);
             cost = cost.union(estimate.cost);
             result = match (result, estimate.result) {
                 (Some(one), Some(other)) => Some(one.union(other)),
@@ -181,22 +189,22 @@ impl<'a> Estimator<'a> {
         sum.plus(cost)
     }
 
-    fn list(&mut self, id: Id, elements: &'a [Expr]) -> CostEstimate {
+    fn estimate_list(&mut self, id: Id, elements: &'a [Expr]) -> CostEstimate {
         let mut sum = CostEstimate::fixed(LIST_CREATE);
         let mut value = empty_range(elements.is_empty());
         for element in elements {
-            sum = sum.plus(self.cost(element));
+            sum = sum.plus(self.estimate_expr(element));
             value = value.union(self.size_or_unknown(element));
         }
         self.entries.insert(id, EntrySize { of_list: true, key: SizeEstimate::fixed(1), value });
         sum
     }
 
-    fn map(&mut self, id: Id, entries: &'a [MapEntry]) -> CostEstimate {
+    fn estimate_map(&mut self, id: Id, entries: &'a [MapEntry]) -> CostEstimate {
         let mut sum = CostEstimate::fixed(MAP_CREATE);
         let (mut key, mut value) = (empty_range(entries.is_empty()), empty_range(entries.is_empty()));
         for entry in entries {
-            sum = sum.plus(self.cost(&entry.key)).plus(self.cost(&entry.value));
+            sum = sum.plus(self.estimate_expr(&entry.key)).plus(self.estimate_expr(&entry.value));
             key = key.union(self.size_or_unknown(&entry.key));
             value = value.union(self.size_or_unknown(&entry.value));
         }
@@ -204,8 +212,8 @@ impl<'a> Estimator<'a> {
         sum
     }
 
-    fn comprehension(&mut self, id: Id, it: &'a Comprehension) -> CostEstimate {
-        let mut sum = self.cost(&it.iter_range).plus(self.cost(&it.accu_init));
+    fn estimate_comprehension(&mut self, id: Id, it: &'a Comprehension) -> CostEstimate {
+        let mut sum = self.estimate_expr(&it.iter_range).plus(self.estimate_expr(&it.accu_init));
         self.push_local(&it.accu_var, &it.accu_init);
         let outside = self.locals.len();
         match &it.iter_var2 {
@@ -218,10 +226,10 @@ impl<'a> Estimator<'a> {
                 self.push_entry(&it.iter_var, &it.iter_range, !over_list);
             }
         }
-        let each = self.cost(&it.loop_condition);
-        let each = each.plus(self.cost(&it.loop_step));
+        let each = self.estimate_expr(&it.loop_condition);
+        let each = each.plus(self.estimate_expr(&it.loop_step));
         self.locals.truncate(outside);
-        sum = sum.plus(self.cost(&it.result));
+        sum = sum.plus(self.estimate_expr(&it.result));
         self.locals.pop();
         let count = self.size_or_unknown(&it.iter_range);
         match &it.accu_init.kind {
@@ -241,10 +249,10 @@ impl<'a> Estimator<'a> {
         sum.plus(count.times_cost(each))
     }
 
-    fn binding(&mut self, id: Id, it: &'a Comprehension) -> CostEstimate {
-        let mut sum = self.cost(&it.iter_range).plus(self.cost(&it.accu_init));
+    fn estimate_binding(&mut self, id: Id, it: &'a Comprehension) -> CostEstimate {
+        let mut sum = self.estimate_expr(&it.iter_range).plus(self.estimate_expr(&it.accu_init));
         self.push_local(&it.accu_var, &it.accu_init);
-        sum = sum.plus(self.cost(&it.result));
+        sum = sum.plus(self.estimate_expr(&it.result));
         self.locals.pop();
         self.copy_sizes(id, &it.result);
         sum
@@ -310,7 +318,7 @@ impl<'a> Estimator<'a> {
         if path.first().is_some_and(|first| &**first == ACCUMULATOR || &**first == "__result__") {
             path.clear();
         }
-        Node { path, of: self.checked.type_of(expr.id).clone(), expr: Some(expr), computed: self.size(expr) }
+        Node { path, ty: self.checked.type_of(expr.id).clone(), expr: Some(expr), computed: self.size(expr) }
     }
 
     fn size_or_unknown(&mut self, expr: &Expr) -> SizeEstimate {
@@ -332,13 +340,13 @@ impl<'a> Estimator<'a> {
         if let Some(size) = self.sizes.get(&expr.id).copied().or_else(|| literal_size(expr)) {
             return Some(size);
         }
-        let of = self.checked.type_of(expr.id);
-        let node = Node { path: self.path(expr), of: of.clone(), expr: Some(expr), computed: None };
+        let ty = self.checked.type_of(expr.id);
+        let node = Node { path: self.path(expr), ty: ty.clone(), expr: Some(expr), computed: None };
         if let Some(size) = self.model.estimate_size(&node) {
             self.sizes.insert(expr.id, size);
             return Some(size);
         }
-        if is_scalar(of) {
+        if is_scalar(ty) {
             return Some(SizeEstimate::fixed(1));
         }
         self.local_of(expr)?.size
@@ -348,7 +356,7 @@ impl<'a> Estimator<'a> {
         self.entries.get(&expr.id).copied().or_else(|| self.local_of(expr)?.entries)
     }
 
-    fn function(
+    fn estimate_function(
         &mut self,
         id: Id,
         function: &str,
@@ -361,7 +369,7 @@ impl<'a> Estimator<'a> {
             .and_then(|estimator| estimator(self.model, target, &args.nodes))
             .or_else(|| self.model.estimate_call(function, overload, target, &args.nodes));
         if let Some(estimate) = estimate {
-            return CallEstimate { cost: estimate.cost.plus(args.cost()), result: estimate.result };
+            return CallEstimate { cost: estimate.cost.plus(args.estimate_expr()), result: estimate.result };
         }
         match overload {
             "logical_or" | "logical_and" => {
@@ -381,12 +389,12 @@ impl<'a> Estimator<'a> {
                     "add_list" => CostEstimate::fixed(1),
                     _ => size.times_factor(STRING_TRAVERSAL_FACTOR),
                 };
-                CallEstimate { cost: own.plus(args.cost()), result: Some(size) }
+                CallEstimate { cost: own.plus(args.estimate_expr()), result: Some(size) }
             }
             _ => {
                 let (cost, result) =
                     simple_call(overload, target, args).unwrap_or((CostEstimate::fixed(1), None));
-                CallEstimate { cost: cost.plus(args.cost()), result }
+                CallEstimate { cost: cost.plus(args.estimate_expr()), result }
             }
         }
     }
@@ -481,10 +489,10 @@ fn literal_size(expr: &Expr) -> Option<SizeEstimate> {
     Some(SizeEstimate::fixed(size as u64))
 }
 
-fn is_scalar(of: &Type) -> bool {
-    match of {
+fn is_scalar(ty: &Type) -> bool {
+    match ty {
         Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,
-        Type::Wrapper(of) => is_scalar(of),
+        Type::Wrapper(ty) => is_scalar(ty),
         Type::Opaque(name, params) if &**name == OPTIONAL => params.first().is_some_and(is_scalar),
         _ => false,
     }

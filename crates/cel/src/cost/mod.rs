@@ -59,7 +59,7 @@ pub struct Node<'a> {
     /// does not come from a variable.
     pub path: Vec<Arc<str>>,
     /// The node's type.
-    pub of: Type,
+    pub ty: Type,
     /// The expression; `None` for a node that a model created.
     pub expr: Option<&'a Expr>,
     /// The node's size, if it follows from the expression itself.
@@ -68,7 +68,7 @@ pub struct Node<'a> {
 
 /// Provides sizes and costs that do not follow from the expression.
 pub trait CostModel: Send + Sync {
-    /// The size of the value of `node`.
+    /// The size of the value of a node.
     fn estimate_size(&self, _node: &Node<'_>) -> Option<SizeEstimate> {
         None
     }

@@ -54,7 +54,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// Evaluates it without the charge for the attribute itself.
+    /// Evaluates an attribute without the charge for the attribute itself.
     fn resolve(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
         let (root, taken) = self.root(&attribute.root)?;
         match attribute.qualifiers.get(taken..) {
@@ -225,13 +225,13 @@ impl<'a> Evaluator<'a, '_> {
 
     /// Evaluates `has(attribute)`.
     pub(super) fn has(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
-        let present = super::limited(self.present(attribute))?;
+        let present = super::limited(self.is_present(attribute))?;
         let cost = self.prices.presence_test();
         self.charge(cost)?;
         present.map(Value::Bool)
     }
 
-    fn present(&mut self, attribute: &'a Attribute) -> Result<bool, EvalError> {
+    fn is_present(&mut self, attribute: &'a Attribute) -> Result<bool, EvalError> {
         let (root, taken) = self.root(&attribute.root)?;
         let Some((last, before)) = attribute.qualifiers.get(taken..).and_then(<[_]>::split_last) else {
             return Ok(true);

@@ -21,7 +21,7 @@ impl<'a> Range<'a> {
             Value::List(list) => Ok(Range::List(list)),
             Value::Map(map) => Ok(Range::Map(map)),
             Value::Object(Object::Lazy(map, name)) => Ok(Range::values(map, name)),
-            Value::Object(object) => Ok(Range::Names(names(&object), object)),
+            Value::Object(object) => Ok(Range::Names(field_names(&object), object)),
             value if two_variables => {
                 Err(EvalError::Failed(format!("unsupported comprehension range type: {}", go_type(&value))))
             }
@@ -85,7 +85,7 @@ fn member<'a>(lazy: &Object<'a>, key: &Value<'_>) -> Outcome<'a> {
     lazy.get(name)?.ok_or_else(|| EvalError::Failed(format!("no such key: {name}")))
 }
 
-fn names<'a>(object: &Object<'a>) -> Vec<Value<'a>> {
+fn field_names<'a>(object: &Object<'a>) -> Vec<Value<'a>> {
     match object {
         Object::Tree(map, shape) => match &shape.kind {
             ShapeKind::Object(declared) => {
@@ -117,10 +117,10 @@ fn go_type(value: &Value<'_>) -> String {
 }
 
 impl<'a> Evaluator<'a, '_> {
-    pub(super) fn fold(&mut self, fold: &'a Fold) -> Outcome<'a> {
+    pub(super) fn eval_fold(&mut self, fold: &'a Fold) -> Outcome<'a> {
         let range = Range::of(self.eval(&fold.range)?, fold.second.is_some())?;
         match &fold.kind {
-            FoldKind::General(general) => self.general(fold, general, &range),
+            FoldKind::General(general) => self.eval_general(fold, general, &range),
             FoldKind::All(predicate) => self.quantify(fold, predicate, &range, false),
             FoldKind::Exists(predicate) => self.quantify(fold, predicate, &range, true),
             FoldKind::ExistsOne(predicate) => self.exists_one(fold, predicate, &range),
@@ -135,7 +135,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    fn bind(&mut self, fold: &Fold, range: &Range<'a>, index: usize) {
+    fn bind_variables(&mut self, fold: &Fold, range: &Range<'a>, index: usize) {
         match fold.second {
             None => self.set(fold.variable, range.one(index)),
             Some(second) => {
@@ -146,12 +146,12 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    fn general(&mut self, fold: &'a Fold, general: &'a General, range: &Range<'a>) -> Outcome<'a> {
+    fn eval_general(&mut self, fold: &'a Fold, general: &'a General, range: &Range<'a>) -> Outcome<'a> {
         if let Some(accumulator) = self.locals.get_mut(general.accumulator) {
             *accumulator = Local::Lazy(&general.init);
         }
         for index in 0..range.len() {
-            self.bind(fold, range, index);
+            self.bind_variables(fold, range, index);
             if let Ok(Value::Bool(false)) = limited(self.eval(&general.condition))? {
                 break;
             }
@@ -173,7 +173,7 @@ impl<'a> Evaluator<'a, '_> {
                 break;
             }
             self.charge(1)?;
-            self.bind(fold, range, index);
+            self.bind_variables(fold, range, index);
             match limited(self.eval(predicate))? {
                 Ok(Value::Bool(value)) => ended = value == end,
                 Ok(_) => failed = failed.or(Some(EvalError::NoSuchOverload)),
@@ -191,7 +191,7 @@ impl<'a> Evaluator<'a, '_> {
     fn exists_one(&mut self, fold: &'a Fold, predicate: &'a Node, range: &Range<'a>) -> Outcome<'a> {
         let mut count = Ok(0u64);
         for index in 0..range.len() {
-            self.bind(fold, range, index);
+            self.bind_variables(fold, range, index);
             match limited(self.eval(predicate))? {
                 Ok(Value::Bool(true)) => {
                     // `@result + 1`
@@ -218,7 +218,7 @@ impl<'a> Evaluator<'a, '_> {
     ) -> Outcome<'a> {
         let mut list: Result<Vec<Value<'a>>, EvalError> = Ok(Vec::new());
         for index in 0..range.len() {
-            self.bind(fold, range, index);
+            self.bind_variables(fold, range, index);
             match self.passes(filter)? {
                 Ok(true) => {}
                 // The accumulator is unchanged.
@@ -229,7 +229,7 @@ impl<'a> Evaluator<'a, '_> {
                 }
             }
             // `@result + [item]`: the cost of reading the accumulator, creating the list and joining.
-            let added = self.items(items)?;
+            let added = self.appended_items(items)?;
             self.charge(2)?;
             list = match (list, added) {
                 (Ok(mut list), Ok(added)) => {
@@ -263,12 +263,12 @@ impl<'a> Evaluator<'a, '_> {
     ) -> Outcome<'a> {
         let mut map: Result<Map<'a>, EvalError> = Ok(Map::of(Vec::new()));
         for index in 0..range.len() {
-            self.bind(fold, range, index);
+            self.bind_variables(fold, range, index);
             map = match self.passes(filter)? {
                 Ok(true) => {
                     // `cel.@mapInsert(@result, …)`: the cost of reading the accumulator.
                     self.charge(1)?;
-                    limited(self.inserted(map, entry))?
+                    limited(self.insert_entry(map, entry))?
                 }
                 Ok(false) => map,
                 Err(err) => Err(err),
@@ -278,7 +278,7 @@ impl<'a> Evaluator<'a, '_> {
         map.map(Value::Map)
     }
 
-    fn inserted(
+    fn insert_entry(
         &mut self,
         map: Result<Map<'a>, EvalError>,
         entry: &'a NewEntry,
@@ -304,10 +304,10 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    fn items(&mut self, items: &'a Node) -> Result<Result<Vec<Value<'a>>, EvalError>, EvalError> {
+    fn appended_items(&mut self, items: &'a Node) -> Result<Result<Vec<Value<'a>>, EvalError>, EvalError> {
         match items {
             Node::List(elements) => {
-                let added = limited(self.list(elements))?;
+                let added = limited(self.eval_list(elements))?;
                 self.charge(crate::cost::LIST_CREATE)?;
                 Ok(added)
             }

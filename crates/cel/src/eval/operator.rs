@@ -95,12 +95,12 @@ impl Operator {
         }
     }
 
-    /// Applies it.
+    /// Applies the operator to two values.
     #[inline]
     pub(crate) fn apply<'a>(self, left: &Value<'a>, right: &Value<'a>) -> Result<Value<'a>, EvalError> {
         let ordered = |wanted: fn(Ordering) -> bool| match left.compare(right) {
             Ok(ordering) => Ok(Value::Bool(wanted(ordering))),
-            Err(err) => Err(self.refuse(left, err)),
+            Err(err) => Err(self.overload_error(left, err)),
         };
         match self {
             Operator::Add => add(left, right),
@@ -112,7 +112,7 @@ impl Operator {
             Operator::GreaterEquals => return ordered(Ordering::is_ge),
             Operator::In => contains(left, right).map(Value::Bool),
         }
-        .map_err(|err| self.refuse(left, err))
+        .map_err(|err| self.overload_error(left, err))
     }
 
     /// `*`, `/` and `%`.
@@ -145,7 +145,7 @@ impl Operator {
         }
     }
 
-    fn refuse(self, left: &Value<'_>, err: EvalError) -> EvalError {
+    fn overload_error(self, left: &Value<'_>, err: EvalError) -> EvalError {
         match err {
             EvalError::NoSuchOverload if !self.takes(left) => {
                 EvalError::failed(format!("no such overload: {}", self.name()))
@@ -180,7 +180,7 @@ fn add<'a>(left: &Value<'a>, right: &Value<'a>) -> Result<Value<'a>, EvalError> 
         (Value::Int(a), Value::Int(b)) => a.checked_add(*b).map(Value::Int).ok_or_else(int_overflow),
         (Value::Uint(a), Value::Uint(b)) => a.checked_add(*b).map(Value::Uint).ok_or_else(uint_overflow),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a + b)),
-        (Value::String(a), Value::String(b)) => Ok(Value::String(joined(a, b))),
+        (Value::String(a), Value::String(b)) => Ok(Value::String(concatenate(a, b))),
         (Value::Bytes(a), Value::Bytes(b)) => Ok(Value::Bytes([&**a, &**b].concat().into())),
         (Value::List(a), Value::List(b)) => a.join(b).map(Value::List),
         (Value::Duration(a), Value::Duration(b)) => {
@@ -194,7 +194,7 @@ fn add<'a>(left: &Value<'a>, right: &Value<'a>) -> Result<Value<'a>, EvalError> 
     }
 }
 
-fn joined<'a>(a: &Text<'a>, b: &Text<'a>) -> Text<'a> {
+fn concatenate<'a>(a: &Text<'a>, b: &Text<'a>) -> Text<'a> {
     match (a.as_str(), b.as_str()) {
         ("", _) => b.clone(),
         (_, "") => a.clone(),

@@ -86,7 +86,7 @@ impl Prices {
         u64::from(self.presence_test_has_cost)
     }
 
-    pub(super) fn equality(&self, left: &Outcome<'_>, right: &Outcome<'_>) -> u64 {
+    pub(super) fn cost_of_equality(&self, left: &Outcome<'_>, right: &Outcome<'_>) -> u64 {
         if let (Ok(left @ Value::Opaque(_)), Ok(right)) = (left, right) {
             let args = [left.clone(), right.clone()];
             if let Some(cost) = self.equality.iter().find_map(|tracker| tracker(&args, &Value::Null)) {
@@ -100,7 +100,7 @@ impl Prices {
         traversal(smaller)
     }
 
-    pub(super) fn call(&self, call: &Call, args: &[Value<'_>], result: &Value<'_>) -> u64 {
+    pub(super) fn call_cost(&self, call: &Call, args: &[Value<'_>], result: &Value<'_>) -> u64 {
         if let Some(cost) = call.trackers.iter().find_map(|tracker| tracker(args, result)) {
             return cost;
         }

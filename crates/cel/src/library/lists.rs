@@ -1,6 +1,6 @@
 //! cel-go's `ext.Lists`: parts, order and repetition.
 
-use super::operand::{Outcome, elements, int, list, value};
+use super::operand::{Outcome, elements, int_operand, list, value};
 use super::{Library, price};
 use crate::ast::{ExprKind, Literal};
 use crate::cost::{
@@ -56,18 +56,18 @@ pub fn library(version: u32) -> Library {
                     flatten(args, 1)
                 }),
                 Overload::method("list_flatten_int", [dynamic.clone(), Type::Int], dynamic, |args| {
-                    flatten(args, int(args, 1)?)
+                    flatten(args, int_operand(args, 1)?)
                 }),
             ],
         ));
     }
     if version >= 2 {
-        let sort = sortable().map(|(of, id, _)| {
-            let of = Type::list(of);
-            Overload::method(id, [of.clone()], of, |args| sorted(args, 0))
+        let sort = sortable().map(|(ty, id, _)| {
+            let ty = Type::list(ty);
+            Overload::method(id, [ty.clone()], ty, |args| sorted(args, 0))
         });
-        let sort_by = sortable().map(|(of, _, id)| {
-            Overload::method(id, [any.clone(), Type::list(of)], any.clone(), |args| sorted(args, 1))
+        let sort_by = sortable().map(|(ty, _, id)| {
+            Overload::method(id, [any.clone(), Type::list(ty)], any.clone(), |args| sorted(args, 1))
         });
         functions.push(Function::new("sort", sort));
         functions.push(Function::new("@sortByAssociatedKeys", sort_by));
@@ -93,7 +93,7 @@ pub fn library(version: u32) -> Library {
 }
 
 fn slice<'a>(args: &[Value<'a>]) -> Outcome<'a> {
-    let (list, start, end) = (list(args, 0)?, int(args, 1)?, int(args, 2)?);
+    let (list, start, end) = (list(args, 0)?, int_operand(args, 1)?, int_operand(args, 2)?);
     let refuse = |why: &str| Err(EvalError::Failed(format!("cannot slice({start}, {end}), {why}")));
     let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end)) else {
         return refuse("negative indexes not supported");
@@ -146,9 +146,9 @@ fn sorted<'a>(args: &[Value<'a>], keys: usize) -> Outcome<'a> {
     if !is_ordered(first) {
         return Err(EvalError::Failed("list elements must be comparable".into()));
     }
-    let of = std::mem::discriminant(first);
+    let ty = std::mem::discriminant(first);
     // Go notices it while comparing, so not in a list of one element.
-    if keys.iter().any(|key| std::mem::discriminant(key) != of) {
+    if keys.iter().any(|key| std::mem::discriminant(key) != ty) {
         return Err(EvalError::Failed("list elements must have the same type".into()));
     }
     let mut pairs: Vec<(Value<'a>, Value<'a>)> = keys.into_iter().zip(elements).collect();
@@ -171,7 +171,7 @@ fn is_ordered(value: &Value<'_>) -> bool {
 }
 
 fn range<'a>(args: &[Value<'a>]) -> Outcome<'a> {
-    let end = int(args, 0)?;
+    let end = int_operand(args, 0)?;
     if end > RANGE_MAX {
         return Err(EvalError::Failed(format!("range of more than {RANGE_MAX} elements")));
     }
@@ -201,20 +201,22 @@ fn estimators() -> Vec<(&'static str, Estimator)> {
             let (target, [start, end]) = (target?, args) else { return None };
             let start = literal_int(start).unwrap_or(0);
             let end = literal_int(end).unwrap_or(price::size_of(model, target).max);
-            Some(allocating(1.0, SizeEstimate::fixed(end.wrapping_sub(start))))
+            Some(estimate_with_allocation(1.0, SizeEstimate::fixed(end.wrapping_sub(start))))
         }),
         ("list_flatten", estimate_flatten),
         ("list_flatten_int", estimate_flatten),
         ("lists_range", |_, target, args| {
             let (None, [end]) = (target, args) else { return None };
-            Some(allocating(1.0, SizeEstimate::fixed(literal_int(end).unwrap_or(u64::MAX))))
+            Some(estimate_with_allocation(1.0, SizeEstimate::fixed(literal_int(end).unwrap_or(u64::MAX))))
         }),
-        ("list_reverse", |model, target, _| Some(allocating(1.0, price::size_of(model, target?)))),
+        ("list_reverse", |model, target, _| {
+            Some(estimate_with_allocation(1.0, price::size_of(model, target?)))
+        }),
         ("list_distinct", |model, target, _| Some(squared(price::size_of(model, target?), 2.0))),
     ];
-    for (of, sort, sort_by) in sortable() {
+    for (ty, sort, sort_by) in sortable() {
         // Strings are traversed to be compared.
-        if matches!(of, Type::String | Type::Bytes) {
+        if matches!(ty, Type::String | Type::Bytes) {
             const FACTOR: f64 = 2.0 + STRING_TRAVERSAL_FACTOR;
             estimators.push((sort, |model, target, _| Some(squared(price::size_of(model, target?), FACTOR))));
             estimators.push((sort_by, |model, _, args| {
@@ -235,15 +237,15 @@ fn estimate_flatten(
     args: &[Node<'_>],
 ) -> Option<CallEstimate> {
     let depth = args.first().map_or(1, |depth| literal_int(depth).unwrap_or(u64::MAX));
-    Some(allocating(depth as f64, price::size_of(model, target?)))
+    Some(estimate_with_allocation(depth as f64, price::size_of(model, target?)))
 }
 
 /// The cost of work that is quadratic in a list's size, with a list of the same size as the result.
 fn squared(size: SizeEstimate, factor: f64) -> CallEstimate {
-    allocating(factor, size.times(size))
+    estimate_with_allocation(factor, size.times(size))
 }
 
-fn allocating(factor: f64, size: SizeEstimate) -> CallEstimate {
+fn estimate_with_allocation(factor: f64, size: SizeEstimate) -> CallEstimate {
     let cost = size.times_factor(factor).plus(CostEstimate::fixed(1)).plus(CostEstimate::fixed(LIST_CREATE));
     CallEstimate { cost, result: Some(size) }
 }

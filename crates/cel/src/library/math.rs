@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::Library;
-use super::operand::{Outcome, double, elements, int, value};
+use super::operand::{Outcome, double_operand, elements, int_operand, value};
 use crate::decl::{Function, Overload, Run};
 use crate::parser::macros;
 use crate::types::Type;
@@ -11,11 +11,11 @@ use crate::value::{EvalError, Value};
 
 /// The library as of `version`: 1 has rounding, signs and bits, 2 `sqrt`.
 pub fn library(version: u32) -> Library {
-    let mut functions = vec![least(), greatest()];
+    let mut functions = vec![least_function(), greatest_function()];
     if version >= 1 {
-        functions.extend(rounding());
-        functions.extend(signs());
-        functions.extend(bits());
+        functions.extend(rounding_functions());
+        functions.extend(sign_functions());
+        functions.extend(bit_functions());
     }
     if version >= 2 {
         functions.push(Function::new(
@@ -31,7 +31,7 @@ pub fn library(version: u32) -> Library {
 }
 
 /// The overloads of `math.@min` and `math.@max`: one number, two of any kinds, or a list.
-fn extremes(ids: [&'static str; 15], one: Run, two: Run, many: Run) -> Vec<Overload> {
+fn extreme_overloads(ids: [&'static str; 15], one: Run, two: Run, many: Run) -> Vec<Overload> {
     use Type::{Double, Dyn, Int, Uint};
     let signatures: [(Vec<Type>, Type, Run); 15] = [
         (vec![Double], Double, one),
@@ -54,7 +54,7 @@ fn extremes(ids: [&'static str; 15], one: Run, two: Run, many: Run) -> Vec<Overl
     overloads.map(|(id, (params, result, run))| Overload::function(id, params, result, run)).collect()
 }
 
-fn least() -> Function {
+fn least_function() -> Function {
     let ids = [
         "math_@min_double",
         "math_@min_int",
@@ -74,16 +74,16 @@ fn least() -> Function {
     ];
     Function::new(
         "math.@min",
-        extremes(
+        extreme_overloads(
             ids,
             identity,
             |args| extreme_of_two(value(args, 0)?, value(args, 1)?, Ordering::Greater, "math.@min"),
-            |args| extreme(args, Ordering::Greater, "math.@min"),
+            |args| find_extreme(args, Ordering::Greater, "math.@min"),
         ),
     )
 }
 
-fn greatest() -> Function {
+fn greatest_function() -> Function {
     let ids = [
         "math_@max_double",
         "math_@max_int",
@@ -103,11 +103,11 @@ fn greatest() -> Function {
     ];
     Function::new(
         "math.@max",
-        extremes(
+        extreme_overloads(
             ids,
             identity,
             |args| extreme_of_two(value(args, 0)?, value(args, 1)?, Ordering::Less, "math.@max"),
-            |args| extreme(args, Ordering::Less, "math.@max"),
+            |args| find_extreme(args, Ordering::Less, "math.@max"),
         ),
     )
 }
@@ -125,7 +125,7 @@ fn extreme_of_two<'a>(a: &Value<'a>, b: &Value<'a>, yields: Ordering, name: &str
     Ok(if order == yields { b } else { a }.clone())
 }
 
-fn extreme<'a>(args: &[Value<'a>], yields: Ordering, name: &str) -> Outcome<'a> {
+fn find_extreme<'a>(args: &[Value<'a>], yields: Ordering, name: &str) -> Outcome<'a> {
     let elements = elements(args, 0)?;
     let mut rest = elements.iter();
     let Some(first) = rest.next() else {
@@ -141,33 +141,35 @@ fn extreme<'a>(args: &[Value<'a>], yields: Ordering, name: &str) -> Outcome<'a> 
     }
 }
 
-fn rounding() -> Vec<Function> {
+fn rounding_functions() -> Vec<Function> {
     let to_double =
         |name, id, run: Run| Function::new(name, [Overload::function(id, [Type::Double], Type::Double, run)]);
     let to_bool =
         |name, id, run: Run| Function::new(name, [Overload::function(id, [Type::Double], Type::Bool, run)]);
     vec![
-        to_double("math.ceil", "math_ceil_double", |args| Ok(double(args, 0)?.ceil().into())),
-        to_double("math.floor", "math_floor_double", |args| Ok(double(args, 0)?.floor().into())),
-        to_double("math.round", "math_round_double", |args| Ok(double(args, 0)?.round().into())),
-        to_double("math.trunc", "math_trunc_double", |args| Ok(double(args, 0)?.trunc().into())),
-        to_bool("math.isInf", "math_isInf_double", |args| Ok(double(args, 0)?.is_infinite().into())),
-        to_bool("math.isNaN", "math_isNaN_double", |args| Ok(double(args, 0)?.is_nan().into())),
-        to_bool("math.isFinite", "math_isFinite_double", |args| Ok(double(args, 0)?.is_finite().into())),
+        to_double("math.ceil", "math_ceil_double", |args| Ok(double_operand(args, 0)?.ceil().into())),
+        to_double("math.floor", "math_floor_double", |args| Ok(double_operand(args, 0)?.floor().into())),
+        to_double("math.round", "math_round_double", |args| Ok(double_operand(args, 0)?.round().into())),
+        to_double("math.trunc", "math_trunc_double", |args| Ok(double_operand(args, 0)?.trunc().into())),
+        to_bool("math.isInf", "math_isInf_double", |args| Ok(double_operand(args, 0)?.is_infinite().into())),
+        to_bool("math.isNaN", "math_isNaN_double", |args| Ok(double_operand(args, 0)?.is_nan().into())),
+        to_bool("math.isFinite", "math_isFinite_double", |args| {
+            Ok(double_operand(args, 0)?.is_finite().into())
+        }),
     ]
 }
 
-fn signs() -> Vec<Function> {
+fn sign_functions() -> Vec<Function> {
     vec![
         Function::new(
             "math.abs",
             [
                 Overload::function("math_abs_double", [Type::Double], Type::Double, |args| {
-                    Ok(double(args, 0)?.abs().into())
+                    Ok(double_operand(args, 0)?.abs().into())
                 }),
                 Overload::function("math_abs_int", [Type::Int], Type::Int, |args| {
                     let overflow = || EvalError::Failed("integer overflow".into());
-                    int(args, 0)?.checked_abs().map(Value::Int).ok_or_else(overflow)
+                    int_operand(args, 0)?.checked_abs().map(Value::Int).ok_or_else(overflow)
                 }),
                 Overload::function("math_abs_uint", [Type::Uint], Type::Uint, identity),
             ],
@@ -204,7 +206,7 @@ fn sqrt<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
-fn bits() -> Vec<Function> {
+fn bit_functions() -> Vec<Function> {
     let binary = |name, [ints, uints]: [&'static str; 2], second_of_uints: Type, run: Run| {
         Function::new(
             name,
@@ -233,11 +235,11 @@ fn bits() -> Vec<Function> {
             ],
         ),
         shift("math.bitShiftLeft", ["math_bitShiftLeft_int_int", "math_bitShiftLeft_uint_int"], |args| {
-            shifted(args, "math.bitShiftLeft", u64::checked_shl)
+            shift_bits(args, "math.bitShiftLeft", u64::checked_shl)
         }),
         // Integers are shifted as bits, without sign extension.
         shift("math.bitShiftRight", ["math_bitShiftRight_int_int", "math_bitShiftRight_uint_int"], |args| {
-            shifted(args, "math.bitShiftRight", u64::checked_shr)
+            shift_bits(args, "math.bitShiftRight", u64::checked_shr)
         }),
     ]
 }
@@ -258,8 +260,8 @@ fn bit_not<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
-fn shifted<'a>(args: &[Value<'a>], name: &str, shift: fn(u64, u32) -> Option<u64>) -> Outcome<'a> {
-    let by = int(args, 1)?;
+fn shift_bits<'a>(args: &[Value<'a>], name: &str, shift: fn(u64, u32) -> Option<u64>) -> Outcome<'a> {
+    let by = int_operand(args, 1)?;
     if by < 0 {
         return Err(EvalError::Failed(format!("{name}() negative offset: {by}")));
     }

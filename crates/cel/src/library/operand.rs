@@ -11,7 +11,7 @@ pub(crate) fn value<'v, 'a>(args: &'v [Value<'a>], index: usize) -> Result<&'v V
     args.get(index).ok_or(EvalError::NoSuchOverload)
 }
 
-pub(crate) fn string<'v, 'a>(args: &'v [Value<'a>], index: usize) -> Result<&'v Text<'a>, EvalError> {
+pub(crate) fn string_operand<'v, 'a>(args: &'v [Value<'a>], index: usize) -> Result<&'v Text<'a>, EvalError> {
     match args.get(index) {
         Some(Value::String(text)) => Ok(text),
         _ => Err(EvalError::NoSuchOverload),
@@ -19,24 +19,24 @@ pub(crate) fn string<'v, 'a>(args: &'v [Value<'a>], index: usize) -> Result<&'v 
 }
 
 pub(crate) fn text<'v>(args: &'v [Value<'_>], index: usize) -> Result<&'v str, EvalError> {
-    string(args, index).map(Text::as_str)
+    string_operand(args, index).map(Text::as_str)
 }
 
-pub(crate) fn int(args: &[Value<'_>], index: usize) -> Result<i64, EvalError> {
+pub(crate) fn int_operand(args: &[Value<'_>], index: usize) -> Result<i64, EvalError> {
     match args.get(index) {
         Some(Value::Int(int)) => Ok(*int),
         _ => Err(EvalError::NoSuchOverload),
     }
 }
 
-pub(crate) fn boolean(args: &[Value<'_>], index: usize) -> Result<bool, EvalError> {
+pub(crate) fn bool_operand(args: &[Value<'_>], index: usize) -> Result<bool, EvalError> {
     match args.get(index) {
         Some(Value::Bool(value)) => Ok(*value),
         _ => Err(EvalError::NoSuchOverload),
     }
 }
 
-pub(crate) fn double(args: &[Value<'_>], index: usize) -> Result<f64, EvalError> {
+pub(crate) fn double_operand(args: &[Value<'_>], index: usize) -> Result<f64, EvalError> {
     match args.get(index) {
         Some(Value::Double(double)) => Ok(*double),
         _ => Err(EvalError::NoSuchOverload),

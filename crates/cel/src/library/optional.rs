@@ -11,7 +11,7 @@ use crate::value::{EvalError, Map, Object, Value};
 
 /// Optional values with their syntax. Version 1 adds `optFlatMap`, version 2 `first`, `last` and `unwrap`.
 pub fn library(version: u32) -> Library {
-    let mut functions = basics();
+    let mut functions = basic_functions();
     functions.extend(operators());
     if version >= 2 {
         functions.extend(of_lists());
@@ -25,7 +25,7 @@ pub fn library(version: u32) -> Library {
     }
 }
 
-fn basics() -> Vec<Function> {
+fn basic_functions() -> Vec<Function> {
     let any = Type::param("V");
     let optional = Type::optional(any.clone());
     vec![

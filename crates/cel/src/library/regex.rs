@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_value::quote::go_quoted;
 
 use super::Library;
-use super::operand::{Outcome, int, part, string, text};
+use super::operand::{Outcome, int_operand, part, string_operand, text};
 use crate::decl::{Function, Overload, Prepared};
 use crate::regexp::{self, Captures, Pattern, Regex};
 use crate::types::Type;
@@ -101,7 +101,7 @@ fn captured<'a>(
     regex: &Regex,
     captures: &Captures,
 ) -> Result<Option<Value<'a>>, EvalError> {
-    let whole = string(args, 0)?;
+    let whole = string_operand(args, 0)?;
     let found = match regex.groups() {
         0 => captures.get(0),
         _ => captures.get(1).filter(|group| !group.is_empty()),
@@ -129,7 +129,7 @@ fn replace<'a>(
     compile: fn(&[Value<'_>]) -> Result<Arc<Regex>, EvalError>,
 ) -> Outcome<'a> {
     let (whole, replacement) = (text(args, 0)?, text(args, 2)?);
-    let most = if args.len() > 3 { int(args, 3)? } else { -1 };
+    let most = if args.len() > 3 { int_operand(args, 3)? } else { -1 };
     if most == 0 {
         return Ok(args.first().cloned().unwrap_or(Value::Null));
     }

@@ -16,11 +16,11 @@ pub fn library() -> Library {
     Library {
         functions: vec![
             two("sets.contains", "list_sets_contains_list", |args| {
-                contains(list(args, 0)?, list(args, 1)?).map(Value::Bool)
+                contains_all(list(args, 0)?, list(args, 1)?).map(Value::Bool)
             }),
             two("sets.equivalent", "list_sets_equivalent_list", |args| {
                 let (a, b) = (list(args, 0)?, list(args, 1)?);
-                Ok(Value::Bool(contains(a, b)? && contains(b, a)?))
+                Ok(Value::Bool(contains_all(a, b)? && contains_all(b, a)?))
             }),
             two("sets.intersects", "list_sets_intersects_list", |args| {
                 let (a, b) = (elements(args, 0)?, elements(args, 1)?);
@@ -42,7 +42,7 @@ pub fn library() -> Library {
     }
 }
 
-fn contains<'a>(whole: &List<'a>, part: &List<'a>) -> Result<bool, EvalError> {
+fn contains_all<'a>(whole: &List<'a>, part: &List<'a>) -> Result<bool, EvalError> {
     let whole: Vec<Value<'a>> = whole.iter().collect::<Result<_, _>>()?;
     for element in part.iter() {
         if !is_in(&whole, &element?) {

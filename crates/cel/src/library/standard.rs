@@ -15,10 +15,10 @@ pub(super) use times::whole_milliseconds;
 
 /// All functions.
 pub(super) fn functions() -> Vec<Function> {
-    let mut functions = logic();
-    functions.extend(arithmetic());
-    functions.extend(comparisons());
-    functions.extend(aggregates());
+    let mut functions = logic_functions();
+    functions.extend(arithmetic_functions());
+    functions.extend(comparison_functions());
+    functions.extend(aggregate_functions());
     functions.extend(convert::functions());
     functions.extend(text::functions());
     functions.extend(times::functions());
@@ -30,7 +30,7 @@ fn unreachable_run<'a>(_: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     Err(EvalError::NoSuchOverload)
 }
 
-fn logic() -> Vec<Function> {
+fn logic_functions() -> Vec<Function> {
     let a = || Type::param("A");
     let bools = |count: usize| vec![Type::Bool; count];
     let one = |name, id, params: Vec<Type>, result| {
@@ -50,18 +50,18 @@ fn logic() -> Vec<Function> {
 /// Overload id, left, right, result.
 type Row = (&'static str, Type, Type, Type);
 
-fn binary(name: &'static str, run: Run, rows: Vec<Row>) -> Function {
+fn binary_function(name: &'static str, run: Run, rows: Vec<Row>) -> Function {
     let overloads =
         rows.into_iter().map(|(id, left, right, result)| Overload::function(id, [left, right], result, run));
     Function::new(name, overloads.collect::<Vec<_>>())
 }
 
-fn arithmetic() -> Vec<Function> {
+fn arithmetic_functions() -> Vec<Function> {
     use Type::{Bytes, Double, Duration, Int, String, Timestamp, Uint};
     let list = || Type::list(Type::param("A"));
-    let negate = |id, of: Type| Overload::function(id, [of.clone()], of, operator::negate);
+    let negate = |id, ty: Type| Overload::function(id, [ty.clone()], ty, operator::negate);
     vec![
-        binary(
+        binary_function(
             op::ADD,
             |args| operator::run(Operator::Add, args),
             vec![
@@ -76,7 +76,7 @@ fn arithmetic() -> Vec<Function> {
                 ("add_uint64", Uint, Uint, Uint),
             ],
         ),
-        binary(
+        binary_function(
             op::DIVIDE,
             |args| operator::run(Operator::Divide, args),
             vec![
@@ -85,12 +85,12 @@ fn arithmetic() -> Vec<Function> {
                 ("divide_uint64", Uint, Uint, Uint),
             ],
         ),
-        binary(
+        binary_function(
             op::MODULO,
             |args| operator::run(Operator::Modulo, args),
             vec![("modulo_int64", Int, Int, Int), ("modulo_uint64", Uint, Uint, Uint)],
         ),
-        binary(
+        binary_function(
             op::MULTIPLY,
             |args| operator::run(Operator::Multiply, args),
             vec![
@@ -100,7 +100,7 @@ fn arithmetic() -> Vec<Function> {
             ],
         ),
         Function::new(op::NEGATE, [negate("negate_double", Double), negate("negate_int64", Int)]),
-        binary(
+        binary_function(
             op::SUBTRACT,
             |args| operator::run(Operator::Subtract, args),
             vec![
@@ -136,11 +136,11 @@ macro_rules! comparison {
             (concat!($prefix, "_duration"), Duration, Duration),
         ];
         let rows = rows.into_iter().map(|(id, left, right)| (id, left, right, Bool)).collect();
-        binary($name, |args| operator::run($operator, args), rows)
+        binary_function($name, |args| operator::run($operator, args), rows)
     }};
 }
 
-fn comparisons() -> Vec<Function> {
+fn comparison_functions() -> Vec<Function> {
     vec![
         comparison!(op::LESS, Operator::Less, "less"),
         comparison!(op::LESS_EQUALS, Operator::LessEquals, "less_equals"),
@@ -149,7 +149,7 @@ fn comparisons() -> Vec<Function> {
     ]
 }
 
-fn aggregates() -> Vec<Function> {
+fn aggregate_functions() -> Vec<Function> {
     let (a, b) = (|| Type::param("A"), || Type::param("B"));
     let (list, map) = (|| Type::list(a()), || Type::map(a(), b()));
     let sizes: [(&'static str, &'static str, Type); 4] = [
@@ -158,19 +158,19 @@ fn aggregates() -> Vec<Function> {
         ("size_map", "map_size", map()),
         ("size_string", "string_size", Type::String),
     ];
-    let sizes = sizes.into_iter().flat_map(|(function, method, of)| {
+    let sizes = sizes.into_iter().flat_map(|(function, method, ty)| {
         [
-            Overload::function(function, [of.clone()], Type::Int, operator::size),
-            Overload::method(method, [of], Type::Int, operator::size),
+            Overload::function(function, [ty.clone()], Type::Int, operator::size),
+            Overload::method(method, [ty], Type::Int, operator::size),
         ]
     });
     vec![
-        binary(
+        binary_function(
             op::INDEX,
             unreachable_run,
             vec![("index_list", list(), Type::Int, a()), ("index_map", map(), a(), b())],
         ),
-        binary(
+        binary_function(
             op::IN,
             |args| operator::run(Operator::In, args),
             vec![("in_list", a(), list(), Type::Bool), ("in_map", a(), map(), Type::Bool)],

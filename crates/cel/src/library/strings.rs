@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::operand::{Outcome, elements, int, part, string, text};
+use super::operand::{Outcome, elements, int_operand, part, string_operand, text};
 use super::{Library, string_format};
 use crate::decl::{Function, Overload};
 use crate::types::Type;
@@ -62,7 +62,7 @@ pub fn specified() -> Library {
 
 /// The arguments, if the offset is within the string.
 fn within<'v, 'a>(args: &'v [Value<'a>]) -> Result<&'v [Value<'a>], EvalError> {
-    let (whole, wanted, offset) = (text(args, 0)?, text(args, 1)?, int(args, 2)?);
+    let (whole, wanted, offset) = (text(args, 0)?, text(args, 1)?, int_operand(args, 2)?);
     if !wanted.is_empty() && offset >= code_points(whole) {
         return Err(out_of_range(offset));
     }
@@ -71,37 +71,62 @@ fn within<'v, 'a>(args: &'v [Value<'a>]) -> Result<&'v [Value<'a>], EvalError> {
 
 fn first_version() -> Vec<Function> {
     let (text, int, texts) = (Type::String, Type::Int, Type::list(Type::String));
-    let of = |more: &[&Type]| -> Vec<Type> { [&text].iter().chain(more).map(|of| (*of).clone()).collect() };
+    let with_text =
+        |more: &[&Type]| -> Vec<Type> { [&text].iter().chain(more).map(|ty| (*ty).clone()).collect() };
     vec![
-        Function::new("charAt", [Overload::method("string_char_at_int", of(&[&int]), text.clone(), char_at)]),
+        Function::new(
+            "charAt",
+            [Overload::method("string_char_at_int", with_text(&[&int]), text.clone(), char_at)],
+        ),
         Function::new(
             "indexOf",
             [
-                Overload::method("string_index_of_string", of(&[&text]), int.clone(), index_of),
-                Overload::method("string_index_of_string_int", of(&[&text, &int]), int.clone(), index_of),
+                Overload::method("string_index_of_string", with_text(&[&text]), int.clone(), index_of),
+                Overload::method(
+                    "string_index_of_string_int",
+                    with_text(&[&text, &int]),
+                    int.clone(),
+                    index_of,
+                ),
             ],
         ),
         Function::new(
             "lastIndexOf",
             [
-                Overload::method("string_last_index_of_string", of(&[&text]), int.clone(), last_index_of),
+                Overload::method(
+                    "string_last_index_of_string",
+                    with_text(&[&text]),
+                    int.clone(),
+                    last_index_of,
+                ),
                 Overload::method(
                     "string_last_index_of_string_int",
-                    of(&[&text, &int]),
+                    with_text(&[&text, &int]),
                     int.clone(),
                     last_index_of,
                 ),
             ],
         ),
-        Function::new("lowerAscii", [Overload::method("string_lower_ascii", of(&[]), text.clone(), lower)]),
-        Function::new("upperAscii", [Overload::method("string_upper_ascii", of(&[]), text.clone(), upper)]),
+        Function::new(
+            "lowerAscii",
+            [Overload::method("string_lower_ascii", with_text(&[]), text.clone(), lower)],
+        ),
+        Function::new(
+            "upperAscii",
+            [Overload::method("string_upper_ascii", with_text(&[]), text.clone(), upper)],
+        ),
         Function::new(
             "replace",
             [
-                Overload::method("string_replace_string_string", of(&[&text, &text]), text.clone(), replace),
+                Overload::method(
+                    "string_replace_string_string",
+                    with_text(&[&text, &text]),
+                    text.clone(),
+                    replace,
+                ),
                 Overload::method(
                     "string_replace_string_string_int",
-                    of(&[&text, &text, &int]),
+                    with_text(&[&text, &text, &int]),
                     text.clone(),
                     replace,
                 ),
@@ -110,18 +135,23 @@ fn first_version() -> Vec<Function> {
         Function::new(
             "split",
             [
-                Overload::method("string_split_string", of(&[&text]), texts.clone(), split),
-                Overload::method("string_split_string_int", of(&[&text, &int]), texts.clone(), split),
+                Overload::method("string_split_string", with_text(&[&text]), texts.clone(), split),
+                Overload::method("string_split_string_int", with_text(&[&text, &int]), texts.clone(), split),
             ],
         ),
         Function::new(
             "substring",
             [
-                Overload::method("string_substring_int", of(&[&int]), text.clone(), substring),
-                Overload::method("string_substring_int_int", of(&[&int, &int]), text.clone(), substring),
+                Overload::method("string_substring_int", with_text(&[&int]), text.clone(), substring),
+                Overload::method(
+                    "string_substring_int_int",
+                    with_text(&[&int, &int]),
+                    text.clone(),
+                    substring,
+                ),
             ],
         ),
-        Function::new("trim", [Overload::method("string_trim", of(&[]), text.clone(), trim)]),
+        Function::new("trim", [Overload::method("string_trim", with_text(&[]), text.clone(), trim)]),
         Function::new(
             "join",
             [
@@ -150,7 +180,7 @@ fn code_points(text: &str) -> i64 {
 }
 
 fn char_at<'a>(args: &[Value<'a>]) -> Outcome<'a> {
-    let (whole, index) = (string(args, 0)?, int(args, 1)?);
+    let (whole, index) = (string_operand(args, 0)?, int_operand(args, 1)?);
     let start = byte_at(whole.as_str(), index).ok_or_else(|| out_of_range(index))?;
     let width = whole.as_str().get(start..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
     Ok(part(whole, start..start.saturating_add(width)))
@@ -158,7 +188,7 @@ fn char_at<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 
 fn index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let (whole, wanted) = (text(args, 0)?, text(args, 1)?);
-    let offset = if args.len() > 2 { int(args, 2)? } else { 0 };
+    let offset = if args.len() > 2 { int_operand(args, 2)? } else { 0 };
     if wanted.is_empty() {
         return Ok(Value::Int(offset));
     }
@@ -179,7 +209,7 @@ fn last_index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         2 if wanted.is_empty() => return Ok(Value::Int(length)),
         2 if whole.len() < wanted.len() => return Ok(Value::Int(-1)),
         2 => length.saturating_sub(1),
-        _ => int(args, 2)?,
+        _ => int_operand(args, 2)?,
     };
     if wanted.is_empty() {
         return Ok(Value::Int(offset));
@@ -207,7 +237,7 @@ fn upper<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 
 fn replace<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let (whole, old, new) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
-    let most = if args.len() > 3 { int(args, 3)? } else { -1 };
+    let most = if args.len() > 3 { int_operand(args, 3)? } else { -1 };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let times =
         if old.is_empty() { whole.chars().count().saturating_add(1) } else { whole.matches(old).count() };
@@ -223,8 +253,8 @@ fn too_large() -> EvalError {
 }
 
 fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
-    let (whole, separator) = (string(args, 0)?, text(args, 1)?);
-    let most = if args.len() > 2 { int(args, 2)? } else { -1 };
+    let (whole, separator) = (string_operand(args, 0)?, text(args, 1)?);
+    let most = if args.len() > 2 { int_operand(args, 2)? } else { -1 };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut parts = Vec::new();
     let all = whole.as_str();
@@ -246,7 +276,7 @@ fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 fn substring<'a>(args: &[Value<'a>]) -> Outcome<'a> {
-    let (whole, start) = (string(args, 0)?, int(args, 1)?);
+    let (whole, start) = (string_operand(args, 0)?, int_operand(args, 1)?);
     let all = whole.as_str();
     let Some(Value::Int(end)) = args.get(2) else {
         let from = byte_at(all, start).ok_or_else(|| out_of_range(start))?;
@@ -261,7 +291,7 @@ fn substring<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 fn trim<'a>(args: &[Value<'a>]) -> Outcome<'a> {
-    let whole = string(args, 0)?;
+    let whole = string_operand(args, 0)?;
     let start = whole.as_str().len().saturating_sub(whole.as_str().trim_start().len());
     let length = whole.as_str().trim().len();
     Ok(part(whole, start..start.saturating_add(length)))

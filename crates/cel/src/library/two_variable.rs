@@ -10,13 +10,13 @@ use crate::value::{EvalError, Map, Value};
 
 /// `all`, `exists`, `existsOne`, `transformList`, `transformMap` and `transformMapEntry` over two variables.
 pub fn library() -> Library {
-    let (key, of) = (Type::param("K"), Type::param("V"));
-    let map = Type::map(key.clone(), of.clone());
+    let (key, ty) = (Type::param("K"), Type::param("V"));
+    let map = Type::map(key.clone(), ty.clone());
     Library {
         functions: vec![Function::new(
             "cel.@mapInsert",
             [
-                Overload::function("@mapInsert_map_key_value", [map.clone(), key, of], map.clone(), |args| {
+                Overload::function("@mapInsert_map_key_value", [map.clone(), key, ty], map.clone(), |args| {
                     map_at(args, 0)?.with(value(args, 1)?.clone(), value(args, 2)?.clone()).map(Value::Map)
                 }),
                 Overload::function("@mapInsert_map_map", [map.clone(), map.clone()], map, |args| {

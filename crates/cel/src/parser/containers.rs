@@ -5,9 +5,9 @@ use super::{ESCAPED_UNSUPPORTED, Parsed, Parser, Stop};
 use crate::ast::{Expr, ExprKind, MapEntry, StructField};
 
 impl Parser<'_> {
-    pub(super) fn object(&mut self, name: &str) -> Result<Parsed, Stop> {
+    pub(super) fn parse_object(&mut self, name: &str) -> Result<Parsed, Stop> {
         let brace = self.expect(Kind::LeftBrace)?;
-        let id = self.tree.id(brace.offset);
+        let id = self.tree.new_id(brace.offset);
         let (mut fields, mut height) = (Vec::new(), 0);
         let start = self.tokens.get(self.next).map_or(0, |token| token.offset);
         while !matches!(self.peek(), Kind::RightBrace | Kind::Comma) {
@@ -16,8 +16,8 @@ impl Parser<'_> {
             let before = self.issues.clone();
             let field = self.field_name(&token)?;
             let colon = self.expect(Kind::Colon)?;
-            let field_id = self.tree.id(colon.offset);
-            let value = self.expr()?;
+            let field_id = self.tree.new_id(colon.offset);
+            let value = self.parse_expr()?;
             // cel-go does not visit the value of a field that it rejects.
             if let Some(question) = question.filter(|_| !self.options.optional_syntax) {
                 self.issues = before;
@@ -38,7 +38,7 @@ impl Parser<'_> {
             }
         }
         self.close(Kind::RightBrace)?;
-        self.node(Expr { id, kind: ExprKind::Struct { name: name.into(), fields } }, height)
+        self.limited_node(Expr { id, kind: ExprKind::Struct { name: name.into(), fields } }, height)
     }
 
     /// Takes the comma between two elements; false after the last one.
@@ -59,13 +59,13 @@ impl Parser<'_> {
         self.expect(close).map(|_| ())
     }
 
-    pub(super) fn list(&mut self) -> Result<Parsed, Stop> {
+    pub(super) fn parse_list(&mut self) -> Result<Parsed, Stop> {
         let bracket = self.advance();
-        let id = self.tree.id(bracket.offset);
+        let id = self.tree.new_id(bracket.offset);
         let (mut elements, mut optional, mut height) = (Vec::new(), Vec::new(), 0);
         while !matches!(self.peek(), Kind::RightBracket | Kind::Comma) {
             let question = self.accept(Kind::Question);
-            let element = self.expr()?;
+            let element = self.parse_expr()?;
             match question {
                 Some(token) if !self.options.optional_syntax => {
                     self.report_error(token.offset, "unsupported syntax '?'");
@@ -80,22 +80,22 @@ impl Parser<'_> {
             }
         }
         self.close(Kind::RightBracket)?;
-        self.node(Expr { id, kind: ExprKind::List { elements, optional } }, height)
+        self.limited_node(Expr { id, kind: ExprKind::List { elements, optional } }, height)
     }
 
-    pub(super) fn map(&mut self) -> Result<Parsed, Stop> {
+    pub(super) fn parse_map(&mut self) -> Result<Parsed, Stop> {
         let brace = self.advance();
-        let id = self.tree.id(brace.offset);
+        let id = self.tree.new_id(brace.offset);
         let (mut entries, mut height) = (Vec::new(), 0);
         while !matches!(self.peek(), Kind::RightBrace | Kind::Comma) {
             // The entry's id comes before its key's, although the colon that gives its position comes after.
-            let entry_id = self.tree.id(u32::MAX);
+            let entry_id = self.tree.new_id(u32::MAX);
             let question = self.accept(Kind::Question);
             let before = self.issues.clone();
-            let key = self.expr()?;
+            let key = self.parse_expr()?;
             let colon = self.expect(Kind::Colon)?;
-            self.tree.place(entry_id, colon.offset);
-            let value = self.expr()?;
+            self.tree.set_position(entry_id, colon.offset);
+            let value = self.parse_expr()?;
             // cel-go does not visit an entry that it rejects.
             if let Some(token) = question.filter(|_| !self.options.optional_syntax) {
                 self.issues = before;
@@ -109,6 +109,6 @@ impl Parser<'_> {
             }
         }
         self.close(Kind::RightBrace)?;
-        self.node(Expr { id, kind: ExprKind::Map(entries) }, height)
+        self.limited_node(Expr { id, kind: ExprKind::Map(entries) }, height)
     }
 }

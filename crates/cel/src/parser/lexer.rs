@@ -44,7 +44,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// All of them, in order.
+    /// All kinds of tokens, in order.
     pub(super) const ALL: [Kind; 36] = [
         Kind::End,
         Kind::Equals,
@@ -239,7 +239,7 @@ fn scan(rest: &[u8]) -> Scan {
         b'*' => one(Kind::Star),
         b'/' => one(Kind::Slash),
         b'%' => one(Kind::Percent),
-        b'0'..=b'9' => number(rest),
+        b'0'..=b'9' => scan_number(rest),
         b'"' | b'\'' => match string(rest) {
             Ok(length) => Scan::Token(Kind::String, length),
             Err(good) => Scan::Failed(good),
@@ -256,7 +256,7 @@ fn run(rest: &[u8], from: usize, belongs: impl Fn(u8) -> bool) -> usize {
     from.saturating_add(tail.iter().position(|byte| !belongs(*byte)).unwrap_or(tail.len()))
 }
 
-fn number(rest: &[u8]) -> Scan {
+fn scan_number(rest: &[u8]) -> Scan {
     let unsigned = |end: usize| match rest.get(end) {
         Some(b'u' | b'U') => Scan::Token(Kind::Uint, end.saturating_add(1)),
         _ => Scan::Token(Kind::Int, end),

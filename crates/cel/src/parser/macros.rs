@@ -39,13 +39,13 @@ const UNUSED: &str = "#unused";
 
 /// has, all, exists, exists_one, existsOne, map, filter
 pub const STANDARD: &[Macro] = &[
-    Macro { name: "has", args: Some(1), receiver: false, rewrite: has },
+    Macro { name: "has", args: Some(1), receiver: false, rewrite: expand_has },
     Macro { name: "all", args: Some(2), receiver: true, rewrite: all },
     Macro { name: "exists", args: Some(2), receiver: true, rewrite: exists },
     Macro { name: "exists_one", args: Some(2), receiver: true, rewrite: exists_one },
     Macro { name: "existsOne", args: Some(2), receiver: true, rewrite: exists_one },
-    Macro { name: "map", args: Some(2), receiver: true, rewrite: map },
-    Macro { name: "map", args: Some(3), receiver: true, rewrite: map },
+    Macro { name: "map", args: Some(2), receiver: true, rewrite: expand_map },
+    Macro { name: "map", args: Some(3), receiver: true, rewrite: expand_map },
     Macro { name: "filter", args: Some(2), receiver: true, rewrite: filter },
 ];
 
@@ -64,7 +64,7 @@ pub const TWO_VARIABLES: &[Macro] = &[
 ];
 
 /// cel.bind
-pub const BINDINGS: &[Macro] = &[Macro { name: "bind", args: Some(3), receiver: true, rewrite: bind }];
+pub const BINDINGS: &[Macro] = &[Macro { name: "bind", args: Some(3), receiver: true, rewrite: expand_bind }];
 
 /// cel.block, cel.index, cel.iterVar, cel.accuVar
 pub const BLOCKS: &[Macro] = block::MACROS;
@@ -93,7 +93,7 @@ pub(super) fn find(macros: &[Macro], name: &str, args: usize, receiver: bool) ->
         .map(|it| it.rewrite)
 }
 
-fn has(tree: &mut Builder, _target: Option<Expr>, args: Vec<Expr>) -> Expansion {
+fn expand_has(tree: &mut Builder, _target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let [arg] = take(args)?;
     match arg.kind {
         ExprKind::Select { operand, field, .. } => {
@@ -148,7 +148,7 @@ fn quantify_one(
 ) -> Expansion {
     let [variable, predicate] = take(args)?;
     let first = loop_variable(&variable, "argument must be a simple name")?;
-    quantify(tree, quantifier, target, Variables { first, second: None }, predicate)
+    expand_quantifier(tree, quantifier, target, Variables { first, second: None }, predicate)
 }
 
 fn quantify_two(
@@ -158,10 +158,10 @@ fn quantify_two(
     args: Vec<Expr>,
 ) -> Expansion {
     let [first, second, predicate] = take(args)?;
-    quantify(tree, quantifier, target, two_variables(&first, &second)?, predicate)
+    expand_quantifier(tree, quantifier, target, two_variables(&first, &second)?, predicate)
 }
 
-fn quantify(
+fn expand_quantifier(
     tree: &mut Builder,
     quantifier: Quantifier,
     target: Option<Expr>,
@@ -197,10 +197,10 @@ fn quantify(
             (condition, step, tree.call(operators::EQUALS, vec![value, one]))
         }
     };
-    fold(tree, target, variables, accu_init, loop_condition, loop_step, Some(result))
+    make_fold(tree, target, variables, accu_init, loop_condition, loop_step, Some(result))
 }
 
-fn map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
+fn expand_map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     let (variable, condition, transform) = match <[Expr; 3]>::try_from(args) {
         Ok([variable, condition, transform]) => (variable, Some(condition), transform),
         Err(args) => {
@@ -238,7 +238,7 @@ fn collect(
     let element = tree.list(vec![transform]);
     let step = tree.call(operators::ADD, vec![value, element]);
     let step = conditionally(tree, condition, step);
-    fold(tree, target, variables, accu_init, always, step, None)
+    make_fold(tree, target, variables, accu_init, always, step, None)
 }
 
 fn transform_map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
@@ -265,7 +265,7 @@ fn insert(
     let step = conditionally(tree, condition, step);
     let accu_init = tree.at(tree.macro_at, ExprKind::Map(Vec::new()));
     let always = tree.literal(Literal::Bool(true));
-    fold(tree, target, variables, accu_init, always, step, None)
+    make_fold(tree, target, variables, accu_init, always, step, None)
 }
 
 /// Builds `condition ? step : @result`.
@@ -279,7 +279,7 @@ fn conditionally(tree: &mut Builder, condition: Option<Expr>, step: Expr) -> Exp
     }
 }
 
-fn fold(
+fn make_fold(
     tree: &mut Builder,
     target: Option<Expr>,
     variables: Variables,
@@ -303,7 +303,7 @@ fn fold(
     })))
 }
 
-fn bind(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
+fn expand_bind(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
     if !is_ident(target.as_ref(), "cel") {
         return Ok(Rewritten::Not(target, args));
     }
@@ -341,7 +341,7 @@ fn sort_by(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansi
         return Err((target.id, report_error.into()));
     }
     let range = tree.copy(&input);
-    let Rewritten::To(keys) = map(tree, Some(range), args)? else {
+    let Rewritten::To(keys) = expand_map(tree, Some(range), args)? else {
         return Err((target.id, String::new()));
     };
     let sorted = tree.copy(&input);
@@ -388,14 +388,14 @@ fn unwrapped(
 }
 
 fn math_greatest(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
-    extreme(tree, "math.greatest()", "math.@max", target, args)
+    expand_extreme(tree, "math.greatest()", "math.@max", target, args)
 }
 
 fn math_least(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Expansion {
-    extreme(tree, "math.least()", "math.@min", target, args)
+    expand_extreme(tree, "math.least()", "math.@min", target, args)
 }
 
-fn extreme(
+fn expand_extreme(
     tree: &mut Builder,
     name: &str,
     function: &str,

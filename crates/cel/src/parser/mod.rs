@@ -134,7 +134,7 @@ fn nothing(id: Id) -> Expr {
     Expr { id, kind: ExprKind::Literal(Literal::Null) }
 }
 
-fn enter(depth: &mut u32) -> Result<(), Stop> {
+fn enter_level(depth: &mut u32) -> Result<(), Stop> {
     *depth = depth.saturating_add(1);
     if *depth > DEPTH_MAX {
         return Err(Stop::Limit(format!("expression recursion limit exceeded: {DEPTH_MAX}")));
@@ -144,7 +144,7 @@ fn enter(depth: &mut u32) -> Result<(), Stop> {
 
 impl Parser<'_> {
     fn start(&mut self) -> Result<Expr, Stop> {
-        let parsed = self.expr()?;
+        let parsed = self.parse_expr()?;
         self.expect(Kind::End)?;
         if self.too_deep {
             return Err(Stop::Limit("max recursion depth exceeded".into()));
@@ -177,12 +177,12 @@ impl Parser<'_> {
 
     /// Reports an error that cel-go finds after parsing; returns a placeholder node.
     fn report_error(&mut self, offset: u32, message: impl Into<String>) -> Expr {
-        let id = self.tree.id(offset);
+        let id = self.tree.new_id(offset);
         self.issues.report(Some(offset), message);
         nothing(id)
     }
 
-    fn node(&mut self, expr: Expr, height: u32) -> Result<Parsed, Stop> {
+    fn limited_node(&mut self, expr: Expr, height: u32) -> Result<Parsed, Stop> {
         if height > DEPTH_MAX {
             // cel-go finds this after parsing: a later syntax error takes precedence.
             self.too_deep = true;
@@ -194,19 +194,19 @@ impl Parser<'_> {
         Ok(Parsed { expr, height })
     }
 
-    fn expr(&mut self) -> Result<Parsed, Stop> {
-        enter(&mut self.depth.expr)?;
+    fn parse_expr(&mut self) -> Result<Parsed, Stop> {
+        enter_level(&mut self.depth.expr)?;
         let condition = self.or()?;
         let parsed = match self.accept(Kind::Question) {
             None => condition,
             Some(question) => {
-                let id = self.tree.id(question.offset);
+                let id = self.tree.new_id(question.offset);
                 let yes = self.or()?;
                 self.expect(Kind::Colon)?;
-                let no = self.expr()?;
+                let no = self.parse_expr()?;
                 let height = condition.height.max(yes.height).max(no.height).saturating_add(1);
                 let args = vec![condition.expr, yes.expr, no.expr];
-                self.node(call(id, operators::CONDITIONAL, args), height)?
+                self.limited_node(call(id, operators::CONDITIONAL, args), height)?
             }
         };
         self.depth.expr = self.depth.expr.saturating_sub(1);
@@ -225,31 +225,31 @@ impl Parser<'_> {
 
     /// Parses terms joined by `||` of terms joined by `&&`, each as a balanced tree.
     fn logic(&mut self, first: Parsed) -> Result<Parsed, Stop> {
-        let first = self.conjunction(first)?;
+        let first = self.parse_conjunction(first)?;
         let mut terms = Terms::new(operators::OR, first);
         while let Some(operator) = self.accept(Kind::Or) {
             let next = self.binary(0)?;
-            let next = self.conjunction(next)?;
-            terms.push(self.tree.id(operator.offset), next);
+            let next = self.parse_conjunction(next)?;
+            terms.push(self.tree.new_id(operator.offset), next);
         }
-        self.joined(terms)
+        self.join_terms(terms)
     }
 
-    fn conjunction(&mut self, first: Parsed) -> Result<Parsed, Stop> {
+    fn parse_conjunction(&mut self, first: Parsed) -> Result<Parsed, Stop> {
         let mut terms = Terms::new(operators::AND, first);
         while let Some(operator) = self.accept(Kind::And) {
             let next = self.binary(0)?;
-            terms.push(self.tree.id(operator.offset), next);
+            terms.push(self.tree.new_id(operator.offset), next);
         }
-        self.joined(terms)
+        self.join_terms(terms)
     }
 
-    fn joined(&mut self, mut terms: Terms) -> Result<Parsed, Stop> {
+    fn join_terms(&mut self, mut terms: Terms) -> Result<Parsed, Stop> {
         let expr = match terms.ids.len().checked_sub(1) {
             Some(last) => balanced(terms.function, &mut terms.terms, &terms.ids, 0, last),
             None => terms.terms.pop().flatten().unwrap_or(nothing(0)),
         };
-        self.node(expr, terms.height)
+        self.limited_node(expr, terms.height)
     }
 
     /// Parses comparisons, sums and products; `least` is the lowest precedence: 0 for comparisons, 1 for sums, 2 for
@@ -257,12 +257,12 @@ impl Parser<'_> {
     fn binary(&mut self, least: u32) -> Result<Parsed, Stop> {
         let before = self.depth;
         if least <= 1 {
-            enter(&mut self.depth.relation)?;
+            enter_level(&mut self.depth.relation)?;
         }
-        enter(&mut self.depth.calc)?;
+        enter_level(&mut self.depth.calc)?;
         let mut left = match self.peek() {
-            Kind::Not | Kind::Minus => self.unary()?,
-            _ => self.member()?,
+            Kind::Not | Kind::Minus => self.parse_unary()?,
+            _ => self.parse_member()?,
         };
         while let Some((function, precedence)) = operator(self.peek()).filter(|(_, its)| *its >= least) {
             if precedence == 0 {
@@ -272,7 +272,7 @@ impl Parser<'_> {
             let id = self.advance_to_id();
             let right = self.binary(precedence.saturating_add(1))?;
             let height = left.height.max(right.height).saturating_add(1);
-            left = self.node(call(id, function, vec![left.expr, right.expr]), height)?;
+            left = self.limited_node(call(id, function, vec![left.expr, right.expr]), height)?;
         }
         self.depth = before;
         Ok(left)
@@ -280,16 +280,16 @@ impl Parser<'_> {
 
     fn advance_to_id(&mut self) -> Id {
         let token = self.advance();
-        self.tree.id(token.offset)
+        self.tree.new_id(token.offset)
     }
 
-    fn unary(&mut self) -> Result<Parsed, Stop> {
+    fn parse_unary(&mut self) -> Result<Parsed, Stop> {
         let (kind, function) = match self.peek() {
             Kind::Not => (Kind::Not, operators::NOT),
             Kind::Minus if !matches!(self.peek_at(1), Kind::Int | Kind::Float) => {
                 (Kind::Minus, operators::NEGATE)
             }
-            _ => return self.member(),
+            _ => return self.parse_member(),
         };
         let first = self.advance();
         let mut odd = true;
@@ -298,19 +298,19 @@ impl Parser<'_> {
             odd = !odd;
         }
         if !odd {
-            return self.member();
+            return self.parse_member();
         }
-        let id = self.tree.id(first.offset);
-        let operand = self.member()?;
-        self.node(call(id, function, vec![operand.expr]), operand.height)
+        let id = self.tree.new_id(first.offset);
+        let operand = self.parse_member()?;
+        self.limited_node(call(id, function, vec![operand.expr]), operand.height)
     }
 
-    fn member(&mut self) -> Result<Parsed, Stop> {
-        let mut left = self.primary()?;
+    fn parse_member(&mut self) -> Result<Parsed, Stop> {
+        let mut left = self.parse_primary()?;
         loop {
             left = match self.peek() {
                 Kind::Dot => self.after_dot(left)?,
-                Kind::LeftBracket => self.index(left)?,
+                Kind::LeftBracket => self.parse_index(left)?,
                 _ => return Ok(left),
             };
         }
@@ -332,7 +332,7 @@ impl Parser<'_> {
             }
             Some(_) => {
                 let field = self.tree.at(token.offset, ExprKind::Literal(Literal::String(field)));
-                let id = self.tree.id(dot.offset);
+                let id = self.tree.new_id(dot.offset);
                 call(id, operators::OPT_SELECT, vec![operand.expr, field])
             }
             None => {
@@ -340,7 +340,7 @@ impl Parser<'_> {
                 self.tree.at(dot.offset, ExprKind::Select { operand, field, test_only: false })
             }
         };
-        self.node(expr, height)
+        self.limited_node(expr, height)
     }
 
     /// The field name of a token.
@@ -357,11 +357,11 @@ impl Parser<'_> {
         }
     }
 
-    fn index(&mut self, operand: Parsed) -> Result<Parsed, Stop> {
+    fn parse_index(&mut self, operand: Parsed) -> Result<Parsed, Stop> {
         let bracket = self.advance();
         let question = self.accept(Kind::Question);
-        let id = self.tree.id(bracket.offset);
-        let index = self.expr()?;
+        let id = self.tree.new_id(bracket.offset);
+        let index = self.parse_expr()?;
         self.expect(Kind::RightBracket)?;
         let height = operand.height.max(index.height).saturating_add(1);
         let args = vec![operand.expr, index.expr];
@@ -372,18 +372,18 @@ impl Parser<'_> {
             Some(_) => call(id, operators::OPT_INDEX, args),
             None => call(id, operators::INDEX, args),
         };
-        self.node(expr, height)
+        self.limited_node(expr, height)
     }
 
     /// Parses `(args)` after the name of a function, method or macro.
     fn call(&mut self, name: &str, target: Option<Parsed>) -> Result<Parsed, Stop> {
         let open = self.expect(Kind::LeftParen)?;
-        let id = self.tree.id(open.offset);
+        let id = self.tree.new_id(open.offset);
         let mut height = target.as_ref().map_or(0, |target| target.height);
         let mut args = Vec::new();
         if self.peek() != Kind::RightParen {
             loop {
-                let arg = self.expr()?;
+                let arg = self.parse_expr()?;
                 height = height.max(arg.height);
                 args.push(arg.expr);
                 if self.accept(Kind::Comma).is_none() {
@@ -395,7 +395,7 @@ impl Parser<'_> {
         let height = height.saturating_add(u32::from(target.is_some()));
         let target = target.map(|target| target.expr);
         let expr = self.call_or_macro(id, name, target, args);
-        self.node(expr, height)
+        self.limited_node(expr, height)
     }
 
     fn call_or_macro(&mut self, id: Id, name: &str, target: Option<Expr>, args: Vec<Expr>) -> Expr {
@@ -421,23 +421,23 @@ impl Parser<'_> {
         }
     }
 
-    fn primary(&mut self) -> Result<Parsed, Stop> {
+    fn parse_primary(&mut self) -> Result<Parsed, Stop> {
         match self.peek() {
-            Kind::Dot | Kind::Ident => self.name(),
+            Kind::Dot | Kind::Ident => self.parse_name(),
             Kind::LeftParen => {
                 self.advance();
-                let inner = self.expr()?;
+                let inner = self.parse_expr()?;
                 self.expect(Kind::RightParen)?;
                 Ok(inner)
             }
-            Kind::LeftBracket => self.list(),
-            Kind::LeftBrace => self.map(),
-            _ => self.literal(),
+            Kind::LeftBracket => self.parse_list(),
+            Kind::LeftBrace => self.parse_map(),
+            _ => self.parse_literal(),
         }
     }
 
     /// Parses a variable, a function call, or an object.
-    fn name(&mut self) -> Result<Parsed, Stop> {
+    fn parse_name(&mut self) -> Result<Parsed, Stop> {
         let dot = self.accept(Kind::Dot);
         let token = self.expect(Kind::Ident)?;
         let start = dot.unwrap_or(token).offset;
@@ -451,7 +451,7 @@ impl Parser<'_> {
             for _ in 0..ahead {
                 name.push_str(self.advance().text(self.text));
             }
-            return self.object(&name);
+            return self.parse_object(&name);
         }
         let is_call = self.peek() == Kind::LeftParen;
         if words::is_reserved(token.text(self.text)) {
@@ -462,19 +462,19 @@ impl Parser<'_> {
                 let parsed = self.call(&name, None)?;
                 self.issues = found;
                 let expr = self.report_error(start, message);
-                return self.node(expr, parsed.height);
+                return self.limited_node(expr, parsed.height);
             }
             let expr = self.report_error(start, message);
-            return self.node(expr, 0);
+            return self.limited_node(expr, 0);
         }
         if is_call {
             return self.call(&name, None);
         }
         let expr = self.tree.at(token.offset, ExprKind::Ident(name.into()));
-        self.node(expr, 0)
+        self.limited_node(expr, 0)
     }
 
-    fn literal(&mut self) -> Result<Parsed, Stop> {
+    fn parse_literal(&mut self) -> Result<Parsed, Stop> {
         let minus = self.accept(Kind::Minus);
         let token = self.advance();
         let text = token.text(self.text);
@@ -494,7 +494,7 @@ impl Parser<'_> {
             Ok(value) => self.tree.at(offset, ExprKind::Literal(value)),
             Err(message) => self.report_error(offset, message),
         };
-        self.node(expr, 0)
+        self.limited_node(expr, 0)
     }
 }
 

@@ -24,12 +24,12 @@ impl Builder {
         self.offsets.len()
     }
 
-    pub(super) fn id(&mut self, offset: u32) -> Id {
+    pub(super) fn new_id(&mut self, offset: u32) -> Id {
         self.offsets.push(offset);
         Id::try_from(self.offsets.len().saturating_sub(1)).unwrap_or(Id::MAX)
     }
 
-    pub(super) fn place(&mut self, id: Id, offset: u32) {
+    pub(super) fn set_position(&mut self, id: Id, offset: u32) {
         if let Some(slot) = self.offsets.get_mut(id as usize) {
             *slot = offset;
         }
@@ -41,14 +41,14 @@ impl Builder {
 
     /// Releases an id: the last one is reused, any other is left without a node.
     pub(super) fn delete(&mut self, id: Id) {
-        self.place(id, u32::MAX);
+        self.set_position(id, u32::MAX);
         if (id as usize).saturating_add(1) == self.offsets.len() {
             self.offsets.pop();
         }
     }
 
     pub(super) fn at(&mut self, offset: u32, kind: ExprKind) -> Expr {
-        Expr { id: self.id(offset), kind }
+        Expr { id: self.new_id(offset), kind }
     }
 
     pub(super) fn literal(&mut self, literal: Literal) -> Expr {
@@ -78,7 +78,7 @@ impl Builder {
 
     /// The same tree under new ids.
     pub(super) fn copy(&mut self, expr: &Expr) -> Expr {
-        let id = self.id(self.offset(expr.id));
+        let id = self.new_id(self.offset(expr.id));
         let kind = match &expr.kind {
             kind @ (ExprKind::Literal(_) | ExprKind::Ident(_)) => kind.clone(),
             ExprKind::Select { operand, field, test_only } => {
@@ -119,12 +119,12 @@ impl Builder {
     }
 
     fn copy_entry(&mut self, entry: &MapEntry) -> MapEntry {
-        let id = self.id(self.macro_at);
+        let id = self.new_id(self.macro_at);
         MapEntry { id, key: self.copy(&entry.key), value: self.copy(&entry.value), optional: entry.optional }
     }
 
     fn copy_field(&mut self, field: &StructField) -> StructField {
-        let id = self.id(self.macro_at);
+        let id = self.new_id(self.macro_at);
         StructField { id, name: field.name.clone(), value: self.copy(&field.value), optional: field.optional }
     }
 }

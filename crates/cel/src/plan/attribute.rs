@@ -11,7 +11,7 @@ use crate::value::Value;
 use crate::words::unescape;
 
 impl Planner<'_> {
-    pub(super) fn ident(&mut self, expr: &Expr, name: &str) -> Result<Node, PlanError> {
+    pub(super) fn plan_ident(&mut self, expr: &Expr, name: &str) -> Result<Node, PlanError> {
         if let Some(slot) = self.local(name) {
             return Ok(attribute(Root::Local(slot), Vec::new()));
         }
@@ -38,7 +38,7 @@ impl Planner<'_> {
         names_within(self.env.container(), name).map(candidate).collect()
     }
 
-    pub(super) fn select(
+    pub(super) fn plan_select(
         &mut self,
         expr: &Expr,
         operand: &Expr,
@@ -107,9 +107,10 @@ impl Planner<'_> {
 
     /// The key of an escaped name. Loop variables and literals use the names as they are, as in kube-apiserver; so do
     /// the maps within a variable if a name cannot be unescaped. The variable itself unescapes its keys (`Object::Lazy`).
-    fn unescaped(&self, of: &Attribute, key: QualifierKey) -> QualifierKey {
-        let is_plain = matches!(of.root, Root::Local(_) | Root::Node(Node::Constant(_) | Node::Map(_)));
-        let is_variable = matches!(of.root, Root::Input(_)) && of.qualifiers.is_empty();
+    fn unescaped(&self, attribute: &Attribute, key: QualifierKey) -> QualifierKey {
+        let is_plain =
+            matches!(attribute.root, Root::Local(_) | Root::Node(Node::Constant(_) | Node::Map(_)));
+        let is_variable = matches!(attribute.root, Root::Input(_)) && attribute.qualifiers.is_empty();
         match key {
             QualifierKey::Key(Value::String(name))
                 if self.env.options().escaped_keys && !is_plain && !is_variable =>

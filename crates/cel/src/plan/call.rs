@@ -25,8 +25,11 @@ const PATTERNS: [&str; 3] = ["find", "findAll", "matches"];
 const UNGUARDED: [&str; 8] =
     ["contains", "endsWith", "startsWith", "matches", "size", "type", "dyn", operators::NEGATE];
 
+/// The one function with several overloads whose arguments cel-go does not check either: it takes lists that are already flat.
+const ALSO_FLAT: &str = "flatten";
+
 impl Planner<'_> {
-    pub(super) fn call(
+    pub(super) fn plan_call(
         &mut self,
         expr: &Expr,
         function: &str,
@@ -37,8 +40,8 @@ impl Planner<'_> {
             operators::AND => return Ok(Node::And(self.terms(expr, operators::AND)?.into())),
             operators::OR => return Ok(Node::Or(self.terms(expr, operators::OR)?.into())),
             operators::CONDITIONAL => return self.conditional(args),
-            operators::EQUALS => return Ok(Node::Equal(Box::new(self.pair(args)?))),
-            operators::NOT_EQUALS => return Ok(Node::NotEqual(Box::new(self.pair(args)?))),
+            operators::EQUALS => return Ok(Node::Equal(Box::new(self.plan_pair(args)?))),
+            operators::NOT_EQUALS => return Ok(Node::NotEqual(Box::new(self.plan_pair(args)?))),
             operators::INDEX => return self.index(args, false),
             operators::OPT_INDEX | operators::OPT_SELECT => return self.index(args, true),
             operators::NOT | operators::NOT_STRICTLY_FALSE => {
@@ -51,7 +54,7 @@ impl Planner<'_> {
         }
         let overload = self.only_overload(expr);
         if let Some(operator) = Operator::of(function) {
-            return self.binary(operator, overload.as_ref(), args);
+            return self.plan_binary(operator, overload.as_ref(), args);
         }
         if let ("or" | "orValue", Some(target), [other]) = (function, target, args)
             && overload.as_ref().is_none_or(|overload| {
@@ -65,7 +68,7 @@ impl Planner<'_> {
                 Node::OptionalOrValue(operands)
             });
         }
-        self.function(expr, function, target, args, overload)
+        self.plan_function(expr, function, target, args, overload)
     }
 
     /// The operands of a chain of `&&` or `||`, in order.
@@ -83,7 +86,7 @@ impl Planner<'_> {
         Ok(terms)
     }
 
-    fn pair(&mut self, args: &[Expr]) -> Result<(Node, Node), PlanError> {
+    fn plan_pair(&mut self, args: &[Expr]) -> Result<(Node, Node), PlanError> {
         let [left, right] = args else { return Err(PlanError("an operator takes two operands".into())) };
         Ok((self.plan(left)?, self.plan(right)?))
     }
@@ -98,16 +101,16 @@ impl Planner<'_> {
         }
     }
 
-    fn binary(
+    fn plan_binary(
         &mut self,
         operator: Operator,
         overload: Option<&Overload>,
         args: &[Expr],
     ) -> Result<Node, PlanError> {
-        let (left, right) = self.pair(args)?;
+        let (left, right) = self.plan_pair(args)?;
         let id = overload.map_or("", |overload| overload.id);
-        if let (true, Operator::In, "in_list", Node::Constant(Value::List(list))) =
-            (self.folds(), operator, id, &right)
+        if self.folds()
+            && let (Operator::In, "in_list", Node::Constant(Value::List(list))) = (operator, id, &right)
         {
             let elements: Vec<_> = list.iter().flatten().collect();
             if elements.is_empty() {
@@ -120,7 +123,7 @@ impl Planner<'_> {
         Ok(Node::Binary(Box::new(Binary { operator, price: Price::of(id), left, right })))
     }
 
-    fn function(
+    fn plan_function(
         &mut self,
         expr: &Expr,
         name: &str,
@@ -132,14 +135,15 @@ impl Planner<'_> {
         let operands = target.into_iter().chain(args);
         let types_known = operands.clone().all(|operand| self.type_is_known(operand));
         let args: Vec<Node> = operands.map(|operand| self.plan(operand)).collect::<Result<_, _>>()?;
-        if let (true, true, Some(Node::Constant(Value::String(pattern)))) =
-            (self.folds(), PATTERNS.contains(&function.name), args.get(1))
+        if self.folds()
+            && PATTERNS.contains(&function.name)
+            && let Some(Node::Constant(Value::String(pattern))) = args.get(1)
             && let Some(why) = regexp::error(pattern.as_str())
         {
             return Err(PlanError(why));
         }
         let id = overload.as_ref().map_or("", |overload| overload.id);
-        let dispatch = dispatch(&function, overload.as_ref(), &args, types_known);
+        let dispatch = choose_dispatch(&function, overload.as_ref(), &args, types_known);
         let trackers = self.env.trackers(function.name, id);
         let call =
             Call { function: function.name, args: args.into(), dispatch, price: Price::of(id), trackers };
@@ -182,11 +186,11 @@ impl Planner<'_> {
 }
 
 /// Whether every value of the type has the same type at run time.
-fn is_concrete(of: &Type) -> bool {
-    !matches!(of, Type::Dyn | Type::Any | Type::Param(_) | Type::Error | Type::Wrapper(_) | Type::Null)
+fn is_concrete(ty: &Type) -> bool {
+    !matches!(ty, Type::Dyn | Type::Any | Type::Param(_) | Type::Error | Type::Wrapper(_) | Type::Null)
 }
 
-fn dispatch(
+fn choose_dispatch(
     function: &Arc<Function>,
     overload: Option<&Overload>,
     args: &[Node],
@@ -200,7 +204,7 @@ fn dispatch(
     if let Some(prepared) = overload.prepare.and_then(|prepare| prepare(&constants)) {
         return Dispatch::Prepared(prepared);
     }
-    if types_known || singleton {
+    if types_known || singleton || function.name == ALSO_FLAT {
         Dispatch::Direct(overload.run)
     } else {
         Dispatch::Guarded(overload.run, overload.params.clone())

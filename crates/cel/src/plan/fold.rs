@@ -8,18 +8,18 @@ use crate::cost::{LIST_CREATE, MAP_CREATE};
 use crate::program::PlanError;
 
 impl Planner<'_> {
-    pub(super) fn fold(&mut self, comprehension: &Comprehension) -> Result<Node, PlanError> {
+    pub(super) fn plan_fold(&mut self, comprehension: &Comprehension) -> Result<Node, PlanError> {
         let range = self.plan(&comprehension.iter_range)?;
-        let variable = self.slot();
-        let second = comprehension.iter_var2.is_some().then(|| self.slot());
+        let variable = self.new_slot();
+        let second = comprehension.iter_var2.is_some().then(|| self.new_slot());
         let kind = match Form::of(comprehension) {
-            Some(form) => self.special(comprehension, form, variable, second)?,
-            None => self.general(comprehension, variable, second)?,
+            Some(form) => self.plan_special_fold(comprehension, form, variable, second)?,
+            None => self.plan_general_fold(comprehension, variable, second)?,
         };
         Ok(Node::Fold(Box::new(Fold { range, variable, second, kind })))
     }
 
-    fn slot(&mut self) -> usize {
+    fn new_slot(&mut self) -> usize {
         self.locals = self.locals.saturating_add(1);
         self.locals.saturating_sub(1)
     }
@@ -41,7 +41,7 @@ impl Planner<'_> {
         node
     }
 
-    fn special(
+    fn plan_special_fold(
         &mut self,
         loop_: &Comprehension,
         form: Form<'_>,
@@ -72,14 +72,14 @@ impl Planner<'_> {
         })
     }
 
-    fn general(
+    fn plan_general_fold(
         &mut self,
         loop_: &Comprehension,
         variable: usize,
         second: Option<usize>,
     ) -> Result<FoldKind, PlanError> {
         let init = self.plan(&loop_.accu_init)?;
-        let accumulator = self.slot();
+        let accumulator = self.new_slot();
         let variables = [
             (Some(&loop_.iter_var), Some(variable)),
             (loop_.iter_var2.as_ref(), second),
@@ -135,10 +135,10 @@ impl<'x> Form<'x> {
                 known.then_some(Form::Exists(predicate))
             }
             ExprKind::List { elements, .. } if elements.is_empty() && is_true(condition) => {
-                Form::append(&loop_.loop_step, name)
+                Form::as_append(&loop_.loop_step, name)
             }
             ExprKind::Map(entries) if entries.is_empty() && is_true(condition) => {
-                Form::insert(&loop_.loop_step, name)
+                Form::map_insertion(&loop_.loop_step, name)
             }
             _ => None,
         }
@@ -160,7 +160,7 @@ impl<'x> Form<'x> {
         known.then_some(Form::ExistsOne(predicate))
     }
 
-    fn insert(step: &'x Expr, name: &str) -> Option<Form<'x>> {
+    fn map_insertion(step: &'x Expr, name: &str) -> Option<Form<'x>> {
         let (filter, step) = filtered(step, name);
         let (accumulated, entry) = call(step, MAP_INSERT)?.split_first()?;
         let known = is_ident(accumulated, name)
@@ -169,7 +169,7 @@ impl<'x> Form<'x> {
         known.then_some(Form::Insert(filter, entry))
     }
 
-    fn append(step: &'x Expr, name: &str) -> Option<Form<'x>> {
+    fn as_append(step: &'x Expr, name: &str) -> Option<Form<'x>> {
         let (filter, step) = filtered(step, name);
         let [accumulated, items] = call(step, operators::ADD)? else { return None };
         let list = matches!(&items.kind, ExprKind::List { optional, .. } if optional.is_empty());

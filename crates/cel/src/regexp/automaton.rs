@@ -31,7 +31,7 @@ fn translate(tree: &Tree) -> hir::Hir {
     use hir::Hir;
     match &tree.kind {
         Kind::Empty => Hir::empty(),
-        Kind::Literal { codes, folded } => Hir::concat(literals(codes, *folded)),
+        Kind::Literal { codes, folded } => Hir::concat(literal_parts(codes, *folded)),
         Kind::Class(class) => Hir::class(hir::Class::Unicode(class.to_unicode())),
         Kind::Look(look) => Hir::look(match look {
             Look::TextStart => hir::Look::Start,
@@ -53,7 +53,7 @@ fn translate(tree: &Tree) -> hir::Hir {
     }
 }
 
-fn literals(codes: &[u32], folded: bool) -> Vec<hir::Hir> {
+fn literal_parts(codes: &[u32], folded: bool) -> Vec<hir::Hir> {
     let one = |&code: &u32| match char::from_u32(code) {
         Some(c) if !folded => hir::Hir::literal(c.encode_utf8(&mut [0; 4]).as_bytes()),
         // Surrogates do not occur in texts: the class is empty.

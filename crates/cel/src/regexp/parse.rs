@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
                     self.repeat(min, max, false, before, last_repeat)?;
                     true
                 }
-                '{' => self.counted(before, last_repeat)?,
+                '{' => self.parse_counted_repeat(before, last_repeat)?,
                 _ => {
                     self.item(c)?;
                     false
@@ -158,11 +158,11 @@ impl<'a> Parser<'a> {
             '^' => self.look(Look::TextStart)?,
             '$' if self.flags.multi_line => self.look(Look::LineEnd)?,
             '$' => self.look(Look::TextEnd)?,
-            '.' if self.flags.dot_all => self.class(Arc::clone(&ANY))?,
-            '.' => self.class(Arc::clone(&NOT_LINE_FEED))?,
+            '.' if self.flags.dot_all => self.push_class(Arc::clone(&ANY))?,
+            '.' => self.push_class(Arc::clone(&NOT_LINE_FEED))?,
             '[' => return self.brackets(),
             '\\' => return self.backslash(),
-            _ => self.literal(c.into())?,
+            _ => self.push_literal(c.into())?,
         }
         self.advance(c.len_utf8());
         Ok(())
@@ -187,12 +187,12 @@ impl<'a> Parser<'a> {
         check(tree, self.pattern)
     }
 
-    fn literal(&mut self, code: u32) -> Step<'a, ()> {
+    fn push_literal(&mut self, code: u32) -> Step<'a, ()> {
         let folded = self.flags.fold_case && super::tree::single(code, true).ranges() != [(code, code)];
         self.push(Tree::leaf(Kind::Literal { codes: vec![code], folded }))
     }
 
-    fn class(&mut self, class: Arc<Class>) -> Step<'a, ()> {
+    fn push_class(&mut self, class: Arc<Class>) -> Step<'a, ()> {
         self.runes = self.runes.saturating_add(class.runes());
         self.push(Tree::leaf(Kind::Class(class)))
     }
@@ -267,9 +267,9 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses `{2}`, `{2,}`, `{2,3}`; any other brace is a literal. Returns whether it was a repetition.
-    fn counted(&mut self, before: &'a str, last_repeat: Option<&'a str>) -> Step<'a, bool> {
-        let Some(Counts { min, max, after }) = counts(before) else {
-            self.literal('{'.into())?;
+    fn parse_counted_repeat(&mut self, before: &'a str, last_repeat: Option<&'a str>) -> Step<'a, bool> {
+        let Some(Counts { min, max, after }) = parse_counts(before) else {
+            self.push_literal('{'.into())?;
             self.advance(1);
             return Ok(false);
         };
@@ -353,7 +353,7 @@ struct Counts<'a> {
     after: &'a str,
 }
 
-fn counts(text: &str) -> Option<Counts<'_>> {
+fn parse_counts(text: &str) -> Option<Counts<'_>> {
     let (min, rest) = number(text.strip_prefix('{')?)?;
     let (max, rest) = match rest.strip_prefix(',') {
         None => (Some(min), rest),

@@ -58,7 +58,7 @@ fn patterns_answer_as_go_does() {
 }
 
 #[test]
-fn what_later_versions_of_go_accept_is_accepted() {
+fn syntax_of_later_versions_of_go_is_accepted() {
     for (pattern, text, expected) in [
         (r"^(?<name>a)(?P<name>b)$", "ab", true),
         (r"^\p{Letter}\p{uppercase letter}\p{Cn}?\p{LC}$", "aBc", true),
@@ -73,7 +73,7 @@ fn what_later_versions_of_go_accept_is_accepted() {
 }
 
 #[test]
-fn what_go_accepts_compiles_however_large() {
+fn large_patterns_that_go_accepts_compile() {
     let letters = "é".repeat(1000);
     for pattern in [
         r"^\p{L}{1000}$".to_owned(),

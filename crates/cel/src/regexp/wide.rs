@@ -71,7 +71,7 @@ impl Program {
         u32::try_from(self.instructions.len()).unwrap_or(u32::MAX)
     }
 
-    fn class(&mut self, class: Arc<Class>) {
+    fn emit_class(&mut self, class: Arc<Class>) {
         let count = u32::try_from(self.classes.len()).unwrap_or(u32::MAX);
         // Copies of a repeated part share their classes.
         let at = *self.known.entry(Arc::as_ptr(&class) as usize).or_insert(count);
@@ -90,9 +90,9 @@ impl Program {
                 });
             }
             Kind::Literal { codes, folded: true } => {
-                codes.iter().for_each(|&code| self.class(Arc::new(single(code, true))));
+                codes.iter().for_each(|&code| self.emit_class(Arc::new(single(code, true))));
             }
-            Kind::Class(class) => self.class(Arc::clone(class)),
+            Kind::Class(class) => self.emit_class(Arc::clone(class)),
             Kind::Look(look) => {
                 self.push(Instruction::Look(*look));
             }
@@ -101,13 +101,13 @@ impl Program {
                 self.emit(sub);
                 self.push(Instruction::Save(index.saturating_mul(2).saturating_add(1)));
             }
-            Kind::Repeat { repetition, sub } => self.repeat(*repetition, sub),
+            Kind::Repeat { repetition, sub } => self.emit_repetition(*repetition, sub),
             Kind::Concat(parts) => parts.iter().for_each(|part| self.emit(part)),
-            Kind::Alternate(parts) => self.alternate(parts),
+            Kind::Alternate(parts) => self.emit_alternatives(parts),
         }
     }
 
-    fn alternate(&mut self, parts: &[Tree]) {
+    fn emit_alternatives(&mut self, parts: &[Tree]) {
         let Some((last, others)) = parts.split_last() else { return };
         let mut ends = Vec::with_capacity(others.len());
         for part in others {
@@ -121,7 +121,7 @@ impl Program {
         ends.into_iter().for_each(|jump| self.set(jump, Instruction::Jump(end)));
     }
 
-    fn repeat(&mut self, Repetition { min, max, greedy, .. }: Repetition, sub: &Tree) {
+    fn emit_repetition(&mut self, Repetition { min, max, greedy, .. }: Repetition, sub: &Tree) {
         let copies = match max {
             None => min.max(1),
             Some(max) => max,
@@ -245,7 +245,7 @@ impl Program {
                     }
                     stack.push((at.saturating_add(1), slots));
                 }
-                Some(Instruction::Look(look)) if place.allows(*look) => {
+                Some(Instruction::Look(look)) if place.is_at(*look) => {
                     stack.push((at.saturating_add(1), slots))
                 }
                 Some(Instruction::Look(_)) | None => {}
@@ -267,7 +267,7 @@ struct Place {
 }
 
 impl Place {
-    fn allows(&self, look: Look) -> bool {
+    fn is_at(&self, look: Look) -> bool {
         let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
         match look {
             Look::TextStart => self.before.is_none(),

@@ -3,12 +3,12 @@
 /// The offset from UTC in seconds of a zone at a point in time, or Go's error.
 pub(super) fn offset(zone: &str, seconds: i64) -> Result<i64, String> {
     match zone.split_once(':') {
-        Some((hours, minutes)) => fixed(zone, hours, minutes),
-        None => named(zone, seconds),
+        Some((hours, minutes)) => fixed_offset(zone, hours, minutes),
+        None => named_zone_offset(zone, seconds),
     }
 }
 
-fn fixed(zone: &str, hours: &str, minutes: &str) -> Result<i64, String> {
+fn fixed_offset(zone: &str, hours: &str, minutes: &str) -> Result<i64, String> {
     let number = |text: &str| {
         text.parse::<i32>()
             .map(i64::from)
@@ -23,7 +23,7 @@ fn fixed(zone: &str, hours: &str, minutes: &str) -> Result<i64, String> {
     Ok(minutes.saturating_mul(60))
 }
 
-fn named(zone: &str, seconds: i64) -> Result<i64, String> {
+fn named_zone_offset(zone: &str, seconds: i64) -> Result<i64, String> {
     if matches!(zone, "" | "UTC" | "Local") {
         return Ok(0);
     }

@@ -23,16 +23,16 @@ impl<'a> Value<'a> {
             (ShapeKind::Double, Tree::Int(value)) => Value::Double(*value as f64),
             (ShapeKind::Double, Tree::Float(value)) => Value::Double(*value),
             (ShapeKind::String, Tree::String(text)) => Value::String(Text::Borrowed(text)),
-            (ShapeKind::Bytes, Tree::String(text)) => return bytes(text),
-            (ShapeKind::Timestamp, Tree::String(text)) => return moment(text),
-            (ShapeKind::Duration, Tree::String(text)) => return duration(text),
+            (ShapeKind::Bytes, Tree::String(text)) => return decode_bytes(text),
+            (ShapeKind::Timestamp, Tree::String(text)) => return parse_timestamp(text),
+            (ShapeKind::Duration, Tree::String(text)) => return parse_duration(text),
             (ShapeKind::List { list: ListKind::Set, .. }, Tree::Array(elements)) => {
                 Value::List(List::Set(elements, shape, Known::default()))
             }
             (ShapeKind::List { .. }, Tree::Array(elements)) => Value::List(List::Tree(elements, shape)),
             (ShapeKind::Map { .. }, Tree::Object(map)) => Value::Map(Map::Tree(map, shape)),
             (ShapeKind::Object(_), Tree::Object(map)) => Value::Object(Object::Tree(map, shape)),
-            (kind, tree) => return Err(mismatch(kind, tree)),
+            (kind, tree) => return Err(type_mismatch(kind, tree)),
         };
         Ok(value)
     }
@@ -52,7 +52,7 @@ impl<'a> Value<'a> {
     }
 }
 
-fn bytes<'a>(text: &str) -> Result<Value<'a>, EvalError> {
+fn decode_bytes<'a>(text: &str) -> Result<Value<'a>, EvalError> {
     match pintle_value::base64::decode(text) {
         Ok(bytes) => Ok(Value::Bytes(bytes.into())),
         Err(_) => {
@@ -61,14 +61,14 @@ fn bytes<'a>(text: &str) -> Result<Value<'a>, EvalError> {
     }
 }
 
-fn moment<'a>(text: &str) -> Result<Value<'a>, EvalError> {
+fn parse_timestamp<'a>(text: &str) -> Result<Value<'a>, EvalError> {
     if let Some(moment) = time::parse_open(text) {
         return Ok(Value::Timestamp(moment));
     }
     Err(EvalError::failed(format!("Invalid date-time formatted string {text}: parsing time \"{text}\"")))
 }
 
-fn duration<'a>(text: &str) -> Result<Value<'a>, EvalError> {
+fn parse_duration<'a>(text: &str) -> Result<Value<'a>, EvalError> {
     match time::parse_duration_open(text) {
         Some(nanos) => Ok(Value::Duration(nanos)),
         None => {
@@ -77,7 +77,7 @@ fn duration<'a>(text: &str) -> Result<Value<'a>, EvalError> {
     }
 }
 
-fn mismatch(kind: &ShapeKind, tree: &Tree) -> EvalError {
+fn type_mismatch(kind: &ShapeKind, tree: &Tree) -> EvalError {
     let wanted = match kind {
         ShapeKind::Object(_) | ShapeKind::Map { .. } => "a map for the provided schema with type=object",
         ShapeKind::List { .. } => "an array for the provided schema with type=array",

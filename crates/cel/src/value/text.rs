@@ -54,7 +54,7 @@ impl fmt::Display for Value<'_> {
             Value::Object(Object::Tree(map, shape)) => map_in_braces(&Map::Tree(map, shape), f),
             Value::Object(Object::Shared(name, _) | Object::Input(_, name)) => f.write_str(name),
             Value::Object(Object::Lazy(_, name)) => f.write_str(name),
-            Value::Type(of) => f.write_str(&of.runtime_name()),
+            Value::Type(ty) => f.write_str(&ty.runtime_name()),
             Value::Optional(None) => f.write_str("optional.none()"),
             Value::Optional(Some(value)) => write!(f, "optional({value})"),
             Value::Opaque(opaque) => f.write_str(&opaque.text()),

@@ -14,7 +14,7 @@ struct Short;
 
 impl CostModel for Short {
     fn estimate_size(&self, node: &Node<'_>) -> Option<SizeEstimate> {
-        matches!(node.of, Type::String | Type::Bytes).then_some(SizeEstimate { min: 0, max: 12 })
+        matches!(node.ty, Type::String | Type::Bytes).then_some(SizeEstimate { min: 0, max: 12 })
     }
 }
 

@@ -38,7 +38,7 @@ fn texts() {
         &kubernetes(),
         &[
             ("'abc'.charAt(-1)", "index out of range: -1"),
-            ("dyn([1]).join()", "join: invalid input: 1"),
+            ("dyn([1]).join()", "no such overload: join(list)"),
             ("dyn('%s').format([url('http://a/')])", "string clause can only be used on"),
             (
                 "dyn('%s').format([[url('http://a/')]])",

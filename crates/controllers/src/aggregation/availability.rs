@@ -39,7 +39,7 @@ pub(super) async fn check(aggregation: &Aggregation, name: &str) -> Outcome {
         let failed = write(aggregation, name, &Condition { status: "True", reason: "Local", message }).await;
         return Outcome { failed, ..Outcome::default() };
     };
-    let (condition, mut failed) = match examine(aggregation, &service, remote).await {
+    let (condition, mut failed) = match examine_service(aggregation, &service, remote).await {
         Ok(()) => {
             let message = "all checks passed".to_string();
             (Condition { status: "True", reason: "Passed", message }, false)
@@ -66,24 +66,28 @@ pub(super) async fn check(aggregation: &Aggregation, name: &str) -> Outcome {
     outcome
 }
 
-async fn examine(aggregation: &Aggregation, service: &ApiService, remote: &Remote) -> Result<(), Condition> {
+async fn examine_service(
+    aggregation: &Aggregation,
+    service: &ApiService,
+    remote: &Remote,
+) -> Result<(), Condition> {
     let reference = &remote.service;
     let engine = &aggregation.engine;
-    let of = format!("service/{} in {}", reference.name, quoted(&reference.namespace));
+    let described_service = format!("service/{} in {}", reference.name, quoted(&reference.namespace));
     let target = engine.storage().target("", "v1", "services", &reference.namespace, &reference.name);
     let Some(found) = target.and_then(|target| engine.reader().object_tree(&target).ok().flatten()) else {
-        return Err(Condition::unavailable("ServiceNotFound", format!("{of} is not present")));
+        return Err(Condition::unavailable("ServiceNotFound", format!("{described_service} is not present")));
     };
     if found.str_at(&["spec", "type"]) == "ClusterIP" {
         let number = i64::from(reference.port);
         let mut ports = found.items_at(&["spec", "ports"]).iter();
         let Some(port) = ports.find(|port| port.get("port").and_then(Value::as_int) == Some(number)) else {
-            let message = format!("{of} is not listening on port {number}");
+            let message = format!("{described_service} is not listening on port {number}");
             return Err(Condition::unavailable("ServicePortError", message));
         };
         let slices = engine.storage().endpoint_slices(&reference.namespace, &reference.name);
         if slices.is_empty() {
-            let message = format!("cannot find endpointslices for {of}");
+            let message = format!("cannot find endpointslices for {described_service}");
             return Err(Condition::unavailable("EndpointsNotFound", message));
         }
         let port_name = port.str_at(&["name"]);
@@ -92,8 +96,10 @@ async fn examine(aggregation: &Aggregation, service: &ApiService, remote: &Remot
                 && slice_port(slice, port_name).is_some()
         };
         if !slices.iter().any(is_active) {
-            let message =
-                format!("endpointslices for {of} have no addresses with port name {}", quoted(port_name));
+            let message = format!(
+                "endpointslices for {described_service} have no addresses with port name {}",
+                quoted(port_name)
+            );
             return Err(Condition::unavailable("MissingEndpoints", message));
         }
     }
@@ -160,7 +166,7 @@ async fn write(aggregation: &Aggregation, name: &str, condition: &Condition) -> 
     let written = aggregation
         .engine
         .writer()
-        .mutate(&target.sub("status"), Some(MANAGER), |live| set(live, condition, &now))
+        .mutate(&target.sub("status"), Some(MANAGER), |live| set_condition(live, condition, &now))
         .await;
     if let Err(status) = &written {
         tracing::warn!(name, error = %status.message, "the availability of an APIService could not be written");
@@ -171,7 +177,7 @@ async fn write(aggregation: &Aggregation, name: &str, condition: &Condition) -> 
     written.is_err()
 }
 
-fn set(live: &mut Value, condition: &Condition, now: &str) {
+fn set_condition(live: &mut Value, condition: &Condition, now: &str) {
     let is_own = |c: &Value| c.str_at(&["type"]) == "Available";
     let mut conditions = live.items_at(&["status", "conditions"]).to_vec();
     let mut own = match conditions.iter().position(is_own) {
@@ -197,13 +203,13 @@ mod tests {
     fn the_time_changes_with_the_status_only() {
         let mut live = Value::object();
         let failing = |message: &str| Condition::unavailable("FailedDiscoveryCheck", message.to_string());
-        set(&mut live, &failing("one"), "t1");
-        set(&mut live, &failing("two"), "t2");
+        set_condition(&mut live, &failing("one"), "t1");
+        set_condition(&mut live, &failing("two"), "t2");
         let condition = live.items_at(&["status", "conditions"]).first().cloned().unwrap_or_default();
         assert_eq!(condition.str_at(&["lastTransitionTime"]), "t1");
         assert_eq!(condition.str_at(&["message"]), "two");
         let passed = Condition { status: "True", reason: "Passed", message: "ok".into() };
-        set(&mut live, &passed, "t3");
+        set_condition(&mut live, &passed, "t3");
         let condition = live.items_at(&["status", "conditions"]).first().cloned().unwrap_or_default();
         assert_eq!(condition.str_at(&["lastTransitionTime"]), "t3");
     }

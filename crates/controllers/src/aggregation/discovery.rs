@@ -65,7 +65,7 @@ pub struct RemoteSpec {
     pub paths: Vec<(String, Value)>,
     /// The definitions that the paths use.
     pub definitions: Vec<(String, Value)>,
-    /// Parameters that they refer to.
+    /// The parameters to which the operations refer.
     pub parameters: Vec<(String, Value)>,
 }
 
@@ -119,7 +119,7 @@ pub struct RemoteGroup {
     pub versions: Vec<(String, RemoteVersion)>,
 }
 
-/// The groups of an aggregated document; `None` if it is none.
+/// Reads the groups of an aggregated document; `None` if the document is of another kind.
 pub(crate) fn remote_groups(document: &[u8]) -> Option<Vec<RemoteGroup>> {
     let tree = parse(document)?;
     if tree.str_at(&["kind"]) != "APIGroupDiscoveryList" {
@@ -144,7 +144,7 @@ pub(super) fn path(group: &str, version: &str) -> String {
 /// Fetches the documents. The version is stale if the extension server has no discovery document.
 pub(super) async fn fetch(aggregation: &Aggregation, service: &ApiService, remote: &Remote) -> RemoteVersion {
     let stale = RemoteVersion { is_stale: true, ..RemoteVersion::default() };
-    let mut version = resources(aggregation, service, remote).await.unwrap_or(stale);
+    let mut version = fetch_resources(aggregation, service, remote).await.unwrap_or(stale);
     let v2 = get(aggregation, remote, "/openapi/v2", JSON).await.filter(Document::is_success);
     if let Some(found) = &v2 {
         version.openapi_v2 = spec(&found.body, &service.group, &service.version).map(Arc::new);
@@ -173,7 +173,7 @@ fn converted_v3(v2: &[u8]) -> Option<RemoteV3> {
     Some(RemoteV3::Converted(Arc::new(ConvertedV3 { json: out.into() })))
 }
 
-async fn resources(
+async fn fetch_resources(
     aggregation: &Aggregation,
     service: &ApiService,
     remote: &Remote,
@@ -319,7 +319,7 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
 fn version_of(version: &Value) -> RemoteVersion {
     let resource = |tree: &Value| RemoteResource {
         resource: tree.str_at(&["resource"]).to_string(),
-        response_kind: kind(tree.get("responseKind")),
+        response_kind: read_kind(tree.get("responseKind")),
         scope: tree.str_at(&["scope"]).to_string(),
         singular: tree.str_at(&["singularResource"]).to_string(),
         verbs: verbs(tree),
@@ -331,7 +331,7 @@ fn version_of(version: &Value) -> RemoteVersion {
             .take(RESOURCES_MAX)
             .map(|sub| RemoteSubresource {
                 subresource: sub.str_at(&["subresource"]).to_string(),
-                response_kind: kind(sub.get("responseKind")),
+                response_kind: read_kind(sub.get("responseKind")),
                 verbs: verbs(sub),
             })
             .collect(),
@@ -359,7 +359,7 @@ fn from_legacy(document: &Value) -> Option<RemoteVersion> {
         places.insert(name, resources.len());
         resources.push(RemoteResource {
             resource: name.to_string(),
-            response_kind: kind(Some(tree)),
+            response_kind: read_kind(Some(tree)),
             scope: scope(tree).to_string(),
             singular: tree.str_at(&["singularName"]).to_string(),
             verbs: verbs(tree),
@@ -383,14 +383,14 @@ fn from_legacy(document: &Value) -> Option<RemoteVersion> {
         let has_kind = !tree.str_at(&["kind"]).is_empty();
         parent.subresources.push(RemoteSubresource {
             subresource: sub.to_string(),
-            response_kind: kind(Some(tree).filter(|_| has_kind)),
+            response_kind: read_kind(Some(tree).filter(|_| has_kind)),
             verbs: verbs(tree),
         });
     }
     Some(RemoteVersion { resources, ..RemoteVersion::default() })
 }
 
-fn kind(tree: Option<&Value>) -> RemoteKind {
+fn read_kind(tree: Option<&Value>) -> RemoteKind {
     let text = |key: &str| tree.map_or("", |tree| tree.str_at(&[key])).to_string();
     RemoteKind { group: text("group"), version: text("version"), kind: text("kind") }
 }

@@ -52,9 +52,9 @@ pub(super) fn convert(v2: &Value) -> Option<Value> {
     out.insert("info", info.unwrap_or_default());
     insert_some(&mut out, "externalDocs", v2.get("externalDocs").map(external_docs));
     if let Some(paths) = v2.get("paths") {
-        out.insert("paths", work.paths(paths)?);
+        out.insert("paths", work.convert_paths(paths)?);
     }
-    out.insert("components", work.components(v2)?);
+    out.insert("components", work.convert_components(v2)?);
     Some(out.into())
 }
 
@@ -64,23 +64,23 @@ struct Conversion {
 }
 
 impl Conversion {
-    fn components(&mut self, v2: &Value) -> Option<Value> {
+    fn convert_components(&mut self, v2: &Value) -> Option<Value> {
         let mut out = Map::new();
         let schemas = each(v2.get("definitions"), |schema| self.schema(schema, true, 0))?;
         let security = each(v2.get("securityDefinitions"), |scheme| Some(security_scheme(scheme)))?;
         let produces = texts(v2, "produces");
-        let responses = each(v2.get("responses"), |response| self.response(response, &produces))?;
+        let responses = each(v2.get("responses"), |response| self.convert_response(response, &produces))?;
         for (name, found) in [("schemas", schemas), ("securitySchemes", security), ("responses", responses)] {
             insert_unless_empty(&mut out, name, found);
         }
         Some(out.into())
     }
 
-    fn paths(&mut self, v2: &Value) -> Option<Value> {
+    fn convert_paths(&mut self, v2: &Value) -> Option<Value> {
         let mut out = Map::new();
         for (path, item) in v2.as_object()?.iter() {
             if path.starts_with('/') {
-                out.insert(path.clone(), self.path(item)?);
+                out.insert(path.clone(), self.convert_path(item)?);
             } else if is_extension(path) {
                 out.insert(path.clone(), item.clone());
             }
@@ -88,20 +88,20 @@ impl Conversion {
         Some(out.into())
     }
 
-    fn path(&mut self, v2: &Value) -> Option<Value> {
+    fn convert_path(&mut self, v2: &Value) -> Option<Value> {
         let mut out = members(v2, &["$ref"]);
         for method in METHODS {
             if let Some(operation) = v2.get(method) {
-                out.insert(method, self.operation(operation)?);
+                out.insert(method, self.convert_operation(operation)?);
             }
         }
-        let shared = v2.items_at(&["parameters"]).iter().map(|parameter| self.parameter(parameter));
+        let shared = v2.items_at(&["parameters"]).iter().map(|parameter| self.convert_parameter(parameter));
         let shared = shared.collect::<Option<Vec<Value>>>()?;
         insert_some(&mut out, "parameters", Some(shared).filter(|all| !all.is_empty()).map(Value::Array));
         Some(out.into())
     }
 
-    fn operation(&mut self, v2: &Value) -> Option<Value> {
+    fn convert_operation(&mut self, v2: &Value) -> Option<Value> {
         let mut out = members(v2, &["description", "tags", "summary", "deprecated", "operationId"]);
         insert_some(&mut out, "externalDocs", v2.get("externalDocs").map(external_docs));
         let mut parameters = Vec::new();
@@ -113,7 +113,7 @@ impl Conversion {
                     insert_unless_empty(&mut body, "content", content);
                     out.insert("requestBody", body.into());
                 }
-                None => parameters.push(self.parameter(parameter)?),
+                None => parameters.push(self.convert_parameter(parameter)?),
             }
         }
         insert_some(&mut out, "parameters", Some(parameters).filter(|all| !all.is_empty()).map(Value::Array));
@@ -124,14 +124,14 @@ impl Conversion {
             if is_extension(code) {
                 responses.insert(code.clone(), response.clone());
             } else if code.as_str() == "default" || code.parse::<i64>().is_ok() {
-                responses.insert(code.clone(), self.response(response, &produces)?);
+                responses.insert(code.clone(), self.convert_response(response, &produces)?);
             }
         }
         out.insert("responses", responses.into());
         Some(out.into())
     }
 
-    fn response(&mut self, v2: &Value, produces: &[&str]) -> Option<Value> {
+    fn convert_response(&mut self, v2: &Value, produces: &[&str]) -> Option<Value> {
         let mut out = members(v2, &["description"]);
         insert_some(&mut out, "$ref", reference(v2, "#/responses/", "#/components/responses/"));
         if let Some(schema) = v2.get("schema") {
@@ -140,7 +140,7 @@ impl Conversion {
         Some(out.into())
     }
 
-    fn parameter(&mut self, v2: &Value) -> Option<Value> {
+    fn convert_parameter(&mut self, v2: &Value) -> Option<Value> {
         let mut out = members(v2, &["name", "in", "description", "required", "allowEmptyValue"]);
         insert_some(&mut out, "$ref", reference(v2, "#/parameters/", "#/components/parameters/"));
         let schema = match v2.get("schema") {
@@ -180,11 +180,11 @@ impl Conversion {
             let converted = match name.as_str() {
                 "properties" => each(Some(value), |schema| self.schema(schema, refers, deeper))?.into(),
                 "items" | "additionalItems" | "additionalProperties" => match value {
-                    Value::Array(items) => self.schemas(items, refers, deeper)?,
+                    Value::Array(items) => self.convert_schemas(items, refers, deeper)?,
                     other => self.schema(other, refers, deeper)?,
                 },
                 "allOf" | "anyOf" | "oneOf" => match value {
-                    Value::Array(items) => self.schemas(items, false, deeper)?,
+                    Value::Array(items) => self.convert_schemas(items, false, deeper)?,
                     _ => continue,
                 },
                 "not" => self.schema(value, false, deeper)?,
@@ -214,7 +214,7 @@ impl Conversion {
         Some(out.into())
     }
 
-    fn schemas(&mut self, items: &[Value], refers: bool, depth: usize) -> Option<Value> {
+    fn convert_schemas(&mut self, items: &[Value], refers: bool, depth: usize) -> Option<Value> {
         let converted: Option<Vec<Value>> =
             items.iter().map(|item| self.schema(item, refers, depth)).collect();
         converted.map(Value::Array)

@@ -82,14 +82,14 @@ fn combine_certificates(bundles: [&str; 2], now_seconds: i64) -> Option<String> 
             }
         }
     }
-    Some(all.iter().map(|der| pem(der)).collect())
+    Some(all.iter().map(|der| to_pem(der)).collect())
 }
 
 fn is_certificate(block: &Pem) -> bool {
     block.label == "CERTIFICATE"
 }
 
-fn pem(der: &[u8]) -> String {
+fn to_pem(der: &[u8]) -> String {
     let encoded = base64::encode(der);
     let mut out = String::from("-----BEGIN CERTIFICATE-----\n");
     let mut rest = encoded.as_str();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_alone() {
+    fn config_maps_that_cannot_be_parsed_are_not_changed() {
         for key in ["requestheader-group-headers", "client-ca-file"] {
             let mut data = Value::object();
             data.set_at(&[key], "something else".into());

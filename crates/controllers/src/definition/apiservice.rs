@@ -28,9 +28,10 @@ impl Definitions {
         for version in all {
             self.register_version(group, version).await?;
         }
-        match versions.is_empty() {
-            true => _ = self.registered.remove(name),
-            false => _ = self.registered.insert(name.clone(), versions),
+        if versions.is_empty() {
+            _ = self.registered.remove(name)
+        } else {
+            _ = self.registered.insert(name.clone(), versions)
         }
         Ok(())
     }
@@ -71,7 +72,7 @@ impl Definitions {
         else {
             return;
         };
-        let wanted = registration(name, group, version);
+        let wanted = new_api_service(name, group, version);
         let restored = match self.engine.writer().ensure(&target, "kube-apiserver", wanted.clone()).await {
             Ok(()) => {
                 let spec = wanted.get("spec").cloned().unwrap_or_default();
@@ -101,7 +102,7 @@ impl Definitions {
             return self
                 .engine
                 .writer()
-                .ensure(&target, "kube-apiserver", registration(&name, group, version))
+                .ensure(&target, "kube-apiserver", new_api_service(&name, group, version))
                 .await;
         }
         let Some(stored) = self.engine.reader().object_tree(&target)? else { return Ok(()) };
@@ -134,7 +135,7 @@ pub(super) async fn next_registration(watcher: &mut Option<Watcher>) -> Option<S
     }
 }
 
-fn registration(name: &str, group: &str, version: &str) -> Value {
+fn new_api_service(name: &str, group: &str, version: &str) -> Value {
     let mut out = Value::object();
     out.set_at(&["apiVersion"], "apiregistration.k8s.io/v1".into());
     out.set_at(&["kind"], "APIService".into());

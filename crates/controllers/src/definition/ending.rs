@@ -35,11 +35,11 @@ pub(super) async fn end(engine: Arc<Engine>, target: Target) -> Str {
 async fn try_end(engine: &Engine, target: &Target) -> Result<(), Status> {
     let in_progress =
         terminating("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
-    note(engine, target, &in_progress).await?;
+    set_condition(engine, target, &in_progress).await?;
     let Some(definition) = engine.reader().object_tree(target)? else { return Ok(()) };
     let last = if Condition::is_true(&definition, "Established") {
         if let Err(Held { reason, message }) = remove_objects(engine, &definition).await {
-            note(engine, target, &terminating("True", reason, &message)).await?;
+            set_condition(engine, target, &terminating("True", reason, &message)).await?;
             return Err(Status::unclassified(message));
         }
         terminating("False", "InstanceDeletionCompleted", "removed all instances")
@@ -63,7 +63,7 @@ fn terminating<'a>(status: &'a str, reason: &'a str, message: &'a str) -> Condit
     Condition { kind: "Terminating", status, reason, message }
 }
 
-async fn note(engine: &Engine, target: &Target, condition: &Condition<'_>) -> Result<(), Status> {
+async fn set_condition(engine: &Engine, target: &Target, condition: &Condition<'_>) -> Result<(), Status> {
     let now = engine.storage().now_text();
     engine
         .writer()

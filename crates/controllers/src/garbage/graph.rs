@@ -152,7 +152,7 @@ fn read(resource: &Arc<str>, object: &Object) -> Option<Node> {
     let json = object.json();
     let tree = pintle_value::json::parse(json).ok()?.value;
     let deleting = tree.at(&["metadata", "deletionTimestamp"]).is_some();
-    let owners: Vec<Owner> = tree.items_at(&["metadata", "ownerReferences"]).iter().map(owner).collect();
+    let owners: Vec<Owner> = tree.items_at(&["metadata", "ownerReferences"]).iter().map(read_owner).collect();
     if owners.is_empty() && !deleting {
         return None;
     }
@@ -169,7 +169,7 @@ fn read(resource: &Arc<str>, object: &Object) -> Option<Node> {
     })
 }
 
-fn owner(reference: &Value) -> Owner {
+fn read_owner(reference: &Value) -> Owner {
     Owner {
         uid: reference.str_at(&["uid"]).into(),
         api_version: reference.str_at(&["apiVersion"]).into(),

@@ -18,7 +18,7 @@ type GroupVersion = (String, String);
 #[derive(Default)]
 pub(super) struct Exclusions {
     active: BTreeSet<GroupVersion>,
-    /// When they were found to be deleted.
+    /// When each deleted version was found to be deleted.
     deleted: BTreeMap<GroupVersion, Instant>,
     /// The numbers of events of the two resources at the last look.
     seen: Option<[u64; 2]>,

@@ -36,7 +36,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<EncryptedObject, String> {
             (1, Field::Bytes(bytes)) => object.data = bytes.to_vec(),
             (2, Field::Bytes(bytes)) => object.sealed.key_id = text(bytes),
             (3, Field::Bytes(bytes)) => object.sealed.ciphertext = bytes.to_vec(),
-            (4, Field::Bytes(bytes)) => object.sealed.annotations.push(annotation(bytes)?),
+            (4, Field::Bytes(bytes)) => object.sealed.annotations.push(parse_annotation(bytes)?),
             (5, Field::Number(number)) => object.source_type = number,
             _ => {}
         }
@@ -102,7 +102,7 @@ pub(super) fn encrypt_response(bytes: &[u8]) -> Result<Sealed, String> {
         match field? {
             (1, Field::Bytes(bytes)) => sealed.ciphertext = bytes.to_vec(),
             (2, Field::Bytes(bytes)) => sealed.key_id = text(bytes),
-            (3, Field::Bytes(bytes)) => sealed.annotations.push(annotation(bytes)?),
+            (3, Field::Bytes(bytes)) => sealed.annotations.push(parse_annotation(bytes)?),
             _ => {}
         }
     }
@@ -151,7 +151,7 @@ pub(super) fn status_response(bytes: &[u8]) -> Result<Status, String> {
     Ok(status)
 }
 
-fn annotation(bytes: &[u8]) -> Result<(String, Vec<u8>), String> {
+fn parse_annotation(bytes: &[u8]) -> Result<(String, Vec<u8>), String> {
     let mut entry = (String::new(), Vec::new());
     for field in Fields(bytes) {
         match field? {

@@ -152,9 +152,10 @@ impl KmsV1 {
     fn call<T>(&self, call: impl FnOnce(&dyn KmsService) -> Result<T, String>) -> Result<T, String> {
         let may_move = Handle::try_current().is_ok_and(|h| h.runtime_flavor() == RuntimeFlavor::MultiThread);
         // Every write waits for the plugin, so other tasks of this thread must be able to continue elsewhere.
-        let outcome = match may_move {
-            true => tokio::task::block_in_place(|| call(&*self.service)),
-            false => call(&*self.service),
+        let outcome = if may_move {
+            tokio::task::block_in_place(|| call(&*self.service))
+        } else {
+            call(&*self.service)
         };
         if self.failed.swap(outcome.is_err(), Ordering::AcqRel) && outcome.is_ok() {
             self.recoveries.fetch_add(1, Ordering::Release);
@@ -210,11 +211,10 @@ mod tests {
         }
 
         fn encrypt(&self, plain: &[u8]) -> Result<Sealed, String> {
-            match self.0.load(Ordering::Acquire) {
-                true => Err("rpc error: code = Unavailable desc = gone".into()),
-                false => {
-                    Ok(Sealed { ciphertext: plain.iter().rev().copied().collect(), ..Sealed::default() })
-                }
+            if self.0.load(Ordering::Acquire) {
+                Err("rpc error: code = Unavailable desc = gone".into())
+            } else {
+                Ok(Sealed { ciphertext: plain.iter().rev().copied().collect(), ..Sealed::default() })
             }
         }
 

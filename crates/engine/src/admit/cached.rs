@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_is_not_read_again() {
+    fn a_cached_value_is_only_read_again_after_a_change() {
         let slot = Cached::default();
         for (revisions, expected) in [([1, 1], 1), ([1, 1], 1), ([1, 2], 2), ([1, 1], 3)] {
             let read = slot.at(revisions, |before: Option<&i32>| before.copied().unwrap_or(0) + 1);

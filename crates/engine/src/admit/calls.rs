@@ -80,10 +80,7 @@ impl Admission {
         let request = admission_request(call.request, call.matched, &uid);
         let body = review::body(version, request, call.object, call.old);
         let name = if call.mutating { "Call mutating webhook" } else { "Call validating webhook" };
-        let caller = match call.mutating {
-            true => &self.hooks.mutating_caller,
-            false => &self.hooks.validating_caller,
-        };
+        let caller = if call.mutating { &self.hooks.mutating_caller } else { &self.hooks.validating_caller };
         let span = pintle_trace::concurrent_span(name);
         let http_span = span.as_ref().map(|span| span.child("HTTP POST"));
         let timeout = webhook_timeout(webhook.timeout);
@@ -97,10 +94,7 @@ impl Admission {
             .map_err(|why| Failure::unusable_answer(format!("received invalid webhook response: {why}")))?;
         warnings.extend(verdict.warnings.iter().cloned());
         annotate(webhook, &verdict);
-        match verdict.allowed {
-            true => Ok(verdict),
-            false => Err(Failure::Denied(webhook.denial(&verdict.result))),
-        }
+        if verdict.allowed { Ok(verdict) } else { Err(Failure::Denied(webhook.denial(&verdict.result))) }
     }
 
     /// Decodes the AdmissionReview in an answer.

@@ -132,9 +132,8 @@ impl Admission {
                 json::print(item, &mut text);
                 let found = self.accept(loaded, item.clone(), None, &text, depth.saturating_add(1));
                 // Errors of nested objects are only prefixed if the item cannot be decoded.
-                all.extend(found.map_err(|why| match is_decoding_error(&why) {
-                    true => format!("failed to decode list item: {why}"),
-                    false => why,
+                all.extend(found.map_err(|why| {
+                    if is_decoding_error(&why) { format!("failed to decode list item: {why}") } else { why }
                 })?);
             }
             return Ok(all);
@@ -152,10 +151,7 @@ impl Admission {
         let Some(wanted) = wanted.filter(|_| group_version.version == "v1") else {
             return Err(format!("unsupported resource type *{}.{kind}", group_version.version));
         };
-        let items: Vec<Value> = match single == kind {
-            true => vec![tree],
-            false => tree.items_at(&["items"]).to_vec(),
-        };
+        let items: Vec<Value> = if single == kind { vec![tree] } else { tree.items_at(&["items"]).to_vec() };
         let mut objects = Vec::with_capacity(items.len());
         for item in items {
             objects.push((*wanted, self.decode_manifest(wanted, item, strict_error.as_deref())?));
@@ -190,9 +186,10 @@ impl Admission {
         }
         propose::complete(&target, &mut object, Empties::PreserveSerialized);
         let errors = validation::errors_of_new(&target, &object, &|| None);
-        match errors.is_empty() {
-            true => Ok(object),
-            false => Err(format!("{kind} {}: {}", quoted(&target.name), errors.aggregate_message())),
+        if errors.is_empty() {
+            Ok(object)
+        } else {
+            Err(format!("{kind} {}: {}", quoted(&target.name), errors.aggregate_message()))
         }
     }
 }
@@ -224,9 +221,10 @@ fn check_constraints(kind: &str, object: &Value, file: &str) -> Result<(), Strin
         return check_addresses(object, &name, file);
     }
     if !kind.ends_with("Binding") {
-        return match has("paramKind") {
-            true => Err(format!("{kind} {name}: spec.paramKind is not supported for static manifests")),
-            false => Ok(()),
+        return if has("paramKind") {
+            Err(format!("{kind} {name}: spec.paramKind is not supported for static manifests"))
+        } else {
+            Ok(())
         };
     }
     let policy = object.str_at(&["spec", "policyName"]);
@@ -234,9 +232,10 @@ fn check_constraints(kind: &str, object: &Value, file: &str) -> Result<(), Strin
         let (policy, suffix) = (quoted(policy), quoted(STATIC_SUFFIX));
         return Err(format!("binding {name}: spec.policyName {policy} must end with {suffix}"));
     }
-    match has("paramRef") {
-        true => Err(format!("binding {name}: spec.paramRef is not supported for static manifests")),
-        false => Ok(()),
+    if has("paramRef") {
+        Err(format!("binding {name}: spec.paramRef is not supported for static manifests"))
+    } else {
+        Ok(())
     }
 }
 

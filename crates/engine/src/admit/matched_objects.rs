@@ -13,7 +13,7 @@ pub(crate) struct MatchedObjects {
     version: usize,
     /// The new object, if there is one.
     pub(crate) object: Option<Value>,
-    /// The object as it was, if there was one.
+    /// The object before the request, if there was one.
     pub(crate) old: Option<Value>,
     /// Whether a webhook or policy changed the new object in this version.
     pub(crate) is_changed: bool,

@@ -49,10 +49,10 @@ impl<'a> CallInProgress<'a> {
             None if failure.is_some() => self.count_failing_open(),
             None => {}
         }
-        self.count(code, error.is_some());
+        self.count_call(code, error.is_some());
     }
 
-    fn count(&self, code: u16, is_rejected: bool) {
+    fn count_call(&self, code: u16, is_rejected: bool) {
         let WebhookCall { webhook, step, operation } = self.call;
         let name = webhook.name.as_str();
         let rejected = if is_rejected { "true" } else { "false" };
@@ -78,12 +78,13 @@ impl Drop for CallInProgress<'_> {
         }
         let fails_open = self.call.webhook.fails_open;
         if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            match fails_open {
-                true => self.count_failing_open(),
-                false => self.count_rejection("calling_webhook_error", UNAVAILABLE),
+            if fails_open {
+                self.count_failing_open()
+            } else {
+                self.count_rejection("calling_webhook_error", UNAVAILABLE)
             }
         }
-        self.count(UNAVAILABLE, !fails_open);
+        self.count_call(UNAVAILABLE, !fails_open);
     }
 }
 

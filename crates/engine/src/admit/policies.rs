@@ -48,7 +48,7 @@ struct RequestVariables {
 }
 
 impl RequestVariables {
-    fn inputs<'a>(
+    fn expression_inputs<'a>(
         &'a self,
         objects: &'a MatchedObjects,
         request: &'a Value,
@@ -188,7 +188,7 @@ impl Admission {
             };
             let views = RequestViews::of(request, &application.matched);
             for params in &application.params {
-                let inputs = variables.inputs(objects, &views.request, params.as_ref());
+                let inputs = variables.expression_inputs(objects, &views.request, params.as_ref());
                 verdict.evaluate(application, &inputs, &views.to_conditions);
             }
         }
@@ -334,7 +334,7 @@ impl Admission {
         errors: &mut Errors,
     ) -> Result<(), Status> {
         let MutatingEvaluation { application, params, .. } = *evaluation;
-        let conditions = variables.inputs(objects, &views.to_conditions, params);
+        let conditions = variables.expression_inputs(objects, &views.to_conditions, params);
         let policy = &application.policy;
         match policy.evaluator.matches(&policy.name, &conditions, policy.fails) {
             Ok(true) => {}
@@ -349,7 +349,7 @@ impl Admission {
         }
         let before = objects.object.clone();
         for mutation in &application.policy.evaluator.mutations {
-            let inputs = variables.inputs(objects, &views.request, params);
+            let inputs = variables.expression_inputs(objects, &views.request, params);
             let version = version_of(evaluation.request, &application.matched);
             let Some(schema) = evaluation.target.kind.versions.get(version).map(|v| &v.schema) else {
                 continue;

@@ -286,8 +286,8 @@ impl Admission {
                 )) as Call<'_>)
             });
             let mut refusal = Ok(());
-            for (outcome, said) in together(calls.collect()).await {
-                warnings.extend(said);
+            for (outcome, call_warnings) in together(calls.collect()).await {
+                warnings.extend(call_warnings);
                 refusal = refusal.and(outcome);
             }
             refusal?;

@@ -31,10 +31,10 @@ impl Writer {
             return Ok(Vec::new());
         }
         let namespace = &request.target.namespace;
-        charges.into_iter().filter_map(|charge| self.book(namespace, &charge).transpose()).collect()
+        charges.into_iter().filter_map(|charge| self.charge_quota(namespace, &charge).transpose()).collect()
     }
 
-    fn book(&self, namespace: &str, charge: &quota::Charge) -> Result<Option<Write>, Status> {
+    fn charge_quota(&self, namespace: &str, charge: &quota::Charge) -> Result<Option<Write>, Status> {
         let old = &charge.quota;
         let name = old.str_at(&["metadata", "name"]);
         let Some(target) = self.storage.target("", "v1", "resourcequotas", namespace, name) else {

@@ -158,37 +158,38 @@ fn check_object(converted: &Value) -> Result<(), String> {
 /// Identifies the object that an error is about.
 pub(super) struct Place<'a> {
     /// The kind that was requested, for error messages.
-    pub(super) of: &'a str,
+    pub(super) kind: &'a str,
     pub(super) index: usize,
     pub(super) in_list: bool,
 }
 
 impl Place<'_> {
-    fn error(&self, why: &str) -> String {
-        let Place { of, index, in_list } = self;
-        match in_list {
-            true => format!(
-                "conversion webhook for {of} returned invalid converted object at index {index}: {why}"
-            ),
-            false => format!("conversion webhook for {of} returned invalid object: {why}"),
+    fn error_text(&self, why: &str) -> String {
+        let Place { kind, index, in_list } = *self;
+        if in_list {
+            format!("conversion webhook for {kind} returned invalid converted object at index {index}: {why}")
+        } else {
+            format!("conversion webhook for {kind} returned invalid object: {why}")
         }
     }
 
     fn type_error(&self, why: &str) -> String {
-        let Place { of, index, in_list } = self;
-        match in_list {
-            true => self.error(why),
-            false => format!("conversion webhook for {of} returned invalid object at index {index}: {why}"),
+        let Place { kind, index, in_list } = *self;
+        if in_list {
+            self.error_text(why)
+        } else {
+            format!("conversion webhook for {kind} returned invalid object at index {index}: {why}")
         }
     }
 
     fn metadata_error(&self, why: &str) -> String {
-        let Place { of, index, in_list } = self;
-        match in_list {
-            true => format!(
-                "conversion webhook for {of} returned invalid metadata in object at index {index}: {why}"
-            ),
-            false => format!("conversion webhook for {of} returned invalid metadata: {why}"),
+        let Place { kind, index, in_list } = *self;
+        if in_list {
+            format!(
+                "conversion webhook for {kind} returned invalid metadata in object at index {index}: {why}"
+            )
+        } else {
+            format!("conversion webhook for {kind} returned invalid metadata: {why}")
         }
     }
 }
@@ -201,7 +202,7 @@ pub(super) fn accept(
     place: &Place<'_>,
 ) -> Result<Value, String> {
     // For a single object kube-apiserver's error does not say which one it is.
-    check_object(&converted).map_err(|why| if place.in_list { place.error(&why) } else { why })?;
+    check_object(&converted).map_err(|why| if place.in_list { place.error_text(&why) } else { why })?;
     let group_version = wanted.group_version().to_string();
     let received = converted.str_at(&["apiVersion"]);
     if received != group_version {
@@ -216,7 +217,7 @@ pub(super) fn accept(
     for (key, word) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let (was, is) = (original.str_at(&["metadata", key]), converted.str_at(&["metadata", key]));
         if was != is {
-            return Err(place.error(&format!("must have the same {word}: {was} != {is}")));
+            return Err(place.error_text(&format!("must have the same {word}: {was} != {is}")));
         }
     }
     restore_metadata(original, &mut converted).map_err(|why| place.metadata_error(&why))?;

@@ -28,7 +28,7 @@ pub(super) fn mismatch(error: &typed::TypeError, expected: &Expected<'_>, string
     }
 }
 
-pub(super) fn undecodable(error: &cbor::DecodeError, expected: &Expected<'_>) -> String {
+pub(super) fn decode_error_text(error: &cbor::DecodeError, expected: &Expected<'_>) -> String {
     match error.field().filter(|field| !field.is_empty() && expected.schema.decodes_into_go_struct()) {
         Some(field) => {
             let place = format!("Go struct field {}.{}.{field}", expected.version, expected.kind);

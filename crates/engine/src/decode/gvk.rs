@@ -19,7 +19,7 @@ pub(super) fn claimed(
         }
         Parsed::Protobuf(envelope) => return Ok((envelope.api_version.clone(), envelope.kind.clone())),
     };
-    let prefix = prefix(media);
+    let prefix = error_prefix(media);
     let Some(map) = members(tree, media, body)? else { return Ok(Default::default()) };
     let text = |key: &str| match named(map, key, media) {
         None | Some(Value::Null) => Ok(Str::default()),
@@ -35,7 +35,7 @@ pub(super) fn claimed(
     Ok((text("apiVersion")?, text("kind")?))
 }
 
-fn prefix(media: Media) -> &'static str {
+fn error_prefix(media: Media) -> &'static str {
     match media {
         Media::Cbor => "unable to determine group/version/kind: cbor: cannot unmarshal",
         _ => "couldn't get version/kind; json parse error: json: cannot unmarshal",
@@ -44,7 +44,7 @@ fn prefix(media: Media) -> &'static str {
 
 /// The members of an object, or none for null. Other values have no kind and are refused.
 pub(super) fn members<'v>(tree: &'v Value, media: Media, body: &[u8]) -> Result<Option<&'v Map>, String> {
-    let prefix = prefix(media);
+    let prefix = error_prefix(media);
     match tree {
         Value::Object(map) => Ok(Some(map)),
         Value::Null => Ok(None),

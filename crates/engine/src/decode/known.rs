@@ -59,7 +59,9 @@ const UNSERVED: &[(&str, &str)] = &[
 /// Returns whether the kind exists in a version that is not served.
 pub(super) fn is_unserved(kind: &str, version: &GroupVersion) -> bool {
     let version = version.to_string();
-    UNSERVED.iter().any(|(of, kinds)| *of == version && kinds.split(' ').any(|known| known == kind))
+    UNSERVED
+        .iter()
+        .any(|(unserved, kinds)| *unserved == version && kinds.split(' ').any(|known| known == kind))
 }
 
 /// Returns whether every Go scheme contains the kind, as the ungrouped kinds of `v1` are.

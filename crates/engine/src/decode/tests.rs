@@ -37,7 +37,7 @@ fn refusal(plural: &str, body: &[u8], media: Media) -> String {
 }
 
 #[test]
-fn refusals_are_in_the_words_of_each_encoding() {
+fn refusals_have_the_texts_of_each_encoding() {
     let cannot = |what: &str, why: &str| format!("{what} cannot be handled as a Service: {why}");
     for (body, media, expected) in [
         (
@@ -197,7 +197,7 @@ fn warnings_of_yaml_come_line_by_line() {
 }
 
 #[test]
-fn a_key_that_comes_very_often_costs_no_more_than_its_bytes() {
+fn a_key_repeated_many_times_is_read_in_linear_time() {
     let repeated: Vec<String> = (0..20_000).map(|at| format!(r#""data":{{"k{at}":"v"}}"#)).collect();
     let body = format!(r#"{{"metadata":{{"name":"a"}},{}}}"#, repeated.join(","));
     let began = std::time::Instant::now();

@@ -47,7 +47,7 @@ const CONVERSION: [&str; 3] = ["strategy", "webhookClientConfig", "conversionRev
 /// Encodes a definition, given in `v1` with its schema, for the store.
 pub(super) fn encode(schema: &Schema, tree: &Value) -> Vec<u8> {
     let spec_schema = part(schema, "spec");
-    let version_schema = item(&part(&spec_schema, "versions"));
+    let version_schema = item_schema(&part(&spec_schema, "versions"));
     let spec = downgrade(tree.get("spec").cloned().unwrap_or_else(Value::object));
     let mut out = Vec::new();
     out.extend_from_slice(b"{\"kind\":\"CustomResourceDefinition\",\"apiVersion\":\"");
@@ -56,10 +56,10 @@ pub(super) fn encode(schema: &Schema, tree: &Value) -> Vec<u8> {
     typed::encode_json(&part(schema, "metadata"), tree.get("metadata").unwrap_or(&Value::Null), &mut out);
     out.extend_from_slice(b",\"spec\":");
     members(&spec, &SPEC, &mut out, |name, value, out| match name {
-        "versions" => items(value, out, |value, out| {
+        "versions" => write_items(value, out, |value, out| {
             members(value, &VERSION, out, |name, value, out| shared(&version_schema, name, value, out));
         }),
-        "conversion" => conversion(&part(&spec_schema, "conversion"), value, out),
+        "conversion" => write_conversion(&part(&spec_schema, "conversion"), value, out),
         "names" => typed::encode_json(&part(&spec_schema, "names"), value, out),
         "validation" => shared(&version_schema, "schema", value, out),
         name => shared(&version_schema, name, value, out),
@@ -86,7 +86,7 @@ fn upgrade_spec(spec: &mut Map) {
     // Definitions that are older than `versions` have a single `version`.
     let single = spec.remove("version");
     let none = spec.get("versions").and_then(Value::as_array).is_none_or(<[Value]>::is_empty);
-    if let (true, Some(name)) = (none, single) {
+    if let Some(name) = single.filter(|_| none) {
         let mut version = Value::object();
         version.set_at(&["name"], name);
         version.set_at(&["served"], Value::Bool(true));
@@ -105,7 +105,7 @@ fn upgrade_spec(spec: &mut Map) {
         for column in
             version.get_mut("additionalPrinterColumns").and_then(Value::as_array_mut).into_iter().flatten()
         {
-            rename(column, "JSONPath", "jsonPath");
+            rename_field(column, "JSONPath", "jsonPath");
         }
     }
     // In v1beta1, an absent value means true.
@@ -135,7 +135,7 @@ fn downgrade(mut spec: Value) -> Value {
         for column in
             version.get_mut("additionalPrinterColumns").and_then(Value::as_array_mut).into_iter().flatten()
         {
-            rename(column, "jsonPath", "JSONPath");
+            rename_field(column, "jsonPath", "JSONPath");
         }
     }
     let first = map.get("versions").and_then(Value::as_array).and_then(<[Value]>::first).cloned();
@@ -174,7 +174,7 @@ fn versions_mut(spec: &mut Map) -> impl Iterator<Item = &mut Value> {
     spec.get_mut("versions").and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-fn rename(object: &mut Value, from: &str, to: &str) {
+fn rename_field(object: &mut Value, from: &str, to: &str) {
     if let Some(map) = object.as_object_mut()
         && let Some(value) = map.remove(from)
     {
@@ -188,14 +188,14 @@ fn shared(version: &Schema, name: &str, value: &Value, out: &mut Vec<u8>) {
         "schema" | "subresources" | "selectableFields" => {
             typed::encode_json(&part(version, name), value, out)
         }
-        "additionalPrinterColumns" => items(value, out, |value, out| {
+        "additionalPrinterColumns" => write_items(value, out, |value, out| {
             members(value, &COLUMN, out, |_, value, out| json::print(value, out));
         }),
         _ => json::print(value, out),
     }
 }
 
-fn conversion(schema: &Schema, value: &Value, out: &mut Vec<u8>) {
+fn write_conversion(schema: &Schema, value: &Value, out: &mut Vec<u8>) {
     let config = part(&part(schema, "webhook"), "clientConfig");
     members(value, &CONVERSION, out, |name, value, out| match name {
         "webhookClientConfig" => typed::encode_json(&config, value, out),
@@ -240,7 +240,7 @@ fn members(
     out.push(b'}');
 }
 
-fn items(list: &Value, out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Vec<u8>)) {
+fn write_items(list: &Value, out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Vec<u8>)) {
     out.push(b'[');
     for (index, value) in list.as_array().unwrap_or_default().iter().enumerate() {
         if index > 0 {
@@ -259,7 +259,7 @@ fn part(schema: &Schema, name: &str) -> Schema {
     }
 }
 
-fn item(schema: &Schema) -> Schema {
+fn item_schema(schema: &Schema) -> Schema {
     match &schema.node().shape {
         Shape::List { item, .. } => schema.at(*item),
         _ => schema.clone(),

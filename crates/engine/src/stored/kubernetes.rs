@@ -141,7 +141,7 @@ impl StoredForm for KubernetesForm {
 impl Stored {
     fn encode(&self, json: &[u8], tree: Option<&Value>) -> Bytes {
         if let Some(tree) = tree.filter(|tree| self.encoding == Encoding::Protobuf && !has_revision(tree)) {
-            let stored = self.protobuf(json.len(), tree);
+            let stored = self.encode_protobuf(json.len(), tree);
             debug_assert_eq!(stored, self.encode(json, None), "the tree of a write is what is stored");
             return stored;
         }
@@ -153,7 +153,7 @@ impl Stored {
             Some(tree)
         };
         let encoded = match self.encoding {
-            Encoding::Json => return self.json(json),
+            Encoding::Json => return self.encode_json(json),
             Encoding::Yaml => parse().map(|mut tree| {
                 self.relabel(&mut tree);
                 let mut out = Vec::new();
@@ -162,13 +162,13 @@ impl Stored {
             }),
             Encoding::Definition => parse().map(|tree| definition::encode(&version.schema, &tree)),
             Encoding::Protobuf => {
-                return parse().map_or_else(|| line(json), |tree| self.protobuf(json.len(), &tree));
+                return parse().map_or_else(|| line(json), |tree| self.encode_protobuf(json.len(), &tree));
             }
         };
         encoded.map_or_else(|| line(json), Bytes::from)
     }
 
-    fn protobuf(&self, json_bytes: usize, tree: &Value) -> Bytes {
+    fn encode_protobuf(&self, json_bytes: usize, tree: &Value) -> Bytes {
         let mut out = Vec::with_capacity(json_bytes);
         proto::encode(
             &self.kind.storage_version().schema,
@@ -180,7 +180,7 @@ impl Stored {
         Bytes::from(out)
     }
 
-    fn json(&self, json: &[u8]) -> Bytes {
+    fn encode_json(&self, json: &[u8]) -> Bytes {
         let version = self.kind.storage_version();
         let mut compact = Vec::new();
         if self.kind.has_raw() {
@@ -232,7 +232,7 @@ impl Stored {
 
     /// Decodes JSON or YAML in any version into a tree.
     fn typed_text(&self, stored: &[u8]) -> Result<Value, Unreadable> {
-        let tree = text(stored)?;
+        let tree = parse_text(stored)?;
         if !self.kind.has_raw() || !is_json(stored) {
             return self.typed(tree);
         }
@@ -286,9 +286,10 @@ impl Stored {
 
 /// Decodes a custom resource without its schema, because its kind may not be registered yet.
 fn custom(stored: &[u8], retains_floats: bool) -> Result<Bytes, Unreadable> {
-    let mut tree = match stored.starts_with(CBOR_MAGIC) {
-        true => cbor::decode_object(stored).map_err(|error| Unreadable(error.to_string()))?,
-        false => text(stored)?,
+    let mut tree = if stored.starts_with(CBOR_MAGIC) {
+        cbor::decode_object(stored).map_err(|error| Unreadable(error.to_string()))?
+    } else {
+        parse_text(stored)?
     };
     tree.remove_at(&["metadata", "resourceVersion"]);
     tree.remove_at(&["metadata", "selfLink"]);
@@ -308,10 +309,11 @@ fn is_json(stored: &[u8]) -> bool {
 }
 
 /// Parses JSON, or YAML that is an object.
-pub(super) fn text(stored: &[u8]) -> Result<Value, Unreadable> {
-    let parsed = match is_json(stored) {
-        true => json::parse(stored).map(|parsed| parsed.value).map_err(|error| error.to_string()),
-        false => yaml::parse(stored).map(|parsed| parsed.value).map_err(|error| error.message().to_string()),
+pub(super) fn parse_text(stored: &[u8]) -> Result<Value, Unreadable> {
+    let parsed = if is_json(stored) {
+        json::parse(stored).map(|parsed| parsed.value).map_err(|error| error.to_string())
+    } else {
+        yaml::parse(stored).map(|parsed| parsed.value).map_err(|error| error.message().to_string())
     };
     match parsed {
         Ok(tree @ Value::Object(_)) => Ok(tree),

@@ -81,8 +81,9 @@ impl Storage {
         let kind = self.endpoints_kind()?;
         let state = self.store.snapshot_state();
         let mut members = state.prefix(folder).filter_map(|(_, entry)| decode(&kind, &entry.value).ok());
-        let of = |endpoints: &Value| endpoints.str_at(&["metadata", "labels", IDENTITY_LABEL]) == identity;
-        let endpoints = members.find(of)?;
+        let is_member =
+            |endpoints: &Value| endpoints.str_at(&["metadata", "labels", IDENTITY_LABEL]) == identity;
+        let endpoints = members.find(is_member)?;
         let subset = endpoints.items_at(&["subsets"]).first()?;
         let address = subset.items_at(&["addresses"]).first()?.str_at(&["ip"]);
         let port = subset.items_at(&["ports"]).first()?.get("port").and_then(Value::as_int)?;
@@ -97,7 +98,7 @@ impl Storage {
 /// Decodes a stored value in any encoding.
 fn decode(kind: &Kind, stored: &[u8]) -> Result<Value, Unreadable> {
     if !stored.starts_with(proto::MAGIC) {
-        return kubernetes::text(stored);
+        return kubernetes::parse_text(stored);
     }
     let unreadable = |error: proto::ProtoError| Unreadable(error.to_string());
     let envelope = proto::open(stored).map_err(unreadable)?;

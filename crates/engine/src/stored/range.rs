@@ -4,6 +4,7 @@
 
 use super::{StorageMediaType, Unreadable};
 use bytes::Bytes;
+use pintle_protobuf::{Field, Fields, Writer};
 use pintle_schema::proto;
 use pintle_value::{Value, base64, json};
 use std::collections::BTreeSet;
@@ -68,19 +69,19 @@ pub(super) fn encode(media: StorageMediaType, value: &Bytes) -> Bytes {
         StorageMediaType::Json | StorageMediaType::Yaml => return value.clone(),
         StorageMediaType::Protobuf => json::parse(value).map(|parsed| parsed.value).unwrap_or(Value::Null),
     };
-    let mut message = Vec::new();
-    put(1, &NO_METADATA, &mut message);
-    put(2, tree.str_at(&["range"]).as_bytes(), &mut message);
-    put(3, &base64::decode(tree.str_at(&["data"])).unwrap_or_default(), &mut message);
-    let mut names = Vec::new();
-    put(1, API_VERSION.as_bytes(), &mut names);
-    put(2, KIND.as_bytes(), &mut names);
-    let mut out = proto::MAGIC.to_vec();
-    put(1, &names, &mut out);
-    put(2, &message, &mut out);
-    put(3, b"", &mut out);
-    put(4, b"", &mut out);
-    Bytes::from(out)
+    let mut out = Writer(proto::MAGIC.to_vec());
+    out.message(1, |names| {
+        names.string(1, API_VERSION);
+        names.string(2, KIND);
+    });
+    out.message(2, |message| {
+        message.bytes(1, &NO_METADATA);
+        message.string(2, tree.str_at(&["range"]));
+        message.bytes(3, &base64::decode(tree.str_at(&["data"])).unwrap_or_default());
+    });
+    out.bytes(3, b"");
+    out.bytes(4, b"");
+    Bytes::from(out.0)
 }
 
 /// Converts a value from the stored form to the form in memory.
@@ -90,48 +91,14 @@ pub(super) fn decode(stored: &Bytes) -> Result<Bytes, Unreadable> {
     }
     let envelope = proto::open(stored).map_err(|error| Unreadable(error.to_string()))?;
     let (mut range, mut data) = (String::new(), Vec::new());
-    let mut rest = envelope.raw;
-    while !rest.is_empty() {
-        let malformed = || Unreadable("unexpected EOF".to_string());
-        let (number, bytes, after) = take(rest).ok_or_else(malformed)?;
-        match number {
-            2 => range = String::from_utf8_lossy(bytes).into_owned(),
-            3 => data = bytes.to_vec(),
+    for field in Fields(envelope.raw) {
+        match field.map_err(|_| Unreadable("unexpected EOF".to_string()))? {
+            (2, Field::Bytes(bytes)) => range = pintle_protobuf::text(bytes),
+            (3, Field::Bytes(bytes)) => data = bytes.to_vec(),
             _ => {}
         }
-        rest = after;
     }
     Ok(write_json(&range, &data))
-}
-
-fn put(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(number << 3 | 2);
-    let mut length = bytes.len();
-    while length >= 0x80 {
-        out.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    out.push(length as u8);
-    out.extend_from_slice(bytes);
-}
-
-/// Splits the next length-delimited field off a protobuf message: its number, its bytes and the rest.
-fn take(message: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (tag, mut rest) = message.split_first()?;
-    if tag & 7 != 2 {
-        return None;
-    }
-    let mut length = 0usize;
-    for shift in (0..35).step_by(7) {
-        let (byte, after) = rest.split_first()?;
-        rest = after;
-        length |= usize::from(byte & 0x7f) << shift;
-        if *byte < 0x80 {
-            let (bytes, rest) = rest.split_at_checked(length)?;
-            return Some((tag >> 3, bytes, rest));
-        }
-    }
-    None
 }
 
 #[cfg(test)]

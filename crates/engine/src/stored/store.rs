@@ -133,12 +133,13 @@ impl Store for FormStore {
                 return false;
             }
             // A store that other servers write to does not hold values in memory.
-            let state = match self.inner.is_shared() {
-                false => self.inner.snapshot_state(),
-                true => match self.inner.read_at(key, self.inner.revision()).await {
+            let state = if self.inner.is_shared() {
+                match self.inner.read_at(key, self.inner.revision()).await {
                     Ok(state) => state,
                     Err(_) => return false,
-                },
+                }
+            } else {
+                self.inner.snapshot_state()
             };
             state.get(key).is_some_and(|entry| self.codec.is_outdated(key, &entry.value))
         })

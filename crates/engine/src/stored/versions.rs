@@ -93,9 +93,10 @@ pub(super) fn stored_as(kind: &Kind) -> Str {
 
 /// The `apiVersion` with which kube-apiserver v1.36 stores objects of a built-in kind in etcd, and so does this server.
 pub fn encoding_version(kind: &Kind) -> Str {
-    match kind.group == "apiextensions.k8s.io" && kind.plural == "customresourcedefinitions" {
-        true => Str::from(super::definition::V1BETA1),
-        false => stored_as(kind),
+    if kind.group == "apiextensions.k8s.io" && kind.plural == "customresourcedefinitions" {
+        Str::from(super::definition::V1BETA1)
+    } else {
+        stored_as(kind)
     }
 }
 

@@ -36,12 +36,12 @@ impl Writer {
         let pods = self.storage.target("", "v1", "pods", &target.namespace, name);
         let pod = pods.ok_or_else(|| Status::internal("there are no pods"))?;
         let now = self.storage.now_text();
-        let bound = self.update(&pod, None, dry_run, |tree| {
+        let assign = |tree: &mut Value| {
             check_preconditions(&pod, binding, tree, dry_run)?;
-            assign(binding, tree, &now)
+            assign_node(binding, tree, &now)
                 .map_err(|why| Status::conflict(&GroupResource::new("", "pods/binding"), name, &why))
-        });
-        match bound.await? {
+        };
+        match self.update(&pod, None, dry_run, &assign).await? {
             Some(_) => Ok(()),
             None => Err(Status::not_found(&pod.kind.group_resource(), name)),
         }
@@ -66,7 +66,7 @@ fn check_preconditions(pod: &Target, binding: &Value, tree: &Value, dry_run: boo
     Ok(())
 }
 
-fn assign(binding: &Value, pod: &mut Value, now: &str) -> Result<(), String> {
+fn assign_node(binding: &Value, pod: &mut Value, now: &str) -> Result<(), String> {
     let name = pod.str_at(&["metadata", "name"]);
     if pod.at(&["metadata", "deletionTimestamp"]).is_some() {
         return Err(format!("pod {name} is being deleted, cannot be assigned to a host"));

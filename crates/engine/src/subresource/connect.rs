@@ -88,19 +88,7 @@ impl Writer {
 
     /// A stream needs the right `create` whichever method opens it; otherwise a user with `get` could run commands.
     async fn authorize_stream(&self, target: &Target, user: &UserInfo) -> Result<(), Status> {
-        let version = target.kind_version();
-        let question = pintle_auth::Attributes {
-            user: user.clone().into(),
-            verb: "create".into(),
-            resource_request: true,
-            group: version.group.to_string(),
-            version: version.name.to_string(),
-            resource: target.kind.plural.to_string(),
-            subresource: target.subresource.to_string(),
-            namespace: target.namespace.to_string(),
-            name: target.name.to_string(),
-            ..pintle_auth::Attributes::default()
-        };
+        let question = crate::authorize::creation_of(target, user.clone().into());
         match self.admission.authorizer.authorize(&question).await {
             pintle_auth::Decision::Allow(_) => Ok(()),
             refusal => Err(Status::forbidden(&target.group_resource(), &target.name, refusal.reason())),

@@ -129,7 +129,7 @@ impl Writer {
         let budget = found.ok_or_else(|| Status::internal("there are no disruption budgets"))?.sub("status");
         let now = self.storage.now_text();
         let take_one = |tree: &mut Value| take_one(tree, &pod.name, &now);
-        match self.update(&budget, Some("kube-apiserver"), dry_run, take_one).await? {
+        match self.update(&budget, Some("kube-apiserver"), dry_run, &take_one).await? {
             Some(_) => Ok(()),
             None => Err(Status::not_found(&budget.kind.group_resource(), name)),
         }
@@ -140,15 +140,15 @@ impl Writer {
         if !options.dry_run {
             let now = self.storage.now_text();
             let preconditions = options.preconditions.clone();
-            let marked = self.update(pod, None, false, |tree| {
+            let mark = |tree: &mut Value| {
                 if let Some(preconditions) = &preconditions {
                     let metadata = tree.get("metadata").unwrap_or(&Value::Null);
                     preconditions.check(&GroupKind::new("", "Pod"), metadata)?;
                 }
-                set_condition(tree, evicted(), &now);
+                set_condition(tree, evicted_status(), &now);
                 Ok(())
-            });
-            let Some(marked) = marked.await? else {
+            };
+            let Some(marked) = self.update(pod, None, false, &mark).await? else {
                 return Err(Status::not_found(&pod.kind.group_resource(), &pod.name));
             };
             if let Some(revision) = options.preconditions.as_mut().and_then(|p| p.resource_version.as_mut()) {
@@ -159,7 +159,7 @@ impl Writer {
     }
 }
 
-fn evicted() -> Value {
+fn evicted_status() -> Value {
     let mut condition = Value::object();
     for (key, text) in [
         ("type", "DisruptionTarget"),
@@ -229,7 +229,7 @@ fn take_one(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
     Ok(())
 }
 
-fn disruption(message: String, retry_seconds: i32) -> Status {
+fn disruption_error(message: String, retry_seconds: i32) -> Status {
     let mut status = Status::too_many_requests(VIOLATES, retry_seconds);
     status.details.causes.push(Cause {
         reason: "DisruptionBudget".into(),
@@ -240,7 +240,7 @@ fn disruption(message: String, retry_seconds: i32) -> Status {
 }
 
 fn still_processed(name: &str) -> Status {
-    disruption(format!("The disruption budget {name} is still being processed by the server."), 10)
+    disruption_error(format!("The disruption budget {name} is still being processed by the server."), 10)
 }
 
 fn none_allowed(budget: &Value, name: &str) -> Status {
@@ -264,7 +264,7 @@ fn none_allowed(budget: &Value, name: &str) -> Status {
         }
         None => format!("The disruption budget {name} does not allow evicting pods currently"),
     };
-    disruption(message, 0)
+    disruption_error(message, 0)
 }
 
 fn too_many_budgets() -> Value {

@@ -20,7 +20,7 @@ impl Writer {
         options: &LogOptions,
         settings: &NodeSettings,
     ) -> Result<Option<Location>, Status> {
-        let pod = self.existing(target)?;
+        let pod = self.existing_object(target)?;
         let container = container(&pod, &options.container)?;
         let node = pod.str_at(&["spec", "nodeName"]);
         if node.is_empty() {
@@ -47,7 +47,7 @@ impl Writer {
         settings: &NodeSettings,
     ) -> Result<Location, Status> {
         let parameters = stream_parameters(&target.subresource, query)?;
-        let pod = self.existing(target)?;
+        let pod = self.existing_object(target)?;
         let container = match target.subresource.as_str() {
             "portforward" => None,
             _ => Some(container(&pod, query.text("container"))?),
@@ -75,7 +75,7 @@ impl Writer {
         })
     }
 
-    pub(super) fn existing(&self, target: &Target) -> Result<Value, Status> {
+    pub(super) fn existing_object(&self, target: &Target) -> Result<Value, Status> {
         let missing = || Status::not_found(&target.group_resource(), &target.name);
         self.reader.object_tree(target)?.ok_or_else(missing)
     }

@@ -46,7 +46,7 @@ impl Writer {
         let mut checked = Vec::new();
         let (backend, is_tls, host, port) = match target.kind.plural.as_str() {
             "pods" => {
-                let (host, port) = pod_address(&self.existing(&target.named(place.name))?, &place)?;
+                let (host, port) = pod_address(&self.existing_object(&target.named(place.name))?, &place)?;
                 (Backend::Workload, place.is_tls, host, port)
             }
             "services" => {
@@ -69,7 +69,7 @@ impl Writer {
     fn service_address(&self, target: &Target, place: &Place<'_>) -> Result<(String, u16), Status> {
         let mut port = place.port.to_string();
         if let Ok(number) = place.port.parse::<i64>() {
-            let service = self.existing(&target.named(place.name))?;
+            let service = self.existing_object(&target.named(place.name))?;
             let own = |p: &&Value| p.at(&["port"]).and_then(Value::as_int) == Some(number);
             let Some(found) = service.items_at(&["spec", "ports"]).iter().find(own) else {
                 let name = quoted(place.name);

@@ -105,43 +105,34 @@ fn check_metadata(scope: ReviewScope, review: &Value, errors: &mut FieldErrors) 
     errors.invalid(&Path::of("metadata"), Plain(&go_text_of_metadata(metadata)), why);
 }
 
-/// Metadata as Go prints it: its fields, and those of its entries, in the order of Go's types.
+/// Metadata as Go prints it: its fields, and those of its owners and entries, in the order of Go's types.
 fn go_text_of_metadata(metadata: &Map) -> String {
-    const ENTRY: [&str; 7] =
-        ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
-    const FIELDS: [&str; 11] = [
-        "name",
-        "generateName",
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "finalizers",
-    ];
+    const FIELDS: &str = "name generateName namespace selfLink uid resourceVersion generation creationTimestamp \
+                          deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences finalizers \
+                          managedFields";
+    const OWNER: &str = "apiVersion kind name uid controller blockOwnerDeletion";
+    const ENTRY: &str = "manager operation apiVersion time fieldsType fieldsV1 subresource";
     let print = |value: &Value| {
         let mut out = Vec::new();
         json::print(value, &mut out);
         String::from_utf8_lossy(&out).into_owned()
     };
-    let ordered = |map: &Map, order: &[&str]| -> Vec<String> {
-        let fields = order.iter().filter_map(|key| map.get(key).map(|value| (key, value)));
-        fields.map(|(key, value)| format!("\"{key}\":{}", print(value))).collect()
+    let ordered = |map: &Map, order: &str, print: &dyn Fn(&str, &Value) -> String| {
+        let fields = order.split(' ').filter_map(|key| Some((key, map.get(key)?)));
+        let fields: Vec<String> =
+            fields.map(|(key, value)| format!("\"{key}\":{}", print(key, value))).collect();
+        format!("{{{}}}", fields.join(","))
     };
-    let mut parts = ordered(metadata, &FIELDS);
-    let entries = metadata.get("managedFields").and_then(Value::as_array).unwrap_or_default();
-    let entries: Vec<String> = entries
-        .iter()
-        .filter_map(Value::as_object)
-        .map(|entry| format!("{{{}}}", ordered(entry, &ENTRY).join(",")))
-        .collect();
-    if !entries.is_empty() {
-        parts.push(format!("\"managedFields\":[{}]", entries.join(",")));
-    }
-    format!("{{{}}}", parts.join(","))
+    ordered(metadata, FIELDS, &|key, value| {
+        let order = match key {
+            "ownerReferences" => OWNER,
+            "managedFields" => ENTRY,
+            _ => return print(value),
+        };
+        let items = value.as_array().unwrap_or_default().iter().filter_map(Value::as_object);
+        let items: Vec<String> = items.map(|item| ordered(item, order, &|_, value| print(value))).collect();
+        format!("[{}]", items.join(","))
+    })
 }
 
 fn check_selectors(resource: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -176,7 +167,7 @@ fn check_selectors(resource: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 
 /// Calls the authorizer and returns the review with its decision.
 pub(super) async fn answer(scope: ReviewScope, mut review: Value, access: &Access, user: &UserInfo) -> Value {
-    let subject = if scope == ReviewScope::Own { user.clone() } else { subject(&review) };
+    let subject = if scope == ReviewScope::Own { user.clone() } else { reviewed_user(&review) };
     let mut attributes = Attributes { user: subject.into(), ..Attributes::default() };
     let mut errors = Vec::new();
     if let Some(resource) = present(&review, "resourceAttributes") {
@@ -269,7 +260,7 @@ fn label_requirement(requirement: &Value) -> Option<Requirement> {
     Requirement::new(requirement.str_at(&["key"]), operator, values.collect(), None).ok()
 }
 
-fn subject(review: &Value) -> UserInfo {
+fn reviewed_user(review: &Value) -> UserInfo {
     let texts = |items: &[Value]| -> Vec<String> {
         items.iter().filter_map(Value::as_str).map(str::to_string).collect()
     };

@@ -193,9 +193,10 @@ impl ScaleProposal {
             .map_err(|why| Status::internal(&why))?;
         let keys: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
         parent.set_at(&keys, Value::Int(replicas));
-        match entries.is_empty() {
-            true => _ = parent.remove_at(&["metadata", "managedFields"]),
-            false => parent.set_at(&["metadata", "managedFields"], Value::Array(entries)),
+        if entries.is_empty() {
+            _ = parent.remove_at(&["metadata", "managedFields"])
+        } else {
+            parent.set_at(&["metadata", "managedFields"], Value::Array(entries))
         }
         let revision = scale.str_at(&["metadata", "resourceVersion"]);
         if !revision.is_empty() {
@@ -238,18 +239,18 @@ fn view(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<(Value, b
             scale.set_at(&["metadata", key], value.clone());
         }
     }
-    let wanted = number(parent, &paths.spec_replicas)?;
+    let wanted = read_number(parent, &paths.spec_replicas)?;
     scale.set_at(&["spec", "replicas"], Value::Int(wanted.unwrap_or(0)));
-    let running = number(parent, &paths.status_replicas)?;
+    let running = read_number(parent, &paths.status_replicas)?;
     scale.set_at(&["status", "replicas"], Value::Int(running.unwrap_or(0)));
-    let selector = selector(target, paths, parent)?;
+    let selector = selector_text(target, paths, parent)?;
     if !selector.is_empty() {
         scale.set_at(&["status", "selector"], selector.into());
     }
     Ok((scale, wanted.is_some() || is_typed(target)))
 }
 
-fn number(parent: &Value, path: &[Str]) -> Result<Option<i64>, Status> {
+fn read_number(parent: &Value, path: &[Str]) -> Result<Option<i64>, Status> {
     match at(parent, path).map_err(Status::unclassified)? {
         None => Ok(None),
         Some(Value::Int(number)) => Ok(Some(*number)),
@@ -257,7 +258,7 @@ fn number(parent: &Value, path: &[Str]) -> Result<Option<i64>, Status> {
     }
 }
 
-fn selector(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<String, Status> {
+fn selector_text(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<String, Status> {
     if paths.label_selector.is_empty() {
         return Ok(String::new());
     }

@@ -90,7 +90,7 @@ impl Writer {
             .collect();
         let mut spec = TokenSpec {
             namespace: target.namespace.to_string(),
-            account: reference(account),
+            account: reference_to(account),
             audiences,
             seconds,
             id: environment::new_uid(&*self.storage.random).to_string(),
@@ -147,18 +147,18 @@ impl Writer {
                         quoted(&target.name)
                     )));
                 }
-                spec.pod = Some(reference(&pod));
+                spec.pod = Some(reference_to(&pod));
                 spec.node = self.node_of(&pod);
                 pod
             }
             ("", "Node") => {
                 let node = get("nodes", "")?;
-                spec.node = Some(reference(&node));
+                spec.node = Some(reference_to(&node));
                 node
             }
             ("", "Secret") => {
                 let secret = get("secrets", &target.namespace)?;
-                spec.secret = Some(reference(&secret));
+                spec.secret = Some(reference_to(&secret));
                 secret
             }
             (group, kind) => {
@@ -187,7 +187,9 @@ impl Writer {
             .storage
             .target("", "v1", "nodes", "", name)
             .and_then(|t| self.reader.object_tree(&t).ok().flatten());
-        Some(node.map_or(ObjectRef { name: name.to_string(), uid: String::new() }, |node| reference(&node)))
+        Some(
+            node.map_or(ObjectRef { name: name.to_string(), uid: String::new() }, |node| reference_to(&node)),
+        )
     }
 }
 
@@ -204,7 +206,7 @@ fn check_seconds(request: &Value) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind(), "", &errors)) }
 }
 
-fn reference(object: &Value) -> ObjectRef {
+fn reference_to(object: &Value) -> ObjectRef {
     ObjectRef {
         name: object.str_at(&["metadata", "name"]).to_string(),
         uid: object.str_at(&["metadata", "uid"]).to_string(),
@@ -215,7 +217,7 @@ fn reference(object: &Value) -> ObjectRef {
 pub struct TokenObjects(pub Arc<Writer>);
 
 impl TokenObjects {
-    fn tree(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+    fn object_tree(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let target = self.0.storage.target("", "v1", plural, namespace, name)?;
         self.0.reader.object_tree(&target).ok().flatten()
     }
@@ -246,11 +248,11 @@ impl BoundObjects for TokenObjects {
     }
 
     fn secret(&self, namespace: &str, name: &str) -> Option<Value> {
-        self.tree("secrets", namespace, name)
+        self.object_tree("secrets", namespace, name)
     }
 
     fn account_names_secret(&self, namespace: &str, account: &str, secret: &str) -> bool {
-        let account = self.tree("serviceaccounts", namespace, account);
+        let account = self.object_tree("serviceaccounts", namespace, account);
         account.is_some_and(|a| a.items_at(&["secrets"]).iter().any(|s| s.str_at(&["name"]) == secret))
     }
 

@@ -4,8 +4,6 @@ use crate::{Body, Change, WriteRequest, Writer};
 use pintle_admission::{Attributes, ClusterState, Operation, observe_first_plugin};
 use pintle_meta::{Reason, Status};
 use pintle_value::{Str, Value, json};
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Instant;
 
 const NAME: &str = "NamespaceAutoProvision";
@@ -39,28 +37,22 @@ impl Writer {
         }
     }
 
-    /// Creates a namespace as a client would. The return type is spelled out because the future of a write contains
-    /// this future.
-    fn create_namespace<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>> {
-        Box::pin(async move {
-            let Some(target) = self.storage.target("", "v1", "namespaces", "", "") else { return Ok(()) };
-            let mut object = Value::object();
-            object.set_at(&["metadata", "name"], name.into());
-            let mut bytes = Vec::new();
-            json::print(&object, &mut bytes);
-            let request = WriteRequest {
-                target,
-                change: Change::Create(Body { bytes: bytes.into(), media: crate::decode::Media::Json }),
-                dry_run: false,
-                field_manager: Str::default(),
-                user_agent: "kube-apiserver".to_string(),
-                validation: None,
-                user: self.storage.system_user(),
-            };
-            self.write(&request).await.map(drop)
-        })
+    /// Creates a namespace as a client would.
+    async fn create_namespace(&self, name: &str) -> Result<(), Status> {
+        let Some(target) = self.storage.target("", "v1", "namespaces", "", "") else { return Ok(()) };
+        let mut object = Value::object();
+        object.set_at(&["metadata", "name"], name.into());
+        let mut bytes = Vec::new();
+        json::print(&object, &mut bytes);
+        let request = WriteRequest {
+            target,
+            change: Change::Create(Body { bytes: bytes.into(), media: crate::decode::Media::Json }),
+            dry_run: false,
+            field_manager: Str::default(),
+            user_agent: "kube-apiserver".to_string(),
+            validation: None,
+            user: self.storage.system_user(),
+        };
+        self.write(&request).await.map(drop)
     }
 }

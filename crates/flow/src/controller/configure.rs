@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(crate) struct Schema<D> {
     pub(crate) flow: Arc<Flow>,
     pub(crate) level: Arc<Level<D>>,
-    /// The number of queues of its level.
+    /// The number of queues of the schema's level.
     pub(crate) queues: usize,
     pub(crate) distinguisher: Distinguisher,
     pub(crate) rules: Vec<Rule>,

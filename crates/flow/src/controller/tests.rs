@@ -130,7 +130,7 @@ fn a_level_whose_object_is_gone_stays_until_it_is_idle() {
 }
 
 #[test]
-fn who_waits_gets_a_seat_or_leaves_the_queue() {
+fn a_waiting_request_gets_a_seat_or_leaves_the_queue() {
     let simulation = simulate(2);
     simulation.controller.configure(vec![level("a", 1, 0, QUEUE)], vec![schema("s", "a", 500, "*")]);
     let first = simulation.seat("alice");

@@ -22,9 +22,10 @@ impl<P> FairQueues<P> {
 
     /// The number of seats reserved for flows that hold none. A level with one queue does not distinguish flows.
     pub(super) fn reserved(&self) -> u64 {
-        match self.queues_wanted() > 1 && self.recent_flows.are_several(self.updated) {
-            true => flows::reserved_of(self.seats),
-            false => 0,
+        if self.queues_wanted() > 1 && self.recent_flows.are_several(self.updated) {
+            flows::reserved_of(self.seats)
+        } else {
+            0
         }
     }
 

@@ -34,11 +34,11 @@ pub struct Request<P> {
     serial: u64,
     /// The data that the caller stores with it.
     pub payload: P,
-    /// The seats that it takes, and for how long.
+    /// The seats that the request takes, and for how long.
     pub work: Work,
-    /// The time of its arrival.
+    /// The time at which the request arrived.
     pub arrived: Duration,
-    /// The time at which it began to execute.
+    /// The time at which the request began to execute.
     pub began: Duration,
     /// The request's state.
     pub phase: Phase,
@@ -70,7 +70,7 @@ pub(super) struct Queue {
     pub(super) initial_seats: u64,
     pub(super) max_seats: u64,
     pub(super) work: SeatSeconds,
-    /// The seats of its executing requests, and the time up to which the queue has been charged for them.
+    /// The seats of the queue's executing requests, and the time up to which the queue has been charged for them.
     pub(super) executing_seats: u64,
     charged: Duration,
 }

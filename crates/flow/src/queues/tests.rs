@@ -260,7 +260,7 @@ fn an_exempt_level_has_a_seat_for_everybody() {
 }
 
 #[test]
-fn whoever_waits_can_go_and_a_wide_request_waits_for_all_seats() {
+fn a_waiting_request_can_leave_and_a_wide_one_waits_for_all_seats() {
     let mut level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 2);
     let first = ticket(level.arrive(ms(0), 1, Work::ONE, ()));
     let wide = Work { initial_seats: 5, ..Work::ONE };
@@ -313,7 +313,7 @@ fn seats_linger_for_the_watchers_of_a_write() {
 }
 
 #[test]
-fn queues_come_at_once_and_go_when_they_are_empty() {
+fn queues_are_added_at_once_and_removed_when_empty() {
     let options = |queues| Queuing::Queue(QueueOptions { queues, hand_size: 1, queue_length_max: 5 });
     let mut level = FairQueues::new(ms(0), options(2), 2);
     let tickets =

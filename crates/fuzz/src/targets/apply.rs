@@ -92,12 +92,12 @@ impl History<'_> {
         Some(config)
     }
 
-    fn owner(&self, at: usize) -> Owner<'static> {
+    fn owner_at(&self, at: usize) -> Owner<'static> {
         let manager = MANAGERS.get(at % MANAGERS.len()).copied().unwrap_or_default();
         Owner { manager, subresource: "", now: "2024-01-02T03:04:05Z" }
     }
 
-    fn decoded(&self, object: Value) -> Option<Value> {
+    fn decode_object(&self, object: Value) -> Option<Value> {
         let mut object =
             pintle_schema::decode(&self.kind.schema, object, &mut typed::Strict::default()).ok()?;
         typed::normalize(&self.kind.schema, &mut object);
@@ -106,7 +106,7 @@ impl History<'_> {
 
     /// The result of an apply on the live object; `None` if it is rejected as invalid.
     fn apply(&self, live: Option<&Value>, config: &Value, at: usize) -> Result<Option<Value>, String> {
-        let owner = self.owner(at);
+        let owner = self.owner_at(at);
         let gentle = apply(&self.cx, live, config, owner, false);
         let forced = match apply(&self.cx, live, config, owner, true) {
             Ok(applied) => applied,
@@ -121,7 +121,7 @@ impl History<'_> {
         if let Ok(gentle) = gentle {
             same("force changes nothing where nothing conflicts", &gentle.object, &forced.object)?;
         }
-        let Some(object) = self.decoded(forced.object) else { return Ok(None) };
+        let Some(object) = self.decode_object(forced.object) else { return Ok(None) };
         if object.at(&["metadata", "managedFields"]).is_none() {
             // No field has an owner: for the next apply the object is untracked.
             return Ok(Some(object));
@@ -133,7 +133,7 @@ impl History<'_> {
             // The decoder drops empty keys, which a list may need: such objects are invalid.
             Err(_) => return Ok(None),
         };
-        let again = self.decoded(again.object).ok_or("what was applied cannot be decoded again")?;
+        let again = self.decode_object(again.object).ok_or("what was applied cannot be decoded again")?;
         same("twice is once", &object, &again)?;
         self.apply_live(&object)?;
         Ok(Some(object))
@@ -148,7 +148,7 @@ impl History<'_> {
             Err(ApplyError::Failed(_) | ApplyError::BadRequest(_)) => Ok(()),
             Err(error) => Err(format!("applying what is live conflicts: {error}")),
             Ok(applied) => {
-                let mut after = self.decoded(applied.object).ok_or("what is live cannot be decoded")?;
+                let mut after = self.decode_object(applied.object).ok_or("what is live cannot be decoded")?;
                 let mut before = live.clone();
                 for object in [&mut after, &mut before] {
                     object.remove_at(&["metadata", "managedFields"]);
@@ -163,9 +163,9 @@ impl History<'_> {
         if let Some(fields) = live.at(&["metadata", "managedFields"]) {
             new.set_at(&["metadata", "managedFields"], fields.clone());
         }
-        let Some(mut new) = self.decoded(new) else { return Ok(live.clone()) };
+        let Some(mut new) = self.decode_object(new) else { return Ok(live.clone()) };
         // An update is never rejected because of ownership.
-        _ = update(&self.cx, Some(live), &mut new, self.owner(at));
+        _ = update(&self.cx, Some(live), &mut new, self.owner_at(at));
         pintle_apply::check_managed_fields(&new)
             .map_err(|error| format!("managed fields cannot be read: {error}"))?;
         Ok(new)

@@ -32,14 +32,14 @@ fn expressions(fixture: &Fixture) -> &'static [String] {
         let cases = cases.lines().filter_map(|line| parsed(line.as_bytes()));
         let bodies = fixture.bodies.iter().filter_map(|body| Some(yaml::parse(body).ok()?.value));
         let mut out = Vec::new();
-        cases.chain(bodies).for_each(|found| collect(&found, &mut out));
+        cases.chain(bodies).for_each(|found| collect_expressions(&found, &mut out));
         out.sort();
         out.dedup();
         out
     })
 }
 
-fn collect(value: &Value, out: &mut Vec<String>) {
+fn collect_expressions(value: &Value, out: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             for (key, member) in map.iter() {
@@ -47,11 +47,11 @@ fn collect(value: &Value, out: &mut Vec<String>) {
                     Some(text) if ["expr", "rule", "messageExpression", "expression"].contains(&&**key) => {
                         out.push(text.to_owned());
                     }
-                    _ => collect(member, out),
+                    _ => collect_expressions(member, out),
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| collect(item, out)),
+        Value::Array(items) => items.iter().for_each(|item| collect_expressions(item, out)),
         _ => {}
     }
 }
@@ -68,11 +68,11 @@ pub(super) fn seed(fixture: &Fixture, random: &mut Random) -> Input {
         text = match random.below(8) {
             0 | 1 => {
                 let other = some(random);
-                filled(random.word(TEMPLATES), &text, &other)
+                fill_template(random.word(TEMPLATES), &text, &other)
             }
             2 => {
                 let other = random.word(WORDS);
-                filled(random.word(TEMPLATES), other, &text)
+                fill_template(random.word(TEMPLATES), other, &text)
             }
             3 if random.one_in(8) => {
                 let (before, after) = random.pick(NESTINGS).copied().unwrap_or_default();
@@ -93,7 +93,7 @@ pub(super) fn seed(fixture: &Fixture, random: &mut Random) -> Input {
     vec![text.into(), random.word(DOCUMENTS).into()]
 }
 
-fn filled(template: &str, a: &str, b: &str) -> String {
+fn fill_template(template: &str, a: &str, b: &str) -> String {
     let mut out = String::new();
     for token in tokens(template) {
         out.push_str(match token {

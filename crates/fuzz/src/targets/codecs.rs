@@ -11,7 +11,7 @@ fn part(input: &Input, at: usize) -> &[u8] {
     input.get(at).map(Vec::as_slice).unwrap_or_default()
 }
 
-pub(super) fn json(fixture: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_json(fixture: &Fixture, input: &Input) -> Result<(), String> {
     let body = part(input, 1);
     if let Ok(parsed) = json_codec::parse(body)
         && !is_deep(body)
@@ -49,7 +49,7 @@ pub(super) fn yaml_seed(fixture: &Fixture, random: &mut Random) -> Input {
     vec![out]
 }
 
-pub(super) fn yaml(_: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_yaml(_: &Fixture, input: &Input) -> Result<(), String> {
     let Ok(parsed) = yaml_codec::parse(part(input, 0)) else { return Ok(()) };
     let mut written = Vec::new();
     yaml_codec::print(&parsed.value, &mut written);
@@ -73,7 +73,7 @@ pub(super) fn cbor_seed(fixture: &Fixture, random: &mut Random) -> Input {
     vec![out]
 }
 
-pub(super) fn cbor(_: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_cbor(_: &Fixture, input: &Input) -> Result<(), String> {
     let Ok(value) = cbor_codec::decode(part(input, 0)) else { return Ok(()) };
     let mut written = Vec::new();
     cbor_codec::encode(&value, &mut written);
@@ -94,7 +94,7 @@ pub(super) fn protobuf_seed(fixture: &Fixture, random: &mut Random) -> Input {
     vec![kind.name.clone().into(), bytes]
 }
 
-pub(super) fn protobuf(fixture: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_protobuf(fixture: &Fixture, input: &Input) -> Result<(), String> {
     let bytes = part(input, 1);
     let Some(kind) = fixture.kind(part(input, 0)).filter(|kind| kind.schema.decodes_into_go_struct()) else {
         return Ok(());

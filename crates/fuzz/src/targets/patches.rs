@@ -13,12 +13,13 @@ fn tree(input: &Input, at: usize) -> Option<Value> {
 }
 
 pub(super) fn json_seed(fixture: &Fixture, random: &mut Random) -> Input {
-    let document = match random.one_in(2) {
-        true => generate::any(random, 0),
-        false => random.pick(&fixture.bodies).and_then(|body| parsed(body)).unwrap_or_default(),
+    let document = if random.one_in(2) {
+        generate::any(random, 0)
+    } else {
+        random.pick(&fixture.bodies).and_then(|body| parsed(body)).unwrap_or_default()
     };
     let mut paths = Vec::new();
-    pointers(&document, &mut String::new(), &mut paths);
+    collect_pointers(&document, &mut String::new(), &mut paths);
     let operation = |random: &mut Random| {
         let mut path = || {
             let known = random.pick(&paths).cloned().unwrap_or_default();
@@ -40,13 +41,13 @@ pub(super) fn json_seed(fixture: &Fixture, random: &mut Random) -> Input {
     vec![text(&document), text(&Value::Array(patch))]
 }
 
-fn pointers(value: &Value, at: &mut String, out: &mut Vec<String>) {
+fn collect_pointers(value: &Value, at: &mut String, out: &mut Vec<String>) {
     out.push(at.clone());
     let step = |name: &str, value: &Value, at: &mut String, out: &mut Vec<String>| {
         let before = at.len();
         at.push('/');
         at.push_str(&name.replace('~', "~0").replace('/', "~1"));
-        pointers(value, at, out);
+        collect_pointers(value, at, out);
         at.truncate(before);
     };
     match value {
@@ -58,7 +59,7 @@ fn pointers(value: &Value, at: &mut String, out: &mut Vec<String>) {
     }
 }
 
-pub(super) fn json(_: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_json_patch(_: &Fixture, input: &Input) -> Result<(), String> {
     let (Some(document), Some(operations)) = (tree(input, 0), tree(input, 1)) else { return Ok(()) };
     let naive = rfc6902(&document, &operations);
     let Ok(patch) = patch::json::decode(operations.clone(), &[], false) else { return Ok(()) };
@@ -116,7 +117,7 @@ fn steps(pointer: &str) -> Option<Vec<String>> {
     Some(steps.collect())
 }
 
-fn index(step: &str, len: usize) -> Option<usize> {
+fn array_index(step: &str, len: usize) -> Option<usize> {
     let plain = step == "0" || (!step.starts_with('0') && step.bytes().all(|b| b.is_ascii_digit()));
     step.parse().ok().filter(|at| plain && *at < len)
 }
@@ -124,17 +125,17 @@ fn index(step: &str, len: usize) -> Option<usize> {
 fn find<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, step| match value {
         Value::Object(map) => map.get(step),
-        Value::Array(items) => items.get(index(step, items.len())?),
+        Value::Array(items) => items.get(array_index(step, items.len())?),
         _ => None,
     })
 }
 
-fn parent<'v, 'p>(value: &'v mut Value, path: &'p [String]) -> Option<(&'v mut Value, &'p str)> {
+fn find_parent<'v, 'p>(value: &'v mut Value, path: &'p [String]) -> Option<(&'v mut Value, &'p str)> {
     let (last, before) = path.split_last()?;
     let parent = before.iter().try_fold(value, |value, step| match value {
         Value::Object(map) => map.get_mut(step),
         Value::Array(items) => {
-            let at = index(step, items.len())?;
+            let at = array_index(step, items.len())?;
             items.get_mut(at)
         }
         _ => None,
@@ -143,11 +144,11 @@ fn parent<'v, 'p>(value: &'v mut Value, path: &'p [String]) -> Option<(&'v mut V
 }
 
 fn put(document: &mut Value, path: &[String], value: Value) -> Option<()> {
-    match parent(document, path)? {
+    match find_parent(document, path)? {
         (Value::Object(map), last) => _ = map.insert(last, value),
         (Value::Array(items), "-") => items.push(value),
         (Value::Array(items), last) => {
-            let at = index(last, items.len() + 1)?;
+            let at = array_index(last, items.len() + 1)?;
             items.insert(at, value);
         }
         _ => return None,
@@ -156,10 +157,10 @@ fn put(document: &mut Value, path: &[String], value: Value) -> Option<()> {
 }
 
 fn take(document: &mut Value, path: &[String]) -> Option<Value> {
-    match parent(document, path)? {
+    match find_parent(document, path)? {
         (Value::Object(map), last) => map.remove(last),
         (Value::Array(items), last) => {
-            let at = index(last, items.len())?;
+            let at = array_index(last, items.len())?;
             Some(items.remove(at))
         }
         _ => None,
@@ -167,11 +168,14 @@ fn take(document: &mut Value, path: &[String]) -> Option<Value> {
 }
 
 pub(super) fn merge_seed(fixture: &Fixture, random: &mut Random) -> Input {
-    let mut some = || match random.one_in(2) {
-        true => Value::Object(
-            [("a", generate::any(random, 0)), ("b", generate::any(random, 0))].into_iter().collect(),
-        ),
-        false => random.pick(&fixture.bodies).and_then(|body| parsed(body)).unwrap_or_default(),
+    let mut some = || {
+        if random.one_in(2) {
+            Value::Object(
+                [("a", generate::any(random, 0)), ("b", generate::any(random, 0))].into_iter().collect(),
+            )
+        } else {
+            random.pick(&fixture.bodies).and_then(|body| parsed(body)).unwrap_or_default()
+        }
     };
     vec![text(&some()), text(&some())]
 }
@@ -184,7 +188,7 @@ pub(super) fn merge(_: &Fixture, input: &Input) -> Result<(), String> {
         // Whether Go removes nulls from such lists depends on what they replace.
         return Ok(());
     }
-    same("RFC 7386", &rfc7386(document, &patch), &ours)?;
+    same("RFC 7386", &merge_by_rfc7386(document, &patch), &ours)?;
     match patch::merge::apply(ours.clone(), patch, true) {
         Ok(twice) => same("twice is once", &ours, &twice),
         // Too deep, which is only detected where both have a value.
@@ -208,7 +212,7 @@ fn has_lists_with_nulls(patch: &Value) -> bool {
     }
 }
 
-fn rfc7386(target: Value, patch: &Value) -> Value {
+fn merge_by_rfc7386(target: Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut target = match target {
         Value::Object(map) => map,
@@ -219,7 +223,7 @@ fn rfc7386(target: Value, patch: &Value) -> Value {
             target.remove(key);
         } else {
             let before = target.remove(key).unwrap_or_default();
-            target.insert(key.clone(), rfc7386(before, value));
+            target.insert(key.clone(), merge_by_rfc7386(before, value));
         }
     }
     Value::Object(target)
@@ -263,7 +267,7 @@ fn direct(random: &mut Random, patch: &mut Value) {
     }
 }
 
-pub(super) fn strategic(fixture: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_strategic_patch(fixture: &Fixture, input: &Input) -> Result<(), String> {
     let kind = fixture.kind(input.first().map(Vec::as_slice).unwrap_or_default());
     let Some(kind) = kind.filter(|kind| kind.schema.decodes_into_go_struct()) else { return Ok(()) };
     let (Some(document), Some(patch)) = (tree(input, 1), tree(input, 2)) else { return Ok(()) };

@@ -23,7 +23,7 @@ pub(super) fn fields_seed(fixture: &Fixture, random: &mut Random) -> Input {
     vec![text(&field_set(&value, Type::of(&kind.schema)).to_value())]
 }
 
-pub(super) fn fields(_: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_field_sets(_: &Fixture, input: &Input) -> Result<(), String> {
     let Some(fields) = input.first().and_then(|bytes| parsed(bytes)) else { return Ok(()) };
     let Ok(set) = Set::from_value(&fields) else { return Ok(()) };
     let again = Set::from_value(&set.to_value()).map_err(|e| format!("what we wrote we cannot read: {e}"))?;
@@ -58,7 +58,7 @@ pub(super) fn selector_seed(_: &Fixture, random: &mut Random) -> Input {
     vec![random.word(SELECTORS).into()]
 }
 
-pub(super) fn selector(_: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_selectors(_: &Fixture, input: &Input) -> Result<(), String> {
     let Some(text) = words(input) else { return Ok(()) };
     if let Ok(selector) = LabelSelector::parse(text) {
         let written = selector.to_string();
@@ -103,7 +103,7 @@ pub(super) fn quantity_seed(_: &Fixture, random: &mut Random) -> Input {
     vec![random.word(QUANTITIES).into()]
 }
 
-pub(super) fn quantity(_: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_quantities(_: &Fixture, input: &Input) -> Result<(), String> {
     let Some(text) = words(input) else { return Ok(()) };
     let Ok(parsed) = Quantity::parse(text) else { return Ok(()) };
     if parsed.as_f64().abs() >= SUFFIXED_MAX {
@@ -139,11 +139,11 @@ const SCHEMAS: &[&str] = &[
 /// A schema and a value for it.
 pub(super) fn schema_seed(_: &Fixture, random: &mut Random) -> Input {
     let schema = random.word(SCHEMAS);
-    let value = compiled(&parsed(schema.as_bytes()).unwrap_or_default());
+    let value = compile_schema(&parsed(schema.as_bytes()).unwrap_or_default());
     vec![schema.into(), text(&generate::value(&value, random))]
 }
 
-fn compiled(schema: &Value) -> Schema {
+fn compile_schema(schema: &Value) -> Schema {
     let mut arena = Arena::default();
     let metadata = arena.push(Node::of(Shape::Any));
     let root = structural::compile(schema, metadata, &mut arena);
@@ -151,10 +151,10 @@ fn compiled(schema: &Value) -> Schema {
     Schema::new(Arc::new(arena), root)
 }
 
-pub(super) fn schema(_: &Fixture, input: &Input) -> Result<(), String> {
+pub(super) fn fuzz_schemas(_: &Fixture, input: &Input) -> Result<(), String> {
     let part = |at: usize| input.get(at).and_then(|bytes| parsed(bytes));
     let (Some(schema), Some(value)) = (part(0), part(1)) else { return Ok(()) };
-    let schema = compiled(&schema);
+    let schema = compile_schema(&schema);
     let Ok(once) = pintle_schema::decode(&schema, value.clone(), &mut typed::Strict::default()) else {
         return Ok(());
     };

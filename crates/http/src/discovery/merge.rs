@@ -103,8 +103,8 @@ fn ordered([known, other]: [Vec<String>; 2]) -> Vec<String> {
     if known == other { known } else { merge_order(&[known, other]) }
 }
 
-/// An order that has every two neighbours of a list in their order. Among several the names decide; if the lists contradict each
-/// other, they alone do.
+/// Merges lists into one order in which neighbours of each list keep their order. Where the lists leave a choice, or contradict
+/// each other, items are sorted by name.
 fn merge_order(lists: &[Vec<String>]) -> Vec<String> {
     let all: BTreeSet<&String> = lists.iter().flatten().collect();
     let is_complete = |list: &&Vec<String>| {

@@ -57,7 +57,7 @@ pub struct Group {
     pub(crate) listing: Vec<Listed>,
     /// Whether an APIService names the group; other groups are not listed.
     pub(crate) is_listed: bool,
-    /// The kinds that it was built from, to detect changes.
+    /// The kinds from which the state was built, to detect changes.
     members: Members,
     registered: Option<Arc<Registered>>,
     aggregated: OnceLock<Bytes>,
@@ -334,13 +334,13 @@ const VERSION_PRIORITY: i64 = 100;
 /// The versions of a group as discovery lists them, by priority: its own and those of extension servers.
 fn listing(versions: &[Version], registered: Option<&Registered>, without_registration: bool) -> Vec<Listed> {
     let facts = registered.map(|facts| facts.versions.as_slice()).unwrap_or_default();
-    let of = |name: &str| facts.iter().find(|(version, ..)| version == name);
+    let registration_of = |name: &str| facts.iter().find(|(version, ..)| version == name);
     let own = versions
         .iter()
         .enumerate()
-        .filter(|(_, version)| of(&version.name).is_none_or(|(_, _, remote)| remote.is_none()));
+        .filter(|(_, version)| registration_of(&version.name).is_none_or(|(_, _, remote)| remote.is_none()));
     let own = own.map(|(at, version)| {
-        let registration = of(&version.name);
+        let registration = registration_of(&version.name);
         let priority = registration.map_or(VERSION_PRIORITY, |(_, priority, _)| *priority);
         let is_listed = registration.is_some() || without_registration;
         (priority, Listed { name: version.name.clone(), is_listed, source: Source::Own(at) })

@@ -52,7 +52,7 @@ impl Node {
             Node::Bool(b) => out.extend_from_slice(if *b { b"true" } else { b"false" }),
             Node::List(items) => {
                 let write = |item: &Node, out: &mut Vec<u8>| item.write(out, pretty, depth.saturating_add(1));
-                enclosed(out, (b'[', b']'), pretty, depth, items, write);
+                write_enclosed(out, (b'[', b']'), pretty, depth, items, write);
             }
             Node::Object(members) => {
                 let write = |(key, value): &(&str, Node), out: &mut Vec<u8>| {
@@ -60,13 +60,13 @@ impl Node {
                     out.extend_from_slice(if pretty { b": " } else { b":" });
                     value.write(out, pretty, depth.saturating_add(1));
                 };
-                enclosed(out, (b'{', b'}'), pretty, depth, members, write);
+                write_enclosed(out, (b'{', b'}'), pretty, depth, members, write);
             }
         }
     }
 }
 
-fn enclosed<T>(
+fn write_enclosed<T>(
     out: &mut Vec<u8>,
     brackets: (u8, u8),
     pretty: bool,

@@ -53,7 +53,7 @@ fn write_group(out: &mut Writer, group: &Group) {
     });
 }
 
-/// `/api/v1` and `/apis/GROUP/VERSION`.
+/// Encodes the document of `/api/v1` or `/apis/GROUP/VERSION`.
 pub(super) fn resource_list(group: &Group, version: &Version) -> Vec<u8> {
     let mut out = Writer::default();
     out.string(1, &group_version(group, version));

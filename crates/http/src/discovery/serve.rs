@@ -35,17 +35,17 @@ pub(crate) fn serve(
 ) -> Option<ApiResponse> {
     let parts: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
     match parts.as_slice() {
-        ["api"] => Some(core(state, request)),
+        ["api"] => Some(serve_core(state, request)),
         ["apis"] if path == "/apis" => Some(groups(state, request)),
         ["apis"] if path == "/apis/" => Some(group_list(state, request)),
-        ["api", version] => Some(resources(state, "", version, request)),
+        ["api", version] => Some(serve_resources(state, "", version, request)),
         ["apis", group] => Some(one_group(state, group, request)),
-        ["apis", group, version] => Some(resources(state, group, version, request)),
+        ["apis", group, version] => Some(serve_resources(state, group, version, request)),
         _ => None,
     }
 }
 
-fn core(state: &DiscoveryState, request: &DiscoveryRequest<'_>) -> ApiResponse {
+fn serve_core(state: &DiscoveryState, request: &DiscoveryRequest<'_>) -> ApiResponse {
     if let Err(status) = routed(request, Media::WITHOUT_CBOR) {
         return fail(&status, request);
     }
@@ -105,7 +105,7 @@ fn one_group(state: &DiscoveryState, name: &str, request: &DiscoveryRequest<'_>)
     }
 }
 
-fn resources(
+fn serve_resources(
     state: &DiscoveryState,
     group: &str,
     version: &str,
@@ -119,9 +119,10 @@ fn resources(
         };
     };
     let Some(version) = group.version(version) else {
-        return match group.installed {
-            true => fail(&respond::route_not_found(), request),
-            false => respond::page_not_found(),
+        return if group.installed {
+            fail(&respond::route_not_found(), request)
+        } else {
+            respond::page_not_found()
         };
     };
     // Discovery of custom resources is not available in CBOR.

@@ -55,11 +55,11 @@ const DETAILS: [&str; 8] =
 pub(crate) fn serve(flow: &FlowControl, path: &str, query: &[(String, String)]) -> Option<ApiResponse> {
     let FlowControl::Fair(fair) = flow else { return None };
     let rows = match path.strip_prefix(FOLDER)? {
-        "dump_priority_levels" => levels(fair),
-        "dump_queues" => queues(fair),
+        "dump_priority_levels" => level_rows(fair),
+        "dump_queues" => queue_rows(fair),
         "dump_requests" => {
             let details = query::first(query, "includeRequestDetails").is_some_and(|text| !text.is_empty());
-            requests(fair, details)
+            request_rows(fair, details)
         }
         _ => return None,
     };
@@ -72,7 +72,7 @@ fn heads(names: &[&str]) -> Row {
     names.iter().map(ToString::to_string).collect()
 }
 
-fn levels(fair: &Fair) -> Vec<Row> {
+fn level_rows(fair: &Fair) -> Vec<Row> {
     let mut rows = vec![heads(&LEVELS)];
     rows.extend(fair.controller.level_rows().into_iter().map(|level| {
         vec![
@@ -91,7 +91,7 @@ fn levels(fair: &Fair) -> Vec<Row> {
     rows
 }
 
-fn queues(fair: &Fair) -> Vec<Row> {
+fn queue_rows(fair: &Fair) -> Vec<Row> {
     let mut rows = vec![heads(&QUEUES)];
     rows.extend(fair.controller.queue_rows().into_iter().map(|row| {
         let queue = row.state;
@@ -110,7 +110,7 @@ fn queues(fair: &Fair) -> Vec<Row> {
     rows
 }
 
-fn requests(fair: &Fair, details: bool) -> Vec<Row> {
+fn request_rows(fair: &Fair, details: bool) -> Vec<Row> {
     let mut head = heads(&REQUESTS);
     if details {
         head.extend(heads(&DETAILS));

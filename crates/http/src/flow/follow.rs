@@ -60,8 +60,8 @@ impl Fair {
     pub fn configure(&self, storage: &Storage) {
         // Objects that were read earlier must not replace those that were read later.
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let levels = objects(storage, LEVELS).iter().filter_map(LevelObject::read).collect();
-        let schemas = objects(storage, SCHEMAS).iter().map(SchemaObject::read).collect();
+        let levels = stored_objects(storage, LEVELS).iter().filter_map(LevelObject::read).collect();
+        let schemas = stored_objects(storage, SCHEMAS).iter().map(SchemaObject::read).collect();
         self.controller.configure(levels, schemas);
     }
 
@@ -106,7 +106,7 @@ fn drain(watcher: &mut Watcher, first: Item) -> Drained {
     drained
 }
 
-fn objects(storage: &Storage, prefix: &str) -> Vec<Value> {
+fn stored_objects(storage: &Storage, prefix: &str) -> Vec<Value> {
     let Some(resource) = storage.cache().resource(prefix) else { return Vec::new() };
     let view = resource.view();
     let parsed = view.iter().filter_map(|object| json::parse(object.json()).ok());

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_gets_a_new_name() {
+    fn definitions_that_differ_get_a_new_name() {
         let own = BTreeMap::from([("a".to_string(), value(r#"{"type":"object"}"#))]);
         let first = spec(&[("a", r#"{"type":"string"}"#), ("b", r##"{"$ref":"#/definitions/a"}"##)], "/1");
         let same = spec(&[("a", r#"{"type":"string","description":"in other words"}"#)], "/2");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_stands_for_the_kinds_of_both() {
+    fn equal_definitions_are_shared_by_both_kinds() {
         let of = |kind: &str| format!(r#"{{"type":"object","{GVK}":[{{"kind":"{kind}"}}]}}"#);
         let own = BTreeMap::from([("a".to_string(), value(&of("Own")))]);
         let remote = spec(&[("a", &of("Theirs"))], "/1");

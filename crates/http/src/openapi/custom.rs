@@ -35,13 +35,13 @@ pub(super) fn schema(definition: &Value, gvk: &Gvk, dialect: Dialect) -> Value {
     let fields = version
         .and_then(|v| v.get("selectableFields"))
         .filter(|f| f.as_array().is_some_and(|a| !a.is_empty()));
-    if let Some(fields) = fields.map(selectable) {
+    if let Some(fields) = fields.map(selectable_fields) {
         out.set_at(&["x-kubernetes-selectable-fields"], fields);
     }
     out
 }
 
-/// The schema of its list.
+/// The schema of the list of a definition's objects.
 pub(super) fn list_schema(definition: &Value, gvk: &Gvk) -> Value {
     let names = |key| definition.str_at(&["spec", "names", key]);
     let list_kind = names("listKind");
@@ -71,7 +71,7 @@ fn is_true(schema: &Value, key: &str) -> bool {
     schema.get(key).and_then(Value::as_bool) == Some(true)
 }
 
-fn selectable(fields: &Value) -> Value {
+fn selectable_fields(fields: &Value) -> Value {
     let path = |field: &Value| {
         let path = field.str_at(&["jsonPath"]);
         object([("fieldPath", path.strip_prefix('.').unwrap_or(path).into())])
@@ -147,8 +147,8 @@ fn published(source: &Value, dialect: Dialect, depth: usize) -> Value {
     let bare = dialect == Dialect::V2 && is_true(source, PRESERVE);
     if is_true(source, EMBEDDED) && !bare {
         add_type(EMBEDDED_TYPE_WORDS, &mut out);
-        require(&mut out, "kind");
-        require(&mut out, "apiVersion");
+        require_field(&mut out, "kind");
+        require_field(&mut out, "apiVersion");
     }
     out
 }
@@ -159,8 +159,8 @@ fn unfold(out: &mut Value) {
         return;
     }
     let either = || {
-        let of = |type_: &str| object([("type", type_.into())]);
-        Value::Array(vec![of("integer"), of("string")])
+        let schema_of_type = |type_: &str| object([("type", type_.into())]);
+        Value::Array(vec![schema_of_type("integer"), schema_of_type("string")])
     };
     let says_so = |v: Option<&Value>| v == Some(&either());
     if says_so(out.get("anyOf"))
@@ -209,7 +209,7 @@ fn simplify(out: &mut Value, source: &Value) {
     }
 }
 
-fn require(out: &mut Value, name: &str) {
+fn require_field(out: &mut Value, name: &str) {
     let mut required = out.items_at(&["required"]).to_vec();
     if !required.iter().any(|r| r.as_str() == Some(name)) {
         required.push(name.into());

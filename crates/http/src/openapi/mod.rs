@@ -36,9 +36,9 @@ pub(crate) type Definitions<'a> = &'a (dyn Fn(&Kind) -> Option<Value> + Sync + '
 /// A document in one form.
 pub(crate) struct Rendered {
     texts: Texts,
-    /// The hash of its source; the same in both forms.
+    /// The hash of the document's source; the same in both forms.
     hash: Arc<str>,
-    /// When what it describes changed, in seconds since 1970.
+    /// When the described API last changed, in seconds since 1970.
     modified: i64,
 }
 
@@ -60,7 +60,7 @@ fn in_hex(digest: &[u8]) -> Arc<str> {
 /// Documents by name and form, each rendered once. They are created anew when what they describe changes.
 pub(crate) struct Documents {
     rendered: Mutex<BTreeMap<(String, Form), Arc<Rendered>>>,
-    /// When they were created, in seconds since 1970.
+    /// When the documents were created, in seconds since 1970.
     modified: i64,
 }
 
@@ -288,7 +288,7 @@ fn custom_parts<'a>(
     form: Form,
 ) -> Vec<&'a Members> {
     let make = |(group, version, resource): &(&Group, &Version, &'a Resource)| {
-        resource.openapi.members(dialect, form, || custom(source, group, version, resource, dialect))
+        resource.openapi.members(dialect, form, || custom_content(source, group, version, resource, dialect))
     };
     let missing: Vec<_> = all.iter().filter(|(.., r)| !r.openapi.is_made(dialect, form)).collect();
     if missing.len() >= PARALLEL_MIN {
@@ -305,7 +305,7 @@ fn custom_parts<'a>(
 }
 
 /// The paths and schemas of a version of a custom resource.
-fn custom(
+fn custom_content(
     source: Source<'_>,
     group: &Group,
     version: &Version,
@@ -404,7 +404,7 @@ fn installed(paths: &Paths) -> Value {
     if !used.is_empty() {
         out.set_at(&["components", "schemas"], used.into());
     }
-    out.set_at(&["components", "securitySchemes"], security());
+    out.set_at(&["components", "securitySchemes"], security_definitions());
     out
 }
 
@@ -418,7 +418,7 @@ fn info() -> Value {
     object([("title", "Kubernetes".into()), ("version", crate::version::emulated().into())])
 }
 
-fn security() -> Value {
+fn security_definitions() -> Value {
     let token = object([
         ("description", "Bearer Token authentication".into()),
         ("in", "header".into()),

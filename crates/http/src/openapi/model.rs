@@ -75,7 +75,7 @@ impl Dialect {
         Value::String(Str::from(format!("{prefix}{name}")))
     }
 
-    fn content(self, content: &Content) -> Value {
+    fn describe_content(self, content: &Content) -> Value {
         match content {
             Content::Schema(name) => object([("$ref", self.reference(name))]),
             Content::Text => object([("type", "string".into())]),
@@ -135,7 +135,7 @@ impl Dialect {
         common.sort();
         let mut item = Map::new();
         for operation in operations {
-            item.insert(operation.method, self.operation(operation, &common));
+            item.insert(operation.method, self.describe_operation(operation, &common));
         }
         if !common.is_empty() {
             item.insert(
@@ -146,7 +146,7 @@ impl Dialect {
         item.into()
     }
 
-    fn operation(self, operation: &Operation, common: &[&Param]) -> Value {
+    fn describe_operation(self, operation: &Operation, common: &[&Param]) -> Value {
         let mut own: Vec<&Param> = operation.params.iter().filter(|p| !common.contains(p)).collect();
         own.sort();
         let mut params: Vec<Value> = own.into_iter().map(|p| self.param_or_reference(p)).collect();
@@ -186,7 +186,7 @@ impl Dialect {
         for (code, meaning) in operation.codes {
             let mut answer = object([("description", (*meaning).into())]);
             match self {
-                Dialect::V2 => answer.set_at(&["schema"], self.content(&operation.answer)),
+                Dialect::V2 => answer.set_at(&["schema"], self.describe_content(&operation.answer)),
                 Dialect::V3 => {
                     answer.set_at(&["content"], self.by_media(&operation.produces, &operation.answer))
                 }
@@ -198,7 +198,11 @@ impl Dialect {
     }
 
     fn by_media(self, media: &[&'static str], content: &Content) -> Value {
-        media.iter().map(|m| (*m, object([("schema", self.content(content))]))).collect::<Map>().into()
+        media
+            .iter()
+            .map(|m| (*m, object([("schema", self.describe_content(content))])))
+            .collect::<Map>()
+            .into()
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn of_version(group: &Group, version: &Version, cbor: bool) -> Paths 
     let media = offered(cbor);
     let mut paths = Paths::new();
     if group.installed {
-        let path = format!("{}/", root(group, version));
+        let path = format!("{}/", version_root(group, version));
         let id = format!("get{}APIResources", id_part(&group.name, &version.name));
         let tag = tag(&group.name, &version.name);
         let operation =
@@ -80,7 +80,7 @@ pub(super) fn document(
     }
 }
 
-fn root(group: &Group, version: &Version) -> String {
+fn version_root(group: &Group, version: &Version) -> String {
     match group.name.as_str() {
         "" => format!("/api/{}", version.name),
         name => format!("/apis/{name}/{}", version.name),
@@ -97,16 +97,16 @@ pub(super) fn tag(group: &str, version: &str) -> String {
 
 /// The part of operation ids that names the version: `CoreV1`, `RbacAuthorizationV1`.
 pub(super) fn id_part(group: &str, version: &str) -> String {
-    format!("{}{}", camel_case(group), title(version))
+    format!("{}{}", camel_case(group), capitalize(version))
 }
 
 fn camel_case(group: &str) -> String {
     let group = if group.is_empty() { "core" } else { group };
     let group = group.strip_suffix(".k8s.io").unwrap_or(group);
-    group.split(['.', '-', '/']).map(title).collect()
+    group.split(['.', '-', '/']).map(capitalize).collect()
 }
 
-fn title(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
@@ -124,28 +124,29 @@ impl Builder<'_> {
     fn add(mut self) {
         let kind = &self.resource.kind;
         let (verbs, namespaced) = (kind.verbs, kind.namespaced);
-        let root = root(self.group, self.version);
+        let root = version_root(self.group, self.version);
         let plural = &kind.plural;
-        let base = match namespaced {
-            true => format!("{root}/namespaces/{{namespace}}/{plural}"),
-            false => format!("{root}/{plural}"),
+        let base = if namespaced {
+            format!("{root}/namespaces/{{namespace}}/{plural}")
+        } else {
+            format!("{root}/{plural}")
         };
         if namespaced && verbs.list {
-            let operation = self.list("ForAllNamespaces");
+            let operation = self.list_operation("ForAllNamespaces");
             self.push(&format!("{root}/{plural}"), operation);
         }
-        self.collection(&base, verbs);
-        self.item(&format!("{base}/{{name}}"), verbs, None);
+        self.add_collection(&base, verbs);
+        self.add_item(&format!("{base}/{{name}}"), verbs, None);
         for subresource in &self.resource.kind_version().subresources {
             let path = format!("{base}/{{name}}/{}", subresource.name);
             if subresource.gvk.kind.ends_with("Options") {
-                self.connect(&path, subresource);
+                self.add_connect_operations(&path, subresource);
             } else {
-                self.item(&path, subresource.verbs, Some(subresource));
+                self.add_item(&path, subresource.verbs, Some(subresource));
             }
         }
         if verbs.watch && self.group.installed {
-            self.watches(&root, plural, namespaced);
+            self.add_watch_operations(&root, plural, namespaced);
         }
     }
 
@@ -198,7 +199,7 @@ impl Builder<'_> {
         name_of(&self.group.name, &self.version.name, kind)
     }
 
-    fn list(&self, suffix: &str) -> Operation {
+    fn list_operation(&self, suffix: &str) -> Operation {
         let kind = &self.resource.kind;
         let mut operation = self.operation("get", "list", "list", suffix);
         let verb = if self.group.installed && kind.verbs.watch { "list or watch" } else { "list" };
@@ -211,10 +212,10 @@ impl Builder<'_> {
         operation
     }
 
-    fn collection(&mut self, path: &str, verbs: Verbs) {
+    fn add_collection(&mut self, path: &str, verbs: Verbs) {
         let kind = &self.resource.kind;
         if verbs.list {
-            let list = self.list("");
+            let list = self.list_operation("");
             self.push(path, list);
         }
         if verbs.create {
@@ -241,12 +242,12 @@ impl Builder<'_> {
         }
     }
 
-    fn item(&mut self, path: &str, verbs: Verbs, sub: Option<&Subresource>) {
+    fn add_item(&mut self, path: &str, verbs: Verbs, sub: Option<&Subresource>) {
         let kind = self.resource.kind.kind.clone();
         let installed = self.group.installed;
         let (suffix, of) = match sub {
             None => (String::new(), String::new()),
-            Some(sub) => (title(&sub.name), format!(" {} of", sub.name)),
+            Some(sub) => (capitalize(&sub.name), format!(" {} of", sub.name)),
         };
         let base = |method, action, verb: &str| {
             let mut operation = self.operation(method, action, verb, &suffix);
@@ -331,21 +332,22 @@ impl Builder<'_> {
         types
     }
 
-    /// The operations of a connect subresource: one per method, and for proxies also those of the paths below.
-    fn connect(&mut self, path: &str, sub: &Subresource) {
+    /// Adds the operations of a connect subresource: one per method, and for proxies also those of the paths below.
+    fn add_connect_operations(&mut self, path: &str, sub: &Subresource) {
         let kind = self.resource.kind.kind.clone();
         let proxy = sub.name == "proxy";
-        let methods: &[&'static str] = match proxy {
-            true => &["get", "put", "post", "delete", "options", "head", "patch"],
-            false => &["get", "post"],
+        let methods: &[&'static str] = if proxy {
+            &["get", "put", "post", "delete", "options", "head", "patch"]
+        } else {
+            &["get", "post"]
         };
         let places: &[(&str, &str)] = if proxy { &[("", ""), ("/{path}", "WithPath")] } else { &[("", "")] };
         for (below, with_path) in places {
             for method in methods {
-                let suffix = format!("{}{with_path}", title(&sub.name));
+                let suffix = format!("{}{with_path}", capitalize(&sub.name));
                 let mut operation = self.operation(method, "connect", "connect", &suffix);
                 let part = id_part(&self.group.name, &self.version.name);
-                operation.id = operation.id.replacen(&part, &format!("{part}{}", title(method)), 1);
+                operation.id = operation.id.replacen(&part, &format!("{part}{}", capitalize(method)), 1);
                 operation.description =
                     format!("connect {} requests to {} of {kind}", method.to_uppercase(), sub.name);
                 operation.gvk = Some(Gvk {
@@ -361,8 +363,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The old paths of watches.
-    fn watches(&mut self, root: &str, plural: &str, namespaced: bool) {
+    /// Adds the deprecated operations under `/watch/`, from before watches were lists with `watch=true`.
+    fn add_watch_operations(&mut self, root: &str, plural: &str, namespaced: bool) {
         let kind = self.resource.kind.kind.clone();
         let list_words = format!(
             "watch individual changes to a list of {kind}. deprecated: use the 'watch' parameter with a list operation instead."
@@ -370,9 +372,10 @@ impl Builder<'_> {
         let item_words = format!(
             "watch changes to an object of kind {kind}. deprecated: use the 'watch' parameter with a list operation instead, filtered to a single item with the 'fieldSelector' parameter."
         );
-        let base = match namespaced {
-            true => format!("{root}/watch/namespaces/{{namespace}}/{plural}"),
-            false => format!("{root}/watch/{plural}"),
+        let base = if namespaced {
+            format!("{root}/watch/namespaces/{{namespace}}/{plural}")
+        } else {
+            format!("{root}/watch/{plural}")
         };
         let mut places = vec![
             (base.clone(), "watchlist", "List", list_words.clone()),

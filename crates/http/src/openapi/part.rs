@@ -42,7 +42,7 @@ struct Forms {
 pub(super) struct Members {
     pub(super) paths: Vec<Member>,
     pub(super) schemas: Vec<Member>,
-    /// Schemas that it refers to.
+    /// The schemas to which the part refers.
     pub(super) uses: BTreeSet<String>,
 }
 
@@ -79,8 +79,9 @@ impl Part {
 impl Members {
     /// Paths and definitions of a document of OpenAPI v2.
     pub(super) fn of_trees(paths: &[(String, Value)], definitions: &[(String, Value)], form: Form) -> Self {
-        let paths = paths.iter().map(|(name, item)| Member::path(name, item, Dialect::V2, form));
-        let schemas = definitions.iter().map(|(name, item)| Member::schema(name, item, Dialect::V2, form));
+        let paths = paths.iter().map(|(name, item)| Member::path_member(name, item, Dialect::V2, form));
+        let schemas =
+            definitions.iter().map(|(name, item)| Member::schema_member(name, item, Dialect::V2, form));
         Members { paths: paths.collect(), schemas: schemas.collect(), uses: BTreeSet::new() }
     }
 
@@ -94,21 +95,21 @@ impl Members {
             if dialect == Dialect::V3 || content.installed {
                 schemas::references(&item, 0, &mut uses);
             }
-            paths.push(Member::path(path, &item, dialect, form));
+            paths.push(Member::path_member(path, &item, dialect, form));
         }
         let mut own = Vec::with_capacity(content.schemas.len());
         for (name, schema) in content.schemas.iter() {
             if dialect == Dialect::V3 {
                 schemas::references(schema, 0, &mut uses);
             }
-            own.push(Member::schema(name, schema, dialect, form));
+            own.push(Member::schema_member(name, schema, dialect, form));
         }
         Members { paths, schemas: own, uses }
     }
 }
 
 impl Member {
-    fn path(name: &str, item: &Value, dialect: Dialect, form: Form) -> Self {
+    fn path_member(name: &str, item: &Value, dialect: Dialect, form: Form) -> Self {
         let text = match form {
             Form::Json => in_json(name, item),
             Form::Protobuf => proto::path(name, item, dialect),
@@ -116,7 +117,7 @@ impl Member {
         Member { name: name.into(), text: Arc::new(Text::named(name, text)) }
     }
 
-    pub(super) fn schema(name: &str, schema: &Value, dialect: Dialect, form: Form) -> Self {
+    pub(super) fn schema_member(name: &str, schema: &Value, dialect: Dialect, form: Form) -> Self {
         let text = match form {
             Form::Json => in_json(name, schema),
             Form::Protobuf => proto::schema(name, schema, dialect),

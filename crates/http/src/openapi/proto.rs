@@ -63,17 +63,17 @@ pub(super) fn path(name: &str, item: &Value, dialect: Dialect) -> Vec<u8> {
         Dialect::V2 => (2, &V2_PATH_ITEM),
         Dialect::V3 => (1, &V3_PATH_ITEM),
     };
-    field(number, name, item, message)
+    encode_field(number, name, item, message)
 }
 
 /// Encodes one schema as a field of the message of all schemas.
 pub(super) fn schema(name: &str, schema: &Value, dialect: Dialect) -> Vec<u8> {
-    field(1, name, schema, if dialect == Dialect::V2 { &V2_SCHEMA } else { &V3_SCHEMA })
+    encode_field(1, name, schema, if dialect == Dialect::V2 { &V2_SCHEMA } else { &V3_SCHEMA })
 }
 
-fn field(number: u64, name: &str, value: &Value, message: &Message) -> Vec<u8> {
+fn encode_field(number: u64, name: &str, value: &Value, message: &Message) -> Vec<u8> {
     let mut out = Writer::default();
-    out.message(number, |w| named(w, name, value, message));
+    out.message(number, |w| write_named(w, name, value, message));
     out.0.shrink_to_fit();
     out.0
 }
@@ -114,7 +114,7 @@ fn write(out: &mut Writer, tree: &Value, message: &Message) {
     }
     if let Some((field, value_message)) = &message.values {
         for (name, value) in members.iter().filter(|(name, _)| !name.starts_with("x-")) {
-            out.message(*field, |w| named(w, name, value, value_message));
+            out.message(*field, |w| write_named(w, name, value, value_message));
         }
     }
     write_members(out, tree, message);
@@ -123,7 +123,7 @@ fn write(out: &mut Writer, tree: &Value, message: &Message) {
 fn write_members(out: &mut Writer, tree: &Value, message: &Message) {
     for (name, number, how) in message.members {
         if let Some(value) = tree.get(name) {
-            member(out, *number, value, how);
+            write_member(out, *number, value, how);
         }
     }
     let all = tree.as_object().into_iter().flat_map(|m| m.iter());
@@ -135,7 +135,7 @@ fn write_members(out: &mut Writer, tree: &Value, message: &Message) {
     }
 }
 
-fn named(out: &mut Writer, name: &str, value: &Value, message: &Message) {
+fn write_named(out: &mut Writer, name: &str, value: &Value, message: &Message) {
     out.string(1, name);
     out.message(2, |w| write(w, value, message));
 }
@@ -147,7 +147,7 @@ fn any(out: &mut Writer, value: &Value) {
     out.bytes(2, &text);
 }
 
-fn double(out: &mut Writer, number: u64, value: &Value) {
+fn write_double(out: &mut Writer, number: u64, value: &Value) {
     let float = match value {
         Value::Int(int) => *int as f64,
         Value::Float(float) => *float,
@@ -156,14 +156,14 @@ fn double(out: &mut Writer, number: u64, value: &Value) {
     out.fixed64(number, float.to_bits());
 }
 
-fn member(out: &mut Writer, number: u64, value: &Value, how: &How) {
+fn write_member(out: &mut Writer, number: u64, value: &Value, how: &How) {
     let items = value.as_array().unwrap_or_default();
     match how {
         How::Text => out.string(number, value.as_str().unwrap_or("")),
         How::Texts => items.iter().filter_map(Value::as_str).for_each(|text| out.string(number, text)),
         How::Bool => out.int(number, i64::from(value.as_bool() == Some(true))),
         How::Int => out.int(number, value.as_int().unwrap_or(0)),
-        How::Double => double(out, number, value),
+        How::Double => write_double(out, number, value),
         How::Any => out.message(number, |w| any(w, value)),
         How::Anys => items.iter().for_each(|item| out.message(number, |w| any(w, item))),
         How::One(message) => out.message(number, |w| write(w, value, message)),
@@ -179,15 +179,15 @@ fn member(out: &mut Writer, number: u64, value: &Value, how: &How) {
         }),
         How::Map(message) => out.message(number, |w| {
             for (name, value) in value.as_object().into_iter().flat_map(|m| m.iter()) {
-                w.message(1, |w| named(w, name, value, message));
+                w.message(1, |w| write_named(w, name, value, message));
             }
         }),
         How::Default => out.message(number, |w| match value {
             Value::Bool(b) => w.int(2, i64::from(*b)),
             Value::String(text) => w.string(3, text),
-            other => double(w, 1, other),
+            other => write_double(w, 1, other),
         }),
-        How::Parameters => items.iter().for_each(|item| out.message(number, |w| parameter(w, item))),
+        How::Parameters => items.iter().for_each(|item| out.message(number, |w| write_parameter(w, item))),
         How::NamedParameters => out.message(number, |w| {
             for (name, value) in value.as_object().into_iter().flat_map(|m| m.iter()) {
                 w.message(1, |w| {
@@ -209,7 +209,7 @@ fn member(out: &mut Writer, number: u64, value: &Value, how: &How) {
                 for (name, scopes) in item.as_object().into_iter().flat_map(|m| m.iter()) {
                     w.message(1, |w| {
                         w.string(1, name);
-                        w.message(2, |w| member(w, 1, scopes, &How::Texts));
+                        w.message(2, |w| write_member(w, 1, scopes, &How::Texts));
                     });
                 }
             });
@@ -217,7 +217,7 @@ fn member(out: &mut Writer, number: u64, value: &Value, how: &How) {
     }
 }
 
-fn parameter(out: &mut Writer, value: &Value) {
+fn write_parameter(out: &mut Writer, value: &Value) {
     match value.get("$ref").and_then(Value::as_str) {
         Some(target) => out.message(2, |w| w.string(1, target)),
         None => out.message(1, |w| parameter_definition(w, value)),

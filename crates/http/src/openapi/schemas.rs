@@ -98,7 +98,7 @@ impl Shared {
             let mut more = BTreeSet::new();
             references(&schema, 0, &mut more);
             narrow(&mut schema, "", "", false);
-            (Member::schema(name, &schema, Dialect::V3, form), more)
+            (Member::schema_member(name, &schema, Dialect::V3, form), more)
         })
     }
 }
@@ -152,9 +152,9 @@ fn described(name: &str, schema: &Value, dialect: Dialect) -> Value {
         out.set_at(&["description"], text.as_ref().into());
     }
     let fields = out.get_mut("properties").and_then(Value::as_object_mut);
-    for (field, of) in fields.into_iter().flat_map(|fields| fields.iter_mut()) {
+    for (field, field_schema) in fields.into_iter().flat_map(|fields| fields.iter_mut()) {
         if let Some(text) = descriptions::of_field(name, schema, field) {
-            of.set_at(&["description"], text.as_ref().into());
+            field_schema.set_at(&["description"], text.as_ref().into());
         }
     }
     out
@@ -215,8 +215,8 @@ pub(super) fn narrow(schema: &mut Value, group: &str, version: &str, installed: 
     let Some(list) = list else { return };
     list.retain(|gvk| match gvk.str_at(&["group"]) {
         "" => true,
-        of if installed => of == group && gvk.str_at(&["version"]) == version,
-        of => !UNKNOWN.contains(&of),
+        own_group if installed => own_group == group && gvk.str_at(&["version"]) == version,
+        own_group => !UNKNOWN.contains(&own_group),
     });
 }
 

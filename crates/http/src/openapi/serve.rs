@@ -175,12 +175,12 @@ fn content(
         Verdict::Failed if tag.is_empty() => empty(412),
         Verdict::Failed => ApiResponse::new(412, content_type, Body::empty()),
         Verdict::Unchanged => empty(304),
-        Verdict::Send { in_part: false } => whole(&texts(), content_type),
+        Verdict::Send { in_part: false } => serve_whole(&texts(), content_type),
         Verdict::Send { in_part: true } => {
             let texts = texts();
             let size = texts.len() as u64;
             match request.conditions.extent(size) {
-                Ok(Extent::Whole) => whole(&texts, content_type),
+                Ok(Extent::Whole) => serve_whole(&texts, content_type),
                 Ok(Extent::Part(first, last)) => {
                     let position = |at| usize::try_from(at).unwrap_or(usize::MAX);
                     let part = Body::Full(texts.part(position(first), position(last)));
@@ -204,7 +204,7 @@ fn content(
     response
 }
 
-fn whole(texts: &Texts, content_type: &'static str) -> ApiResponse {
+fn serve_whole(texts: &Texts, content_type: &'static str) -> ApiResponse {
     let mut response = ApiResponse::new(200, content_type, texts.body());
     response.set_header("accept-ranges", "bytes");
     response

@@ -18,12 +18,12 @@ impl Frame {
     /// Assembles the document with these paths and schemas, each sorted.
     pub(super) fn around(&self, form: Form, paths: &[Member], schemas: &[Member]) -> Texts {
         match form {
-            Form::Json => self.json(paths, schemas),
-            Form::Protobuf => self.protobuf(paths, schemas),
+            Form::Json => self.stitch_json(paths, schemas),
+            Form::Protobuf => self.stitch_protobuf(paths, schemas),
         }
     }
 
-    fn json(&self, paths: &[Member], schemas: &[Member]) -> Texts {
+    fn stitch_json(&self, paths: &[Member], schemas: &[Member]) -> Texts {
         let mut tree = self.head.clone();
         for (key, value) in self.tail.as_object().into_iter().flat_map(|tail| tail.iter()) {
             tree.set_at(&[key.as_str()], value.clone());
@@ -47,7 +47,7 @@ impl Frame {
         Texts(out.into())
     }
 
-    fn protobuf(&self, paths: &[Member], schemas: &[Member]) -> Texts {
+    fn stitch_protobuf(&self, paths: &[Member], schemas: &[Member]) -> Texts {
         let size = |members: &[Member]| members.iter().map(|m| m.text.plain().len()).sum();
         let mut head = proto::encode(&self.head, self.dialect);
         proto::begin_paths(&mut head, size(paths), self.dialect);

@@ -18,7 +18,7 @@ fn source(state: &DiscoveryState, cbor: bool) -> Source<'_> {
 }
 
 #[test]
-fn every_document_is_whole() {
+fn every_document_is_complete() {
     let state = state();
     for name in document_names(&state) {
         let document = parsed(&v3(source(&state, true), &name, Form::Json).unwrap());
@@ -35,7 +35,7 @@ fn every_document_is_whole() {
 }
 
 #[test]
-fn what_all_operations_take_is_said_once() {
+fn parameters_of_all_operations_are_written_once() {
     let document = parsed(&v3(source(&state(), false), "api/v1", Form::Json).unwrap());
     let item = document.at(&["paths", "/api/v1/namespaces/{namespace}/pods/{name}/proxy/{path}"]).unwrap();
     let names: Vec<&str> = item.items_at(&["parameters"]).iter().map(|p| p.str_at(&["name"])).collect();
@@ -146,7 +146,7 @@ fn definition(kind: &Kind) -> Option<Value> {
 }
 
 #[test]
-fn documents_of_parts_are_those_of_the_whole() {
+fn documents_joined_from_parts_equal_whole_ones() {
     // The schema names of the second group sort between those of the first, and so do paths with a dash.
     let custom = [
         ("zz.example", "boxes", "Box"),

@@ -7,7 +7,7 @@ use super::part::{Content, Form, Members, Part};
 use super::stitch::{Frame, merged};
 use super::{
     OTHERS, Rendered, Source, clashes, custom_parts, described_tag, group_paths, hash, identify, info,
-    other_paths, schemas, security,
+    other_paths, schemas, security_definitions,
 };
 use crate::discovery::{self, DiscoveryState, Group};
 use pintle_controllers::aggregation::RemoteSpec;
@@ -21,12 +21,11 @@ pub(super) fn v2(source: Source<'_>, form: Form) -> Arc<Rendered> {
         let mut own = vec![server_part().members(Dialect::V2, form, server_content)];
         let mut custom = Vec::new();
         for group in every_group(source.state) {
-            match group.installed {
-                true => own.push(group.part.members(Dialect::V2, form, || group_content(group, source.cbor))),
-                false => {
-                    let of = |version| move |resource| (group, version, resource);
-                    custom.extend(group.versions.iter().flat_map(|v| v.resources.iter().map(of(v))));
-                }
+            if group.installed {
+                own.push(group.part.members(Dialect::V2, form, || group_content(group, source.cbor)))
+            } else {
+                let in_version = |version| move |resource| (group, version, resource);
+                custom.extend(group.versions.iter().flat_map(|v| v.resources.iter().map(in_version(v))));
             }
         }
         let custom = custom_parts(source, &custom, Dialect::V2, form);
@@ -39,7 +38,7 @@ pub(super) fn v2(source: Source<'_>, form: Form) -> Arc<Rendered> {
             tail: object([
                 ("parameters", parameters(source.state)),
                 ("tags", Value::Array(tags(source.state))),
-                ("securityDefinitions", security()),
+                ("securityDefinitions", security_definitions()),
                 ("security", Value::Array(vec![object([("BearerToken", texts([]))])])),
             ]),
         };

@@ -12,18 +12,23 @@ use pintle_meta::options::{DeleteOptions, Query};
 
 /// The verb for deleting objects that cannot be read.
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
+const NO_UNSAFE_DELETER: &str =
+    "no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential";
 
 impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
         let options = self.delete_options(request)?;
         if options.ignore_store_read_error && self.engine.reader().unsafe_deletion() {
+            if target.kind.rules.unsafe_deletion_unsupported {
+                return Err(Status::internal(NO_UNSAFE_DELETER));
+            }
             self.authorize_unsafe(request, target).await?;
             let status = self.engine.writer().delete_corrupt(target).await?;
             return Ok(respond::status(&status, Some(request.accept.encoding)));
         }
         let mut warnings = Vec::new();
         let deleted = self.engine.writer().delete(target, &options, &request.user, &mut warnings).await;
-        let response = match deleted.map_err(|status| warned(status, target, &options))? {
+        let response = match deleted.map_err(|status| with_warning(status, target, &options))? {
             Deleted::Status(status) => {
                 let _span = pintle_trace::span("SerializeObject");
                 Ok(respond::status(&status, Some(request.accept.encoding)))
@@ -76,7 +81,7 @@ impl Resources {
         } else {
             self.engine.writer().delete_collection(&list, &options, &request.user, &mut warnings).await
         };
-        let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
+        let listed = listed.map_err(|status| with_warning(status, &list.target, &options))?;
         warnings.extend(warning(&list.target, &options));
         with_warnings(self.list_response(request, &list.target, listed), warnings)
     }
@@ -85,9 +90,10 @@ impl Resources {
     /// but nothing in it can be deleted.
     async fn list_across_namespaces(&self, list: &ListRequest) -> Result<Listed, Status> {
         let listed = self.engine.reader().list(list).await?;
-        match listed.items.is_empty() {
-            true => Ok(listed),
-            false => Err(Status::bad_request("Namespace parameter required.")),
+        if listed.items.is_empty() {
+            Ok(listed)
+        } else {
+            Err(Status::bad_request("Namespace parameter required."))
         }
     }
 
@@ -119,7 +125,7 @@ fn warning(target: &Target, options: &DeleteOptions) -> Option<String> {
     target.kind.hooks.default_propagation_warning().filter(|_| open).map(str::to_string)
 }
 
-fn warned(mut status: Status, target: &Target, options: &DeleteOptions) -> Status {
+fn with_warning(mut status: Status, target: &Target, options: &DeleteOptions) -> Status {
     status.warnings.extend(warning(target, options));
     status
 }

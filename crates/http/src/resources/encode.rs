@@ -1,16 +1,21 @@
 //! Encodes objects: uses the stored JSON unchanged if possible, and caches other encodings beside it.
 
 use super::Resources;
+use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::negotiate::Encoding;
-use crate::statuspb::envelope;
+use crate::statuspb::{ENVELOPE_END, envelope, envelope_head};
 use bytes::Bytes;
 use pintle_cache::{EncodingKey, Object};
 use pintle_engine::{Engine, Target};
 use pintle_meta::Status;
 use pintle_schema::{Schema, proto, typed};
 use pintle_value::{Value, cbor, json, yaml};
+use std::iter::once;
 use std::sync::Arc;
+
+/// Longer objects are sent in pieces of this size.
+const LONG_BYTES: usize = 16 * 1024;
 
 impl Resources {
     /// Answers a request with an object.
@@ -32,10 +37,31 @@ impl Resources {
         let transformer = self.transformer(request, target)?;
         self.check_no_list(target, object)?;
         let body = match transformer {
-            None => self.object_bytes(target, object, encoding)?,
-            Some(transformer) => transformer.object(object)?,
+            None => self.object_body(target, object, encoding)?,
+            Some(transformer) => transformer.object(object)?.into(),
         };
         Ok(ApiResponse::new(code, encoding.media().name(), body))
+    }
+
+    /// Encodes an object with its resourceVersion. The body of a long one shares the bytes of the stored object: hundreds of streams
+    /// may wait for a client that does not read them.
+    fn object_body(&self, target: &Target, object: &Object, encoding: Encoding) -> Result<Body, Status> {
+        if object.json_len_max() <= LONG_BYTES {
+            return self.object_bytes(target, object, encoding).map(Body::from);
+        }
+        if encoding == Encoding::JSON && self.engine.reader().can_send_stored_bytes(target) {
+            let mut head = Vec::new();
+            let rest = object.write_json_head(0, &mut head);
+            return Ok(shared_body(head, rest, b"\n"));
+        }
+        if encoding == Encoding::Protobuf {
+            let version = target.kind_version();
+            let api_version = pintle_engine::decode::api_version(&version.group, &version.name);
+            let message = protobuf_message(&self.engine, target, object)?;
+            let head = envelope_head(&api_version, &target.kind.kind, message.len());
+            return Ok(shared_body(head, message, ENVELOPE_END));
+        }
+        self.object_bytes(target, object, encoding).map(Body::from)
     }
 
     /// Refuses to answer with a custom resource that has a list `items`: kube-apiserver takes it for a list whose items
@@ -112,6 +138,16 @@ impl Resources {
         write_tree(&schema, tree, encoding, &mut out);
         Ok(ApiResponse::new(code, encoding.media().name(), out))
     }
+}
+
+/// A body that begins with `head`, continues with shared bytes and ends with `end`.
+fn shared_body(head: Vec<u8>, rest: Bytes, end: &'static [u8]) -> Body {
+    let total = head.len().saturating_add(rest.len()).saturating_add(end.len());
+    let pieces = (0..rest.len())
+        .step_by(LONG_BYTES)
+        .map(move |start| rest.slice(start..start.saturating_add(LONG_BYTES).min(rest.len())));
+    let pieces = once(Bytes::from(head)).chain(pieces).chain(once(Bytes::from_static(end)));
+    Body::lazy(pieces, u64::try_from(total).ok())
 }
 
 /// The protobuf message of an object without envelope, as in lists.

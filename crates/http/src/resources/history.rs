@@ -43,7 +43,7 @@ impl Resources {
             }
             let mut item =
                 format!(r#"{{"type":"{}","resourceVersion":"{}""#, change_type(version), version.revision);
-            if let Some(time) = version.time_ms.and_then(timestamp) {
+            if let Some(time) = version.time_ms.and_then(timestamp_text) {
                 _ = write!(item, r#","time":"{time}""#);
             }
             out.extend_from_slice(item.as_bytes());
@@ -68,7 +68,7 @@ fn change_type(version: &ObjectVersion) -> &'static str {
     }
 }
 
-fn timestamp(time_ms: u64) -> Option<String> {
+fn timestamp_text(time_ms: u64) -> Option<String> {
     let seconds = i64::try_from(time_ms / 1000).ok()?;
     let nanos = u32::try_from(time_ms % 1000).ok()?.saturating_mul(1_000_000);
     Some(Timestamp { seconds, nanos }.rfc3339_micro().to_string())

@@ -48,10 +48,13 @@ impl Resources {
             return Ok(ApiResponse::new(200, media, transformer.list(listed)?));
         }
         let body = match encoding {
-            Encoding::Json { pretty } if self.engine.reader().can_send_stored_bytes(target) => match pretty {
-                false => json_list(target, listed),
-                true => pieces::body(pieces::indented(ItemChunks::new(target, listed).map(Ok)))?,
-            },
+            Encoding::Json { pretty } if self.engine.reader().can_send_stored_bytes(target) => {
+                if !pretty {
+                    json_list(target, listed)
+                } else {
+                    pieces::body(pieces::indented(ItemChunks::new(target, listed).map(Ok)))?
+                }
+            }
             Encoding::Json { pretty: false } => pieces::body(self.json_pieces(target, listed))?,
             Encoding::Json { pretty: true } => {
                 pieces::body(pieces::indented(self.json_pieces(target, listed)))?

@@ -12,7 +12,7 @@ use pintle_value::Value;
 impl Resources {
     /// Answers a request for a subresource with a kind of its own: `scale` is read and written; the other
     /// subresources are only created.
-    pub(super) async fn other_kind(
+    pub(super) async fn answer_with_own_kind(
         &self,
         request: &ApiRequest,
         target: Target,

@@ -95,19 +95,18 @@ impl Transformer {
     pub(super) fn object(&self, object: &Object) -> Result<Bytes, Status> {
         // Table cells contain ages, so only metadata can be cached.
         match self.form {
-            Form::Partial if self.encoding != Encoding::JSON => {
-                object.encoded(self.key(), |object| self.document(Source::Kept(object, object.revision())))
-            }
-            _ => self.document(Source::Kept(object, object.revision())),
+            Form::Partial if self.encoding != Encoding::JSON => object
+                .encoded(self.key(), |object| self.encode_document(Source::Kept(object, object.revision()))),
+            _ => self.encode_document(Source::Kept(object, object.revision())),
         }
     }
 
     /// Transforms a tree that is not stored as the whole answer.
     pub(super) fn tree(&self, tree: &Value) -> Result<Bytes, Status> {
-        self.document(Source::Tree(tree))
+        self.encode_document(Source::Tree(tree))
     }
 
-    fn document(&self, source: Source<'_>) -> Result<Bytes, Status> {
+    fn encode_document(&self, source: Source<'_>) -> Result<Bytes, Status> {
         if matches!(self.form, Form::PartialList) {
             return Err(self.is_no_list(source));
         }
@@ -220,7 +219,7 @@ impl Transformer {
     }
 
     /// Returns whether the request's version is the storage version.
-    fn speaks_stored(&self) -> bool {
+    fn writes_storage_version(&self) -> bool {
         self.engine.reader().can_send_stored_bytes(&self.target)
     }
 }

@@ -56,7 +56,7 @@ impl Resources {
             Ok(watched) => Body::Chunks(Box::pin(Stream::new(frames, watched, bookmarks, end))),
             // An expired or unreachable revision is reported within the stream.
             Err(status) if matches!(status.code, 410 | 504) => {
-                Body::lazy(std::iter::once(frames.error(&status)), None)
+                Body::lazy(std::iter::once(frames.error_frame(&status)), None)
             }
             Err(status) => return Err(status),
         };
@@ -109,10 +109,8 @@ type Conversion = Pin<Box<dyn Future<Output = Option<Delivery>> + Send>>;
 impl Stream {
     fn new(frames: Frames, watched: Watched, bookmarks: bool, end: Instant) -> Self {
         let now = Instant::now();
-        let watcher = match bookmarks {
-            true => watched.watcher.with_bookmarks(BOOKMARK_EVERY),
-            false => watched.watcher,
-        };
+        let watcher =
+            if bookmarks { watched.watcher.with_bookmarks(BOOKMARK_EVERY) } else { watched.watcher };
         // A shorter watch has no last bookmark.
         let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|at| bookmarks && *at >= now);
         let metrics = WatchMetrics::new(&frames.target);
@@ -131,7 +129,7 @@ impl Stream {
     }
 
     /// The frame of an item; `None` ends the watch.
-    fn frame(&mut self, item: Item) -> Option<Bytes> {
+    fn encode_frame(&mut self, item: Item) -> Option<Bytes> {
         match item {
             Item::Event(delivery) if self.frames.converts() => {
                 self.conversion = Some(self.frames.convert(delivery, self.selection.clone()));
@@ -144,9 +142,10 @@ impl Stream {
             }
             Item::InitialEventsEnd(revision) => {
                 self.metrics.initial_end(&self.frames.target, self.announces_initial_end);
-                match self.announces_initial_end {
-                    true => self.frames.bookmark(revision, true),
-                    false => Some(Bytes::new()),
+                if self.announces_initial_end {
+                    self.frames.bookmark(revision, true)
+                } else {
+                    Some(Bytes::new())
                 }
             }
             Item::Bookmark(revision) => self.frames.bookmark(revision, false),
@@ -166,7 +165,7 @@ impl Stream {
             self.metrics.event(run.len());
             return run;
         }
-        let first = self.frame(item);
+        let first = self.encode_frame(item);
         self.is_over = first.is_none();
         let first = first.unwrap_or_default();
         if self.is_complete(first.len()) {
@@ -187,7 +186,7 @@ impl Stream {
         let mut frames = vec![first];
         loop {
             has_only_events &= matches!(item, Item::Event(_));
-            let frame = self.frame(item);
+            let frame = self.encode_frame(item);
             self.is_over = frame.is_none();
             length = length.saturating_add(frame.as_ref().map_or(0, Bytes::len));
             frames.extend(frame);
@@ -304,7 +303,7 @@ impl Frames {
         let Some(transformer) = &self.transformer else {
             let key = encoding_key(self.target.version, self.encoding);
             let made: Result<Bytes, std::convert::Infallible> =
-                delivery.frame(key, |delivery| Ok(self.make(delivery)));
+                delivery.frame(key, |delivery| Ok(self.make_frame(delivery)));
             return match made {
                 Ok(frame) => Some(frame),
                 Err(never) => match never {},
@@ -313,18 +312,19 @@ impl Frames {
         let make = |delivery: &Delivery, with_columns: bool| {
             let source = Source::Kept(delivery.object(), delivery.revision());
             let object = transformer.event_object(source, with_columns).ok_or(())?;
-            Ok::<Bytes, ()>(self.wrap(delivery.kind().as_str(), &object))
+            Ok::<Bytes, ()>(self.wrap_event(delivery.kind().as_str(), &object))
         };
         // The first frame has columns and belongs to this watcher; later ones are shared.
-        let frame = match transformer.has_columns() && !self.has_columns {
-            true => make(delivery, true),
-            false => delivery.frame(transformer.key(), |delivery| make(delivery, false)),
+        let frame = if transformer.has_columns() && !self.has_columns {
+            make(delivery, true)
+        } else {
+            delivery.frame(transformer.key(), |delivery| make(delivery, false))
         };
         self.has_columns = true;
         frame.ok()
     }
 
-    fn make(&self, delivery: &Delivery) -> Bytes {
+    fn make_frame(&self, delivery: &Delivery) -> Bytes {
         let object = delivery.object();
         let kind = delivery.kind().as_str();
         if self.encoding.media() == Media::Json && self.engine.reader().can_send_stored_bytes(&self.target) {
@@ -337,8 +337,8 @@ impl Frames {
             return out.into();
         }
         match self.engine.reader().tree_in(&self.target, object, delivery.revision()) {
-            Ok(tree) => self.frame(kind, &tree),
-            Err(status) => self.error(&status),
+            Ok(tree) => self.encode_frame(kind, &tree),
+            Err(status) => self.error_frame(&status),
         }
     }
 
@@ -357,13 +357,13 @@ impl Frames {
         }
         version.hooks.complete_empty(&mut tree);
         typed::normalize(&version.schema, &mut tree);
-        let Some(transformer) = &self.transformer else { return Some(self.frame("BOOKMARK", &tree)) };
+        let Some(transformer) = &self.transformer else { return Some(self.encode_frame("BOOKMARK", &tree)) };
         let object = transformer.event_object(Source::Tree(&tree), !self.has_columns)?;
         self.has_columns = true;
-        Some(self.wrap("BOOKMARK", &object))
+        Some(self.wrap_event("BOOKMARK", &object))
     }
 
-    fn error(&self, status: &Status) -> Bytes {
+    fn error_frame(&self, status: &Status) -> Bytes {
         let tree = status.to_value();
         let mut object = Vec::new();
         match self.encoding.media() {
@@ -372,10 +372,10 @@ impl Frames {
             Media::Json => object = crate::respond::status_json(status, false),
             Media::Yaml => yaml::print(&tree, &mut object),
         }
-        self.wrap("ERROR", &object)
+        self.wrap_event("ERROR", &object)
     }
 
-    fn frame(&self, kind: &str, tree: &Value) -> Bytes {
+    fn encode_frame(&self, kind: &str, tree: &Value) -> Bytes {
         let schema = &self.target.kind_version().schema;
         let mut object = Vec::new();
         match self.encoding.media() {
@@ -383,10 +383,10 @@ impl Frames {
             Media::Cbor => typed::encode_cbor(schema, tree, &mut object),
             _ => write_tree(schema, tree, self.encoding, &mut object),
         }
-        self.wrap(kind, &object)
+        self.wrap_event(kind, &object)
     }
 
-    fn wrap(&self, kind: &str, object: &[u8]) -> Bytes {
+    fn wrap_event(&self, kind: &str, object: &[u8]) -> Bytes {
         let mut out = Vec::with_capacity(object.len().saturating_add(64));
         match self.encoding.media() {
             Media::Json => {

@@ -1,7 +1,7 @@
 //! Translates between WebSocket clients and kubelets that use SPDY: commands of `v5.channel.k8s.io`, and port
 //! forwarding in tunnels.
 
-use super::{Streamed, Streams, address, parameters};
+use super::{Streamed, Streams, address_of, parameters};
 use crate::api::ApiResponse;
 use crate::{passthrough, respond, websocket};
 use http::Method;
@@ -135,7 +135,7 @@ struct Kubelet {
 
 impl Kubelet {
     fn new(streamed: &Streamed<'_>, streams: &Streams, location: &Location, protocols: &[&str]) -> Self {
-        let to = address(location);
+        let to = address_of(location);
         let query = parameters(location);
         let mut headers = HeaderMap::new();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -158,7 +158,7 @@ impl Kubelet {
             links: None,
             rejects_redirects: true,
         };
-        Kubelet { forward, transport: streams.transport(location.backend), url }
+        Kubelet { forward, transport: streams.transport_to(location.backend), url }
     }
 
     /// Connects and returns the connection and the subprotocol that the kubelet chose. The error has client-go's text.
@@ -170,7 +170,7 @@ impl Kubelet {
                 Ok((*backend, chosen.unwrap_or("").trim().to_string()))
             }
             Ok(Upgrade::Refused(response)) => {
-                let message = text(response.into_body()).await;
+                let message = read_text(response.into_body()).await;
                 Err(format!("unable to upgrade connection: {}", message.trim()))
             }
             Err(ForwardError::Upgrade(why)) => match why.strip_prefix("error dialing backend: ") {
@@ -183,7 +183,7 @@ impl Kubelet {
 }
 
 /// The beginning of a body as text.
-async fn text(mut body: ProxyBody) -> String {
+async fn read_text(mut body: ProxyBody) -> String {
     let mut all = Vec::new();
     while all.len() < REFUSAL_BYTES_MAX {
         match poll_fn(|cx| Pin::new(&mut body).poll_chunk(cx)).await {
@@ -245,7 +245,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn ends_of_commands_as_clients_are_told() {
+    fn the_end_of_a_command_becomes_a_status() {
         let text = |ended| String::from_utf8(status(&ended)).unwrap();
         expect![[r#"{"metadata":{},"status":"Failure","message":"Internal error occurred: a\u0026b","reason":"InternalError","details":{"causes":[{"message":"a\u0026b"}]},"code":500}"#]]
             .assert_eq(&text(Ended::Failed("a&b".into())));

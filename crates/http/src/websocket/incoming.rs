@@ -99,9 +99,10 @@ impl Incoming {
         self.left = head.length;
         self.ping = (head.opcode == PING).then(Vec::new);
         let is_control = matches!(head.opcode, PING | PONG);
-        match head.opcode == CLOSE || (!is_control && head.length > FRAME_BYTES_MAX) {
-            true => Err(End::Closed),
-            false => Ok(()),
+        if head.opcode == CLOSE || (!is_control && head.length > FRAME_BYTES_MAX) {
+            Err(End::Closed)
+        } else {
+            Ok(())
         }
     }
 }

@@ -1,11 +1,11 @@
 //! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding: where a policy applies.
 
 use super::{Role, name_warnings, rules};
-use crate::{Hooks, check, fields};
+use crate::{Hooks, check, facts, fields};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names};
-use pintle_value::{Path, Str, Value};
+use pintle_value::{Path, Value};
 
 const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 
@@ -19,12 +19,7 @@ impl Hooks for PolicyBinding {
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let path = Path::of("spec");
-        let policy = fields::text(spec, "policyName");
-        if policy.is_empty() {
-            errors.required(&path.field("policyName"), "");
-        } else {
-            check::dns_subdomain(&path.field("policyName"), policy, errors);
-        }
+        facts::check(spec, "admissionregistration/v1.MutatingAdmissionPolicyBindingSpec", &path, errors);
         if let Some(params) = fields::member(spec, "paramRef") {
             validate_params(params, &path.field("paramRef"), errors);
         }
@@ -60,12 +55,11 @@ fn validate_params(params: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if name.is_empty() && selector.is_none() {
         errors.required(path, "one of name or selector must be specified");
     }
-    let action = fields::text(params, "parameterNotFoundAction");
-    check::required_supported(&path.field("parameterNotFoundAction"), action, &["Deny", "Allow"], errors);
+    facts::check(params, "admissionregistration/v1.ParamRef", path, errors);
 }
 
 fn validate_actions(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let actions: Vec<Str> = fields::texts(spec, "validationActions").into_iter().map(Str::from).collect();
+    let actions = fields::strings(spec, "validationActions");
     let mut seen = check::Unique::default();
     for (at, action) in actions.iter().enumerate() {
         check::supported(&path.index(at), Some(action), &ACTIONS, errors);

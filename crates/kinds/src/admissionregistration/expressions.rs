@@ -47,8 +47,8 @@ impl Expressions {
             None => env.with_variable(name, Type::Dyn),
         };
         let mut env = Env::kubernetes()
-            .with_shape("namespaceObject", namespace())
-            .with_shape("request", request())
+            .with_shape("namespaceObject", shape("Namespace"))
+            .with_shape("request", shape("AdmissionRequest"))
             .with_variable("authorizer", Type::Object(AUTHORIZER.into()));
         for name in ["object", "oldObject"] {
             env = declare(env, name, object);
@@ -93,7 +93,7 @@ impl Expressions {
     /// The environment of the expression `text`. It has only those variables that the text names: a compiled expression
     /// keeps its environment, so copies of all variables would take memory and time in the square of their number.
     fn env(&self, offered: Offered, text: &str) -> Env {
-        let mut env = self.typed.as_ref().unwrap_or_else(|| base(offered)).clone();
+        let mut env = self.typed.as_ref().unwrap_or_else(|| base_environment(offered)).clone();
         if let Some(declared) = &self.variables {
             let named = names_in(text).filter_map(|name| declared.get_key_value(name));
             let fields = named.map(|(name, field)| (name.clone(), field.clone())).collect();
@@ -110,8 +110,9 @@ fn names_in(text: &str) -> impl Iterator<Item = &str> {
     words.chain(text.split('`')).filter(|name| !name.is_empty())
 }
 
-/// The environment common to all expressions of admission, built once for each offer.
-fn base(offered: Offered) -> &'static Env {
+/// The environment that the expressions of all admission objects share. Each of the eight combinations of what is offered
+/// is built once.
+fn base_environment(offered: Offered) -> &'static Env {
     static BASES: [OnceLock<Env>; 8] = [const { OnceLock::new() }; 8];
     let at = [offered.params, offered.authorizer, offered.patches];
     let at = at.into_iter().fold(0, |at, offered| (at << 1) | usize::from(offered));
@@ -120,8 +121,8 @@ fn base(offered: Offered) -> &'static Env {
         let mut env = Env::kubernetes()
             .with_variable("object", Type::Dyn)
             .with_variable("oldObject", Type::Dyn)
-            .with_shape("namespaceObject", namespace())
-            .with_shape("request", request());
+            .with_shape("namespaceObject", shape("Namespace"))
+            .with_shape("request", shape("AdmissionRequest"));
         if offered.params {
             env = env.with_variable("params", Type::Dyn);
         }
@@ -145,8 +146,8 @@ pub fn apply_configuration_type() -> Type {
 }
 
 /// Converts a type to a shape, for the variables of a policy.
-fn shape_of_type(of: &Type) -> ShapeKind {
-    match of {
+fn shape_of_type(ty: &Type) -> ShapeKind {
+    match ty {
         Type::Null => ShapeKind::Null,
         Type::Bool => ShapeKind::Bool,
         Type::Int => ShapeKind::Int,
@@ -159,173 +160,105 @@ fn shape_of_type(of: &Type) -> ShapeKind {
         Type::List(element) => {
             ShapeKind::List { element: Arc::new(Shape::of(shape_of_type(element))), list: ListKind::Ordered }
         }
-        Type::Map(of) if of.0 == Type::String => {
-            ShapeKind::Map { value: Arc::new(Shape::of(shape_of_type(&of.1))) }
+        Type::Map(ty) if ty.0 == Type::String => {
+            ShapeKind::Map { value: Arc::new(Shape::of(shape_of_type(&ty.1))) }
         }
         _ => ShapeKind::Dyn,
     }
 }
 
 /// The name that cel-go prints for a type outside of checker messages.
-pub(crate) fn declared(of: &Type) -> String {
+pub(crate) fn declared(ty: &Type) -> String {
     let within = |name: &str, params: &[&Type]| {
         let params: Vec<String> = params.iter().map(|p| declared(p)).collect();
         format!("{name}({})", params.join(", "))
     };
-    match of {
+    match ty {
+        Type::Any => "google.protobuf.Any".to_string(),
         Type::Null => "null_type".to_string(),
         Type::Timestamp => "google.protobuf.Timestamp".to_string(),
         Type::Duration => "google.protobuf.Duration".to_string(),
         Type::List(element) => within("list", &[element]),
-        Type::Map(of) => within("map", &[&of.0, &of.1]),
+        Type::Map(ty) => within("map", &[&ty.0, &ty.1]),
         Type::Opaque(name, params) if !params.is_empty() => within(name, &params.iter().collect::<Vec<_>>()),
-        Type::Type(Some(of)) => within("type", &[of]),
+        Type::Type(Some(ty)) => within("type", &[ty]),
         other => other.to_string(),
     }
 }
 
-fn object(name: &str, fields: &[(&str, &Arc<Shape>, bool)]) -> Arc<Shape> {
-    let fields = fields.iter().map(|(name, shape, required)| {
-        (Str::from(*name), Field { json: (*name).into(), shape: Arc::clone(shape), required: *required })
-    });
-    let object = ObjectShape { name: name.into(), fields: fields.collect() };
-    Arc::new(Shape::of(ShapeKind::Object(Arc::new(object))))
-}
+/// The types of variables, named `kubernetes.NAME` in errors, and their fields. `?` marks an optional field; `[]` is a list,
+/// `{}` a map from strings.
+const TYPES: [(&str, &str); 15] = [
+    ("SelectorRequirement", "key?:string operator?:string values?:[]string"),
+    ("FieldSelectorAttributes", "rawSelector?:string requirements?:[]SelectorRequirement"),
+    ("LabelSelectorAttributes", "rawSelector?:string requirements?:[]SelectorRequirement"),
+    (
+        "ResourceAttributes",
+        "namespace?:string verb?:string group?:string version?:string resource?:string subresource?:string \
+         name?:string fieldSelector?:FieldSelectorAttributes labelSelector?:LabelSelectorAttributes",
+    ),
+    ("NonResourceAttributes", "path?:string verb?:string"),
+    (
+        "SubjectAccessReviewSpec",
+        "resourceAttributes?:ResourceAttributes nonResourceAttributes?:NonResourceAttributes user?:string \
+         groups?:[]string extra?:{}[]string uid?:string",
+    ),
+    ("UserInfo", "username?:string uid?:string groups?:[]string extra?:{}[]string"),
+    ("GroupVersionKind", "group:string version:string kind:string"),
+    ("GroupVersionResource", "group:string version:string resource:string"),
+    (
+        "AdmissionRequest",
+        "kind:GroupVersionKind resource:GroupVersionResource subResource?:string requestKind:GroupVersionKind \
+         requestResource:GroupVersionResource requestSubResource?:string name:string namespace?:string \
+         operation:string userInfo:UserInfo dryRun?:bool options?:dyn",
+    ),
+    ("NamespaceCondition", "status:string type:string lastTransitionTime:time message:string reason:string"),
+    (
+        "NamespaceMetadata",
+        "name:string generateName:string namespace:string labels:{}string annotations:{}string UID:string \
+         creationTimestamp:time deletionGracePeriodSeconds:int deletionTimestamp:time generation:int \
+         resourceVersion:string finalizers:[]string",
+    ),
+    ("NamespaceSpec", "finalizers:[]string"),
+    ("NamespaceStatus", "conditions:[]NamespaceCondition phase:string"),
+    ("Namespace", "metadata:NamespaceMetadata spec:NamespaceSpec status:NamespaceStatus"),
+];
 
-fn scalar(kind: ShapeKind) -> Arc<Shape> {
+/// The shape of a type as [`TYPES`] writes it.
+fn shape(ty: &str) -> Arc<Shape> {
+    let kind = match ty {
+        "string" => ShapeKind::String,
+        "bool" => ShapeKind::Bool,
+        "int" => ShapeKind::Int,
+        "time" => ShapeKind::Timestamp,
+        "dyn" => ShapeKind::Dyn,
+        _ => match (ty.strip_prefix("[]"), ty.strip_prefix("{}")) {
+            (Some(element), _) => ShapeKind::List { element: shape(element), list: ListKind::Ordered },
+            (_, Some(value)) => ShapeKind::Map { value: shape(value) },
+            (None, None) => ShapeKind::Object(Arc::new(object_shape(ty))),
+        },
+    };
     Arc::new(Shape::of(kind))
 }
 
-fn list(element: &Arc<Shape>) -> Arc<Shape> {
-    scalar(ShapeKind::List { element: Arc::clone(element), list: ListKind::Ordered })
-}
-
-fn map(value: &Arc<Shape>) -> Arc<Shape> {
-    scalar(ShapeKind::Map { value: Arc::clone(value) })
+fn object_shape(name: &str) -> ObjectShape {
+    let fields = TYPES.iter().find(|(known, _)| *known == name).map_or("", |(_, fields)| *fields);
+    let fields = fields.split(' ').filter_map(|field| field.split_once(':')).map(|(name, ty)| {
+        let required = !name.ends_with('?');
+        let name = name.trim_end_matches('?');
+        (Str::from(name), Field { json: name.into(), shape: shape(ty), required })
+    });
+    ObjectShape { name: format!("kubernetes.{name}").into(), fields: fields.collect() }
 }
 
 /// `kubernetes.SubjectAccessReviewSpec`: the variable of match conditions of authorization webhooks.
 pub fn review_spec_shape() -> Arc<Shape> {
-    let text = scalar(ShapeKind::String);
-    let requirement = object(
-        "kubernetes.SelectorRequirement",
-        &[("key", &text, false), ("operator", &text, false), ("values", &list(&text), false)],
-    );
-    let selector = |name: &str| {
-        object(name, &[("rawSelector", &text, false), ("requirements", &list(&requirement), false)])
-    };
-    let resource = object(
-        "kubernetes.ResourceAttributes",
-        &[
-            ("namespace", &text, false),
-            ("verb", &text, false),
-            ("group", &text, false),
-            ("version", &text, false),
-            ("resource", &text, false),
-            ("subresource", &text, false),
-            ("name", &text, false),
-            ("fieldSelector", &selector("kubernetes.FieldSelectorAttributes"), false),
-            ("labelSelector", &selector("kubernetes.LabelSelectorAttributes"), false),
-        ],
-    );
-    let path = object("kubernetes.NonResourceAttributes", &[("path", &text, false), ("verb", &text, false)]);
-    object(
-        "kubernetes.SubjectAccessReviewSpec",
-        &[
-            ("resourceAttributes", &resource, false),
-            ("nonResourceAttributes", &path, false),
-            ("user", &text, false),
-            ("groups", &list(&text), false),
-            ("extra", &map(&list(&text)), false),
-            ("uid", &text, false),
-        ],
-    )
+    shape("SubjectAccessReviewSpec")
 }
 
 /// `kubernetes.UserInfo`: the user in expressions.
 pub fn user_shape() -> Arc<Shape> {
-    let text = scalar(ShapeKind::String);
-    object(
-        "kubernetes.UserInfo",
-        &[
-            ("username", &text, false),
-            ("uid", &text, false),
-            ("groups", &list(&text), false),
-            ("extra", &map(&list(&text)), false),
-        ],
-    )
-}
-
-/// The `request` variable.
-fn request() -> Arc<Shape> {
-    let text = scalar(ShapeKind::String);
-    let gvk = object(
-        "kubernetes.GroupVersionKind",
-        &[("group", &text, true), ("version", &text, true), ("kind", &text, true)],
-    );
-    let gvr = object(
-        "kubernetes.GroupVersionResource",
-        &[("group", &text, true), ("version", &text, true), ("resource", &text, true)],
-    );
-    let user = user_shape();
-    object(
-        "kubernetes.AdmissionRequest",
-        &[
-            ("kind", &gvk, true),
-            ("resource", &gvr, true),
-            ("subResource", &text, false),
-            ("requestKind", &gvk, true),
-            ("requestResource", &gvr, true),
-            ("requestSubResource", &text, false),
-            ("name", &text, true),
-            ("namespace", &text, false),
-            ("operation", &text, true),
-            ("userInfo", &user, true),
-            ("dryRun", &scalar(ShapeKind::Bool), false),
-            ("options", &scalar(ShapeKind::Dyn), false),
-        ],
-    )
-}
-
-/// The `namespaceObject` variable.
-fn namespace() -> Arc<Shape> {
-    let (text, time, int) = (scalar(ShapeKind::String), scalar(ShapeKind::Timestamp), scalar(ShapeKind::Int));
-    let condition = object(
-        "kubernetes.NamespaceCondition",
-        &[
-            ("status", &text, true),
-            ("type", &text, true),
-            ("lastTransitionTime", &time, true),
-            ("message", &text, true),
-            ("reason", &text, true),
-        ],
-    );
-    let metadata = object(
-        "kubernetes.NamespaceMetadata",
-        &[
-            ("name", &text, true),
-            ("generateName", &text, true),
-            ("namespace", &text, true),
-            ("labels", &map(&text), true),
-            ("annotations", &map(&text), true),
-            ("UID", &text, true),
-            ("creationTimestamp", &time, true),
-            ("deletionGracePeriodSeconds", &int, true),
-            ("deletionTimestamp", &time, true),
-            ("generation", &int, true),
-            ("resourceVersion", &text, true),
-            ("finalizers", &list(&text), true),
-        ],
-    );
-    let spec = object("kubernetes.NamespaceSpec", &[("finalizers", &list(&text), true)]);
-    let status = object(
-        "kubernetes.NamespaceStatus",
-        &[("conditions", &list(&condition), true), ("phase", &text, true)],
-    );
-    object(
-        "kubernetes.Namespace",
-        &[("metadata", &metadata, true), ("spec", &spec, true), ("status", &status, true)],
-    )
+    shape("UserInfo")
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 
 use super::expressions::{Expressions, Offered, apply_configuration_type, json_patch_type};
-use super::rules::{self, REINVOCATION_POLICIES};
-use super::{Role, name_warnings};
+use super::{Role, name_warnings, rules};
 use crate::error_text::InternalList;
-use crate::{Hooks, Scope, check, fields};
+use crate::{Hooks, Scope, check, facts, fields};
 use pintle_cel::types::Type;
 use pintle_cel::words::is_keyword;
 use pintle_meta::{FieldErrors, conditions};
@@ -12,8 +11,9 @@ use pintle_value::{Path, Value};
 
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_BYTES_MAX: usize = 5 * 1024;
-const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
+const SPEC: &str = "admissionregistration/v1.MutatingAdmissionPolicySpec";
+
 pub(crate) struct Policy(pub(crate) Role);
 
 impl Hooks for Policy {
@@ -48,7 +48,7 @@ impl Policy {
             (Role::Validating, []) => Expressions::default(),
             _ => Expressions::composed(),
         };
-        rules::validate_failure_policy(spec, true, &path, errors);
+        facts::check_fields(spec, SPEC, &["failurePolicy"], &path, errors);
         if let Some(kind) = fields::member(spec, "paramKind") {
             rules::validate_param_kind(kind, &path.field("paramKind"), errors);
         }
@@ -164,35 +164,29 @@ fn validate_validation(
     errors: &mut FieldErrors,
 ) {
     let text = |key: &str| fields::text(validation, key);
-    if text("expression").trim().is_empty() {
-        errors.required(&path.field("expression"), "expression is not specified");
+    let is_blank = |text: &str| !text.is_empty() && text.trim().is_empty();
+    let (expression, at) = (text("expression"), path.field("expression"));
+    if expression.trim().is_empty() {
+        errors.required(&at, "expression is not specified");
     } else {
-        let checked = expressions.check(text("expression"), offered, &[Type::Bool]);
-        rules::report_invalid_expression(checked, text("expression"), &path.field("expression"), errors);
+        let checked = expressions.check(expression, offered, &[Type::Bool]);
+        rules::report_invalid_expression(checked, expression, &at, errors);
     }
-    if !text("messageExpression").is_empty() && text("messageExpression").trim().is_empty() {
-        errors.invalid(
-            &path.field("messageExpression"),
-            text("messageExpression"),
-            "must be non-empty if specified",
-        );
-    } else if !text("messageExpression").is_empty() {
+    let (expression, at) = (text("messageExpression"), path.field("messageExpression"));
+    if is_blank(expression) {
+        errors.invalid(&at, expression, "must be non-empty if specified");
+    } else if !expression.is_empty() {
         let offered = Offered { authorizer: false, ..offered };
-        let checked = expressions.check(text("messageExpression"), offered, &[Type::String]);
-        rules::report_invalid_expression(
-            checked,
-            text("messageExpression"),
-            &path.field("messageExpression"),
-            errors,
-        );
+        let checked = expressions.check(expression, offered, &[Type::String]);
+        rules::report_invalid_expression(checked, expression, &at, errors);
     }
-    let message = text("message");
-    if !message.is_empty() && message.trim().is_empty() {
-        errors.invalid(&path.field("message"), message, "must be non-empty if specified");
+    let (message, at) = (text("message"), path.field("message"));
+    if is_blank(message) {
+        errors.invalid(&at, message, "must be non-empty if specified");
     } else if message.trim().contains(['\n', '\r']) {
-        errors.invalid(&path.field("message"), message, "must not contain line breaks");
+        errors.invalid(&at, message, "must not contain line breaks");
     }
-    check::supported(&path.field("reason"), fields::opt_text(validation, "reason"), &REASONS, errors);
+    facts::check(validation, "admissionregistration/v1.Validation", path, errors);
 }
 
 fn validate_audit_annotation(policy: &str, annotation: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -225,8 +219,7 @@ fn validate_mutations(
     for (at, mutation) in mutations.iter().enumerate() {
         validate_mutation(mutation, expressions, offered, &path.field("mutations").index(at), errors);
     }
-    let policy = fields::text(spec, "reinvocationPolicy");
-    check::required_supported(&path.field("reinvocationPolicy"), policy, &REINVOCATION_POLICIES, errors);
+    facts::check_fields(spec, SPEC, &["reinvocationPolicy"], path, errors);
 }
 
 fn validate_mutation(
@@ -266,7 +259,7 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let path = status.field("typeChecking.expressionWarnings");
     for (at, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate()
     {
-        check::required(warning, "warning", &path.index(at), errors);
+        facts::check(warning, "admissionregistration/v1.ExpressionWarning", &path.index(at), errors);
         if fields::text(warning, "fieldRef").trim().is_empty() {
             errors.required(&path.index(at).field("fieldRef"), "");
         }

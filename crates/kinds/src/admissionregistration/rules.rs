@@ -1,26 +1,17 @@
 //! Validates which requests webhooks and policies apply to.
 
 use super::expressions::{Expressions, Offered};
-use crate::{check, fields};
+use crate::{check, facts, fields};
 use pintle_cel::env::Checked;
 use pintle_cel::types::Type;
-use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Str, Value};
 use std::collections::HashSet;
 
-pub(super) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
-pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
-pub(super) const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
-const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const CONDITIONS_MAX: usize = 64;
-
-fn texts(rule: &Value, key: &str) -> Vec<Str> {
-    fields::texts(rule, key).into_iter().map(Str::from).collect()
-}
 
 fn wildcard_beside_others(all: &[Str]) -> bool {
     all.len() > 1 && all.iter().any(|text| text == "*")
@@ -28,7 +19,7 @@ fn wildcard_beside_others(all: &[Str]) -> bool {
 
 /// A rule of a webhook.
 pub(super) fn validate_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let operations = texts(rule, "operations");
+    let operations = fields::strings(rule, "operations");
     let at = path.field("operations");
     if operations.is_empty() {
         errors.required(&at, "");
@@ -40,7 +31,7 @@ pub(super) fn validate_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErr
         check::supported(&at.index(index), Some(operation), &OPERATIONS, errors);
     }
     for (key, others) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
-        let all = texts(rule, key);
+        let all = fields::strings(rule, key);
         let at = path.field(key);
         if all.is_empty() {
             errors.required(&at, "");
@@ -52,8 +43,8 @@ pub(super) fn validate_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErr
             errors.required(&at.index(index), "");
         }
     }
-    validate_resources(&texts(rule, "resources"), &path.field("resources"), errors);
-    check::supported(&path.field("scope"), fields::opt_text(rule, "scope"), &SCOPES, errors);
+    validate_resources(&fields::strings(rule, "resources"), &path.field("resources"), errors);
+    facts::check(rule, "admissionregistration/v1.Rule", path, errors);
 }
 
 fn validate_resources(resources: &[Str], path: &Path<'_>, errors: &mut FieldErrors) {
@@ -98,11 +89,7 @@ fn validate_resources(resources: &[Str], path: &Path<'_>, errors: &mut FieldErro
 
 /// Validates `matchConstraints` and `matchResources`.
 pub(super) fn validate_match_resources(matches: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let policy = fields::opt_text(matches, "matchPolicy");
-    match policy {
-        None => errors.required(&path.field("matchPolicy"), ""),
-        policy => check::supported(&path.field("matchPolicy"), policy, &MATCH_POLICIES, errors),
-    }
+    facts::check(matches, "admissionregistration/v1.MatchResources", path, errors);
     for key in ["namespaceSelector", "objectSelector"] {
         match fields::member(matches, key) {
             None => errors.required(&path.field(key), ""),
@@ -129,7 +116,7 @@ fn validate_named_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     let at = path.field("resourceNames");
     let mut seen = check::Unique::default();
     for (index, name) in given.iter().enumerate() {
-        check::each(names::path_segment_name(name, false), &at.index(index), name, errors);
+        check::each(names::path_segment_name(name, false), &at.index(index), *name, errors);
         seen.check(name, &at.index(index), *name, errors);
     }
     validate_rule(rule, path, errors);
@@ -215,21 +202,5 @@ fn validate_group_version(
         errors.invalid(path, whole, "version must be specified");
     } else if !complaints.is_empty() {
         errors.invalid(path, version, &complaints.join(","));
-    }
-}
-
-/// Validates a failure policy, which must be present if `required` is set.
-pub(super) fn validate_failure_policy(
-    spec: &Value,
-    required: bool,
-    path: &Path<'_>,
-    errors: &mut FieldErrors,
-) {
-    let at = path.field("failurePolicy");
-    match fields::opt_text(spec, "failurePolicy") {
-        None if required => errors.required(&at, ""),
-        None => {}
-        Some(policy) if FAILURE_POLICIES.contains(&policy) => {}
-        Some(policy) => errors.not_supported(&at, Named(policy), &FAILURE_POLICIES),
     }
 }

@@ -4,7 +4,7 @@
 use pintle_meta::field::quoted;
 use pintle_value::Value;
 
-/// The annotation for that.
+/// The annotation with the URL of the approval, or the reason why there is none.
 pub const ANNOTATION: &str = "api-approved.kubernetes.io";
 
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
@@ -16,7 +16,7 @@ pub enum Approval {
     Approved,
     /// The annotation begins with "unapproved".
     Bypassed,
-    /// The annotation is not there.
+    /// The definition has no annotation.
     Missing,
     /// The annotation is something else.
     Invalid,

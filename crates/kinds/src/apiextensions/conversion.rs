@@ -81,9 +81,7 @@ fn validate_versions(versions: &[Value], recognized: bool, path: &Path<'_>, erro
             errors.invalid(&path.index(at), version, "duplicate version");
             continue;
         }
-        for why in names::is_dns1035_label(version) {
-            errors.invalid(&path.index(at), version, &why);
-        }
+        check::each(names::is_dns1035_label(version), &path.index(at), version, errors);
     }
     if recognized && !has_known_version(versions.iter().map(Str::as_str)) {
         errors.invalid(path, &versions[..], "must include at least one of v1, v1beta1");

@@ -27,7 +27,7 @@ pub(super) fn validate(
     let position = SchemaPosition { root: schema, steps: Vec::new(), in_metadata: false };
     let budget = rules::REQUEST_BUDGET;
     let mut walk = Walk { require_pruned, evaluate_rules: true, metadata, budget, errors };
-    walk.schema(schema, true, position, path, 0);
+    walk.check_schema(schema, true, position, path, 0);
 }
 
 const UNPRUNED: &str = "must not have unknown fields";
@@ -38,7 +38,7 @@ pub(super) fn has_unpruned(schema: Props<'_>, metadata: Option<&Schema>) -> bool
     let mut errors = FieldErrors::new();
     let (require_pruned, evaluate_rules, budget) = (true, false, 0);
     let mut walk = Walk { require_pruned, evaluate_rules, metadata, budget, errors: &mut errors };
-    walk.schema(schema, true, position, &Path::ROOT, 0);
+    walk.check_schema(schema, true, position, &Path::ROOT, 0);
     errors.0.iter().any(|error| error.body.ends_with(UNPRUNED))
 }
 
@@ -52,7 +52,7 @@ struct Walk<'e> {
 }
 
 impl Walk<'_> {
-    fn schema<'a>(
+    fn check_schema<'a>(
         &mut self,
         schema: Props<'a>,
         is_root: bool,
@@ -81,13 +81,19 @@ impl Walk<'_> {
         if let Some(item) = schema.item() {
             let mut below = position.clone();
             below.steps.push("");
-            self.schema(item, false, below, &path.field("items"), depth.saturating_add(1));
+            self.check_schema(item, false, below, &path.field("items"), depth.saturating_add(1));
         }
         for (name, property) in schema.members("properties") {
             let mut below = position.clone();
             below.steps.push(name);
             below.in_metadata |= embedded && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
-            self.schema(property, false, below, &path.field("properties").key(name), depth.saturating_add(1));
+            self.check_schema(
+                property,
+                false,
+                below,
+                &path.field("properties").key(name),
+                depth.saturating_add(1),
+            );
         }
     }
 
@@ -189,7 +195,7 @@ impl Compiled {
 
     fn drops_something(&self, default: &Value, embedded: bool) -> bool {
         let mut pruned = default.clone();
-        if let (true, Value::Object(map)) = (embedded, &mut pruned) {
+        if embedded && let Value::Object(map) = &mut pruned {
             for key in ["apiVersion", "kind", "metadata"] {
                 map.remove(key);
             }

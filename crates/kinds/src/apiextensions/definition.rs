@@ -260,8 +260,8 @@ fn validate_stored_versions(object: &Value, errors: &mut FieldErrors) {
         let name = version.str_at(&["name"]);
         let is_storage = version.get("storage").and_then(Value::as_bool) == Some(true);
         // Of two versions with the same name, kube-apiserver only finds the first.
-        let is_again = !names.insert(name);
-        if is_storage && (is_again || !known.contains(&Str::from(name))) {
+        let is_repeated = !names.insert(name);
+        if is_storage && (is_repeated || !known.contains(&Str::from(name))) {
             errors.invalid(&path, &stored[..], &format!("must have the storage version {name}"));
         }
     }

@@ -15,12 +15,12 @@ pub(super) fn unrecognized(object: &Value) -> Vec<String> {
     }
     let mut out = Vec::new();
     for schema in schemas {
-        collect(Props(schema), &mut out, 0);
+        collect_unknown_formats(Props(schema), &mut out, 0);
     }
     out
 }
 
-fn collect(schema: Props<'_>, out: &mut Vec<String>, depth: usize) {
+fn collect_unknown_formats(schema: Props<'_>, out: &mut Vec<String>, depth: usize) {
     if depth > DEPTH_MAX {
         return;
     }
@@ -29,7 +29,7 @@ fn collect(schema: Props<'_>, out: &mut Vec<String>, depth: usize) {
         out.push(format.to_string());
     }
     for below in schema.all_below() {
-        collect(below, out, depth.saturating_add(1));
+        collect_unknown_formats(below, out, depth.saturating_add(1));
     }
 }
 

@@ -24,7 +24,7 @@ const RULES: &str = "x-kubernetes-validations";
 /// The estimated cost of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleCost {
-    /// The version whose schema contains it.
+    /// The version whose schema contains the rule.
     pub version: Str,
     /// The rule's path in the schema: `.properties[spec].x-kubernetes-validations[0].rule`.
     pub path: Str,
@@ -41,7 +41,7 @@ pub fn rule_costs(definition: &Value) -> Vec<RuleCost> {
     for version in definition.items_at(&["spec", "versions"]) {
         let Some(schema) = version.at(&["schema", "openAPIV3Schema"]).map(Props) else { continue };
         let tally = RefCell::new(Tally::default());
-        visit(&Context::root(schema, &tally), &Path::ROOT, 0);
+        validate_schema(&Context::of_root(schema, &tally), &Path::ROOT, 0);
         let costs = tally.into_inner().costs;
         let name = Str::from(version.str_at(&["name"]));
         out.extend(costs.into_iter().map(|cost| RuleCost { version: name.clone(), ..cost }));
@@ -49,27 +49,27 @@ pub fn rule_costs(definition: &Value) -> Vec<RuleCost> {
     out
 }
 
-fn visit(context: &Context<'_>, path: &Path<'_>, depth: usize) {
+fn validate_schema(context: &Context<'_>, path: &Path<'_>, depth: usize) {
     let schema = context.schema;
     if depth > super::props::DEPTH_MAX {
         return;
     }
     if let Some(each) = schema.below("additionalProperties") {
-        visit(
+        validate_schema(
             &context.element(each, false, path),
             &path.field("additionalProperties"),
             depth.saturating_add(1),
         );
     }
     for (name, property) in schema.members("properties") {
-        visit(
+        validate_schema(
             &context.property(property, name),
             &path.field("properties").key(name),
             depth.saturating_add(1),
         );
     }
     if let Some(item) = schema.item() {
-        visit(&context.element(item, true, path), &path.field("items"), depth.saturating_add(1));
+        validate_schema(&context.element(item, true, path), &path.field("items"), depth.saturating_add(1));
     }
     context.check(path);
 }
@@ -91,7 +91,7 @@ impl Tally {
         Tally { unlimited, ..Tally::default() }
     }
 
-    fn observe(&mut self, path: &Path<'_>, expression: &str, cost: u64) {
+    fn record_cost(&mut self, path: &Path<'_>, expression: &str, cost: u64) {
         self.total = self.total.saturating_add(cost);
         let path = path.to_str();
         if cost >= NAMED_COST_MIN {
@@ -102,7 +102,7 @@ impl Tally {
         self.costs.push(RuleCost { version: Str::default(), path, expression: expression.into(), cost });
     }
 
-    fn limit(&mut self, path: &Path<'_>, what: &str, cost: u64) {
+    fn report_cost_limit(&mut self, path: &Path<'_>, what: &str, cost: u64) {
         if !self.unlimited && cost > RULE_COST_MAX {
             self.errors.forbidden(path, &too_expensive(what, cost, RULE_COST_MAX));
         }
@@ -161,7 +161,7 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn root(schema: Props<'a>, tally: &'a RefCell<Tally>) -> Self {
+    pub(super) fn of_root(schema: Props<'a>, tally: &'a RefCell<Tally>) -> Self {
         Context {
             schema,
             enclosing: None,
@@ -174,19 +174,19 @@ impl<'a> Context<'a> {
     }
 
     pub(super) fn property<'b>(&'b self, schema: Props<'b>, name: &'b str) -> Context<'b> {
-        self.below(schema, Step::Property(name))
+        self.child_context(schema, Step::Property(name))
     }
 
     /// The context of a list's items or a map's values; `path` is that of the list or map.
     pub(super) fn element<'b>(&'b self, schema: Props<'b>, is_item: bool, path: &Path<'_>) -> Context<'b> {
-        let mut below = self.below(schema, Step::Element);
+        let mut below = self.child_context(schema, Step::Element);
         if is_item && self.schema.text("x-kubernetes-list-type") != "map" {
             below.uncorrelatable.get_or_insert_with(|| path.to_str());
         }
         below
     }
 
-    fn below<'b>(&'b self, schema: Props<'b>, step: Step<'b>) -> Context<'b> {
+    fn child_context<'b>(&'b self, schema: Props<'b>, step: Step<'b>) -> Context<'b> {
         let factor = elements_max(self.schema);
         Context {
             schema,
@@ -263,8 +263,8 @@ impl<'a> Context<'a> {
             Some(Ok(compiled)) => {
                 uses_old_self = compiled.uses_old_self;
                 let cost = compiled.cost_max.saturating_mul(cardinality);
-                tally.limit(&at, "estimated rule cost", cost);
-                tally.observe(&at, rule.str_at(&["rule"]), cost);
+                tally.report_cost_limit(&at, "estimated rule cost", cost);
+                tally.record_cost(&at, rule.str_at(&["rule"]), cost);
                 check_message(rule, &compiled, &path.field("messageExpression"), tally);
             }
         }
@@ -289,8 +289,8 @@ fn check_message(rule: &Value, compiled: &Compiled, path: &Path<'_>, tally: &mut
             tally.errors.invalid(path, Internal(Some(rule), "apiextensions/v1.ValidationRule"), why)
         }
         Some(Ok(message)) => {
-            tally.limit(path, "estimated messageExpression cost", message.cost_max);
-            tally.observe(path, rule.str_at(&["messageExpression"]), message.cost_max);
+            tally.report_cost_limit(path, "estimated messageExpression cost", message.cost_max);
+            tally.record_cost(path, rule.str_at(&["messageExpression"]), message.cost_max);
         }
     }
 }
@@ -313,7 +313,7 @@ mod tests {
     fn tallied(schema: &str) -> (Vec<String>, Vec<(String, u64)>) {
         let schema = tree(schema);
         let tally = RefCell::new(Tally::default());
-        visit(&Context::root(Props(&schema), &tally), &Path::ROOT, 0);
+        validate_schema(&Context::of_root(Props(&schema), &tally), &Path::ROOT, 0);
         let Tally { errors, costs, .. } = tally.into_inner();
         let costs = costs.into_iter().map(|cost| (cost.path.to_string(), cost.cost)).collect();
         (errors.0.iter().map(ToString::to_string).collect(), costs)
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_may_not_say() {
+    fn invalid_validation_rules_are_refused() {
         let error_text = r#"{"Rule":"self","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}"#;
         let cases = [
             (
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_are_told_more_exactly_the_closer_they_are() {
+    fn factors_close_to_the_limit_are_printed_with_more_digits() {
         let factor = |cost: u64| {
             let text = too_expensive("it", cost, 100);
             text.split_whitespace().nth(6).unwrap_or_default().to_string()

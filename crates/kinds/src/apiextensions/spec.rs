@@ -134,8 +134,8 @@ struct Shared<'a> {
     keys: Vec<&'static str>,
 }
 
-/// The parts of a version that can be in the spec.
 const PROPS: &str = "apiextensions/v1.JSONSchemaProps";
+/// The parts of a version that can be in the spec.
 const SHARED: [&str; 4] = ["subresources", "schema", "additionalPrinterColumns", "selectableFields"];
 
 impl<'a> Shared<'a> {
@@ -152,12 +152,12 @@ impl<'a> Shared<'a> {
         self.keys.contains(&key)
     }
 
-    /// A field of the spec.
+    /// A part that all versions share.
     fn of_spec(&self, key: &str) -> Option<&'a Value> {
         self.versions.first()?.get(key).filter(|v| self.is_shared(key) && !v.is_null())
     }
 
-    /// Validates the unshared parts of a version.
+    /// A part of one version, unless all versions share it.
     fn own(&self, version: &'a Value, key: &str) -> Option<&'a Value> {
         version.get(key).filter(|v| !self.is_shared(key) && !v.is_null())
     }
@@ -411,7 +411,7 @@ fn validate_schema(
     let not_structural_reason =
         structural::not_structural_reason(schema).filter(|_| options.require_structural);
     let tally = RefCell::new(Tally::new(unlimited));
-    let root = Context::root(schema, &tally);
+    let root = Context::of_root(schema, &tally);
     // Rules are only validated in structural schemas.
     let mut rules = None;
     if options.require_structural && not_structural_reason.is_none() {

@@ -5,10 +5,8 @@ use crate::error_text::Internal;
 use crate::fields::{member, text};
 use crate::{Hooks, Scope, check, facts, workload};
 use pintle_meta::FieldErrors;
-use pintle_meta::field::quoted;
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_value::{Path, Value};
-use std::num::IntErrorKind;
 
 const SPEC: Path<'static> = Path::of("spec");
 const TYPE: &str = "apps/v1.DaemonSetSpec";
@@ -24,12 +22,7 @@ impl Hooks for DaemonSet {
     }
 
     fn conversion_error(&self, object: &Value) -> Option<String> {
-        let text = object.at(&TEMPLATE_GENERATION)?.as_str()?;
-        let why = match text.parse::<i64>().err()?.kind() {
-            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
-            _ => "invalid syntax",
-        };
-        Some(format!("strconv.ParseInt: parsing {}: {why}", quoted(text)))
+        super::parse_int_error(object.at(&TEMPLATE_GENERATION)?.as_str()?)
     }
 
     fn complete_empty(&self, object: &mut Value) {
@@ -56,7 +49,7 @@ impl Hooks for DaemonSet {
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Sub("status") {
             facts::check(workload::status(object), "apps/v1.DaemonSetStatus", &Path::of("status"), errors);
-            return workload::collisions_grow(object, old, errors);
+            return workload::validate_collision_count(object, old, errors);
         }
         let path = ["spec", "selector"];
         // Only an overflow decrements it, because clients cannot set it.
@@ -64,7 +57,7 @@ impl Hooks for DaemonSet {
         if generation < template_generation(old) {
             errors.invalid(&SPEC.field("templateGeneration"), generation, "must not be decremented");
         }
-        workload::immutable_selector(workload::spec_of(object), workload::spec_of(old), errors);
+        workload::validate_unchanged_selector(workload::spec_of(object), workload::spec_of(old), errors);
         let mut options = Options::of_template(old.at(&["spec", "template"]));
         options.invalid_selector_values |= old.at(&path).is_some_and(has_invalid_label_value);
         validate_spec(object, &options, errors);
@@ -96,13 +89,13 @@ fn validate_spec(object: &Value, options: &Options, errors: &mut FieldErrors) {
     let leniency = Leniency { invalid_values: options.invalid_selector_values, ..Leniency::default() };
     validate_label_selector(spec.get("selector"), leniency, &SPEC.field("selector"), errors);
     if workload::selects_template(spec) == Some(false) {
-        workload::complain_of_labels(spec, &SPEC, errors);
+        workload::report_unselected_template(spec, &SPEC, errors);
     }
     if member(spec, "selector").is_some_and(workload::is_empty_selector) {
         let why = "empty selector is invalid for daemonset";
         errors.invalid(&SPEC.field("selector"), workload::EMPTY_SELECTOR, why);
     }
-    workload::running_template(spec, "DaemonSet", &SPEC, options, errors);
+    workload::validate_running_template(spec, "DaemonSet", &SPEC, options, errors);
     facts::check_fields(spec, TYPE, &["minReadySeconds"], &SPEC, errors);
     check::nonnegative(&SPEC.field("templateGeneration"), template_generation(object), errors);
     validate_strategy(

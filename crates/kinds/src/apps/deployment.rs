@@ -10,10 +10,23 @@ use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
 const TYPE: &str = "apps/v1.DeploymentSpec";
+/// The annotation that is a field of kube-apiserver's internal type: the revision to roll back to.
+const ROLLBACK_ANNOTATION: &str = "deprecated.deployment.rollback.to";
+const ROLLBACK: [&str; 3] = ["metadata", "annotations", ROLLBACK_ANNOTATION];
 
 pub(crate) struct Deployment;
 
 impl Hooks for Deployment {
+    fn field_annotations(&self) -> &'static [&'static str] {
+        &[ROLLBACK_ANNOTATION]
+    }
+
+    fn conversion_error(&self, object: &Value) -> Option<String> {
+        let text = object.str_at(&ROLLBACK);
+        let why = super::parse_int_error(text).filter(|_| !text.is_empty())?;
+        Some(format!("failed to parse annotation[{ROLLBACK_ANNOTATION}]={text} as int64: {why}"))
+    }
+
     fn complete_empty(&self, object: &mut Value) {
         workload::set_no_replicas(object);
     }
@@ -21,21 +34,23 @@ impl Hooks for Deployment {
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         if scope == Scope::Sub("status") {
             take(object, old, &["metadata", "labels"]);
+            // A status update may change annotations, but this one belongs to the spec.
+            take(object, old, &ROLLBACK);
         }
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
+        validate_spec(object, &Options::of_template(None), errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Sub("status") {
             validate_status(workload::status(object), errors);
-            return workload::collisions_grow(object, old, errors);
+            return workload::validate_collision_count(object, old, errors);
         }
         let options = Options::of_template(old.at(&["spec", "template"]));
-        validate_spec(workload::spec_of(object), &options, errors);
-        workload::immutable_selector(workload::spec_of(object), workload::spec_of(old), errors);
+        validate_spec(object, &options, errors);
+        workload::validate_unchanged_selector(workload::spec_of(object), workload::spec_of(old), errors);
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -50,13 +65,27 @@ impl Hooks for Deployment {
     }
 }
 
-fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
+/// Writes the revision to roll back to as kube-apiserver does after it read it as a number; an empty one is none.
+pub(crate) fn normalize_rollback(object: &mut Value) {
+    let Some(text) = object.at(&ROLLBACK).and_then(Value::as_str) else { return };
+    match text.parse::<i64>() {
+        Ok(revision) => object.set_at(&ROLLBACK, revision.to_string().into()),
+        Err(_) if text.is_empty() => _ = object.remove_at(&ROLLBACK),
+        Err(_) => {}
+    }
+}
+
+fn validate_spec(object: &Value, options: &Options, errors: &mut FieldErrors) {
+    let spec = workload::spec_of(object);
     facts::check_fields(spec, TYPE, &["replicas"], &SPEC, errors);
-    workload::required_selector(spec, "deployment", &SPEC, errors);
+    workload::validate_required_selector(spec, "deployment", &SPEC, errors);
     super::validate_replicated_template(spec, options, errors);
     validate_strategy(spec.get("strategy").unwrap_or(&Value::Null), &SPEC.field("strategy"), errors);
-    let numbers = ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"];
-    facts::check_fields(spec, TYPE, &numbers, &SPEC, errors);
+    facts::check_fields(spec, TYPE, &["minReadySeconds", "revisionHistoryLimit"], &SPEC, errors);
+    if let Ok(revision) = object.str_at(&ROLLBACK).parse::<i64>() {
+        check::nonnegative(&SPEC.field("rollback.version"), revision, errors);
+    }
+    facts::check_fields(spec, TYPE, &["progressDeadlineSeconds"], &SPEC, errors);
     if let Some(deadline) = opt_int(spec, "progressDeadlineSeconds") {
         let path = SPEC.field("progressDeadlineSeconds");
         if deadline <= int(spec, "minReadySeconds") {
@@ -99,9 +128,16 @@ fn validate_status(status: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
     facts::check(status, "apps/v1.DeploymentStatus", &path, errors);
     for key in ["updatedReplicas", "readyReplicas", "availableReplicas"] {
-        workload::not_above(status, key, "replicas", "status.replicas", &path, errors);
+        workload::validate_not_above(status, key, "replicas", "status.replicas", &path, errors);
     }
-    workload::not_above(status, "availableReplicas", "readyReplicas", "readyReplicas", &path, errors);
+    workload::validate_not_above(
+        status,
+        "availableReplicas",
+        "readyReplicas",
+        "readyReplicas",
+        &path,
+        errors,
+    );
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ impl Hooks for ReplicaSet {
         }
         let options = Options::of_template(old.at(&["spec", "template"]));
         validate_spec(workload::spec_of(object), &options, errors);
-        workload::immutable_selector(workload::spec_of(object), workload::spec_of(old), errors);
+        workload::validate_unchanged_selector(workload::spec_of(object), workload::spec_of(old), errors);
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -34,6 +34,6 @@ impl Hooks for ReplicaSet {
 
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     facts::check(spec, "apps/v1.ReplicaSetSpec", &SPEC, errors);
-    workload::required_selector(spec, "deployment", &SPEC, errors);
+    workload::validate_required_selector(spec, "deployment", &SPEC, errors);
     super::validate_replicated_template(spec, options, errors);
 }

@@ -14,6 +14,7 @@ use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
 const SPEC: Path<'static> = Path::of("spec");
+const TYPE: &str = "apps/v1.StatefulSetSpec";
 /// The fields of the spec that an update may change.
 const MUTABLE: [&str; 7] = [
     "replicas",
@@ -43,7 +44,7 @@ impl Hooks for StatefulSet {
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Sub("status") {
             validate_status(workload::status(object), errors);
-            return workload::collisions_grow(object, old, errors);
+            return workload::validate_collision_count(object, old, errors);
         }
         let options = Options::of_template(old.at(&["spec", "template"]));
         let mut leniency = Leniency { immutables: true, template: false };
@@ -68,7 +69,7 @@ impl Hooks for StatefulSet {
             let spec = claim.get("spec").unwrap_or(&Value::Null);
             let item = path.index(at);
             let path = if old.is_some() { item.field("Spec") } else { item };
-            found.extend(warnings::claim_spec(spec, &path));
+            found.extend(warnings::warnings_of_claim_spec(spec, &path));
         }
         if int(workload::spec_of(object), "revisionHistoryLimit") < 0 {
             let warning = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
@@ -109,12 +110,7 @@ fn validate_spec(spec: &Value, options: &Options, leniency: Leniency, errors: &m
         &SPEC.field("updateStrategy"),
         errors,
     );
-    if let Some(policy) = member(spec, "persistentVolumeClaimRetentionPolicy") {
-        let path = SPEC.field("persistentVolumeClaimRetentionPolicy");
-        for key in ["whenDeleted", "whenScaled"] {
-            check::supported(&path.field(key), Some(text(policy, key)), &["Retain", "Delete"], errors);
-        }
-    }
+    facts::check_fields(spec, TYPE, &["persistentVolumeClaimRetentionPolicy"], &SPEC, errors);
     if !leniency.immutables {
         for (at, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
             let path = SPEC.field("volumeClaimTemplates");
@@ -122,27 +118,24 @@ fn validate_spec(spec: &Value, options: &Options, leniency: Leniency, errors: &m
             validate_claim(spec, &path.index(at).field("spec"), errors);
         }
     }
-    facts::check(spec, "apps/v1.StatefulSetSpec", &SPEC, errors);
-    if let Some(ordinals) = member(spec, "ordinals") {
-        check::nonnegative(&SPEC.field("ordinals.start"), int(ordinals, "start"), errors);
-    }
+    facts::check_fields(spec, TYPE, &["replicas", "minReadySeconds", "ordinals"], &SPEC, errors);
     let service = text(spec, "serviceName");
     if !leniency.immutables && !service.is_empty() {
         check::dns_label(&SPEC.field("serviceName"), service, errors);
     }
-    workload::required_selector(spec, "statefulset", &SPEC, errors);
+    workload::validate_required_selector(spec, "statefulset", &SPEC, errors);
     match workload::selects_template(spec) {
         None => errors.invalid(&SPEC.field("selector"), workload::selector_error_text(spec), ""),
         Some(selects) => {
             let empty = member(spec, "selector").is_some_and(workload::is_empty_selector);
             if !empty && !selects {
-                workload::complain_of_labels(spec, &SPEC, errors);
+                workload::report_unselected_template(spec, &SPEC, errors);
             }
             validate_template(spec, options, leniency, errors);
         }
     }
     let template = spec.get("template").unwrap_or(&Value::Null);
-    workload::runs_forever(template, "StatefulSet", &SPEC.field("template"), errors);
+    workload::validate_runs_forever(template, "StatefulSet", &SPEC.field("template"), errors);
 }
 
 fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -221,7 +214,14 @@ fn validate_status(status: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
     facts::check(status, "apps/v1.StatefulSetStatus", &path, errors);
     for key in ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"] {
-        workload::not_above(status, key, "replicas", "status.replicas", &path, errors);
+        workload::validate_not_above(status, key, "replicas", "status.replicas", &path, errors);
     }
-    workload::not_above(status, "availableReplicas", "readyReplicas", "status.readyReplicas", &path, errors);
+    workload::validate_not_above(
+        status,
+        "availableReplicas",
+        "readyReplicas",
+        "status.readyReplicas",
+        &path,
+        errors,
+    );
 }

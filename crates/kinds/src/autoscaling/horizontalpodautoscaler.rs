@@ -36,7 +36,12 @@ impl Hooks for HorizontalPodAutoscaler {
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Sub("status") {
             let counters = ["currentReplicas", "desiredReplicas"];
-            return workload::counters(workload::status(object), &counters, &Path::of("status"), errors);
+            return workload::validate_counters(
+                workload::status(object),
+                &counters,
+                &Path::of("status"),
+                errors,
+            );
         }
         validation::validate(workload::spec_of(object), Some(workload::spec_of(old)), errors);
     }

@@ -3,7 +3,7 @@
 use super::{job, job_spec, schedule, timezone};
 use crate::core::podspec::{self, options::Options};
 use crate::fields::{flag, member, opt_text, text};
-use crate::{Hooks, Scope, facts, workload};
+use crate::{Hooks, Scope, check, facts, workload};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Value};
@@ -57,9 +57,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, options: &Options, errors: &
     facts::check_fields(spec, TYPE, &["startingDeadlineSeconds"], &SPEC, errors);
     let zone = opt_text(spec, "timeZone");
     if let Some(zone) = zone.filter(|_| old.is_none_or(|old| opt_text(old, "timeZone") != zone)) {
-        for complaint in timezone::complaints(zone) {
-            errors.invalid(&SPEC.field("timeZone"), Named(zone), &complaint);
-        }
+        check::each(timezone::complaints(zone), &SPEC.field("timeZone"), Named(zone), errors);
     }
     facts::check_fields(spec, TYPE, &["concurrencyPolicy"], &SPEC, errors);
     validate_job(spec, options, errors);

@@ -10,7 +10,7 @@ pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
     let mut last: Option<i64> = None;
     let mut total = 0_i64;
     for text in list.split(',') {
-        let (first, end) = interval(text, completions)?;
+        let (first, end) = parse_interval(text, completions)?;
         if let Some(last) = last.filter(|last| *last >= first) {
             return Err(format!("non-increasing order, previous: {last}, current: {first}"));
         }
@@ -20,7 +20,7 @@ pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
+fn parse_interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     let number = |part: &str| {
         let value: i64 = part
             .parse()
@@ -51,7 +51,7 @@ pub(super) fn overlap(completed: &str, failed: &str, completions: i64) -> Option
         return None;
     }
     let read = |list: &str| -> Vec<(i64, i64)> {
-        list.split(',').filter_map(|text| interval(text, completions).ok()).collect()
+        list.split(',').filter_map(|text| parse_interval(text, completions).ok()).collect()
     };
     let (completed, failed) = (read(completed), read(failed));
     let (mut c, mut f) = (completed.iter().peekable(), failed.iter().peekable());

@@ -94,7 +94,7 @@ pub(crate) fn default_from_others(object: &mut Value) {
 fn labels_from_template(object: &mut Value) {
     let own = map_at(object, &["metadata", "labels"]).is_some_and(|m| !m.is_empty());
     let labels = object.at(&["spec", "template", "metadata", "labels"]).cloned();
-    if let (false, Some(labels)) = (own, labels) {
+    if let Some(labels) = labels.filter(|_| !own) {
         object.set_at(&["metadata", "labels"], labels);
     }
 }
@@ -160,7 +160,7 @@ fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
         }
     }
     if workload::selects_template(spec) == Some(false) {
-        workload::complain_of_labels(spec, &SPEC, errors);
+        workload::report_unselected_template(spec, &SPEC, errors);
     }
 }
 
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_immutable() {
+    fn changes_of_immutable_fields_are_refused() {
         let old = text(&job(""));
         let update = |new: &str| updated(&Job, Scope::Main, new, &old);
         assert_eq!(update(&old), [""; 0]);

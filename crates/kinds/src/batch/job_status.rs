@@ -51,7 +51,7 @@ impl Change<'_> {
 /// Validates an update of a job's status.
 pub(super) fn validate(job: &Value, old: &Value, errors: &mut FieldErrors) {
     let change = Change { job, status: workload::status(job), old: workload::status(old) };
-    workload::counters(
+    workload::validate_counters(
         change.status,
         &["active", "succeeded", "failed", "ready", "terminating"],
         &STATUS,

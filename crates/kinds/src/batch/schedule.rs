@@ -35,7 +35,7 @@ fn parse(schedule: &str) -> Result<(), String> {
     }
     let spec = without_zone(schedule)?;
     if spec.starts_with('@') {
-        return descriptor(spec);
+        return check_descriptor(spec);
     }
     let fields: Vec<&str> = spec.split_whitespace().collect();
     if fields.len() != FIELDS.len() {
@@ -44,7 +44,7 @@ fn parse(schedule: &str) -> Result<(), String> {
     }
     for (field, bounds) in fields.iter().zip(&FIELDS) {
         for expression in field.split(',').filter(|e| !e.is_empty()) {
-            range(expression, bounds)?;
+            check_range(expression, bounds)?;
         }
     }
     Ok(())
@@ -65,7 +65,7 @@ fn without_zone(schedule: &str) -> Result<&str, String> {
     Ok(rest.trim())
 }
 
-fn descriptor(spec: &str) -> Result<(), String> {
+fn check_descriptor(spec: &str) -> Result<(), String> {
     if DESCRIPTORS.contains(&spec) {
         return Ok(());
     }
@@ -78,7 +78,7 @@ fn descriptor(spec: &str) -> Result<(), String> {
     }
 }
 
-fn range(expression: &str, bounds: &Bounds) -> Result<(), String> {
+fn check_range(expression: &str, bounds: &Bounds) -> Result<(), String> {
     let range_and_step: Vec<&str> = expression.split('/').collect();
     let low_and_high: Vec<&str> = range_and_step.first().unwrap_or(&"").split('-').collect();
     let (start, mut end) = match low_and_high.as_slice() {
@@ -96,7 +96,7 @@ fn range(expression: &str, bounds: &Bounds) -> Result<(), String> {
     let step = match range_and_step.as_slice() {
         [_] => 1,
         [_, step] => {
-            let step = number(step)?;
+            let step = parse_number(step)?;
             if low_and_high.len() == 1 {
                 end = bounds.max;
             }
@@ -123,11 +123,11 @@ fn number_or_name(text: &str, bounds: &Bounds) -> Result<u64, String> {
     let name = text.to_lowercase();
     match bounds.names.iter().position(|n| *n == name) {
         Some(at) => Ok(bounds.min.saturating_add(at as u64)),
-        None => number(text),
+        None => parse_number(text),
     }
 }
 
-fn number(text: &str) -> Result<u64, String> {
+fn parse_number(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         let quoted_text = quoted(text);

@@ -2,6 +2,7 @@
 //! their own.
 
 use super::pem;
+use crate::metadata::ResourceScope;
 use crate::{Hooks, Requester, Scope, check, fields, hooks, metadata};
 use pintle_meta::field::{Named, Plain, quoted};
 use pintle_meta::{FieldErrors, names};
@@ -110,10 +111,16 @@ impl Hooks for CertificateSigningRequest {
         validate(object, None, errors);
     }
 
+    /// `validate_update` does it, after the rules of the kind.
+    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
+        false
+    }
+
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, false, object, errors);
+        metadata::validate_core_as_new(self, ResourceScope::Cluster, object, errors);
         validate(object, Some(old), errors);
         validate_change(scope, object, old, errors);
+        metadata::validate_core_as_change(object, old, errors);
     }
 }
 

@@ -52,11 +52,10 @@ fn validate(object: &Value, parses_bundle: bool, errors: &mut FieldErrors) {
 /// The name of a bundle begins with that of its signer.
 fn name_errors(signer: &str, name: &str, prefix: bool) -> Vec<String> {
     if signer.is_empty() {
-        return match name.contains(':') {
-            true => {
-                vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_string()]
-            }
-            false => names::dns_subdomain(name, prefix),
+        return if name.contains(':') {
+            vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_string()]
+        } else {
+            names::dns_subdomain(name, prefix)
         };
     }
     let wanted = format!("{}:", signer.replace('/', ":"));

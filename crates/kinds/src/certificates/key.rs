@@ -40,7 +40,7 @@ impl Key {
         }))
     }
 
-    /// The name of its type in Go.
+    /// The name of the key's type in Go.
     pub(super) fn go_type(&self) -> &'static str {
         match self {
             Key::Rsa { .. } => "*rsa.PublicKey",

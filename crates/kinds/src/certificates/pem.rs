@@ -77,7 +77,7 @@ pub(super) fn request_error(bytes: &[u8]) -> Option<String> {
     signature_error(&request)
 }
 
-/// For whom a certificate is requested.
+/// The subject for which a certificate is requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestSubject {
     /// The last common name, or "" if there is none.
@@ -117,8 +117,18 @@ pub(super) fn certificate_error(bytes: &[u8]) -> Option<String> {
             return Some(format!("only CERTIFICATE PEM blocks are allowed, found {found}"));
         }
         count = count.saturating_add(1);
-        if X509Certificate::from_der(&block.contents).is_err() {
-            return Some("x509: malformed certificate".to_string());
+        if block.has_headers {
+            return Some("no PEM block headers are permitted".to_string());
+        }
+        if block.contents.is_empty() {
+            return Some("found CERTIFICATE PEM block containing 0 certificates".to_string());
+        }
+        let mut rest = block.contents.as_slice();
+        while !rest.is_empty() {
+            let Ok((after, _)) = X509Certificate::from_der(rest) else {
+                return Some("x509: malformed certificate".to_string());
+            };
+            rest = after;
         }
     }
     (count == 0).then(|| "must contain at least one CERTIFICATE PEM block".to_string())

@@ -58,7 +58,7 @@ const PSS_HASHES: [(&str, u32, Hash); 3] = [
     ("2.16.840.1.101.3.4.2.3", 64, Hash::Sha512),
 ];
 
-fn fits(key: &Key, family: Family) -> bool {
+fn is_key_of_family(key: &Key, family: Family) -> bool {
     match key {
         Key::Rsa { .. } => matches!(family, Family::Rsa | Family::RsaPss),
         Key::P224 | Key::P256 | Key::P384 | Key::P521 => family == Family::Ecdsa,
@@ -73,7 +73,7 @@ pub(super) fn signature_error(request: &X509CertificationRequest<'_>) -> Option<
         Ok(key) => key,
         Err(why) => return Some(why.to_string()),
     };
-    let Some((family, hash)) = algorithm(&request.signature_algorithm) else {
+    let Some((family, hash)) = signature_algorithm(&request.signature_algorithm) else {
         return Some(UNIMPLEMENTED.to_string());
     };
     if hash == Hash::Md5 {
@@ -85,7 +85,7 @@ pub(super) fn signature_error(request: &X509CertificationRequest<'_>) -> Option<
         Family::Ecdsa => ("ECDSA", "x509: ECDSA verification failure"),
         Family::Ed25519 => ("Ed25519", "x509: Ed25519 verification failure"),
     };
-    if !fits(&key, family) {
+    if !is_key_of_family(&key, family) {
         let found = key.go_type();
         return Some(format!(
             "x509: signature algorithm specifies an {name} public key, but have public key of type {found}"
@@ -103,7 +103,7 @@ pub(super) fn signature_error(request: &X509CertificationRequest<'_>) -> Option<
     verified.is_err().then(|| failure.to_string())
 }
 
-fn algorithm(identifier: &AlgorithmIdentifier<'_>) -> Option<(Family, Hash)> {
+fn signature_algorithm(identifier: &AlgorithmIdentifier<'_>) -> Option<(Family, Hash)> {
     if let Ok(SignatureAlgorithm::RSASSA_PSS(parameters)) = SignatureAlgorithm::try_from(identifier) {
         return pss_hash(&parameters).map(|hash| (Family::RsaPss, hash));
     }

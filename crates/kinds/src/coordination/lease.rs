@@ -1,6 +1,6 @@
 //! Lease: validates durations, transitions and the fields of coordinated leader election.
 
-use crate::{Hooks, facts};
+use crate::{Hooks, check, facts};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_meta::names;
@@ -35,9 +35,7 @@ pub(super) fn validate_strategy(strategy: &str, path: &Path<'_>, errors: &mut Fi
         }
         return;
     }
-    for complaint in names::is_qualified_name(strategy) {
-        errors.invalid(&path, Named(strategy), &complaint);
-    }
+    check::each(names::is_qualified_name(strategy), &path, Named(strategy), errors);
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! The spec of a PersistentVolumeClaim, also in templates and volumes.
 
-use crate::check;
-use crate::fields::{member, opt_text, quantity, text};
+use crate::fields::{member, quantity, text};
+use crate::{check, facts};
+use pintle_meta::FieldErrors;
 use pintle_meta::field::{ErrorText, Named};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
-use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
+const TYPE: &str = "core/v1.PersistentVolumeClaimSpec";
+const SOURCE: &str = "core/v1.TypedObjectReference";
 /// Ways to mount a volume.
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -21,11 +23,9 @@ pub(crate) fn validate_changed_spec(spec: &Value, old: &Value, path: &Path<'_>, 
     let lenient = ["dataSource", "dataSourceRef"].iter().any(|key| group(key).is_some());
     validate_access_modes(spec, path, errors);
     validate_storage(spec, path, errors);
-    validate_class_name(spec, "storageClassName", path, errors);
-    let modes = ["Block", "Filesystem"];
-    check::supported(&path.field("volumeMode"), opt_text(spec, "volumeMode"), &modes, errors);
+    facts::check_fields(spec, TYPE, &["storageClassName", "volumeMode"], path, errors);
     validate_data_sources(spec, lenient, path, errors);
-    validate_class_name(spec, "volumeAttributesClassName", path, errors);
+    facts::check_fields(spec, TYPE, &["volumeAttributesClassName"], path, errors);
 }
 
 fn validate_access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -35,12 +35,18 @@ fn validate_access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors
         errors.required(&field, "at least 1 access mode is required");
     }
     validate_label_selector(spec.get("selector"), Leniency::default(), &path.field("selector"), errors);
-    for mode in modes.iter().filter(|m| !ACCESS_MODES.contains(m)) {
-        errors.not_supported(&field, Named(mode), &ACCESS_MODES);
+    validate_known_modes(&modes, &field, errors);
+}
+
+/// Validates the access modes of a claim or a volume: known ones, and ReadWriteOncePod only alone.
+pub(super) fn validate_known_modes(modes: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
+    const ALONE: &str = "ReadWriteOncePod";
+    let (known, unknown): (Vec<&str>, Vec<&str>) = modes.iter().partition(|m| ACCESS_MODES.contains(m));
+    for mode in unknown {
+        errors.not_supported(path, Named(mode), &ACCESS_MODES);
     }
-    let known = modes.iter().filter(|m| ACCESS_MODES.contains(m));
-    if modes.contains(&"ReadWriteOncePod") && known.clone().any(|m| *m != "ReadWriteOncePod") {
-        errors.forbidden(&field, "may not use ReadWriteOncePod with other access modes");
+    if known.contains(&ALONE) && known.iter().any(|mode| *mode != ALONE) {
+        errors.forbidden(path, "may not use ReadWriteOncePod with other access modes");
     }
 }
 
@@ -56,13 +62,6 @@ fn validate_storage(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn validate_class_name(spec: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    let name = text(spec, key);
-    if !name.is_empty() {
-        check::each(names::dns_subdomain(name, false), &path.field(key), name, errors);
-    }
-}
-
 fn validate_data_sources(spec: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let (source, reference) = (member(spec, "dataSource"), member(spec, "dataSourceRef"));
     if let Some(source) = source {
@@ -71,10 +70,7 @@ fn validate_data_sources(spec: &Value, lenient: bool, path: &Path<'_>, errors: &
     if let Some(reference) = reference {
         let path = path.field("dataSourceRef");
         validate_data_source(reference, lenient, &path, errors);
-        let namespace = text(reference, "namespace");
-        if !namespace.is_empty() {
-            check::each(names::dns_label(namespace, false), &path.field("namespace"), namespace, errors);
-        }
+        facts::check_fields(reference, SOURCE, &["namespace"], &path, errors);
     }
     let (Some(source), Some(reference)) = (source, reference) else { return };
     // Go prints the path as the bad value: a struct without visible members.
@@ -86,8 +82,7 @@ fn validate_data_sources(spec: &Value, lenient: bool, path: &Path<'_>, errors: &
 }
 
 fn validate_data_source(source: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(source, "name", path, errors);
-    check::required(source, "kind", path, errors);
+    facts::check_fields(source, SOURCE, &["name", "kind"], path, errors);
     let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
     if group.is_empty() && kind != "PersistentVolumeClaim" {
         errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup");

@@ -1,6 +1,7 @@
 //! ConfigMap: keys, size, and immutability.
 
-use crate::check::differs_exactly;
+use crate::check::{self, differs_exactly};
+use crate::metadata::ResourceScope;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Map, Path, Value, base64};
@@ -35,8 +36,8 @@ impl Hooks for ConfigMap {
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         // kube-apiserver defaults `data` to an empty map, also when it reads the stored object.
         let fields: [(_, Differs); 2] = [("data", |new, old| new != old), ("binaryData", differs_exactly)];
-        validate_stays(object, old, &fields, errors);
-        metadata::validate_core_as_new(self, true, object, errors);
+        validate_unchanged(object, old, &fields, errors);
+        metadata::validate_core_as_new(self, ResourceScope::Namespaced, object, errors);
         self.validate_create(object, errors);
     }
 }
@@ -45,7 +46,7 @@ impl Hooks for ConfigMap {
 pub(super) type Differs = fn(Option<&Value>, Option<&Value>) -> bool;
 
 /// An immutable object must keep its mark and these fields.
-pub(super) fn validate_stays(
+pub(super) fn validate_unchanged(
     object: &Value,
     old: &Value,
     fields: &[(&str, Differs)],
@@ -67,9 +68,7 @@ pub(super) fn validate_stays(
 
 /// Checks the keys of a map of data.
 pub(super) fn validate_key(path: &Path<'_>, key: &str, errors: &mut FieldErrors) {
-    for complaint in names::is_config_map_key(key) {
-        errors.invalid(&path.key(key), key, &complaint);
-    }
+    check::each(names::is_config_map_key(key), &path.key(key), key, errors);
 }
 
 /// The entries of a map field.

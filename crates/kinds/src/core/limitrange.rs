@@ -39,17 +39,17 @@ impl Hooks for LimitRange {
     }
 }
 
-/// Copies the amounts that `to` does not have.
 /// The default limits of containers follow from the upper bounds, the default requests from the limits and lower bounds.
 pub(crate) fn default_from_bounds(limit: &mut Value) {
     if text(limit, "type") == "Container" {
         for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
-            fill(limit, from, to);
+            copy_missing(limit, from, to);
         }
     }
 }
 
-fn fill(limit: &mut Value, from: &str, to: &str) {
+/// Copies the amounts of the list `from` that `to` does not have.
+fn copy_missing(limit: &mut Value, from: &str, to: &str) {
     let known: Vec<(String, Value)> =
         entries(limit.get(from)).map(|(k, v)| (k.to_string(), v.clone())).collect();
     for (name, amount) in known {
@@ -106,7 +106,7 @@ fn validate_limit(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Field
 
 type Amount<'a, 'b> = &'b dyn Fn(&str) -> Option<&'a Quantity>;
 
-fn complain(
+fn report(
     path: &Path<'_>,
     field: &str,
     name: &str,
@@ -132,7 +132,7 @@ fn validate_order(name: &str, amount: Amount<'_, '_>, path: &Path<'_>, errors: &
         let (Some(low), Some(high)) = (amount(low_field), amount(high_field)) else { continue };
         if low > high {
             let detail = format!("{low_words} value {low} is greater than {high_words} value {high}");
-            complain(path, reported, name, if shows_low { low } else { high }, &detail, errors);
+            report(path, reported, name, if shows_low { low } else { high }, &detail, errors);
         }
     }
 }
@@ -141,7 +141,7 @@ fn validate_ratio(name: &str, amount: Amount<'_, '_>, path: &Path<'_>, errors: &
     let Some(ratio) = amount("maxLimitRequestRatio") else { return };
     if *ratio < Quantity::new(1, Format::DecimalSI) {
         let detail = format!("ratio {ratio} is less than 1");
-        complain(path, "maxLimitRequestRatio", name, ratio, &detail, errors);
+        report(path, "maxLimitRequestRatio", name, ratio, &detail, errors);
     }
     let (Some(min), Some(max)) = (amount("min"), amount("max")) else { return };
     let exact = [ratio, min, max].iter().all(|q| q.value() < MILLI_VALUE_MAX);
@@ -152,7 +152,7 @@ fn validate_ratio(name: &str, amount: Amount<'_, '_>, path: &Path<'_>, errors: &
     };
     if value > bound {
         let detail = format!("ratio {ratio} is greater than max/min = {bound:.6}");
-        complain(path, "maxLimitRequestRatio", name, ratio, &detail, errors);
+        report(path, "maxLimitRequestRatio", name, ratio, &detail, errors);
     }
 }
 
@@ -160,7 +160,7 @@ fn validate_overcommit(name: &str, amount: Amount<'_, '_>, path: &Path<'_>, erro
     let (Some(limit), Some(request)) = (amount("default"), amount("defaultRequest")) else { return };
     if !is_overcommit_allowed(name) && limit != request {
         let detail = format!("default value {limit} must equal to defaultRequest value {request} in {name}");
-        complain(path, "defaultRequest", name, request, &detail, errors);
+        report(path, "defaultRequest", name, request, &detail, errors);
     }
 }
 

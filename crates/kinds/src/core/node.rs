@@ -47,14 +47,17 @@ impl Hooks for Node {
         validate_pod_cidrs(object, errors);
     }
 
-    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Main {
             self.validate_create(object, errors);
         }
+    }
+
+    fn validate_against_old(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         validate_resources(object, errors);
         validate_features(object, errors);
         validate_addresses(object, errors);
-        validate_stays(object, old, errors);
+        validate_set_once(object, old, errors);
         validate_taints(object.items_at(&["spec", "taints"]), &Path::of("metadata.taints"), errors);
         if object.at(&["spec", "externalID"]) != old.at(&["spec", "externalID"]) {
             errors.forbidden(&Path::of("spec.externalID"), "may not be updated");
@@ -78,9 +81,10 @@ impl Hooks for Node {
     }
 }
 
-/// The default of `allocatable` is the capacity.
+/// The default of `allocatable` is the capacity. An empty one is lost in kube-apiserver's storage and gets it, too.
 pub(crate) fn default_from_others(object: &mut Value) {
-    if object.at(&["status", "allocatable"]).is_none_or(Value::is_null)
+    let allocatable = object.at(&["status", "allocatable"]);
+    if allocatable.is_none_or(|given| given.is_null() || *given == Value::object())
         && let Some(capacity) = object.at(&["status", "capacity"]).filter(|c| !c.is_null()).cloned()
     {
         object.set_at(&["status", "allocatable"], capacity);
@@ -206,7 +210,7 @@ fn validate_addresses(object: &Value, errors: &mut FieldErrors) {
 }
 
 /// CIDRs and provider ID can only be set once.
-fn validate_stays(object: &Value, old: &Value, errors: &mut FieldErrors) {
+fn validate_set_once(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let spec = Path::of("spec");
     let (before, after) = (old.items_at(&["spec", "podCIDRs"]), object.items_at(&["spec", "podCIDRs"]));
     if !before.is_empty() {

@@ -3,10 +3,11 @@
 pub(crate) mod sources;
 pub(crate) mod spec;
 
+use crate::core::podspec::warnings::{self, Warnings};
 use crate::error_text::{Internal, diff_from_stored};
 use crate::fields::{list, member, text};
 use crate::hooks::take;
-use crate::node::labels::deprecation;
+use crate::metadata::ResourceScope;
 use crate::{Hooks, Scope, check, features, fill, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::ErrorText;
@@ -76,7 +77,7 @@ impl Hooks for PersistentVolume {
         let lenient = spec::has_invalid_affinity(old);
         spec::validate(object, lenient, errors);
         validate_mount_options(object, errors);
-        metadata::validate_core_as_new(self, false, object, errors);
+        metadata::validate_core_as_new(self, ResourceScope::Cluster, object, errors);
         spec::validate(object, lenient, errors);
         validate_source_stays(object, old, errors);
         let mode = ["spec", "volumeMode"];
@@ -116,16 +117,12 @@ fn spec_warnings(object: &Value, out: &mut Vec<String>) {
         out.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_string());
     }
     let terms = object.items_at(&["spec", "nodeAffinity", "required", "nodeSelectorTerms"]);
+    let path = Path::of("spec.nodeAffinity.required.nodeSelectorTerms");
+    let mut found = Warnings::default();
     for (i, term) in terms.iter().enumerate() {
-        for (j, expression) in list(term, "matchExpressions").iter().enumerate() {
-            let key = text(expression, "key");
-            if let Some(advice) = deprecation(key) {
-                let path =
-                    format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}].matchExpressions[{j}].key");
-                out.push(format!("{path}: {key} is {advice}"));
-            }
-        }
+        warnings::warn_of_node_selector_term(term, false, &path.index(i), &mut found);
     }
+    out.append(&mut found.0);
     for (field, error_name, since, gone) in [
         ("cephfs", "cephfs", "v1.28", "v1.31+"),
         ("photonPersistentDisk", "photonPersistentDisk", "v1.11", "v1.16+"),

@@ -3,6 +3,7 @@
 use super::claim;
 use super::podspec::aggregate::is_native;
 use super::podspec::resources::validate_quantity_value;
+use super::podspec::warnings;
 use super::resources::amounts;
 use crate::error_text::diff_from_stored;
 use crate::fields::{entries, member, quantity, text};
@@ -59,14 +60,8 @@ impl Hooks for PersistentVolumeClaim {
                 "metadata.annotations[{CLASS}]: deprecated since v1.8; use \"storageClassName\" attribute instead"
             ));
         }
-        for list in ["requests", "limits"] {
-            let amount = quantity(object.at(&["spec", "resources", list, "storage"]));
-            if amount.milli_value() % 1000 != 0 {
-                out.push(format!(
-                    "spec.resources.{list}[storage]: fractional byte value \"{amount}\" is invalid, must be an integer"
-                ));
-            }
-        }
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        out.extend(warnings::warnings_of_claim_spec(spec, &Path::of("spec")));
         out
     }
 }
@@ -89,11 +84,11 @@ fn default_data_sources(object: &mut Value, old: Option<&Value>) {
     }
     match (source(object, "dataSource"), source(object, "dataSourceRef")) {
         (Some(local), None) => {
-            let copy = reference(local);
+            let copy = data_source_of(local);
             object.set_at(&["spec", "dataSourceRef"], copy);
         }
         (None, Some(any)) if text(any, "namespace").is_empty() => {
-            let copy = reference(any);
+            let copy = data_source_of(any);
             object.set_at(&["spec", "dataSource"], copy);
         }
         _ => {}
@@ -108,7 +103,7 @@ fn is_claim_or_snapshot(source: &Value) -> bool {
     }
 }
 
-fn reference(source: &Value) -> Value {
+fn data_source_of(source: &Value) -> Value {
     let mut out = Value::object();
     out.set_at(&["apiGroup"], source.get("apiGroup").cloned().unwrap_or(Value::Null));
     for field in ["kind", "name"] {

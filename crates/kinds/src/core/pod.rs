@@ -17,6 +17,10 @@ mod update;
 pub(crate) struct Pod;
 
 impl Hooks for Pod {
+    fn warnings_before_create(&self, object: &Value) -> Vec<String> {
+        apparmor::deprecated_annotations(object)
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         let mut status = Value::object();
         status.set_at(&["phase"], "Pending".into());
@@ -219,7 +223,7 @@ fn prepare_resize(object: &mut Value, old: &Value) {
         return;
     }
     let resources = object.at(&["spec", "resources"]).cloned();
-    let lists = ["containers", "initContainers"].map(|list| (list, resized(object, old, list)));
+    let lists = ["containers", "initContainers"].map(|list| (list, merge_resized(object, old, list)));
     take(object, old, &["spec"]);
     match resources {
         Some(resources) => object.set_at(&["spec", "resources"], resources),
@@ -234,7 +238,7 @@ fn prepare_resize(object: &mut Value, old: &Value) {
     }
 }
 
-fn resized(object: &Value, old: &Value, list: &str) -> Vec<Value> {
+fn merge_resized(object: &Value, old: &Value, list: &str) -> Vec<Value> {
     let (new, old) = (object.items_at(&["spec", list]), old.items_at(&["spec", list]));
     if new.iter().zip(old).any(|(n, o)| n.str_at(&["name"]) != o.str_at(&["name"])) {
         return new.to_vec();

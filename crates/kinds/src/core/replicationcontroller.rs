@@ -5,10 +5,13 @@ use crate::fields::{entries, member};
 use crate::fill::map_at;
 use crate::{Hooks, Scope, facts, workload};
 use pintle_meta::FieldErrors;
+use pintle_meta::field::{ErrorKind, ErrorText};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
 const TYPE: &str = "core/v1.ReplicationControllerSpec";
+/// The prefix of annotations that name non-convertible fields.
+const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 
 pub(crate) struct ReplicationController;
 
@@ -24,6 +27,10 @@ pub(crate) fn default_from_template(object: &mut Value) {
 }
 
 impl Hooks for ReplicationController {
+    fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
+        pintle_meta::names::long_name(name, prefix)
+    }
+
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
     }
@@ -34,6 +41,7 @@ impl Hooks for ReplicationController {
         }
         let options = Options::of_template(old.at(&["spec", "template"]));
         validate_spec(workload::spec_of(object), &options, errors);
+        validate_non_convertible(object, old, errors);
     }
 
     /// On updates, kube-apiserver passes the old template as the new one, so we do.
@@ -52,6 +60,23 @@ impl Hooks for ReplicationController {
     }
 }
 
+/// Annotations name fields that another version of the object had and this one cannot express: they must not change.
+fn validate_non_convertible(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    for (key, value) in entries(old.at(&["metadata", "annotations"])) {
+        let Some((prefix, field)) = key.split_once('/') else { continue };
+        if !prefix.starts_with(NON_CONVERTIBLE) || field.contains('/') {
+            continue;
+        }
+        if !field.contains("selector") {
+            let value = value.as_str().unwrap_or("").error_text();
+            errors.push(ErrorKind::NotFound, &Path::of(field), Some(&value), "unknown non-convertible field");
+        } else if !entries(old.at(&["spec", "selector"])).eq(entries(object.at(&["spec", "selector"]))) {
+            let selector = object.at(&["spec", "selector"]);
+            errors.invalid(&SPEC.field("selector"), selector, "cannot update non-convertible selector");
+        }
+    }
+}
+
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     facts::check_fields(spec, TYPE, &["minReadySeconds"], &SPEC, errors);
     let selector = spec.get("selector");
@@ -65,7 +90,7 @@ fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     };
     let selects = |(key, value): (&str, &Value)| template.at(&["metadata", "labels", key]) == Some(value);
     if !empty && !entries(selector).all(selects) {
-        workload::complain_of_labels(spec, &SPEC, errors);
+        workload::report_unselected_template(spec, &SPEC, errors);
     }
-    workload::running_template(spec, "ReplicationController", &SPEC, options, errors);
+    workload::validate_running_template(spec, "ReplicationController", &SPEC, options, errors);
 }

@@ -3,7 +3,7 @@
 use super::podspec::resources::{validate_quantity_value, validate_resource_name};
 use super::resources::{amounts, is_standard_for_quota};
 use crate::error_text::Internal;
-use crate::fields::{member, quantity, text, texts};
+use crate::fields::{member, quantity, strings, text};
 use crate::{Hooks, Scope};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, objectmeta};
@@ -53,12 +53,12 @@ impl Hooks for ResourceQuota {
         }
         ["cpu", "memory", "storage", "ephemeral-storage"]
             .iter()
-            .filter_map(|name| warning(object, name))
+            .filter_map(|name| request_above_limit(object, name))
             .collect()
     }
 }
 
-fn warning(object: &Value, name: &str) -> Option<String> {
+fn request_above_limit(object: &Value, name: &str) -> Option<String> {
     let hard = |name: &str| object.at(&["spec", "hard", name]).map(|v| quantity(Some(v)));
     let (requested, limited) = (format!("requests.{name}"), format!("limits.{name}"));
     let bare = matches!(name, "cpu" | "memory");
@@ -120,7 +120,7 @@ fn count_excluded(object: &Value, scope: &str) -> usize {
         .count()
 }
 
-fn conflicting<'a>(scopes: impl Iterator<Item = &'a str> + Clone) -> usize {
+fn count_conflicts<'a>(scopes: impl Iterator<Item = &'a str> + Clone) -> usize {
     OPPOSITES.iter().filter(|pair| pair.iter().all(|scope| scopes.clone().any(|s| s == *scope))).count()
 }
 
@@ -138,7 +138,7 @@ fn validate_scopes(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
             errors.invalid(path, all.as_slice(), "unsupported scope applied to resource");
         }
     }
-    for _ in 0..conflicting(all.iter().map(Str::as_str)) {
+    for _ in 0..count_conflicts(all.iter().map(Str::as_str)) {
         errors.invalid(path, all.as_slice(), "conflicting scopes");
     }
 }
@@ -167,13 +167,13 @@ fn validate_selector(object: &Value, selector: &Value, path: &Path<'_>, errors: 
         }
         validate_values(requirement, operator, path, errors);
     }
-    for _ in 0..conflicting(requirements.iter().map(|r| text(r, "scopeName"))) {
+    for _ in 0..count_conflicts(requirements.iter().map(|r| text(r, "scopeName"))) {
         errors.invalid(path, scopes(object).as_slice(), "conflicting scopes");
     }
 }
 
 fn validate_values(requirement: &Value, operator: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    let values: Vec<Str> = texts(requirement, "values").into_iter().map(Str::from).collect();
+    let values = strings(requirement, "values");
     match operator {
         "In" | "NotIn" if values.is_empty() => {
             let detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";

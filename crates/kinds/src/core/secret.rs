@@ -1,8 +1,9 @@
 //! Secret: `stringData`, the rules of each type, the immutable type.
 
-use super::configmap::{DATA_BYTES_MAX, decoded_len, entries, validate_key, validate_stays};
+use super::configmap::{DATA_BYTES_MAX, decoded_len, entries, validate_key, validate_unchanged};
 use super::secret_tls;
 use crate::check::differs_exactly;
+use crate::metadata::ResourceScope;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, objectmeta};
@@ -30,8 +31,8 @@ impl Hooks for Secret {
         if kind != old.str_at(&["type"]) {
             errors.invalid(&Path::of("type"), Named(kind), objectmeta::IMMUTABLE);
         }
-        validate_stays(object, old, &[("data", differs_exactly)], errors);
-        metadata::validate_core_as_new(self, true, object, errors);
+        validate_unchanged(object, old, &[("data", differs_exactly)], errors);
+        metadata::validate_core_as_new(self, ResourceScope::Namespaced, object, errors);
         validate_data(object, errors);
         validate_type(object, errors);
     }
@@ -132,7 +133,7 @@ mod tests {
     use crate::testing::{created, defaulted, updated};
 
     #[test]
-    fn string_data_wins_and_goes() {
+    fn string_data_overwrites_data_and_is_not_stored() {
         assert_eq!(
             defaulted("core/v1.Secret", r#"{"data":{"a":"b2xk"},"stringData":{"a":"new","c":""}}"#),
             r#"{"data":{"a":"bmV3","c":""},"type":"Opaque"}"#

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_told_apart_by_their_blocks() {
+    fn errors_of_key_pairs_name_the_wrong_pem_block() {
         let cert = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".as_slice();
         let key = b"-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n".as_slice();
         assert_eq!(key_pair_error(cert, key), None);

@@ -190,9 +190,7 @@ fn validate_hints(hints: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
             let name = item.str_at(&["name"]);
             let path = list.index(i);
             seen.check(name, &path.field("name"), name, errors);
-            for complaint in rule(name) {
-                errors.invalid(&path.field("name"), name, &complaint);
-            }
+            check::each(rule(name), &path.field("name"), name, errors);
         }
     }
 }

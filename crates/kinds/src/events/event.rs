@@ -55,7 +55,7 @@ impl Hooks for Event {
 
     fn convert(&self, object: &mut Value, from: &KindVersion, to: &KindVersion) {
         if is_strict(from) != is_strict(to) {
-            rename(object, is_strict(to));
+            rename_fields(object, is_strict(to));
             typed::normalize(&to.schema, object);
         }
     }
@@ -74,7 +74,7 @@ fn is_strict(version: &KindVersion) -> bool {
     !version.group.is_empty()
 }
 
-fn rename(object: &mut Value, to_strict: bool) {
+fn rename_fields(object: &mut Value, to_strict: bool) {
     let Value::Object(map) = object else { return };
     for (strict, core) in NAMES {
         let (from, to) = if to_strict { (core, strict) } else { (strict, core) };

@@ -2,6 +2,7 @@
 
 use crate::error_text::Internal;
 use crate::fields::{int, member, text};
+use crate::metadata::ResourceScope;
 use crate::{Hooks, check, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
@@ -65,7 +66,7 @@ fn validate_series(object: &Value, errors: &mut FieldErrors) {
 
 /// Validates a new event of `events.k8s.io`.
 pub(super) fn validate_strict_create(hooks: &dyn Hooks, object: &Value, errors: &mut FieldErrors) {
-    metadata::validate_core_as_new(hooks, true, object, errors);
+    metadata::validate_core_of_new(hooks, ResourceScope::Namespaced, object, errors);
     validate_series(object, errors);
     if !is_timed(object) {
         errors.required(&Path::of("eventTime"), "");
@@ -112,11 +113,11 @@ pub(super) fn validate_strict_update(object: &Value, old: &Value, errors: &mut F
         "reportingComponent",
         "reportingInstance",
     ] {
-        validate_stays(object, old, field, errors);
+        validate_unchanged(object, old, field, errors);
     }
 }
 
-fn validate_stays(object: &Value, old: &Value, field: &str, errors: &mut FieldErrors) {
+fn validate_unchanged(object: &Value, old: &Value, field: &str, errors: &mut FieldErrors) {
     let new = object.get(field);
     if new == old.get(field) {
         return;

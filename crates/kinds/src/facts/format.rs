@@ -64,7 +64,7 @@ pub(super) fn format_named(name: &str) -> Option<Format> {
         "path-segment" => text_format!(|text| names::path_segment_name(text, false)),
         "port" => |path, value, errors| {
             let number = value.as_int().unwrap_or(0);
-            checks::each_int(names::is_valid_port_num(number), path, number, errors)
+            checks::each(names::is_valid_port_num(number), path, number, errors)
         },
         "port-or-name" => |path, value, errors| checks::port_number_or_name(path, Some(value), errors),
         "positive-quantity" => |path, value, errors| {
@@ -79,11 +79,10 @@ pub(super) fn format_named(name: &str) -> Option<Format> {
     })
 }
 
-/// Declarative validation counts bytes where other validation speaks of characters.
+/// Declarative validation counts bytes where other validation counts characters.
 fn in_bytes(complaints: Vec<String>) -> Vec<String> {
-    let reworded = |why: String| match why.starts_with("must be no more than") {
-        true => why.replace("characters", "bytes"),
-        false => why,
+    let reworded = |why: String| {
+        if why.starts_with("must be no more than") { why.replace("characters", "bytes") } else { why }
     };
     complaints.into_iter().map(reworded).collect()
 }

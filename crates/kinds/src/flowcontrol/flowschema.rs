@@ -119,39 +119,49 @@ fn validate_account(account: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     facts::check(account, "flowcontrol/v1.ServiceAccountSubject", path, errors);
 }
 
-/// A list of texts of a rule.
-fn texts(rule: &Value, key: &str) -> Vec<Str> {
-    fields::texts(rule, key).into_iter().map(Str::from).collect()
+/// How a list uses the wildcard `*`.
+#[derive(PartialEq)]
+enum Wildcard {
+    Absent,
+    Alone,
+    BesideOthers,
 }
 
-/// Returns whether the list contains `*`, and whether it contains anything else.
-fn wildcard(all: &[Str]) -> (bool, bool) {
-    (all.iter().any(|text| text == "*"), all.len() > 1)
+fn wildcard_of(all: &[Str]) -> Wildcard {
+    if !all.iter().any(|text| text == "*") {
+        Wildcard::Absent
+    } else if all.len() > 1 {
+        Wildcard::BesideOthers
+    } else {
+        Wildcard::Alone
+    }
 }
 
 fn validate_verbs(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let verbs = texts(rule, "verbs");
+    let verbs = fields::strings(rule, "verbs");
     let at = path.field("verbs");
-    match wildcard(&verbs) {
+    match wildcard_of(&verbs) {
         _ if verbs.is_empty() => errors.required(&at, "verbs must contain at least one value"),
-        (true, true) => errors.invalid(&at, &verbs[..], "if '*' is present, must not specify other verbs"),
-        (true, false) => {}
-        (false, _) if verbs.iter().all(|verb| VERBS.contains(&verb.as_str())) => {}
-        (false, _) => errors.not_supported(&at, &verbs[..], &VERBS),
+        Wildcard::BesideOthers => {
+            errors.invalid(&at, &verbs[..], "if '*' is present, must not specify other verbs")
+        }
+        Wildcard::Alone => {}
+        Wildcard::Absent if verbs.iter().all(|verb| VERBS.contains(&verb.as_str())) => {}
+        Wildcard::Absent => errors.not_supported(&at, &verbs[..], &VERBS),
     }
 }
 
 fn validate_url_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     validate_verbs(rule, path, errors);
-    let urls = texts(rule, "nonResourceURLs");
+    let urls = fields::strings(rule, "nonResourceURLs");
     let at = path.field("nonResourceURLs");
-    match wildcard(&urls) {
+    match wildcard_of(&urls) {
         _ if urls.is_empty() => errors.required(&at, "nonResourceURLs must contain at least one value"),
-        (true, true) => {
+        Wildcard::BesideOthers => {
             errors.invalid(&at, &urls[..], "if '*' is present, must not specify other non-resource URLs")
         }
-        (true, false) => {}
-        (false, _) => {
+        Wildcard::Alone => {}
+        Wildcard::Absent => {
             for (index, url) in urls.iter().enumerate() {
                 if let Some(why) = url_error(url) {
                     errors.invalid(&at.index(index), url, why);
@@ -181,26 +191,26 @@ fn validate_resource_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldError
     validate_verbs(rule, path, errors);
     let lists = [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")];
     for (key, one, many) in lists {
-        let all = texts(rule, key);
+        let all = fields::strings(rule, key);
         if all.is_empty() {
             errors.required(&path.field(key), &format!("resource rules must supply at least one {one}"));
-        } else if wildcard(&all) == (true, true) {
+        } else if wildcard_of(&all) == Wildcard::BesideOthers {
             let why = format!("if '*' is present, must not specify other {many}");
             errors.invalid(&path.field(key), &all[..], &why);
         }
     }
-    let namespaces = texts(rule, "namespaces");
+    let namespaces = fields::strings(rule, "namespaces");
     let at = path.field("namespaces");
-    match wildcard(&namespaces) {
+    match wildcard_of(&namespaces) {
         _ if namespaces.is_empty() && !fields::flag(rule, "clusterScope") => {
             let why = "resource rules that are not cluster scoped must supply at least one namespace";
             errors.required(&at, why);
         }
-        (true, true) => {
+        Wildcard::BesideOthers => {
             errors.invalid(&at, &namespaces[..], "if '*' is present, must not specify other namespaces")
         }
-        (true, false) => {}
-        (false, _) => {
+        Wildcard::Alone => {}
+        Wildcard::Absent => {
             for (index, namespace) in namespaces.iter().enumerate() {
                 for why in pintle_meta::names::is_dns1123_label(namespace) {
                     let why = format!("each member of this list must be '*' or a DNS-1123 label; {why}");

@@ -41,7 +41,7 @@ impl Hooks for Ingress {
         if scope != Scope::Main {
             return validate_status(object, old, errors);
         }
-        validate_spec(object, tolerated(old), errors);
+        validate_spec(object, tolerated_by(old), errors);
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -57,7 +57,7 @@ fn secret_name_errors(name: &str) -> Vec<String> {
     if name.is_empty() { Vec::new() } else { names::dns_subdomain(name, false) }
 }
 
-fn tolerated(old: &Value) -> Tolerated {
+fn tolerated_by(old: &Value) -> Tolerated {
     let bad_rule = |rule: &Value| {
         let mut errors = FieldErrors::new();
         validate_http(rule, &Path::ROOT, &mut errors);
@@ -174,9 +174,7 @@ fn validate_service(service: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     let at = at.field("port");
     match (text(port, "name"), int(port, "number")) {
         ("", 0) => errors.required(path, "port name or number is required"),
-        ("", number) => {
-            check::each_int(names::is_valid_port_num(number), &at.field("number"), number, errors)
-        }
+        ("", number) => check::each(names::is_valid_port_num(number), &at.field("number"), number, errors),
         (name, 0) => check::each(names::is_valid_port_name(name), &at.field("name"), name, errors),
         _ => errors.invalid(path, "", "cannot set both port name & port number"),
     }

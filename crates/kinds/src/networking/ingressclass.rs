@@ -1,6 +1,7 @@
 //! IngressClass: its controller and the reference to parameters.
 
 use crate::fields::{member, opt_text};
+use crate::metadata::ResourceScope;
 use crate::{Hooks, Scope, check, facts, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -22,7 +23,7 @@ impl Hooks for IngressClass {
         if object.str_at(&keys) != old.str_at(&keys) {
             errors.invalid(&Path::of("spec.controller"), object.str_at(&keys), check::IMMUTABLE);
         }
-        metadata::validate_core_as_new(self, false, object, errors);
+        metadata::validate_core_as_new(self, ResourceScope::Cluster, object, errors);
         self.validate_create(object, errors);
     }
 }

@@ -19,11 +19,8 @@ impl Hooks for NetworkPolicy {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        let mut before = FieldErrors::new();
-        let selector = old.at(&["spec", "podSelector"]);
-        validate_label_selector(selector, Leniency::default(), &Path::ROOT, &mut before);
-        let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
-        let known: HashSet<&str> = blocks(old)
+        let leniency = Leniency::after(old.at(&["spec", "podSelector"]));
+        let known: HashSet<&str> = ip_blocks(old)
             .flat_map(|(_, block)| std::iter::once(text(block, "cidr")).chain(texts(block, "except")))
             .collect();
         validate_spec(object, leniency, &known, errors);
@@ -32,7 +29,7 @@ impl Hooks for NetworkPolicy {
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         let spec = Path::of("spec");
         let mut out = Vec::new();
-        for ((direction, i, peers, j), block) in blocks(object) {
+        for ((direction, i, peers, j), block) in ip_blocks(object) {
             let path = spec.field(direction);
             let path = path.index(i);
             let path = path.field(peers);
@@ -59,7 +56,7 @@ pub(crate) fn default_types(object: &mut Value) {
 /// The position of an IP block: direction, rule, field of the peers, peer.
 type Place = (&'static str, usize, &'static str, usize);
 
-fn blocks(object: &Value) -> impl Iterator<Item = (Place, &Value)> {
+fn ip_blocks(object: &Value) -> impl Iterator<Item = (Place, &Value)> {
     DIRECTIONS.into_iter().flat_map(move |(direction, peers)| {
         object.items_at(&["spec", direction]).iter().enumerate().flat_map(move |(i, rule)| {
             let blocks = list(rule, peers).iter().enumerate();
@@ -108,12 +105,12 @@ fn validate_port(port: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         }
         (Some(number), end) => {
             let number = number.as_int().unwrap_or(0);
-            check::each_int(names::is_valid_port_num(number), &path.field("port"), number, errors);
+            check::each(names::is_valid_port_num(number), &path.field("port"), number, errors);
             let Some(end) = end else { return };
             if end < number {
                 errors.invalid(&at, number, "must be greater than or equal to `port`");
             }
-            check::each_int(names::is_valid_port_num(end), &at, end, errors);
+            check::each(names::is_valid_port_num(end), &at, end, errors);
         }
     }
 }

@@ -22,9 +22,7 @@ impl Hooks for PodDisruptionBudget {
         if scope == Scope::Sub("status") {
             return validate_status(workload::status(object), errors);
         }
-        let mut before = FieldErrors::new();
-        validate_label_selector(old.at(&["spec", "selector"]), Leniency::default(), &Path::ROOT, &mut before);
-        let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
+        let leniency = Leniency::after(old.at(&["spec", "selector"]));
         validate_spec(workload::spec_of(object), leniency, errors);
     }
 }

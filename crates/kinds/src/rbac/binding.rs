@@ -24,8 +24,7 @@ impl Hooks for Binding {
         }
     }
 
-    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        self.validate_create(object, errors);
+    fn validate_against_old(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         let role = object.get("roleRef");
         if role != old.get("roleRef") {
             errors.invalid(&Path::of("roleRef"), Internal(role, "rbac/v1.RoleRef"), "cannot change roleRef");

@@ -4,7 +4,7 @@ use crate::{Hooks, Scope, fields};
 use pintle_meta::field::Plain;
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names};
-use pintle_value::{Path, Str, Value};
+use pintle_value::{Path, Value};
 
 pub(crate) struct Role {
     pub(crate) namespaced: bool,
@@ -58,7 +58,7 @@ fn validate_rule(rule: &Value, namespaced: bool, path: &Path<'_>, errors: &mut F
         errors.required(&path.field("verbs"), "verbs must contain at least one value");
     }
     if has("nonResourceURLs") {
-        let urls: Vec<Str> = fields::texts(rule, "nonResourceURLs").into_iter().map(Str::from).collect();
+        let urls = fields::strings(rule, "nonResourceURLs");
         let at = path.field("nonResourceURLs");
         if namespaced {
             errors.invalid(&at, &urls[..], "namespaced rules cannot apply to non-resource URLs");

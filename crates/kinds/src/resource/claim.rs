@@ -31,6 +31,24 @@ impl Hooks for ResourceClaim {
         request::validate(devices, &Path::of("spec.devices"), errors);
     }
 
+    /// Admin access that was granted before stays, because allocations do not change.
+    fn validate_update_in_namespace(
+        &self,
+        scope: Scope<'_>,
+        object: &Value,
+        old: &Value,
+        namespace: &Namespace<'_>,
+        errors: &mut FieldErrors,
+    ) {
+        if scope == Scope::Main || admin_result(old).is_some() {
+            return;
+        }
+        if let Some(at) = admin_result(object) {
+            let results = Path::of("status.allocation.devices.results");
+            require_admin_label(&results.index(at).field("adminAccess"), namespace, errors);
+        }
+    }
+
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope != Scope::Main {
             status::validate(object, old, errors);
@@ -41,17 +59,26 @@ impl Hooks for ResourceClaim {
 /// Admin access is only allowed in namespaces with the label for it. kube-apiserver reports the first request that asks
 /// for it, without `exactly` in the path.
 fn validate_admin_access(spec: Option<&Value>, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
-    const LABEL: &str = "resource.kubernetes.io/admin-access";
     let requests = spec.map_or(&[][..], |spec| spec.items_at(&["devices", "requests"]));
     let asks = |request: &Value| request.at(&["exactly", "adminAccess"]) == Some(&Value::Bool(true));
     let Some(at) = requests.iter().position(asks) else { return };
-    let granted = namespace().is_some_and(|ns| ns.str_at(&["metadata", "labels", LABEL]) == "true");
-    if !granted {
-        let requests = Path::of("spec.devices.requests");
+    let requests = Path::of("spec.devices.requests");
+    require_admin_label(&requests.index(at).field("adminAccess"), namespace, errors);
+}
+
+fn require_admin_label(path: &Path<'_>, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
+    const LABEL: &str = "resource.kubernetes.io/admin-access";
+    if namespace().is_none_or(|ns| ns.str_at(&["metadata", "labels", LABEL]) != "true") {
         let why =
             format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
-        errors.forbidden(&requests.index(at).field("adminAccess"), &why);
+        errors.forbidden(path, &why);
     }
+}
+
+/// The first allocated device with admin access.
+fn admin_result(claim: &Value) -> Option<usize> {
+    let results = claim.items_at(&["status", "allocation", "devices", "results"]);
+    results.iter().position(|result| result.get("adminAccess") == Some(&Value::Bool(true)))
 }
 
 pub(crate) struct ResourceClaimTemplate;

@@ -12,14 +12,16 @@ const CONFIG_MAX: usize = 32;
 pub(crate) struct DeviceClass;
 
 impl Hooks for DeviceClass {
+    fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
+        pintle_meta::names::long_name(name, prefix)
+    }
+
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         validate_spec(object, None, errors);
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        // Only the final name is validated, never the generateName.
-        let own_rule =
-            |name: &str, prefix: bool| if prefix { Vec::new() } else { self.name_errors(name, false) };
+        let own_rule = |name: &str, prefix: bool| self.name_errors(name, prefix);
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
         objectmeta::validate_create(metadata, false, &own_rule, &Path::of("metadata"), errors);
         metadata::validate_core(object, errors);

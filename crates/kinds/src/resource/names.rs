@@ -28,14 +28,20 @@ pub(super) fn each_limited<'a>(
     check::each_item(object, key, path, |item, path| validate(item, path, errors));
 }
 
-/// Reports the items of the list `key` whose text an earlier item has. `text` returns the text of an item.
-pub(super) fn unique<'a, T: ErrorText>(
+/// The same for a list whose items differ in their `text`; then reports the items whose text an earlier item has.
+pub(super) fn each_unique<'a, T: ErrorText>(
     object: &'a Value,
     key: &str,
+    max: usize,
     path: &Path<'_>,
     errors: &mut FieldErrors,
+    validate: impl FnMut(&'a Value, &Path<'_>, &mut FieldErrors),
     text: impl Fn(&'a Value) -> T,
 ) {
+    each_limited(object, key, max, path, errors, validate);
+    if fields::list(object, key).len() > max {
+        return;
+    }
     let mut seen = check::Unique::default();
     check::each_item(object, key, path, |item, path| {
         let text = text(item);
@@ -185,6 +191,7 @@ pub(super) fn validate_binding(object: &Value, path: &Path<'_>, errors: &mut Fie
     if conditions.is_empty() != failures.is_empty() {
         let (lacking, given) = if conditions.is_empty() { (keys[0], keys[1]) } else { (keys[1], keys[0]) };
         let why = format!("{lacking} are required to use {given}");
-        errors.invalid(&path.field(lacking), pintle_meta::field::Plain("null"), &why);
+        let value = if object.get(lacking).is_some_and(|list| !list.is_null()) { "[]" } else { "null" };
+        errors.invalid(&path.field(lacking), pintle_meta::field::Plain(value), &why);
     }
 }

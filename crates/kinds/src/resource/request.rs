@@ -1,6 +1,6 @@
 //! The spec of claims: device requests, constraints and configuration.
 
-use super::names::{self, each_limited, unique};
+use super::names::{self, each_limited, each_unique};
 use super::selector;
 use crate::{check, facts, fields, fill};
 use pintle_meta::FieldErrors;
@@ -31,8 +31,9 @@ pub(crate) fn default_beta_request(request: &mut Value) {
 
 /// Validates `devices`.
 pub(super) fn validate(devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    each_limited(devices, "requests", REQUESTS_MAX, path, errors, validate_request);
-    unique(devices, "requests", path, errors, |request| fields::text(request, "name"));
+    each_unique(devices, "requests", REQUESTS_MAX, path, errors, validate_request, |request| {
+        fields::text(request, "name")
+    });
     each_limited(devices, "constraints", CONSTRAINTS_MAX, path, errors, |constraint, path, errors| {
         validate_constraint(constraint, devices, path, errors);
     });
@@ -54,11 +55,13 @@ fn validate_request(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
         (Some(exactly), false) => validate_devices(exactly, &path.field("exactly"), errors),
         (None, true) => {
             let key = "firstAvailable";
-            each_limited(request, key, ALTERNATIVES_MAX, path, errors, |alternative, path, errors| {
+            let validate = |alternative: &Value, path: &Path<'_>, errors: &mut FieldErrors| {
                 check::dns_label(&path.field("name"), fields::text(alternative, "name"), errors);
                 validate_devices(alternative, path, errors);
+            };
+            each_unique(request, key, ALTERNATIVES_MAX, path, errors, validate, |alternative| {
+                fields::text(alternative, "name")
             });
-            unique(request, key, path, errors, |alternative| fields::text(alternative, "name"));
         }
     }
 }
@@ -131,10 +134,10 @@ pub(super) fn validate_references(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    each_limited(object, "requests", REQUESTS_MAX, path, errors, |name, path, errors| {
+    let validate = |name: &Value, path: &Path<'_>, errors: &mut FieldErrors| {
         validate_reference(name.as_str().unwrap_or(""), devices, path, errors);
-    });
-    unique(object, "requests", path, errors, |name| name.as_str().unwrap_or(""));
+    };
+    each_unique(object, "requests", REQUESTS_MAX, path, errors, validate, |name| name.as_str().unwrap_or(""));
 }
 
 /// Validates the name of a request, or of one of its alternatives.

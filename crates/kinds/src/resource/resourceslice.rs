@@ -1,11 +1,9 @@
 //! ResourceSlice: the devices that a driver offers, on one node or several.
 
-use super::names::{self, each_limited, unique};
-use super::slice_device;
+use super::names::{self, each_unique};
+use super::slice_device::{self, PlacementRules};
 use super::v1beta1::{self, Direction};
-use crate::core::podspec::affinity;
-use crate::error_text::Internal;
-use crate::{Hooks, KindVersion, Scope, check, facts, fields, fill};
+use crate::{Hooks, KindVersion, Scope, facts, fields, fill};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
@@ -14,6 +12,14 @@ const DEVICES_MAX: usize = 128;
 /// With taints or counters, the limit of devices is lower.
 const ADVANCED_DEVICES_MAX: usize = 64;
 const COUNTER_SETS_MAX: usize = 8;
+
+const PLACEMENT: PlacementRules<'static> = PlacementRules {
+    flags: &["allNodes", "perDeviceNodeSelection"],
+    needs_one_term: true,
+    empty_name: "must be either unset or set to a non-empty string",
+    none_set: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
+    several_set: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but multiple fields are set",
+};
 
 pub(crate) struct ResourceSlice;
 
@@ -73,60 +79,17 @@ fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
             objectmeta::validate_immutable(spec.at(keys), old.at(keys), &at, errors);
         }
     }
-    validate_placement(spec, &path, errors);
+    PLACEMENT.validate(spec, &path, errors);
     if fields::member(spec, "sharedCounters").is_some() && fields::member(spec, "devices").is_some() {
         errors.invalid(&path, "", "only one of `sharedCounters` or `devices` is allowed");
     }
     validate_devices(spec, old, &path, errors);
-    each_limited(spec, "sharedCounters", COUNTER_SETS_MAX, &path, errors, |set, path, errors| {
+    let validate = |set: &Value, path: &Path<'_>, errors: &mut FieldErrors| {
         slice_device::validate_counters(set, "name", path, errors);
+    };
+    each_unique(spec, "sharedCounters", COUNTER_SETS_MAX, &path, errors, validate, |set| {
+        fields::text(set, "name")
     });
-    unique(spec, "sharedCounters", &path, errors, |set| fields::text(set, "name"));
-}
-
-/// Requires exactly one of the fields that say which nodes have the devices.
-fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut set: Vec<&str> = Vec::new();
-    match fields::opt_text(spec, "nodeName") {
-        None => {}
-        Some("") => {
-            errors.invalid(&path.field("nodeName"), "", "must be either unset or set to a non-empty string");
-        }
-        Some(name) => {
-            set.push("`nodeName`");
-            check::dns_subdomain(&path.field("nodeName"), name, errors);
-        }
-    }
-    if let Some(selector) = fields::member(spec, "nodeSelector") {
-        set.push("`nodeSelector`");
-        let at = path.field("nodeSelector");
-        affinity::validate_node_selector(selector, false, &at, errors);
-        if fields::list(selector, "nodeSelectorTerms").len() != 1 {
-            let error_text = Internal(selector.get("nodeSelectorTerms"), "[]core/v1.NodeSelectorTerm");
-            errors.invalid(
-                &at.field("nodeSelectorTerms"),
-                error_text,
-                "must have exactly one node selector term",
-            );
-        }
-    }
-    for (key, quoted) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
-    {
-        match fields::opt_flag(spec, key) {
-            None => {}
-            Some(true) => set.push(quoted),
-            Some(false) => errors.invalid(&path.field(key), false, "must be either unset or set to true"),
-        }
-    }
-    let why = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-    match set.len() {
-        0 => errors.required(path, why),
-        1 => {}
-        _ => {
-            let error_text = format!("{{{}}}", set.join(", "));
-            errors.invalid(path, error_text.as_str(), &format!("{why}, but multiple fields are set"));
-        }
-    }
 }
 
 fn validate_devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -137,11 +100,9 @@ fn validate_devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: 
     let max = if devices.iter().any(advanced) { ADVANCED_DEVICES_MAX } else { DEVICES_MAX };
     let per_device = fields::flag(spec, "perDeviceNodeSelection");
     let before = old.map(|old| old.items_at(&["spec", "devices"])).unwrap_or_default();
-    each_limited(spec, "devices", max, path, errors, |device, path, errors| {
+    let validate = |device: &Value, path: &Path<'_>, errors: &mut FieldErrors| {
         let old = before.iter().find(|old| old.get("name") == device.get("name"));
         slice_device::validate(device, old, per_device, path, errors);
-    });
-    if devices.len() <= max {
-        unique(spec, "devices", path, errors, |device| fields::text(device, "name"));
-    }
+    };
+    each_unique(spec, "devices", max, path, errors, validate, |device| fields::text(device, "name"));
 }

@@ -5,7 +5,7 @@ use crate::features;
 use pintle_cel::cost::{CallEstimate, CostEstimate, CostModel, Node, SizeEstimate};
 use pintle_cel::decl::{Function, Overload};
 use pintle_cel::env::Env;
-use pintle_cel::library::{self, Library, kubernetes::cost::Kubernetes};
+use pintle_cel::library::{self, Library, kubernetes::cost::Kubernetes, kubernetes::quantity::QUANTITY};
 use pintle_cel::shape::{Field, ObjectShape, Shape, ShapeKind};
 use pintle_cel::types::Type;
 use pintle_cel::value::{EvalError, Value};
@@ -31,12 +31,14 @@ const DRIVER_BYTES_MAX: u64 = 63;
 
 /// Validates an expression over a `device`.
 pub(super) fn validate(expression: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    let checked = match env().compile(expression) {
+    let checked = match device_env().compile(expression) {
         Ok(checked) => checked,
         Err(issues) => return errors.invalid(path, expression, &format!("compilation failed: {issues}")),
     };
     let found = checked.output_type();
-    if !matches!(found, Type::Bool | Type::Dyn) {
+    let unknown =
+        if features::is_enabled(LIST_ATTRIBUTES) { &[Type::Any, Type::Dyn][..] } else { &[Type::Any] };
+    if *found != Type::Bool && !unknown.contains(found) {
         let why = format!("must evaluate to bool or the unknown type, not {}", declared(found));
         return errors.invalid(path, expression, &why);
     }
@@ -48,7 +50,7 @@ pub(super) fn validate(expression: &str, path: &Path<'_>, errors: &mut FieldErro
     }
 }
 
-fn env() -> &'static Env {
+fn device_env() -> &'static Env {
     static ENV: OnceLock<Env> = OnceLock::new();
     ENV.get_or_init(|| {
         let env = Env::kubernetes().with_library(library::bindings()).with_shape("device", device());
@@ -111,12 +113,15 @@ impl CostModel for Sizes {
 /// The `device` variable.
 fn device() -> Arc<Shape> {
     let map = |value: Shape| Shape::of(ShapeKind::Map { value: Arc::new(value) });
-    let values = || map(map(Shape::of(ShapeKind::Dyn)));
+    let values = |of: Type| map(map(Shape::of(ShapeKind::Typed(of))));
+    // Macros may iterate over `dyn`, not over `any`.
+    let attribute = if features::is_enabled(LIST_ATTRIBUTES) { Type::Dyn } else { Type::Any };
+    let capacity = Type::Object(QUANTITY.into());
     let fields = [
         ("driver", Shape::of(ShapeKind::String)),
         ("allowMultipleAllocations", Shape::of(ShapeKind::Bool)),
-        ("attributes", values()),
-        ("capacity", values()),
+        ("attributes", values(attribute)),
+        ("capacity", values(capacity)),
     ];
     let fields = fields.map(|(name, shape)| {
         (Str::from(name), Field { json: name.into(), shape: Arc::new(shape), required: true })
@@ -137,6 +142,10 @@ mod tests {
             ("device.attributes['a.example.com'].flag", ""),
             ("device.capacity['a.example.com'].memory.compareTo(quantity('1Gi')) >= 0", ""),
             ("cel.bind(a, device.attributes['a.example.com'], a.x && a.y)", ""),
+            (
+                "dyn(true)",
+                "e: Invalid value: \"dyn(true)\": must evaluate to bool or the unknown type, not dyn",
+            ),
             ("1", "e: Invalid value: \"1\": must evaluate to bool or the unknown type, not int"),
             (
                 "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a + b + c == d))))",

@@ -1,6 +1,6 @@
 //! One device of a slice: attributes, capacity, taints, counters and placement.
 
-use super::names::{self, ID_BYTES_MAX, each_limited, unique};
+use super::names::{self, ID_BYTES_MAX, each_limited, each_unique};
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
 use crate::{check, facts, fields};
@@ -38,10 +38,12 @@ pub(super) fn validate(
     if old.is_none_or(|old| old.get("taints") != device.get("taints")) {
         each_limited(device, "taints", TAINTS_MAX, path, errors, validate_taint);
     }
-    each_limited(device, "consumesCounters", CONSUMPTIONS_MAX, path, errors, |consumed, path, errors| {
+    let validate = |consumed: &Value, path: &Path<'_>, errors: &mut FieldErrors| {
         validate_counters(consumed, "counterSet", path, errors);
+    };
+    each_unique(device, "consumesCounters", CONSUMPTIONS_MAX, path, errors, validate, |consumed| {
+        fields::text(consumed, "counterSet")
     });
-    unique(device, "consumesCounters", path, errors, |consumed| fields::text(consumed, "counterSet"));
     validate_placement(device, per_device, path, errors);
     names::validate_binding(device, path, errors);
 }
@@ -273,29 +275,65 @@ fn validate_placement(device: &Value, per_device: bool, path: &Path<'_>, errors:
         }
         return;
     }
-    let mut set: Vec<&str> = Vec::new();
-    match fields::opt_text(device, "nodeName") {
-        None => {}
-        Some("") => errors.invalid(&path.field("nodeName"), "", "must not be empty"),
-        Some(name) => {
-            set.push("`nodeName`");
-            check::dns_subdomain(&path.field("nodeName"), name, errors);
-        }
-    }
-    if let Some(selector) = fields::member(device, "nodeSelector") {
-        set.push("`nodeSelector`");
-        affinity::validate_node_selector(selector, false, &path.field("nodeSelector"), errors);
-    }
-    match fields::opt_flag(device, "allNodes") {
-        None => {}
-        Some(true) => set.push("`allNodes`"),
-        Some(false) => errors.invalid(&path.field("allNodes"), false, "must be either unset or set to true"),
-    }
     let why = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-    match set.len() {
-        0 => errors.required(path, why),
-        1 => {}
-        _ => errors.invalid(path, format!("{{{}}}", set.join(", ")).as_str(), why),
+    let rules = PlacementRules {
+        flags: &["allNodes"],
+        needs_one_term: false,
+        empty_name: "must not be empty",
+        none_set: why,
+        several_set: why,
+    };
+    rules.validate(device, path, errors);
+}
+
+/// What differs between the placement of a slice and that of a device.
+pub(super) struct PlacementRules<'a> {
+    /// The flags that place devices, beside `nodeName` and `nodeSelector`.
+    pub(super) flags: &'a [&'a str],
+    /// Whether a node selector must have exactly one term.
+    pub(super) needs_one_term: bool,
+    /// The errors about an empty name, no field, and several fields.
+    pub(super) empty_name: &'a str,
+    pub(super) none_set: &'a str,
+    pub(super) several_set: &'a str,
+}
+
+impl PlacementRules<'_> {
+    /// Requires exactly one of the fields that say which nodes have the devices.
+    pub(super) fn validate(&self, object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+        let mut set: Vec<&str> = Vec::new();
+        match fields::opt_text(object, "nodeName") {
+            None => {}
+            Some("") => errors.invalid(&path.field("nodeName"), "", self.empty_name),
+            Some(name) => {
+                set.push("nodeName");
+                check::dns_subdomain(&path.field("nodeName"), name, errors);
+            }
+        }
+        if let Some(selector) = fields::member(object, "nodeSelector") {
+            set.push("nodeSelector");
+            let at = path.field("nodeSelector");
+            affinity::validate_node_selector(selector, false, &at, errors);
+            if self.needs_one_term && fields::list(selector, "nodeSelectorTerms").len() != 1 {
+                let terms = Internal(selector.get("nodeSelectorTerms"), "[]core/v1.NodeSelectorTerm");
+                let why = "must have exactly one node selector term";
+                errors.invalid(&at.field("nodeSelectorTerms"), terms, why);
+            }
+        }
+        for flag in self.flags {
+            match fields::opt_flag(object, flag) {
+                None => {}
+                Some(true) => set.push(flag),
+                Some(false) => {
+                    errors.invalid(&path.field(flag), false, "must be either unset or set to true")
+                }
+            }
+        }
+        match set.as_slice() {
+            [] => errors.required(path, self.none_set),
+            [_] => {}
+            _ => errors.invalid(path, format!("{{`{}`}}", set.join("`, `")).as_str(), self.several_set),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The status of a claim: its allocation, reservations, and the drivers' device status.
 
-use super::names::{self, each_limited, unique};
+use super::names::{self, each_limited, each_unique};
 use super::request;
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
@@ -22,6 +22,13 @@ fn device_id(device: &Value) -> String {
     let text = |key: &str| fields::text(device, key);
     let id = format!("{}/{}/{}", text("driver"), text("pool"), text("device"));
     if text("shareID").is_empty() { id } else { format!("{id}/{}", text("shareID")) }
+}
+
+/// The same identity as errors quote it.
+fn id_text(device: &Value) -> String {
+    let [driver, pool, name, share] =
+        ["driver", "pool", "device", "shareID"].map(|key| fields::text(device, key).error_text());
+    format!(r#"{{"Driver":{driver},"Pool":{pool},"Device":{name},"ShareID":{share}}}"#)
 }
 
 fn allocated(object: &Value) -> HashSet<String> {
@@ -60,10 +67,12 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_reserved(status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    each_limited(status, "reservedFor", RESERVED_MAX, path, errors, |consumer, path, errors| {
+    let validate = |consumer: &Value, path: &Path<'_>, errors: &mut FieldErrors| {
         facts::check(consumer, "resource/v1.ResourceClaimConsumerReference", path, errors);
+    };
+    each_unique(status, "reservedFor", RESERVED_MAX, path, errors, validate, |consumer| {
+        Named(fields::text(consumer, "uid"))
     });
-    unique(status, "reservedFor", path, errors, |consumer| Named(fields::text(consumer, "uid")));
 }
 
 /// Only an allocated claim can be reserved, and no new reservation is allowed during deallocation.
@@ -119,11 +128,7 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
         let at = path.index(index);
         facts::check_fields(device, DEVICE, &["driver", "pool", "device", "shareID"], &at, errors);
         if !allocated.contains(id) {
-            let [driver, pool, device_name, share] =
-                ["driver", "pool", "device", "shareID"].map(|key| fields::text(device, key).error_text());
-            let error_text =
-                format!(r#"{{"Driver":{driver},"Pool":{pool},"Device":{device_name},"ShareID":{share}}}"#);
-            errors.invalid(&at, Plain(&error_text), "must be an allocated device in the claim");
+            errors.invalid(&at, Plain(&id_text(device)), "must be an allocated device in the claim");
         }
         facts::check_fields(device, DEVICE, &["conditions"], &at, errors);
         let given = fields::list(device, "conditions");
@@ -136,15 +141,17 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
         }
     }
     let mut seen = check::Unique::default();
-    for (index, id) in ids.iter().enumerate() {
-        seen.check(id, &path.index(index), Plain(id), errors);
+    for (index, (device, id)) in devices.iter().zip(&ids).enumerate() {
+        seen.check(id, &path.index(index), Plain(&id_text(device)), errors);
     }
 }
 
 fn validate_network(network: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check(network, "resource/v1.NetworkDeviceData", path, errors);
-    each_limited(network, "ips", ADDRESSES_MAX, path, errors, |address, path, errors| {
+    let validate = |address: &Value, path: &Path<'_>, errors: &mut FieldErrors| {
         net::validate_interface_address(path, address.as_str().unwrap_or(""), errors);
+    };
+    each_unique(network, "ips", ADDRESSES_MAX, path, errors, validate, |address| {
+        address.as_str().unwrap_or("")
     });
-    unique(network, "ips", path, errors, |address| address.as_str().unwrap_or(""));
 }

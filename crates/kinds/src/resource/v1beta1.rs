@@ -35,7 +35,7 @@ pub(super) fn convert_requests(devices: Option<&mut Value>, direction: Direction
     for request in fill::items(devices, "requests") {
         match direction {
             Direction::FromBeta => gather(request),
-            Direction::ToBeta => spread(request),
+            Direction::ToBeta => spread_exactly(request),
         }
     }
 }
@@ -58,7 +58,7 @@ fn is_set(value: &Value) -> bool {
     !matches!(value, Value::Null | Value::Int(0)) && value.as_str() != Some("")
 }
 
-fn spread(request: &mut Value) {
+fn spread_exactly(request: &mut Value) {
     let Some(map) = request.as_object_mut() else { return };
     if let Some(Value::Object(exactly)) = map.remove("exactly") {
         for (key, value) in exactly {

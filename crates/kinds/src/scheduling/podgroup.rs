@@ -10,7 +10,6 @@ use std::collections::HashSet;
 const CLAIMS_MAX: usize = 4;
 const SPEC: Path<'static> = Path::of("spec");
 const GROUP: &str = "scheduling/v1alpha2.PodGroupSpec";
-const REFERENCE: &str = "scheduling/v1alpha2.WorkloadPodGroupTemplateReference";
 const CLAIM: &str = "scheduling/v1alpha2.PodGroupResourceClaim";
 const CLAIM_STATUS: &str = "scheduling/v1alpha2.PodGroupResourceClaimStatus";
 /// The fields of the spec, and the gates without which they must not be set.
@@ -34,14 +33,7 @@ impl Hooks for PodGroup {
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        if let Some(reference) = fields::member(spec, "podGroupTemplateRef") {
-            let at = SPEC.field("podGroupTemplateRef");
-            match fields::member(reference, "workload") {
-                None => errors.invalid(&at, "", "must specify one of: `workload`"),
-                Some(workload) => facts::check(workload, REFERENCE, &at.field("workload"), errors),
-            }
-        }
-        validate_policy(spec, &SPEC, errors);
+        facts::check_fields(spec, GROUP, &["podGroupTemplateRef", "schedulingPolicy"], &SPEC, errors);
         validate_resources(spec, &SPEC, errors);
     }
 
@@ -55,10 +47,10 @@ impl Hooks for PodGroup {
             if new == before {
                 continue;
             }
-            match gate.is_empty() || features::is_enabled(gate) {
-                true => errors.invalid(&SPEC.field(field), None::<&Value>, check::IMMUTABLE),
-                false if new.is_some() => errors.forbidden(&SPEC.field(field), ""),
-                false => {}
+            if gate.is_empty() || features::is_enabled(gate) {
+                errors.invalid(&SPEC.field(field), None::<&Value>, check::IMMUTABLE);
+            } else if new.is_some() {
+                errors.forbidden(&SPEC.field(field), "");
             }
         }
     }
@@ -70,30 +62,6 @@ pub(super) fn validate_unique(items: &[Value], ty: &'static str, path: &Path<'_>
     for (at, item) in items.iter().enumerate() {
         names.check(fields::text(item, "name"), &path.index(at), Internal(Some(item), ty), errors);
     }
-}
-
-/// Requires exactly one of these fields.
-fn validate_union(object: &Value, members: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
-    let given: Vec<&str> =
-        members.iter().filter(|member| fields::member(object, member).is_some()).copied().collect();
-    let all = members.iter().map(|member| format!("`{member}`")).collect::<Vec<_>>().join(", ");
-    match given.as_slice() {
-        [] => errors.invalid(path, "", &format!("must specify one of: {all}")),
-        [_] => {}
-        _ => {
-            let given = format!("{{{}}}", given.join(", "));
-            errors.invalid(path, given.as_str(), &format!("must specify exactly one of: {all}"));
-        }
-    }
-}
-
-/// Validates the scheduling policy of a group or template.
-pub(super) fn validate_policy(group: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let path = path.field("schedulingPolicy");
-    let policy = group.get("schedulingPolicy").unwrap_or(&Value::Null);
-    validate_union(policy, &["basic", "gang"], &path, errors);
-    let Some(gang) = fields::member(policy, "gang") else { return };
-    facts::check(gang, "scheduling/v1alpha2.GangSchedulingPolicy", &path.field("gang"), errors);
 }
 
 /// Validates the fields that groups and templates have behind feature gates; without these they are dropped.
@@ -109,9 +77,7 @@ fn validate_claims(claims: &[Value], path: &Path<'_>, errors: &mut FieldErrors) 
     }
     validate_unique(claims, CLAIM, path, errors);
     for (at, claim) in claims.iter().enumerate() {
-        let path = path.index(at);
-        validate_union(claim, &["resourceClaimName", "resourceClaimTemplateName"], &path, errors);
-        facts::check(claim, CLAIM, &path, errors);
+        facts::check(claim, CLAIM, &path.index(at), errors);
     }
 }
 

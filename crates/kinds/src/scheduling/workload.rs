@@ -1,6 +1,6 @@
 //! Workload: the pod groups of a workload, which are immutable.
 
-use super::podgroup::{validate_policy, validate_resources, validate_unique};
+use super::podgroup::{validate_resources, validate_unique};
 use crate::{Hooks, Scope, check, facts, features};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
@@ -73,7 +73,6 @@ fn validate_templates(object: &Value, errors: &mut FieldErrors) {
     for (at, template) in templates.iter().enumerate() {
         let path = path.index(at);
         facts::check(template, TEMPLATE, &path, errors);
-        validate_policy(template, &path, errors);
         validate_resources(template, &path, errors);
     }
 }

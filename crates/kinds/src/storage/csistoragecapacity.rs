@@ -17,10 +17,7 @@ impl Hooks for CsiStorageCapacity {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        let mut before = FieldErrors::new();
-        validate_label_selector(old.get(TOPOLOGY), Leniency::default(), &Path::ROOT, &mut before);
-        let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
-        validate_capacity(object, leniency, errors);
+        validate_capacity(object, Leniency::after(old.get(TOPOLOGY)), errors);
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {

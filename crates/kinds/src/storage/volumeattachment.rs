@@ -3,6 +3,7 @@
 use crate::core::persistentvolume::spec;
 use crate::core::podspec::volume_sources::validate_csi_driver_name;
 use crate::fields::{entries, member, opt_int, opt_text, text};
+use crate::metadata::ResourceScope;
 use crate::{Hooks, Scope, check, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -33,7 +34,7 @@ impl Hooks for VolumeAttachment {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, false, object, errors);
+        metadata::validate_core_as_new(self, ResourceScope::Cluster, object, errors);
         self.validate_create(object, errors);
     }
 }

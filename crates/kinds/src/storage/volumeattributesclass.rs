@@ -3,6 +3,7 @@
 use super::parameters::{validate_parameters, validate_provisioner};
 use crate::check::differs_exactly;
 use crate::fields::text;
+use crate::metadata::ResourceScope;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
@@ -21,7 +22,7 @@ impl Hooks for VolumeAttributesClass {
                 errors.forbidden(&Path::of(field), &format!("updates to {field} are forbidden."));
             }
         }
-        metadata::validate_core_as_new(self, false, object, errors);
+        metadata::validate_core_as_new(self, ResourceScope::Cluster, object, errors);
         self.validate_create(object, errors);
     }
 }

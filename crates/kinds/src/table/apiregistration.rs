@@ -11,7 +11,7 @@ pub(super) fn service(object: &Value) -> Value {
     text(format!("{}/{}", part("namespace"), part("name")))
 }
 
-pub(super) fn availability(object: &Value) -> Value {
+pub(super) fn display_availability(object: &Value) -> Value {
     let Some(condition) = condition(object.items_at(&["status", "conditions"]), "Available") else {
         return text("Unknown");
     };

@@ -6,12 +6,12 @@ use pintle_value::Value;
 /// How many metrics a cell contains.
 const METRICS_SHOWN: usize = 2;
 
-fn metrics(specs: &[Value], statuses: &[Value]) -> String {
+fn metrics_text(specs: &[Value], statuses: &[Value]) -> String {
     if specs.is_empty() {
         return "<none>".to_string();
     }
     let metrics =
-        specs.iter().enumerate().take(METRICS_SHOWN).map(|(at, spec)| metric(spec, statuses.get(at)));
+        specs.iter().enumerate().take(METRICS_SHOWN).map(|(at, spec)| metric_text(spec, statuses.get(at)));
     let metrics = metrics.collect::<Vec<_>>().join(", ");
     match specs.len() {
         count if count > METRICS_SHOWN => {
@@ -21,7 +21,7 @@ fn metrics(specs: &[Value], statuses: &[Value]) -> String {
     }
 }
 
-fn metric(spec: &Value, status: Option<&Value>) -> String {
+fn metric_text(spec: &Value, status: Option<&Value>) -> String {
     let source = match spec.str_at(&["type"]) {
         "External" => "external",
         "Pods" => "pods",
@@ -65,5 +65,5 @@ pub(super) fn scale_target(object: &Value) -> Value {
 }
 
 pub(super) fn scale_metrics(object: &Value) -> Value {
-    text(metrics(object.items_at(&["spec", "metrics"]), object.items_at(&["status", "currentMetrics"])))
+    text(metrics_text(object.items_at(&["spec", "metrics"]), object.items_at(&["status", "currentMetrics"])))
 }

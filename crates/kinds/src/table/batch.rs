@@ -16,7 +16,7 @@ pub(super) fn job_status(object: &Value) -> &'static str {
     first(&["Suspended", "FailureTarget", "SuccessCriteriaMet"]).unwrap_or("Running")
 }
 
-pub(super) fn completions(object: &Value) -> String {
+pub(super) fn completions_text(object: &Value) -> String {
     let succeeded = number(object, &["status", "succeeded"]);
     if is_set(object, &["spec", "completions"]) {
         return format!("{succeeded}/{}", number(object, &["spec", "completions"]));

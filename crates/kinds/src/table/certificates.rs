@@ -6,7 +6,7 @@ use pintle_value::Value;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-pub(super) fn status(object: &Value) -> String {
+pub(super) fn display_status(object: &Value) -> String {
     let conditions = object.items_at(&["status", "conditions"]);
     let has = |type_: &str| conditions.iter().any(|condition| condition.str_at(&["type"]) == type_);
     let decided = match () {

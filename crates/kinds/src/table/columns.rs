@@ -15,25 +15,25 @@ struct Loaded {
 
 /// The columns of a kind, given as group and kind.
 pub(super) fn of(kind: &str) -> Vec<Column> {
-    loaded().kinds.get(kind).cloned().unwrap_or_default()
+    loaded_columns().kinds.get(kind).cloned().unwrap_or_default()
 }
 
 /// The columns of kinds that have no columns of their own.
 pub(super) fn plain() -> Vec<Column> {
-    vec![name(), column("Created At", "date", described("@age"))]
+    vec![name(), make_column("Created At", "date", described("@age"))]
 }
 
 /// The first column of every table.
 pub(super) fn name() -> Column {
-    Column { format: "name".into(), ..column("Name", "string", described("@name")) }
+    Column { format: "name".into(), ..make_column("Name", "string", described("@name")) }
 }
 
 /// A shared description.
 pub(super) fn described(name: &str) -> Str {
-    loaded().texts.get(name).cloned().unwrap_or_default()
+    loaded_columns().texts.get(name).cloned().unwrap_or_default()
 }
 
-pub(super) fn column(name: &str, type_: &str, description: Str) -> Column {
+pub(super) fn make_column(name: &str, type_: &str, description: Str) -> Column {
     Column {
         name: name.into(),
         type_: type_.into(),
@@ -44,7 +44,7 @@ pub(super) fn column(name: &str, type_: &str, description: Str) -> Column {
     }
 }
 
-fn loaded() -> &'static Loaded {
+fn loaded_columns() -> &'static Loaded {
     static LOADED: OnceLock<Loaded> = OnceLock::new();
     LOADED.get_or_init(|| load(COLUMNS))
 }
@@ -58,7 +58,7 @@ fn load(table: &'static str) -> Loaded {
             }
             [kind, name, type_, format, priority, description] => {
                 let shared = loaded.texts.get(description).cloned();
-                let mut column = column(name, type_, shared.unwrap_or_else(|| unescaped(description)));
+                let mut column = make_column(name, type_, shared.unwrap_or_else(|| unescaped(description)));
                 column.format = if *format == "-" { Str::default() } else { Str::from(*format) };
                 column.priority = priority.parse().unwrap_or(0);
                 loaded.kinds.entry(kind).or_default().push(column);

@@ -20,7 +20,7 @@ pub(super) fn component_status(object: &Value, _: Timestamp) -> Vec<Value> {
     vec![text(status), condition_text("message"), condition_text("error")]
 }
 
-pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn event_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let first = match object.str_at(&["firstTimestamp"]) {
         "" => object.str_at(&["eventTime"]),
         first => first,

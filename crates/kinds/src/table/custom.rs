@@ -1,7 +1,7 @@
 //! Cells of custom resources: a JSONPath for each column.
 
 use super::cell::{name, text};
-use super::columns::{self, column, described};
+use super::columns::{self, described, make_column};
 use super::jsonpath::{Budget, JsonPath};
 use super::pick::Need;
 use crate::{Column, ScalePaths};
@@ -69,7 +69,7 @@ impl CustomColumns {
 /// The columns of the `scale` subresource.
 pub(super) fn scale_columns(paths: &ScalePaths) -> Vec<Column> {
     let replicas = |name: &str, path: &str, description: &str, is_there: bool| {
-        is_there.then(|| Column { path: path.into(), ..column(name, "integer", description.into()) })
+        is_there.then(|| Column { path: path.into(), ..make_column(name, "integer", description.into()) })
     };
     let desired =
         replicas("Desired", ".spec.replicas", "Number of desired replicas", !paths.spec_replicas.is_empty());
@@ -83,7 +83,7 @@ pub(super) fn scale_columns(paths: &ScalePaths) -> Vec<Column> {
 }
 
 fn age() -> Column {
-    Column { path: ".metadata.creationTimestamp".into(), ..column("Age", "date", described("@age")) }
+    Column { path: ".metadata.creationTimestamp".into(), ..make_column("Age", "date", described("@age")) }
 }
 
 /// A value in a column of this type; `null` if it does not fit.
@@ -96,12 +96,12 @@ fn cell(type_: &str, value: &Value, now: Timestamp) -> Value {
         ("number", Value::Int(int)) => Value::Float(*int as f64),
         ("number", Value::Float(float)) => Value::Float(*float),
         ("boolean", Value::Bool(truth)) => Value::Bool(*truth),
-        ("date", Value::String(time)) => date(time, now),
+        ("date", Value::String(time)) => age_cell(time, now),
         _ => Value::Null,
     }
 }
 
-fn date(time: &str, now: Timestamp) -> Value {
+fn age_cell(time: &str, now: Timestamp) -> Value {
     match Timestamp::parse(time) {
         Err(_) if !matches!(time, "" | "null") => text("<invalid>"),
         _ => Value::String(duration::age(time, &now)),

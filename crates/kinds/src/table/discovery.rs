@@ -6,7 +6,7 @@ use pintle_value::Value;
 /// How many ports or addresses a cell lists; the number of the others follows.
 const LISTED_MAX: usize = 3;
 
-fn port(port: &Value) -> String {
+fn port_text(port: &Value) -> String {
     let named = || port.get("name").and_then(Value::as_str).unwrap_or("*").to_string();
     scalar(port.get("port")).map_or_else(named, |number| number.to_string())
 }
@@ -21,7 +21,7 @@ fn some_of(parts: impl Iterator<Item = String>) -> Value {
 }
 
 pub(super) fn ports(object: &Value) -> Value {
-    some_of(object.items_at(&["ports"]).iter().map(port))
+    some_of(object.items_at(&["ports"]).iter().map(port_text))
 }
 
 pub(super) fn addresses(object: &Value) -> Value {

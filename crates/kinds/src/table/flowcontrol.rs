@@ -13,9 +13,10 @@ pub(super) fn order(object: &Value) -> i64 {
 }
 
 pub(super) fn distinguisher(object: &Value) -> Value {
-    match is_set(object, &["spec", "distinguisherMethod"]) {
-        true => text_at(object, &["spec", "distinguisherMethod", "type"]),
-        false => text("<none>"),
+    if is_set(object, &["spec", "distinguisherMethod"]) {
+        text_at(object, &["spec", "distinguisherMethod", "type"])
+    } else {
+        text("<none>")
     }
 }
 
@@ -27,9 +28,8 @@ pub(super) fn missing_level(object: &Value) -> Value {
 pub(super) fn level_numbers(object: &Value, _: Timestamp) -> Vec<Value> {
     const LIMITED: &[&str] = &["spec", "limited"];
     const QUEUING: &[&str] = &["spec", "limited", "limitResponse", "queuing"];
-    let number_in = |outer: &[&str], key: &str| match is_set(object, outer) {
-        true => int(object, &[outer, &[key]].concat()),
-        false => text("<none>"),
+    let number_in = |outer: &[&str], key: &str| {
+        if is_set(object, outer) { int(object, &[outer, &[key]].concat()) } else { text("<none>") }
     };
     vec![
         number_in(LIMITED, "nominalConcurrencyShares"),

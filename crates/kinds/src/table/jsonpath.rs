@@ -77,7 +77,7 @@ impl JsonPath {
 
     /// The first value of the path.
     pub(super) fn first<'a>(&'a self, object: &'a Value, budget: &Budget) -> Option<&'a Value> {
-        let mut results = self.actions.iter().map(|steps| walk(vec![object], steps, budget));
+        let mut results = self.actions.iter().map(|steps| follow_steps(vec![object], steps, budget));
         let first = results.next()?.ok()?.into_iter().next()?;
         // An unused action that fails also makes the cell empty.
         results.all(|result| result.is_ok()).then_some(first)
@@ -94,14 +94,14 @@ impl JsonPath {
     }
 }
 
-fn walk<'a>(mut values: Vec<&'a Value>, steps: &'a [Step], budget: &Budget) -> Found<'a> {
+fn follow_steps<'a>(mut values: Vec<&'a Value>, steps: &'a [Step], budget: &Budget) -> Found<'a> {
     for step in steps {
         if budget.spend(values.len().saturating_add(1)).is_none() {
             return Err(Vec::new());
         }
         values = match step {
             Step::Field(name) => values.iter().filter_map(|value| value.get(name)).collect(),
-            Step::Slice(slice) => sliced(values, *slice, budget)?,
+            Step::Slice(slice) => take_slice(values, *slice, budget)?,
             Step::Wildcard => {
                 let count = values.iter().map(|value| children_count(value)).sum();
                 budget.spend(count).ok_or_else(Vec::new)?;
@@ -117,7 +117,7 @@ fn walk<'a>(mut values: Vec<&'a Value>, steps: &'a [Step], budget: &Budget) -> F
             Step::Union(parts) => {
                 let mut all = Vec::new();
                 for part in parts {
-                    match walk(values.clone(), part, budget) {
+                    match follow_steps(values.clone(), part, budget) {
                         Ok(found) => all.extend(found),
                         Err(_) => return Err(values),
                     }
@@ -125,11 +125,11 @@ fn walk<'a>(mut values: Vec<&'a Value>, steps: &'a [Step], budget: &Budget) -> F
                 all
             }
             Step::Exists(left) => filtered(values, budget, |item| {
-                let found = walk(vec![item], left, budget).unwrap_or_else(|at_hand| at_hand);
+                let found = follow_steps(vec![item], left, budget).unwrap_or_else(|at_hand| at_hand);
                 Ok(!found.is_empty())
             })?,
             Step::Filter { left, operator, right } => filtered(values, budget, |item| {
-                let side = |steps| match walk(vec![item], steps, budget) {
+                let side = |steps| match follow_steps(vec![item], steps, budget) {
                     Ok(found) if found.len() > 1 => Err(()),
                     Ok(found) => Ok(found.into_iter().next()),
                     Err(_) => Err(()),
@@ -176,7 +176,7 @@ fn descend<'a>(value: &'a Value, depth: usize, budget: &Budget, out: &mut Vec<&'
     below.iter().try_for_each(|child| descend(child, depth.saturating_add(1), budget, out))
 }
 
-fn sliced<'a>(values: Vec<&'a Value>, slice: Slice, budget: &Budget) -> Found<'a> {
+fn take_slice<'a>(values: Vec<&'a Value>, slice: Slice, budget: &Budget) -> Found<'a> {
     let mut out = Vec::new();
     for value in &values {
         if value.is_null() {

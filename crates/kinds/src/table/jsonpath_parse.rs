@@ -61,7 +61,7 @@ impl<'a> Parser<'a> {
             }
             if let Some(rest) = self.rest.strip_prefix("..") {
                 self.rest = rest;
-                self.recursive()?;
+                self.parse_recursive()?;
                 continue;
             }
             let next = self.rest.chars().next()?;
@@ -73,9 +73,9 @@ impl<'a> Parser<'a> {
                     self.advance(1);
                     self.field();
                 }
-                '+' | '-' => self.number()?,
-                _ if next.is_ascii_digit() => self.number()?,
-                _ if next == '_' || next.is_alphanumeric() => self.word(),
+                '+' | '-' => self.parse_number()?,
+                _ if next.is_ascii_digit() => self.parse_number()?,
+                _ if next == '_' || next.is_alphanumeric() => self.parse_word(),
                 _ => return None,
             }
         }
@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
         taken
     }
 
-    fn recursive(&mut self) -> Option<()> {
+    fn parse_recursive(&mut self) -> Option<()> {
         if self.steps.last() == Some(&Step::Recursive) {
             return None;
         }
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         self.steps.push(step);
     }
 
-    fn word(&mut self) {
+    fn parse_word(&mut self) {
         let end = self.rest.find(is_terminator).unwrap_or(self.rest.len());
         let step = match self.take(end) {
             "true" => Step::Literal(Value::Bool(true)),
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
         self.steps.push(step);
     }
 
-    fn number(&mut self) -> Option<()> {
+    fn parse_number(&mut self) -> Option<()> {
         let digits = self.rest.get(1..)?.find(|c: char| c != '.' && !c.is_ascii_digit());
         let text = self.take(digits.map_or(self.rest.len(), |end| end.saturating_add(1)));
         let value = match text.parse::<i64>() {

@@ -23,7 +23,7 @@ pub(super) fn parent_reference(object: &Value) -> Value {
     text(parent)
 }
 
-fn hosts(rules: &[Value]) -> String {
+fn hosts_text(rules: &[Value]) -> String {
     let mut hosts = Vec::new();
     let mut more = false;
     for rule in rules {
@@ -56,7 +56,7 @@ pub(super) fn ingress_class_parameters(object: &Value) -> Value {
 }
 
 pub(super) fn ingress_hosts(object: &Value) -> Value {
-    text(hosts(object.items_at(&["spec", "rules"])))
+    text(hosts_text(object.items_at(&["spec", "rules"])))
 }
 
 pub(super) fn ingress_address(object: &Value) -> Value {

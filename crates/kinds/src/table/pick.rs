@@ -114,13 +114,13 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn value(&mut self, need: &Need) -> Option<Value> {
+    fn pick_value(&mut self, need: &Need) -> Option<Value> {
         if need.whole {
             return self.leaf();
         }
         match self.peek()? {
             b'{' => self.members(need, false),
-            b'[' => self.items(need),
+            b'[' => self.pick_items(need),
             _ => self.leaf(),
         }
     }
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
             self.expect(b':')?;
             match need.members.iter().find(|(name, _)| name.as_bytes() == key) {
                 Some((name, inner)) => {
-                    let value = self.value(inner)?;
+                    let value = self.pick_value(inner)?;
                     found.push((name.clone(), value));
                     if is_root && found.len() == need.members.len() {
                         break;
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         Some(Value::Object(Map::from_entries(found).0))
     }
 
-    fn items(&mut self, need: &Need) -> Option<Value> {
+    fn pick_items(&mut self, need: &Need) -> Option<Value> {
         self.expect(b'[')?;
         let mut items = Vec::new();
         if self.take(b']') {
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
                 self.skip()?;
                 items.push(Value::Null);
             } else {
-                items.push(self.value(need)?);
+                items.push(self.pick_value(need)?);
             }
             if !self.take(b',') {
                 self.expect(b']')?;
@@ -180,10 +180,10 @@ impl<'a> Reader<'a> {
 
     /// Parses a whole value; the JSON parser handles everything that is not trivial.
     fn leaf(&mut self) -> Option<Value> {
-        self.whole(0)
+        self.pick_whole(0)
     }
 
-    fn whole(&mut self, depth: usize) -> Option<Value> {
+    fn pick_whole(&mut self, depth: usize) -> Option<Value> {
         if depth > DEPTH_MAX {
             return None;
         }
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
                         return None;
                     }
                     self.expect(b':')?;
-                    found.push((Str::new(key), self.whole(depth + 1)?));
+                    found.push((Str::new(key), self.pick_whole(depth + 1)?));
                 }
                 Some(Value::Object(Map::from_entries(found).0))
             }
@@ -216,7 +216,7 @@ impl<'a> Reader<'a> {
                     if !items.is_empty() {
                         self.expect(b',')?;
                     }
-                    items.push(self.whole(depth + 1)?);
+                    items.push(self.pick_whole(depth + 1)?);
                 }
                 Some(Value::Array(items))
             }
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compact_json_is_left_to_the_parser() {
+    fn json_that_is_not_compact_is_left_to_the_parser() {
         for stored in [
             "",
             "{",

@@ -47,7 +47,7 @@ pub(super) fn pod_state(object: &Value, now: Timestamp) -> Vec<Value> {
         .items_at(&["spec", "containers"])
         .len()
         .saturating_add(init.iter().filter(|c| is_sidecar(c)).count());
-    let state = state(object, init);
+    let state = summarize_state(object, init);
     vec![text(format!("{}/{total}", state.ready)), text(state.reason), text(state.restarts.cell_text(now))]
 }
 
@@ -72,7 +72,7 @@ pub(super) fn conditions(object: &Value) -> Vec<Value> {
     vec![condition]
 }
 
-fn state(object: &Value, init: &[Value]) -> State {
+fn summarize_state(object: &Value, init: &[Value]) -> State {
     let conditions = object.items_at(&["status", "conditions"]);
     let phase = object.str_at(&["status", "phase"]);
     let reason = object.str_at(&["status", "reason"]);

@@ -33,13 +33,12 @@ pub(super) fn pool_status(object: &Value, now: Timestamp) -> Vec<Value> {
     let pools = object.items_at(&["status", "pools"]);
     // kube-apiserver adds 32-bit integers and lets them wrap.
     let sum = |key: &str| pools.iter().map(|pool| number(pool, &[key]) as i32).fold(0, i32::wrapping_add);
-    let counts = match is_set(object, &["status"]) && state != "Failed" {
-        true => {
-            let keys = ["totalDevices", "availableDevices", "allocatedDevices", "unavailableDevices"];
-            let errors = pools.iter().filter(|pool| is_set(pool, &["validationError"])).count();
-            keys.map(|key| text(sum(key).to_string())).into_iter().chain([text(errors.to_string())]).collect()
-        }
-        false => vec![text("-"); 5],
+    let counts = if is_set(object, &["status"]) && state != "Failed" {
+        let keys = ["totalDevices", "availableDevices", "allocatedDevices", "unavailableDevices"];
+        let errors = pools.iter().filter(|pool| is_set(pool, &["validationError"])).count();
+        keys.map(|key| text(sum(key).to_string())).into_iter().chain([text(errors.to_string())]).collect()
+    } else {
+        vec![text("-"); 5]
     };
     let (all, listed) = (number(object, &["status", "poolCount"]), count(object, &["status", "pools"]));
     let is_cut = state == "Complete" && all > listed;

@@ -32,7 +32,7 @@ pub(super) fn load_balancer(object: &Value) -> Vec<String> {
     sorted.into_iter().map(ToString::to_string).collect()
 }
 
-pub(super) fn ports(ports: &[Value]) -> String {
+pub(super) fn ports_text(ports: &[Value]) -> String {
     let ports_text: Vec<String> = ports
         .iter()
         .map(|port| {

@@ -391,7 +391,7 @@ fn other_groups() {
 fn columns_of_definitions() {
     let column = |name: &str, type_: &str, path: &str| Column {
         path: path.into(),
-        ..columns::column(name, type_, "".into())
+        ..columns::make_column(name, type_, "".into())
     };
     let printer = Printer::custom(&[
         column("Size", "integer", ".spec.size"),

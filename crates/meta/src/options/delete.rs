@@ -1,6 +1,6 @@
 //! Options of deletions, in the query or in a body.
 
-use super::{Query, checked, validate_dry_run};
+use super::{Query, check_options, validate_dry_run};
 use crate::field::Named;
 use crate::{FieldErrors, GroupKind, GroupResource, GroupVersion, Status};
 use pintle_value::{Path, Str, Value, json};
@@ -147,7 +147,7 @@ impl DeleteOptions {
             let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
             errors.invalid(&Path::of(IGNORE_READ_ERROR), true, detail);
         }
-        checked("DeleteOptions", (), errors)
+        check_options("DeleteOptions", (), errors)
     }
 }
 
@@ -190,7 +190,7 @@ impl Raw {
             dry_run: !self.dry_run.is_empty(),
             ignore_store_read_error: self.ignore_store_read_error == Some(true),
         };
-        checked("DeleteOptions", options, errors)
+        check_options("DeleteOptions", options, errors)
     }
 
     fn check_ignore_read_error(&self, errors: &mut FieldErrors) {
@@ -222,8 +222,30 @@ fn check_type(body: &Value) -> Result<(), String> {
     if matches!(kind, "" | "DeleteOptions") {
         return Ok(());
     }
+    if let Some(package) = registered_in(kind, &version) {
+        return Err(format!("converting ({package}.{kind}) to (v1.DeleteOptions): unknown conversion"));
+    }
     let (kind, version) = (crate::field::quoted(kind), crate::field::quoted(&version.to_string()));
     Err(format!("no kind {kind} is registered for version {version} in scheme \"{SCHEME}\""))
+}
+
+/// The Go package of another kind that kube-apiserver can decode where it expects DeleteOptions.
+fn registered_in(kind: &str, version: &GroupVersion) -> Option<&'static str> {
+    let version = (version.group == "meta.k8s.io").then_some(version.version.as_str());
+    match (kind, version) {
+        (
+            "APIGroup" | "APIGroupList" | "APIResourceList" | "APIVersions" | "CreateOptions" | "Status"
+            | "UpdateOptions",
+            _,
+        ) => Some("v1"),
+        ("GetOptions" | "ListOptions" | "PatchOptions" | "WatchEvent", Some("v1")) => Some("v1"),
+        ("PartialObjectMetadataList", Some("v1beta1")) => Some("v1beta1"),
+        (
+            "PartialObjectMetadata" | "PartialObjectMetadataList" | "Table" | "TableOptions",
+            Some("v1" | "v1beta1"),
+        ) => Some("v1"),
+        _ => None,
+    }
 }
 
 fn read_body(body: &Value) -> Result<Raw, String> {
@@ -232,16 +254,28 @@ fn read_body(body: &Value) -> Result<Raw, String> {
         return Err(format!("json: cannot unmarshal {what} into Go value of type v1.DeleteOptions"));
     }
     Ok(Raw {
-        dry_run: texts(body)?,
-        grace_period_seconds: member(body, "DeleteOptions", "gracePeriodSeconds", "int64", Value::as_int)?,
-        ignore_store_read_error: member(body, "DeleteOptions", IGNORE_READ_ERROR, "bool", Value::as_bool)?,
-        orphan_dependents: member(body, "DeleteOptions", "orphanDependents", "bool", Value::as_bool)?,
-        preconditions: preconditions(body)?,
-        propagation: member(body, "DeleteOptions", "propagationPolicy", "v1.DeletionPropagation", text)?,
+        dry_run: read_texts(body)?,
+        grace_period_seconds: read_member(
+            body,
+            "DeleteOptions",
+            "gracePeriodSeconds",
+            "int64",
+            Value::as_int,
+        )?,
+        ignore_store_read_error: read_member(
+            body,
+            "DeleteOptions",
+            IGNORE_READ_ERROR,
+            "bool",
+            Value::as_bool,
+        )?,
+        orphan_dependents: read_member(body, "DeleteOptions", "orphanDependents", "bool", Value::as_bool)?,
+        preconditions: read_preconditions(body)?,
+        propagation: read_member(body, "DeleteOptions", "propagationPolicy", "v1.DeletionPropagation", text)?,
     })
 }
 
-fn preconditions(body: &Value) -> Result<Option<Preconditions>, String> {
+fn read_preconditions(body: &Value) -> Result<Option<Preconditions>, String> {
     let Some(inner) = body.get("preconditions").filter(|v| !v.is_null()) else { return Ok(None) };
     if inner.as_object().is_none() {
         return Err(mismatch(inner, "DeleteOptions.preconditions", "v1.Preconditions"));
@@ -257,7 +291,7 @@ fn preconditions(body: &Value) -> Result<Option<Preconditions>, String> {
     }))
 }
 
-fn texts(body: &Value) -> Result<Vec<Str>, String> {
+fn read_texts(body: &Value) -> Result<Vec<Str>, String> {
     match body.get("dryRun") {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(items)) => items
@@ -275,7 +309,7 @@ fn text(value: &Value) -> Option<Str> {
     value.as_str().map(Str::from)
 }
 
-fn member<T>(
+fn read_member<T>(
     body: &Value,
     holder: &str,
     name: &str,
@@ -320,6 +354,15 @@ mod tests {
             (
                 r#"{"apiVersion":"v1","kind":"ConfigMap"}"#,
                 r#"400 no kind "ConfigMap" is registered for version "v1" in scheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27""#.into(),
+            ),
+            (
+                r#"{"apiVersion":"apps/v1","kind":"Status"}"#,
+                "400 converting (v1.Status) to (v1.DeleteOptions): unknown conversion".into(),
+            ),
+            (
+                r#"{"apiVersion":"meta.k8s.io/v1beta1","kind":"PartialObjectMetadataList"}"#,
+                "400 converting (v1beta1.PartialObjectMetadataList) to (v1.DeleteOptions): unknown conversion"
+                    .into(),
             ),
             (
                 r#"{"gracePeriodSeconds":"5"}"#,

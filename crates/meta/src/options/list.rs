@@ -1,6 +1,6 @@
 //! Options of lists and watches.
 
-use super::{Query, checked};
+use super::{Query, check_options};
 use crate::field::Named;
 use crate::{FieldErrors, FieldSelector, LabelSelector, Status};
 use pintle_value::{Path, Str};
@@ -67,7 +67,7 @@ impl ListOptions {
         } else {
             options.check_list(matching, &mut errors);
         }
-        checked("ListOptions", options, errors)
+        check_options("ListOptions", options, errors)
     }
 
     /// Reads the options without checking whether they fit together, and without `resourceVersionMatch`.

@@ -93,7 +93,7 @@ mod tests {
     use crate::options::pairs;
 
     #[test]
-    fn what_is_wrong_with_them() {
+    fn invalid_options_are_refused() {
         let invalid = |errors: &str| format!(r#"422 PodLogOptions "p" is invalid: {errors}"#);
         for (query, expected) in [
             ("container=c&follow=maybe&tailLines=0&sinceTime=", "fine".to_string()),

@@ -6,7 +6,7 @@ use std::fmt;
 /// One term of a field selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The field it is about.
+    /// The field that the requirement is about.
     pub field: Str,
     /// Whether the field must have the value (or must not).
     pub equal: bool,
@@ -74,7 +74,7 @@ impl FieldSelector {
         self.terms.iter().all(|t| (lookup(&t.field) == t.value.as_str()) == t.equal)
     }
 
-    /// The value that it requires for a field, if it requires one.
+    /// The value that the selector requires for a field, if it requires one.
     pub fn required_value(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|t| t.equal && t.field == field).map(|t| t.value.as_str())
     }

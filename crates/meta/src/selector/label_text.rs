@@ -24,7 +24,7 @@ enum Token {
     OpenPar,
 }
 
-fn keyword(text: &str) -> Option<Token> {
+fn parse_keyword(text: &str) -> Option<Token> {
     Some(match text {
         ")" => Token::ClosedPar,
         "," => Token::Comma,
@@ -54,7 +54,7 @@ fn lex(text: &str) -> Vec<(Token, String)> {
     let mut out = Vec::new();
     let mut rest = text.trim_start_matches(is_space);
     while let Some(first) = rest.chars().next().filter(|c| *c != '\0') {
-        let (token, literal, used) = if is_symbol(first) { symbol(rest) } else { word(rest) };
+        let (token, literal, used) = if is_symbol(first) { symbol(rest) } else { lex_word(rest) };
         out.push((token, literal));
         rest = rest.get(used..).unwrap_or("").trim_start_matches(is_space);
     }
@@ -62,12 +62,12 @@ fn lex(text: &str) -> Vec<(Token, String)> {
     out
 }
 
-fn word(rest: &str) -> (Token, String, usize) {
+fn lex_word(rest: &str) -> (Token, String, usize) {
     let end = rest.find(|c| c == '\0' || is_symbol(c) || is_space(c)).unwrap_or(rest.len());
     let literal = rest.get(..end).unwrap_or(rest);
     // A NUL that ends a word is consumed with it.
     let used = end.saturating_add(usize::from(rest.get(end..).is_some_and(|r| r.starts_with('\0'))));
-    (keyword(literal).unwrap_or(Token::Identifier), literal.to_string(), used)
+    (parse_keyword(literal).unwrap_or(Token::Identifier), literal.to_string(), used)
 }
 
 /// The longest operator at the start of `rest`: reads symbols while they extend it.
@@ -75,7 +75,7 @@ fn symbol(rest: &str) -> (Token, String, usize) {
     let mut found = (Token::Error, 0);
     // Every single symbol is an operator, so the first symbol that does not extend one ends it.
     for (at, _) in rest.char_indices().take_while(|(_, c)| is_symbol(*c)) {
-        match keyword(rest.get(..=at).unwrap_or("")) {
+        match parse_keyword(rest.get(..=at).unwrap_or("")) {
             Some(token) => found = (token, at.saturating_add(1)),
             None => break,
         }
@@ -116,7 +116,7 @@ impl Parser {
         loop {
             match self.current_token() {
                 (Token::Identifier | Token::Not, _) => {
-                    let requirement = self.requirement();
+                    let requirement = self.parse_requirement();
                     out.push(requirement.map_err(|e| format!("unable to parse requirement: {e}"))?);
                     if self.after_requirement()? {
                         return Ok(out);
@@ -142,14 +142,14 @@ impl Parser {
         }
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn parse_requirement(&mut self) -> Result<Requirement, String> {
         let (key, unary) = self.key()?;
         let (operator, values) = match unary {
             Some(operator) => (operator, Vec::new()),
             None => {
-                let operator = self.operator()?;
+                let operator = self.parse_operator()?;
                 let mut values = match operator {
-                    Operator::In | Operator::NotIn => self.values()?,
+                    Operator::In | Operator::NotIn => self.parse_values()?,
                     _ => vec![self.exact_value()?],
                 };
                 values.sort_unstable();
@@ -183,7 +183,7 @@ impl Parser {
         Ok((literal, operator))
     }
 
-    fn operator(&mut self) -> Result<Operator, String> {
+    fn parse_operator(&mut self) -> Result<Operator, String> {
         let (token, literal) = self.tokens.get(self.position).cloned().unwrap_or((Token::End, String::new()));
         self.position = self.position.saturating_add(1);
         Ok(match token {
@@ -198,7 +198,7 @@ impl Parser {
         })
     }
 
-    fn values(&mut self) -> Result<Vec<Str>, String> {
+    fn parse_values(&mut self) -> Result<Vec<Str>, String> {
         let (token, literal) = self.take();
         if token != Token::OpenPar {
             return Err(format!("found '{literal}' expected: '('"));

@@ -13,6 +13,15 @@ pub struct Leniency {
     pub unknown_operators: bool,
 }
 
+impl Leniency {
+    /// Tolerates invalid values if the stored selector has errors itself.
+    pub fn after(stored: Option<&Value>) -> Self {
+        let mut errors = FieldErrors::new();
+        validate_label_selector(stored, Leniency::default(), &Path::ROOT, &mut errors);
+        Leniency { invalid_values: !errors.is_empty(), ..Leniency::default() }
+    }
+}
+
 /// Checks the key of a label; each message is one error.
 pub fn validate_label_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     for complaint in names::is_qualified_name(name) {

@@ -51,7 +51,7 @@ impl Webhook {
             _ => None,
         };
         let tls = TlsOptions::new(trust, name, identity)?;
-        let (to, path) = address(cluster.str_at(&["server"]))
+        let (to, path) = address_of(cluster.str_at(&["server"]))
             .ok_or_else(|| format!("initializing audit webhook: {path_text}: no server"))?;
         let token = match user.str_at(&["token"]) {
             "" => document(&user, "tokenFile")?.map(|t| String::from_utf8_lossy(&t).trim().to_string()),
@@ -69,7 +69,7 @@ impl Webhook {
         Ok(Webhook { transport: Transport::new(dialer, Some(tls)), to, path, authorization, pause })
     }
 
-    async fn post(&self, body: Bytes) -> Result<(), String> {
+    async fn post_events(&self, body: Bytes) -> Result<(), String> {
         let mut request = Request::post(&self.path)
             .header(header::HOST, self.to.authority())
             .header(header::USER_AGENT, "kube-apiserver")
@@ -108,7 +108,7 @@ impl Backend for Webhook {
             let mut pause = self.pause;
             let mut attempt = 1;
             loop {
-                let sent = tokio::time::timeout(ATTEMPT_TIMEOUT, self.post(body.clone())).await;
+                let sent = tokio::time::timeout(ATTEMPT_TIMEOUT, self.post_events(body.clone())).await;
                 match sent.unwrap_or_else(|_| Err("timeout".into())) {
                     Ok(()) => return Ok(()),
                     Err(why) if attempt == ATTEMPTS_MAX => return Err(why),
@@ -143,7 +143,7 @@ fn document(node: &Value, key: &str, folder: &Path) -> Result<Option<Vec<u8>>, S
     }
 }
 
-fn address(server: &str) -> Option<(Address, String)> {
+fn address_of(server: &str) -> Option<(Address, String)> {
     let (scheme, rest) = server.split_once("://").unwrap_or(("http", server));
     let at = rest.find('/').unwrap_or(rest.len());
     let (authority, path) = (rest.get(..at)?, rest.get(at..).unwrap_or("/"));

@@ -74,7 +74,7 @@ pub(crate) fn read(files: &[String]) -> Result<Vec<Document>, String> {
             let mut text = Vec::new();
             let read = std::io::stdin().take(left).read_to_end(&mut text);
             read.map_err(|error| format!("cannot read stdin: {error}"))?;
-            add("stdin", &text, &mut out);
+            add_documents("stdin", &text, &mut out);
         } else {
             read_path(Path::new(file), true, DEPTH_MAX, &mut left, &mut out)?;
         }
@@ -107,11 +107,11 @@ fn read_path(
     *left = left
         .checked_sub(text.len() as u64)
         .ok_or_else(|| format!("{file}: more than {BYTES_MAX} bytes in all"))?;
-    add(&file, &text, out);
+    add_documents(&file, &text, out);
     Ok(())
 }
 
-fn add(file: &str, text: &[u8], out: &mut Vec<Document>) {
+fn add_documents(file: &str, text: &[u8], out: &mut Vec<Document>) {
     for (lines_before, body) in split(text) {
         let mut place = Place {
             file: file.to_string(),
@@ -186,7 +186,7 @@ mod tests {
 
     fn read_text(text: &str) -> Vec<Document> {
         let mut out = Vec::new();
-        add("f", text.as_bytes(), &mut out);
+        add_documents("f", text.as_bytes(), &mut out);
         out
     }
 

@@ -20,14 +20,14 @@ pub(super) fn report(found: &[Finding]) -> String {
     for suite in found.chunk_by(|a, b| a.place.file == b.place.file) {
         let file = suite.first().map_or("", |finding| finding.place.file.as_str());
         _ = writeln!(out, "  <testsuite name=\"{}\" {}>", escaped(file), counts(suite));
-        suite.iter().for_each(|finding| case(finding, &mut out));
+        suite.iter().for_each(|finding| write_case(finding, &mut out));
         out.push_str("  </testsuite>\n");
     }
     out.push_str("</testsuites>\n");
     out
 }
 
-fn case(finding: &Finding, out: &mut String) {
+fn write_case(finding: &Finding, out: &mut String) {
     let file = &finding.place.file;
     let line = finding.place.of("").line;
     _ = write!(

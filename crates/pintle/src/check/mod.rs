@@ -62,26 +62,26 @@ enum Format {
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> ExitCode {
     let options = match parse(args) {
-        Ok(options) if options.help => return print(USAGE, ExitCode::SUCCESS),
+        Ok(options) if options.help => return print_and_exit(USAGE, ExitCode::SUCCESS),
         Ok(options) if options.files.is_empty() => {
-            return refuse("no file is given (pintle check --help explains the usage)");
+            return print_refusal("no file is given (pintle check --help explains the usage)");
         }
         Ok(options) => options,
-        Err(why) => return refuse(&why),
+        Err(why) => return print_refusal(&why),
     };
     let documents = match documents::read(&options.files) {
         Ok(documents) => documents,
-        Err(why) => return refuse(&why),
+        Err(why) => return print_refusal(&why),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let found = match runtime {
         Ok(runtime) => runtime.block_on(async { tokio::spawn(check(documents)).await }),
-        Err(error) => return refuse(&error.to_string()),
+        Err(error) => return print_refusal(&error.to_string()),
     };
     let found = match found {
         Ok(Ok(found)) => found,
-        Ok(Err(why)) => return refuse(&why),
-        Err(error) => return refuse(&error.to_string()),
+        Ok(Err(why)) => return print_refusal(&why),
+        Err(error) => return print_refusal(&error.to_string()),
     };
     let text = match options.format {
         Format::Text => report::text(&found, terminal::has_colours()),
@@ -89,7 +89,7 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> ExitCode {
         Format::Sarif => sarif::report(&found),
         Format::Junit => junit::report(&found),
     };
-    print(&text, code(&found, options.strict))
+    print_and_exit(&text, code(&found, options.strict))
 }
 
 /// The exit code for CI.
@@ -137,14 +137,14 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
-fn print(text: &str, code: ExitCode) -> ExitCode {
+fn print_and_exit(text: &str, code: ExitCode) -> ExitCode {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => code,
         Err(_) => ExitCode::from(UNREADABLE),
     }
 }
 
-fn refuse(why: &str) -> ExitCode {
+fn print_refusal(why: &str) -> ExitCode {
     _ = writeln!(std::io::stderr(), "pintle check: {why}");
     ExitCode::from(UNREADABLE)
 }

@@ -1,8 +1,8 @@
 //! The results as SARIF 2.1.0, which code hosts display beside the lines of a change.
 
 use super::report::{Finding, number, print, warned_field};
-use pintle_value::Value;
 use pintle_value::yaml::Position;
+use pintle_value::{Value, percent};
 use std::collections::BTreeSet;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -14,13 +14,13 @@ pub(super) fn report(found: &[Finding]) -> String {
     for finding in found {
         for problem in finding.problems() {
             let text = format!("{}: {}", finding.title(), problem.text());
-            results.push(result(&problem.reason, "error", &text, finding, problem.position));
+            results.push(new_result(&problem.reason, "error", &text, finding, problem.position));
             rules.insert(problem.reason);
         }
         for warning in &finding.warnings {
             let text = format!("{}: {warning}", finding.title());
             let position = finding.place.of(warned_field(warning));
-            results.push(result("Warning", "warning", &text, finding, position));
+            results.push(new_result("Warning", "warning", &text, finding, position));
             rules.insert("Warning".to_string());
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn report(found: &[Finding]) -> String {
     print(&out)
 }
 
-fn result(rule: &str, level: &str, text: &str, finding: &Finding, position: Position) -> Value {
+fn new_result(rule: &str, level: &str, text: &str, finding: &Finding, position: Position) -> Value {
     let mut location = Value::object();
     let physical = "physicalLocation";
     location.set_at(&[physical, "artifactLocation", "uri"], uri(&finding.place.file).as_str().into());
@@ -62,16 +62,7 @@ fn result(rule: &str, level: &str, text: &str, finding: &Finding, position: Posi
 /// A path as a URI reference: other characters are percent-encoded.
 fn uri(path: &str) -> String {
     let path = path.strip_prefix("./").unwrap_or(path);
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte))
-            }
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
+    percent::encode(path.as_bytes(), |byte| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte))
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ impl FlagError {
 /// Parses a command line without the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, FlagError> {
     let args: Vec<String> = args.into_iter().map(dashes_for_underscores).collect();
-    match command().try_get_matches_from(&args) {
+    match clap_command().try_get_matches_from(&args) {
         Ok(matches) => {
             let flags = Flags { matches };
             let operands: Vec<String> = flags.values(OPERANDS);
@@ -95,7 +95,7 @@ fn unknown_argument(error: &clap::Error, args: &[String]) -> FlagError {
     };
     match given.strip_prefix("--") {
         Some(name) => {
-            let near = crate::commands::nearest(name, FLAGS.iter().map(|flag| flag.name));
+            let near = crate::commands::nearest_name(name, FLAGS.iter().map(|flag| flag.name));
             let hint =
                 near.map_or("pintle help lists them".to_string(), |near| format!("did you mean --{near}?"));
             FlagError(format!("unknown flag: --{name} ({hint})"))
@@ -204,17 +204,17 @@ impl Flags {
     }
 }
 
-fn command() -> Command {
+fn clap_command() -> Command {
     let version = Arg::new("version").long("version").num_args(0..=1).require_equals(true);
     let version = version.default_missing_value("true").value_parser(version_parser());
     let mut command = Command::new("pintle").no_binary_name(true).disable_version_flag(true).arg(version);
     for flag in FLAGS {
-        command = command.arg(argument(flag));
+        command = command.arg(clap_argument(flag));
     }
     command.arg(Arg::new(OPERANDS).num_args(0..))
 }
 
-fn argument(flag: &'static Flag) -> Arg {
+fn clap_argument(flag: &'static Flag) -> Arg {
     let mut arg = Arg::new(flag.name)
         .long(flag.name)
         .value_parser(value_parser(flag.type_))

@@ -29,7 +29,7 @@ pub(crate) enum Type {
 pub(crate) struct Flag {
     /// Name without dashes.
     pub(crate) name: &'static str,
-    /// The type of its value.
+    /// The type of the flag's value.
     pub(crate) type_: Type,
     /// The default value; "" means none.
     pub(crate) default: &'static str,

@@ -23,7 +23,7 @@ const ITEM_KEYS: [&str; 4] = ["name", "type", "key", "uid"];
 /// The fields that differ, in the order of their names. Metadata that the server sets with every write is excluded.
 pub(super) fn changes<'v>(from: Option<&'v Value>, to: Option<&'v Value>) -> Vec<Change<'v>> {
     let mut found = Vec::new();
-    walk(&mut String::new(), from, to, &mut found);
+    collect_changes(&mut String::new(), from, to, &mut found);
     let noted = |change: &Change<'_>| {
         let rest = change.path.strip_prefix(".metadata.").unwrap_or_default();
         SERVER_METADATA.iter().any(|name| rest == *name || rest.starts_with(&format!("{name}[")))
@@ -32,7 +32,12 @@ pub(super) fn changes<'v>(from: Option<&'v Value>, to: Option<&'v Value>) -> Vec
     found
 }
 
-fn walk<'v>(path: &mut String, from: Option<&'v Value>, to: Option<&'v Value>, found: &mut Vec<Change<'v>>) {
+fn collect_changes<'v>(
+    path: &mut String,
+    from: Option<&'v Value>,
+    to: Option<&'v Value>,
+    found: &mut Vec<Change<'v>>,
+) {
     let is_inner = |value: Option<&Value>| match value {
         Some(Value::Object(map)) => !map.is_empty(),
         Some(Value::Array(items)) => !items.is_empty(),
@@ -70,7 +75,7 @@ fn walk_objects<'v>(
     for key in keys {
         let length = path.len();
         push_field(path, key);
-        walk(path, from.and_then(|map| map.get(key)), to.and_then(|map| map.get(key)), found);
+        collect_changes(path, from.and_then(|map| map.get(key)), to.and_then(|map| map.get(key)), found);
         path.truncate(length);
     }
 }
@@ -78,7 +83,7 @@ fn walk_objects<'v>(
 /// Compares lists. Items are matched by a field that identifies them, so that a new item in front of others does not
 /// change them all; otherwise by their positions.
 fn walk_lists<'v>(path: &mut String, from: &'v [Value], to: &'v [Value], found: &mut Vec<Change<'v>>) {
-    let key = ITEM_KEYS.into_iter().find(|key| identifies(from, key) && identifies(to, key));
+    let key = ITEM_KEYS.into_iter().find(|key| is_identifying_key(from, key) && is_identifying_key(to, key));
     let length = path.len();
     if let Some(key) = key {
         let name = |item: &'v Value| item.str_at(&[key]);
@@ -86,19 +91,19 @@ fn walk_lists<'v>(path: &mut String, from: &'v [Value], to: &'v [Value], found: 
         for item in from.iter().chain(added) {
             let at = |items: &'v [Value]| items.iter().find(|other| name(other) == name(item));
             _ = write!(path, "[{key}={}]", name(item));
-            walk(path, at(from), at(to), found);
+            collect_changes(path, at(from), at(to), found);
             path.truncate(length);
         }
         return;
     }
     for index in 0..from.len().max(to.len()) {
         _ = write!(path, "[{index}]");
-        walk(path, from.get(index), to.get(index), found);
+        collect_changes(path, from.get(index), to.get(index), found);
         path.truncate(length);
     }
 }
 
-fn identifies(items: &[Value], key: &str) -> bool {
+fn is_identifying_key(items: &[Value], key: &str) -> bool {
     let names: BTreeSet<&str> = items.iter().map(|item| item.str_at(&[key])).collect();
     names.len() == items.len() && !names.contains("")
 }

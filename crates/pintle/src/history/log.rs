@@ -38,7 +38,7 @@ pub(super) struct Writer {
 impl Log {
     /// Adds a page of older versions in front; returns how many there were.
     pub(super) fn add_older(&mut self, page: &Value) -> usize {
-        let mut older: Vec<Version> = page.items_at(&["items"]).iter().map(version).collect();
+        let mut older: Vec<Version> = page.items_at(&["items"]).iter().map(read_version).collect();
         let count = older.len();
         older.append(&mut self.versions);
         self.versions = older;
@@ -63,7 +63,7 @@ impl Log {
     }
 }
 
-fn version(item: &Value) -> Version {
+fn read_version(item: &Value) -> Version {
     Version {
         revision: item.str_at(&["resourceVersion"]).parse().unwrap_or(0),
         time: Timestamp::parse(item.str_at(&["time"])).ok(),
@@ -92,20 +92,22 @@ impl Version {
     /// The managers that wrote this version, as far as the object shows: those whose entries are new, newer or have more
     /// fields than before. An entry that only lost fields lost them to another writer.
     pub(super) fn writers(&self, before: Option<&Version>) -> Vec<Writer> {
-        let new = entries(Some(self));
-        let old = entries(before);
+        let new = managed_entries(Some(self));
+        let old = managed_entries(before);
         let wrote = |entry: &&Value| {
-            let Some(previous) = old.iter().find(|other| writer(other) == writer(entry)) else { return true };
+            let Some(previous) = old.iter().find(|other| read_writer(other) == read_writer(entry)) else {
+                return true;
+            };
             let fields = |entry: &Value| entry.get("fieldsV1").cloned().unwrap_or_default();
             entry.str_at(&["time"]) > previous.str_at(&["time"])
                 || has_more(&fields(entry), &fields(previous))
         };
-        let mut writers: Vec<Writer> = new.iter().filter(wrote).map(writer).collect();
+        let mut writers: Vec<Writer> = new.iter().filter(wrote).map(read_writer).collect();
         if writers.is_empty() {
             // Another write of the same manager within the same second leaves its entry unchanged.
             let second = self.time.map(|time| time.rfc3339());
             let is_of_now = |entry: &&Value| second.as_deref() == Some(entry.str_at(&["time"]));
-            writers = new.iter().filter(is_of_now).map(writer).collect();
+            writers = new.iter().filter(is_of_now).map(read_writer).collect();
         }
         writers.sort();
         writers.dedup();
@@ -113,12 +115,12 @@ impl Version {
     }
 }
 
-fn entries(version: Option<&Version>) -> &[Value] {
+fn managed_entries(version: Option<&Version>) -> &[Value] {
     let object = version.and_then(|version| version.object.as_ref());
     object.map(|object| object.items_at(&["metadata", "managedFields"])).unwrap_or_default()
 }
 
-fn writer(entry: &Value) -> Writer {
+fn read_writer(entry: &Value) -> Writer {
     Writer {
         manager: entry.str_at(&["manager"]).to_string(),
         operation: entry.str_at(&["operation"]).to_string(),

@@ -83,11 +83,11 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), HistoryError> {
         return Err(HistoryError::Nothing(why));
     }
     let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let text = render(&log, &options, coloured)?;
+    let text = render_log(&log, &options, coloured)?;
     out.write_all(&text).map_err(HistoryError::Write)
 }
 
-fn render(log: &Log, options: &Options, coloured: bool) -> Result<Vec<u8>, HistoryError> {
+fn render_log(log: &Log, options: &Options, coloured: bool) -> Result<Vec<u8>, HistoryError> {
     if let Some(moment) = options.at {
         let object = object_at(log, moment)?;
         let mut out = Vec::new();

@@ -63,7 +63,7 @@ pub(super) fn has_field(log: &Log, path: &FieldPath) -> bool {
 /// The log as a JSON list.
 pub(super) fn as_json(log: &Log, limit: usize) -> String {
     let item = |(version, before): (&Version, Option<&Version>)| {
-        let mut item = described(version, before);
+        let mut item = describe_version(version, before);
         let old = before.and_then(|before| before.object.as_ref());
         if version.change != "OLDEST" {
             let changed = changes(old, version.object.as_ref()).into_iter().map(|change| {
@@ -80,19 +80,19 @@ pub(super) fn as_json(log: &Log, limit: usize) -> String {
         }
         Value::Object(item)
     };
-    pretty(&Value::Array(log.newest_first().take(limit).map(item).collect()))
+    pretty_json(&Value::Array(log.newest_first().take(limit).map(item).collect()))
 }
 
 /// The values of a field as a JSON list.
 pub(super) fn field_as_json(log: &Log, path: &FieldPath, limit: usize) -> String {
     let item = |(version, before): (&Version, Option<&Version>)| {
-        let mut item = described(version, before);
+        let mut item = describe_version(version, before);
         if let Some(value) = value_at(Some(version), path) {
             item.insert("value", value.clone());
         }
         Value::Object(item)
     };
-    pretty(&Value::Array(changed_at(log, path).into_iter().take(limit).map(item).collect()))
+    pretty_json(&Value::Array(changed_at(log, path).into_iter().take(limit).map(item).collect()))
 }
 
 /// The versions in which a field has another value than before, the newest first.
@@ -125,7 +125,7 @@ fn writer_text(writer: &Writer) -> String {
     }
 }
 
-fn described(version: &Version, before: Option<&Version>) -> Map {
+fn describe_version(version: &Version, before: Option<&Version>) -> Map {
     let text = |text: &str| Value::String(text.into());
     let mut item = Map::default();
     item.insert("resourceVersion", text(&version.revision.to_string()));
@@ -168,7 +168,7 @@ fn paint(text: &str, colour: u8, coloured: bool) -> String {
     if coloured { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_string() }
 }
 
-fn pretty(value: &Value) -> String {
+fn pretty_json(value: &Value) -> String {
     let mut out = Vec::new();
     json::print_pretty(value, &mut out);
     out.push(b'\n');

@@ -90,7 +90,7 @@ impl Client {
 
     /// Returns code and text of the response to a GET.
     pub(crate) async fn text(&self, path: &str) -> Result<(u16, String), ClientError> {
-        let (status, body) = self.bytes(path, http::Request::get(path), Bytes::new()).await?;
+        let (status, body) = self.send_for_bytes(path, http::Request::get(path), Bytes::new()).await?;
         Ok((status.as_u16(), String::from_utf8_lossy(&body).into_owned()))
     }
 
@@ -101,7 +101,7 @@ impl Client {
         body: Bytes,
     ) -> Result<(u16, Value), ClientError> {
         let failed = |why: String| ClientError::Answer(format!("{path}: {why}"));
-        let (status, body) = self.bytes(path, request, body).await?;
+        let (status, body) = self.send_for_bytes(path, request, body).await?;
         match json::parse(&body).map(|parsed| parsed.value) {
             Ok(tree) if status.is_success() => Ok((status.as_u16(), tree)),
             Ok(tree) if !tree.str_at(&["message"]).is_empty() => Ok((status.as_u16(), tree)),
@@ -111,7 +111,7 @@ impl Client {
         }
     }
 
-    async fn bytes(
+    async fn send_for_bytes(
         &self,
         path: &str,
         request: http::request::Builder,

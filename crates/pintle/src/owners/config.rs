@@ -50,11 +50,11 @@ fn choose_path(listed: Option<OsString>, home: Option<OsString>) -> Option<PathB
 
 /// Reads the current context. Paths are relative to `dir`.
 fn read(tree: &Value, dir: &Path) -> Result<Config, String> {
-    let context = named(tree, "contexts", "context", tree.str_at(&["current-context"]))?;
-    let cluster = named(tree, "clusters", "cluster", context.str_at(&["cluster"]))?;
+    let context = entry_named(tree, "contexts", "context", tree.str_at(&["current-context"]))?;
+    let cluster = entry_named(tree, "clusters", "cluster", context.str_at(&["cluster"]))?;
     let user = match context.str_at(&["user"]) {
         "" => &Value::Null,
-        name => named(tree, "users", "user", name)?,
+        name => entry_named(tree, "users", "user", name)?,
     };
     for unread in ["exec", "auth-provider", "username"] {
         if user.get(unread).is_some_and(|v| !v.is_null()) {
@@ -81,19 +81,19 @@ fn read(tree: &Value, dir: &Path) -> Result<Config, String> {
     })
 }
 
-fn named<'v>(tree: &'v Value, list: &str, what: &str, name: &str) -> Result<&'v Value, String> {
+fn entry_named<'v>(tree: &'v Value, list: &str, what: &str, name: &str) -> Result<&'v Value, String> {
     let items = tree.items_at(&[list]);
     let found = items.iter().find(|item| item.str_at(&["name"]) == name).and_then(|item| item.get(what));
     found.ok_or_else(|| format!("there is no {what} {name:?}"))
 }
 
 /// The content of `key-data`, or of the file that `key` names.
-fn pem(of: &Value, key: &str, dir: &Path) -> Result<Option<Vec<u8>>, String> {
-    let data = of.str_at(&[&format!("{key}-data")]);
+fn pem(tree: &Value, key: &str, dir: &Path) -> Result<Option<Vec<u8>>, String> {
+    let data = tree.str_at(&[&format!("{key}-data")]);
     if !data.is_empty() {
         return base64::decode(data).map(Some).map_err(|e| format!("{key}-data: {e}"));
     }
-    match of.str_at(&[key]) {
+    match tree.str_at(&[key]) {
         "" => Ok(None),
         file => std::fs::read(dir.join(file)).map(Some).map_err(|e| format!("{file}: {e}")),
     }

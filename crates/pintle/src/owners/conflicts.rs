@@ -98,19 +98,19 @@ pub(super) async fn expect(
         (200..=299, _) if status == NOT_FOUND => Outcome::Created,
         (200..=299, _) => Outcome::Applied,
         (CONFLICT, answer) if !answer.items_at(&["details", "causes"]).is_empty() => {
-            Outcome::Conflicts(conflicts(&answer, &live, document))
+            Outcome::Conflicts(read_conflicts(&answer, &live, document))
         }
         (_, answer) => Outcome::Refused(answer.str_at(&["message"]).to_string()),
     };
     Ok(expected(outcome))
 }
 
-fn conflicts(answer: &Value, live: &Value, document: &Document) -> Vec<Conflict> {
+fn read_conflicts(answer: &Value, live: &Value, document: &Document) -> Vec<Conflict> {
     let blame = blame(live);
     let of_cause = |cause: &Value| {
         let field = cause.str_at(&["field"]);
         let line = blame.lines.iter().find(|line| line.path.to_string() == field);
-        let place = line.map(|line| in_file(&line.path, &document.tree));
+        let place = line.map(|line| locate_in_file(&line.path, &document.tree));
         Conflict {
             field: field.to_string(),
             message: cause.str_at(&["message"]).to_string(),
@@ -127,8 +127,8 @@ fn titles(blame: &Blame<'_>, owners: &[usize]) -> Vec<String> {
     owners.iter().filter_map(|owner| blame.managers.get(*owner)).map(title).collect()
 }
 
-/// The path of a field in the file, with list items by index, and its value if it exists.
-fn in_file<'v>(path: &FieldPath, tree: &'v Value) -> (String, Option<&'v Value>) {
+/// Returns the path of a field in the file, with list items by index, and its value if it exists.
+fn locate_in_file<'v>(path: &FieldPath, tree: &'v Value) -> (String, Option<&'v Value>) {
     let mut text = String::new();
     let mut value = Some(tree);
     for element in &path.0 {
@@ -139,7 +139,7 @@ fn in_file<'v>(path: &FieldPath, tree: &'v Value) -> (String, Option<&'v Value>)
                 value.get(name)
             }
             (element, Some(Value::Array(items))) => {
-                let is_it = |(at, item): &(usize, &Value)| match element {
+                let matches_element = |(at, item): &(usize, &Value)| match element {
                     PathElement::Key(fields) => {
                         fields.iter().all(|(name, value)| item.get(name) == Some(value))
                     }
@@ -147,7 +147,7 @@ fn in_file<'v>(path: &FieldPath, tree: &'v Value) -> (String, Option<&'v Value>)
                     PathElement::Index(index) => usize::try_from(*index) == Ok(*at),
                     PathElement::Field(_) => false,
                 };
-                let found = items.iter().enumerate().find(is_it);
+                let found = items.iter().enumerate().find(matches_element);
                 if let Some((at, _)) = found {
                     _ = write!(text, "[{at}]");
                 }
@@ -274,7 +274,7 @@ mod tests {
             (vec![field("spec"), field("list"), PathElement::Index(0)], "spec.list[0]", true),
             (vec![field("spec"), field("nope")], "spec.nope", false),
         ] {
-            let (text, value) = in_file(&FieldPath(path), &tree);
+            let (text, value) = locate_in_file(&FieldPath(path), &tree);
             assert_eq!((text.as_str(), value.is_some()), (want, found));
         }
     }

@@ -36,7 +36,7 @@ or - for stdin. Exits with 1 if there are conflicts.
       --json                 Same as --output json
 ";
 
-/// The size limit in bytes of a manifest that are read.
+/// The largest manifest that is read, in bytes.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
 /// Why there is no result, in one line.
@@ -92,9 +92,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = String>) -> Result<(), OwnersEr
         return write(&print::json(&objects));
     }
     let coloured = terminal::has_colours();
-    let one = |object: &Value| match options.tree {
-        true => tree::text(object),
-        false => print::text(object, options.wide, coloured),
+    let one = |object: &Value| {
+        if options.tree { tree::text(object) } else { print::text(object, options.wide, coloured) }
     };
     write(&objects.iter().map(one).collect::<Vec<_>>().join("---\n"))
 }
@@ -171,11 +170,11 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, OwnersError>
 fn load(options: &Options) -> Result<Value, OwnersError> {
     if let [what] = options.what.as_slice() {
         if what == "-" {
-            return manifest("stdin", std::io::stdin().lock());
+            return read_manifest("stdin", std::io::stdin().lock());
         }
         if names_file(what) {
             let file = std::fs::File::open(what).map_err(|e| OwnersError::Read(what.to_string(), e))?;
-            return manifest(what, file);
+            return read_manifest(what, file);
         }
     }
     let (kind, name) = resolve::type_and_name(&options.what).map_err(OwnersError::Usage)?;
@@ -193,7 +192,7 @@ fn names_file(what: &str) -> bool {
         || std::path::Path::new(what).is_file()
 }
 
-fn manifest(name: &str, from: impl Read) -> Result<Value, OwnersError> {
+fn read_manifest(name: &str, from: impl Read) -> Result<Value, OwnersError> {
     let mut bytes = Vec::new();
     from.take(MANIFEST_BYTES_MAX)
         .read_to_end(&mut bytes)
@@ -261,7 +260,7 @@ mod tests {
     fn a_list_is_many_objects() {
         let list = yaml::parse(b"kind: List\nitems: [{kind: A}, {kind: B}]").unwrap().value;
         assert_eq!(objects(list).len(), 2);
-        assert!(manifest("x", &b"[]"[..]).is_err());
-        assert!(manifest("x", &b"a: [b"[..]).is_err());
+        assert!(read_manifest("x", &b"[]"[..]).is_err());
+        assert!(read_manifest("x", &b"a: [b"[..]).is_err());
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn text(object: &Value, wide: bool, coloured: bool) -> String {
             line.owners.iter().copied().max_by_key(|owner| blame.managers.get(*owner).map(|m| &m.time));
         let text = format!("{}{}", indent(line, dashes), written(line, inside));
         dashes = 0;
-        rows.push((columns(&blame, line, latest, wide), latest, text));
+        rows.push((line_columns(&blame, line, latest, wide), latest, text));
     }
     let widths: Vec<usize> = (0..if wide { 5 } else { 3 })
         .map(|column| {
@@ -87,7 +87,7 @@ pub(super) fn scalar(value: &Value) -> String {
     text
 }
 
-fn columns(blame: &Blame<'_>, line: &Line<'_>, latest: Option<usize>, wide: bool) -> Row {
+fn line_columns(blame: &Blame<'_>, line: &Line<'_>, latest: Option<usize>, wide: bool) -> Row {
     let owners: Vec<&Manager> = line.owners.iter().filter_map(|owner| blame.managers.get(*owner)).collect();
     let Some(latest) = latest.and_then(|owner| blame.managers.get(owner)) else {
         return vec![String::new(); if wide { 5 } else { 3 }];
@@ -129,7 +129,7 @@ pub(super) fn json(objects: &[Value]) -> String {
             out.insert(key, text.into());
         }
         let blame = blame(object);
-        let fields = blame.lines.iter().map(|line| field(&blame, line)).collect::<Vec<_>>();
+        let fields = blame.lines.iter().map(|line| field_json(&blame, line)).collect::<Vec<_>>();
         out.insert("fields", Value::Array(fields));
         Value::Object(out)
     });
@@ -142,7 +142,7 @@ pub(super) fn json(objects: &[Value]) -> String {
     text
 }
 
-fn field(blame: &Blame<'_>, line: &Line<'_>) -> Value {
+fn field_json(blame: &Blame<'_>, line: &Line<'_>) -> Value {
     let mut out = Map::new();
     out.insert("path", line.path.to_string().into());
     let has_parts = match line.value {
@@ -171,11 +171,16 @@ fn field(blame: &Blame<'_>, line: &Line<'_>) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use expect_test::expect;
 
     fn object() -> Value {
+        deployment(r#"{name: c, image: "nginx", args: ["a b", "line\nline"], ports: [{containerPort: 80}]}"#)
+    }
+
+    /// A Deployment with this container, which two managers own.
+    pub(in crate::owners) fn deployment(container: &str) -> Value {
         let text = r#"
 apiVersion: apps/v1
 kind: Deployment
@@ -190,13 +195,13 @@ spec:
   template:
     spec:
       containers:
-      - {name: c, image: "nginx", args: ["a b", "line\nline"], ports: [{containerPort: 80}]}
+      - CONTAINER
 "#;
-        yaml::parse(text.as_bytes()).unwrap().value
+        yaml::parse(text.replace("CONTAINER", container).as_bytes()).unwrap().value
     }
 
     #[test]
-    fn lines_stand_behind_their_owners() {
+    fn lines_are_printed_after_their_owners() {
         expect![[r#"
                                                          apiVersion: apps/v1
                                                          kind: Deployment

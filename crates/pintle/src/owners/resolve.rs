@@ -2,7 +2,7 @@
 
 use super::client::{Client, ClientError};
 use pintle_meta::GroupVersion;
-use pintle_value::Value;
+use pintle_value::{Value, percent};
 
 const DISCOVERY: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
@@ -89,12 +89,7 @@ fn find(groups: &Value, wanted: &str, namespace: &str) -> Option<String> {
 
 /// A path segment: everything but letters, digits and `-._~` is percent-encoded.
 pub(crate) fn escaped(part: &str) -> String {
-    part.bytes()
-        .map(|b| match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
-            other => format!("%{other:02X}"),
-        })
-        .collect()
+    percent::encode(part.as_bytes(), |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
 }
 
 #[cfg(test)]

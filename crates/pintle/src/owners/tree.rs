@@ -52,7 +52,7 @@ fn branches(blame: &Blame<'_>, wanted: &dyn Fn(&Line<'_>) -> bool, out: &mut Str
         bars.truncate(line.depth);
         let indent: String = bars.iter().map(|more| if *more { "│  " } else { "   " }).collect();
         let branch = if last { "└─ " } else { "├─ " };
-        _ = write!(out, "{indent}{branch}{}", label(line));
+        _ = write!(out, "{indent}{branch}{}", line_label(line));
         if wanted(line) && line.owners.len() > 1 {
             let names = line.owners.iter().filter_map(|owner| blame.managers.get(*owner));
             let names: Vec<&str> = names.map(|manager| manager.manager.as_str()).collect();
@@ -63,7 +63,7 @@ fn branches(blame: &Blame<'_>, wanted: &dyn Fn(&Line<'_>) -> bool, out: &mut Str
     }
 }
 
-fn label(line: &Line<'_>) -> String {
+fn line_label(line: &Line<'_>) -> String {
     let element = line.path.0.last().map(ToString::to_string).unwrap_or_default();
     let name = element.strip_prefix('.').unwrap_or(&element);
     let has_parts = match line.value {
@@ -77,24 +77,10 @@ fn label(line: &Line<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use pintle_value::yaml;
 
     #[test]
-    fn fields_hang_below_their_managers() {
-        let text = r#"
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: web
-  labels: {app: web}
-  managedFields:
-  - {manager: kubectl, operation: Apply, apiVersion: apps/v1, time: "2026-01-01T00:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:labels": {"f:app": {}}}, "f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}}}}}}}}
-  - {manager: hpa, operation: Update, apiVersion: apps/v1, subresource: scale, time: "2026-01-02T00:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}
-spec:
-  replicas: 3
-  template: {spec: {containers: [{name: c, image: "nginx"}]}}
-"#;
-        let object = yaml::parse(text.as_bytes()).unwrap().value;
+    fn fields_are_printed_below_their_managers() {
+        let object = crate::owners::print::tests::deployment(r#"{name: c, image: "nginx"}"#);
         expect![[r#"
             kubectl: Apply, apps/v1, since 2026-01-01T00:00:00Z
             ├─ metadata

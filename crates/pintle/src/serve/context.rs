@@ -40,9 +40,10 @@ impl Addresses {
     /// The URL in the administrator's kubeconfig. A server that listens only on loopback is not reachable at the advertised
     /// address.
     pub(super) fn admin_url(&self) -> String {
-        match self.bound.ip().is_loopback() {
-            true => format!("https://{}", self.local),
-            false => format!("https://{}", self.published),
+        if self.bound.ip().is_loopback() {
+            format!("https://{}", self.local)
+        } else {
+            format!("https://{}", self.published)
         }
     }
 }
@@ -114,6 +115,7 @@ pub(super) fn server_context(
         goaway_chance: operation.goaway_chance,
         flow,
         turns: Arc::default(),
+        unread: Arc::default(),
         console: config.console.then(Console::default),
     }
 }

@@ -56,7 +56,7 @@ fn key_folder<'a>(config: &Config, folder: &'a DataDir) -> KeyFolder<'a> {
     KeyFolder((!config.ephemeral).then_some(folder))
 }
 
-/// The objects, and those who decide about access to them.
+/// The objects, and the parts that decide about access to them.
 pub(super) struct Parts {
     pub(super) signing: TokenSigning,
     pub(super) objects: Objects,

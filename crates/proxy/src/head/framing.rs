@@ -8,9 +8,9 @@ use super::{HeadError, StatusLine, quoted, refused};
 /// Name and value of a field.
 pub(super) type Field = (Bytes, Bytes);
 
-fn values<'f>(fields: &'f [Field], name: &str) -> Vec<&'f [u8]> {
-    let of = |field: &&Field| field.0.eq_ignore_ascii_case(name.as_bytes());
-    fields.iter().filter(of).map(|(_, value)| &value[..]).collect()
+fn values_of<'f>(fields: &'f [Field], name: &str) -> Vec<&'f [u8]> {
+    let has_name = |field: &&Field| field.0.eq_ignore_ascii_case(name.as_bytes());
+    fields.iter().filter(has_name).map(|(_, value)| &value[..]).collect()
 }
 
 fn remove(fields: &mut Vec<Field>, name: &str) {
@@ -25,7 +25,7 @@ fn quoted_list(texts: &[&[u8]]) -> String {
 /// Removes the field and returns whether the body is chunked, which is the only supported encoding. HTTP/1.0 has
 /// none.
 pub(super) fn transfer_encoding(fields: &mut Vec<Field>, status: &StatusLine) -> Result<bool, HeadError> {
-    let given = values(fields, "transfer-encoding");
+    let given = values_of(fields, "transfer-encoding");
     let is_chunked = match given.as_slice() {
         [] => false,
         _ if !status.is_at_least(1, 1) => false,
@@ -37,9 +37,9 @@ pub(super) fn transfer_encoding(fields: &mut Vec<Field>, status: &StatusLine) ->
     Ok(is_chunked)
 }
 
-/// The length of the body, and removes the field if chunks say it.
+/// Returns the length of the body. Removes the field if the body is chunked.
 pub(super) fn content_length(fields: &mut Vec<Field>, is_chunked: bool) -> Result<Option<u64>, HeadError> {
-    let given = values(fields, "content-length");
+    let given = values_of(fields, "content-length");
     let Some(first) = given.first().map(|first| first.trim_ascii().to_vec()) else { return Ok(None) };
     if given.iter().any(|other| other.trim_ascii() != first) {
         let list = quoted_list(&given);
@@ -65,7 +65,7 @@ pub(super) fn content_length(fields: &mut Vec<Field>, is_chunked: bool) -> Resul
 
 /// A trailer must not contain fields that determine the framing of the body.
 pub(super) fn check_trailer(fields: &[Field]) -> Result<(), HeadError> {
-    let named = values(fields, "trailer");
+    let named = values_of(fields, "trailer");
     for name in named.iter().flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii) {
         for bad in ["Transfer-Encoding", "Trailer", "Content-Length"] {
             if name.eq_ignore_ascii_case(bad.as_bytes()) {
@@ -79,7 +79,7 @@ pub(super) fn check_trailer(fields: &[Field]) -> Result<(), HeadError> {
 /// Returns whether the connection stays open. `net/http` drops the whole field if the backend closes the connection. In
 /// that case other names in it are not hop-by-hop fields.
 pub(super) fn is_persistent(fields: &mut Vec<Field>, status: &StatusLine) -> bool {
-    let given = values(fields, "connection");
+    let given = values_of(fields, "connection");
     let has = |word: &[u8]| {
         let is_word = |token: &[u8]| token.trim_ascii().eq_ignore_ascii_case(word);
         given.iter().any(|value| value.split(|byte| *byte == b',').any(is_word))

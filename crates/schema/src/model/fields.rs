@@ -17,7 +17,7 @@ pub struct Struct {
     pub wire: Box<[Wire]>,
     /// Indices of the fields that are written even when they are unset; see [`Arena::seal`].
     pub always: Box<[u16]>,
-    /// How it is merged.
+    /// How apply merges the map.
     pub kind: MapKind,
     /// Go's name of the struct without its package (`PodSpec`), for error messages.
     pub go_name: Str,
@@ -56,7 +56,7 @@ impl Struct {
 /// A Go struct whose fields are members of the surrounding object in JSON, while protobuf nests it.
 #[derive(Clone, Debug)]
 pub struct Inlined {
-    /// Name of the Go field that embeds it, for error messages.
+    /// The name of the Go field that embeds the field, for error messages.
     pub go_name: Str,
     /// The inlined struct's own node; its fields are also fields of the surrounding struct.
     pub node: NodeId,
@@ -85,21 +85,21 @@ pub enum Member {
 pub struct Field {
     /// JSON name.
     pub name: Str,
-    /// Schema of its value.
+    /// The schema of the field's value.
     pub node: NodeId,
     /// Whether Go has a pointer, so that unset and zero are different.
     pub pointer: bool,
     /// When the field is omitted from the output.
     pub omit: Omit,
-    /// Whether a custom resource must have it.
+    /// Whether a custom resource must have the field.
     pub required: bool,
-    /// Protobuf number; 0 if it has none.
+    /// The field's protobuf number; 0 if it has none.
     pub proto: u32,
     /// Index into `Struct::inlined` plus one if it belongs to an inlined struct; 0 otherwise.
     pub inline: u8,
     /// The field's index in `Struct::order`.
     pub rank: u16,
-    /// How a strategic merge patch treats it.
+    /// How a strategic merge patch treats the field.
     pub patch: Patch,
 }
 

@@ -48,7 +48,7 @@ impl<'a> Decoder<'a> {
             match s.wire.get(at).map(|w| w.member) {
                 Some(Member::Field(at)) => {
                     let Some(field) = s.fields.get(usize::from(at)) else { continue };
-                    below.field(field, wire_type, &mut reader, map, &mut entries)?;
+                    below.decode_field(field, wire_type, &mut reader, map, &mut entries)?;
                 }
                 Some(Member::Inlined(at)) => {
                     let Some(inlined) = s.inlined.get(usize::from(at)) else { continue };
@@ -72,7 +72,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn field(
+    fn decode_field(
         self,
         field: &'a Field,
         wire_type: u8,
@@ -86,9 +86,9 @@ impl<'a> Decoder<'a> {
                 let items = list_of(map.entry(&field.name));
                 self.item(field, *item, wire_type, reader, items)
             }
-            Shape::Map { value: of, .. } => {
+            Shape::Map { value: member_type, .. } => {
                 expect(wire_type, BYTES, || go_field(field, self.arena))?;
-                let entry = self.entry(*of, reader.bytes()?)?;
+                let entry = self.entry(*member_type, reader.bytes()?)?;
                 match entries.iter_mut().find(|(f, _)| f.name == field.name) {
                     Some((_, list)) => list.push(entry),
                     None => entries.push((field, vec![entry])),
@@ -100,7 +100,7 @@ impl<'a> Decoder<'a> {
             {
                 expect(wire_type, wire_type_of(node), || go_field(field, self.arena))?;
                 let mut value = Value::Null;
-                scalar(&node.shape, reader, &mut value)?;
+                decode_scalar(&node.shape, reader, &mut value)?;
                 // Zero values are always in the message and never in the tree.
                 match value {
                     Value::Bool(false) | Value::Int(0) => _ = map.remove(&field.name),
@@ -139,8 +139,8 @@ impl<'a> Decoder<'a> {
     }
 
     /// Decodes the entry of a map: key 1, value 2.
-    fn entry(self, of: NodeId, bytes: &[u8]) -> Result<(Str, Value), ProtoError> {
-        let node = self.arena.node(of);
+    fn entry(self, value_node: NodeId, bytes: &[u8]) -> Result<(Str, Value), ProtoError> {
+        let node = self.arena.node(value_node);
         let (mut key, mut value) = (Str::default(), Value::Null);
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
@@ -169,7 +169,7 @@ impl<'a> Decoder<'a> {
             (Shape::Any, None) if node.is_raw_extension() => {
                 raw_extension(reader.bytes()?).map(|raw| *value = raw)
             }
-            (shape, _) => scalar(shape, reader, value),
+            (shape, _) => decode_scalar(shape, reader, value),
         }
     }
 
@@ -237,7 +237,7 @@ impl<'a> Decoder<'a> {
 
 /// Decodes a scalar.
 #[inline(never)]
-fn scalar(shape: &Shape, reader: &mut Reader<'_>, value: &mut Value) -> Result<(), ProtoError> {
+fn decode_scalar(shape: &Shape, reader: &mut Reader<'_>, value: &mut Value) -> Result<(), ProtoError> {
     *value = match shape {
         Shape::Bool => Value::Bool(reader.varint()? != 0),
         Shape::Int { bits: 32 } => Value::Int(i64::from(reader.varint()? as i32)),
@@ -245,8 +245,8 @@ fn scalar(shape: &Shape, reader: &mut Reader<'_>, value: &mut Value) -> Result<(
         Shape::Float => float_value(f64::from_bits(reader.fixed64()?)),
         Shape::String => Value::String(text(reader.bytes()?)),
         Shape::Bytes => Value::String(Str::from(base64::encode(reader.bytes()?))),
-        Shape::Time => timestamp(reader.bytes()?, false)?,
-        Shape::MicroTime => timestamp(reader.bytes()?, true)?,
+        Shape::Time => decode_timestamp(reader.bytes()?, false)?,
+        Shape::MicroTime => decode_timestamp(reader.bytes()?, true)?,
         Shape::Duration => {
             let nanos = numbers(reader.bytes()?, "Duration")?.0;
             Value::String(Str::from(GoDuration(nanos).to_string()))
@@ -341,7 +341,7 @@ fn first_bytes<'b>(bytes: &'b [u8], name: &str) -> Result<Option<&'b [u8]>, Prot
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-fn timestamp(bytes: &[u8], micro: bool) -> Result<Value, ProtoError> {
+fn decode_timestamp(bytes: &[u8], micro: bool) -> Result<Value, ProtoError> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
@@ -408,7 +408,7 @@ mod tests {
         }
         bytes.push(nanos as u8);
         for (micro, expected) in [(true, "1970-01-01T00:00:06.000261Z"), (false, "1970-01-01T00:00:06Z")] {
-            assert_eq!(timestamp(&bytes, micro).unwrap(), Value::from(expected));
+            assert_eq!(decode_timestamp(&bytes, micro).unwrap(), Value::from(expected));
         }
     }
 }

@@ -10,7 +10,7 @@ use pintle_value::{Map, Value, base64, json};
 pub fn encode_message(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
     if let (Shape::Struct(s), Value::Object(map)) = (&schema.node().shape, tree) {
         let mut writer = Writer(std::mem::take(out));
-        Encoder { arena: schema.arena() }.structure(s, map, &mut writer);
+        Encoder { arena: schema.arena() }.encode_struct(s, map, &mut writer);
         *out = writer.0;
     }
 }
@@ -21,25 +21,25 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    fn structure(self, s: &Struct, map: &Map, out: &mut Writer) {
+    fn encode_struct(self, s: &Struct, map: &Map, out: &mut Writer) {
         for wire in &s.wire {
             match wire.member {
                 Member::Field(at) => {
                     let Some(field) = s.fields.get(usize::from(at)) else { continue };
-                    self.field(wire.number.into(), field, map.get(&field.name), out);
+                    self.encode_field(wire.number.into(), field, map.get(&field.name), out);
                 }
                 // JSON shows the fields of an inlined struct among those around it.
                 Member::Inlined(at) => {
                     let inner = s.inlined.get(usize::from(at)).map(|i| &self.arena.node(i.node).shape);
                     if let Some(Shape::Struct(inner)) = inner {
-                        out.message(wire.number.into(), |out| self.structure(inner, map, out));
+                        out.message(wire.number.into(), |out| self.encode_struct(inner, map, out));
                     }
                 }
             }
         }
     }
 
-    fn field(self, number: u64, field: &Field, value: Option<&Value>, out: &mut Writer) {
+    fn encode_field(self, number: u64, field: &Field, value: Option<&Value>, out: &mut Writer) {
         let node = self.arena.node(field.node);
         let value = value.unwrap_or(&Value::Null);
         if value.is_null() && field.pointer {
@@ -48,23 +48,23 @@ impl Encoder<'_> {
         match (&node.shape, value) {
             (Shape::List { .. } | Shape::Map { .. } | Shape::Bytes, Value::Null) => {}
             (Shape::List { item, .. }, Value::Array(items)) if node.wrapped => {
-                out.message(number, |out| self.items(1, *item, items, out));
+                out.message(number, |out| self.encode_items(1, *item, items, out));
             }
-            (Shape::List { item, .. }, Value::Array(items)) => self.items(number, *item, items, out),
-            (Shape::Map { value, .. }, Value::Object(map)) => self.map(number, *value, map, out),
+            (Shape::List { item, .. }, Value::Array(items)) => self.encode_items(number, *item, items, out),
+            (Shape::Map { value, .. }, Value::Object(map)) => self.encode_map(number, *value, map, out),
             _ => self.one(number, node, value, out),
         }
     }
 
-    fn items(self, number: u64, item: NodeId, items: &[Value], out: &mut Writer) {
+    fn encode_items(self, number: u64, item: NodeId, items: &[Value], out: &mut Writer) {
         let node = self.arena.node(item);
         for value in items {
             self.one(number, node, value, out);
         }
     }
 
-    fn map(self, number: u64, of: NodeId, map: &Map, out: &mut Writer) {
-        let node = self.arena.node(of);
+    fn encode_map(self, number: u64, value_node: NodeId, map: &Map, out: &mut Writer) {
+        let node = self.arena.node(value_node);
         for (key, value) in map.iter() {
             out.message(number, |out| {
                 out.string(1, key);
@@ -94,20 +94,20 @@ impl Encoder<'_> {
                 out.bytes(number, &bytes);
             }
             Shape::Struct(s) => out.message(number, |out| match value {
-                Value::Object(map) => self.structure(s, map, out),
-                _ => self.structure(s, &Map::new(), out),
+                Value::Object(map) => self.encode_struct(s, map, out),
+                _ => self.encode_struct(s, &Map::new(), out),
             }),
             // A list that is an item or a map's value is of a named type, which has a message of its own.
             Shape::List { item, .. } => out.message(number, |out| {
-                self.items(1, *item, value.as_array().unwrap_or_default(), out);
+                self.encode_items(1, *item, value.as_array().unwrap_or_default(), out);
             }),
-            Shape::Map { value: of, .. } => {
+            Shape::Map { value: member_type, .. } => {
                 if let Value::Object(map) = value {
-                    self.map(number, *of, map, out);
+                    self.encode_map(number, *member_type, map, out);
                 }
             }
-            Shape::Time => out.message(number, |out| time(value, false, out)),
-            Shape::MicroTime => out.message(number, |out| time(value, true, out)),
+            Shape::Time => out.message(number, |out| encode_time(value, false, out)),
+            Shape::MicroTime => out.message(number, |out| encode_time(value, true, out)),
             Shape::Duration => {
                 let duration = GoDuration::parse(value.as_str().unwrap_or("0s")).unwrap_or_default();
                 out.message(number, |out| out.int(1, duration.0));
@@ -121,13 +121,13 @@ impl Encoder<'_> {
                 out.string(3, value.as_str().unwrap_or(""));
             }),
             Shape::Any => match node.choice {
-                Some(choice) => out.message(number, |out| self.choice(choice, value, out)),
+                Some(choice) => out.message(number, |out| self.encode_choice(choice, value, out)),
                 None => out.message(number, |out| raw(value, out)),
             },
         }
     }
 
-    fn choice(self, choice: Choice, value: &Value, out: &mut Writer) {
+    fn encode_choice(self, choice: Choice, value: &Value, out: &mut Writer) {
         let props = self.arena.node(choice.props);
         let (schema, rest) = if choice.other == Other::Bool { (2, 1) } else { (1, 2) };
         if choice.other == Other::Bool {
@@ -136,7 +136,9 @@ impl Encoder<'_> {
         }
         match value {
             Value::Object(_) => self.one(schema, props, value, out),
-            Value::Array(items) if choice.other == Other::List => self.items(rest, choice.props, items, out),
+            Value::Array(items) if choice.other == Other::List => {
+                self.encode_items(rest, choice.props, items, out)
+            }
             Value::Array(items) => {
                 for item in items {
                     out.string(rest, item.as_str().unwrap_or(""));
@@ -161,7 +163,7 @@ fn raw(value: &Value, out: &mut Writer) {
 }
 
 /// Seconds and nanoseconds; nothing at all for the zero time.
-fn time(value: &Value, micro: bool, out: &mut Writer) {
+fn encode_time(value: &Value, micro: bool, out: &mut Writer) {
     let Some(text) = value.as_str() else { return };
     let parsed = if micro { Timestamp::parse_micro(text) } else { Timestamp::parse(text) };
     let Ok(time) = parsed else { return };

@@ -53,7 +53,7 @@ pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, ProtoError> {
         }
         let value = reader.bytes()?;
         match number {
-            1 => type_meta(value, &mut envelope)?,
+            1 => decode_type_meta(value, &mut envelope)?,
             2 => envelope.raw = value,
             3 => envelope.content_encoding = text(value),
             _ => envelope.content_type = text(value),
@@ -62,7 +62,7 @@ pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, ProtoError> {
     Ok(envelope)
 }
 
-fn type_meta(bytes: &[u8], envelope: &mut Envelope<'_>) -> Result<(), ProtoError> {
+fn decode_type_meta(bytes: &[u8], envelope: &mut Envelope<'_>) -> Result<(), ProtoError> {
     let mut reader = Reader::new(bytes);
     while !reader.is_empty() {
         let (number, wire_type) = reader.tag("TypeMeta")?;

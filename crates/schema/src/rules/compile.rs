@@ -119,8 +119,8 @@ impl Compiler {
         if rule.rule.trim().is_empty() {
             return None;
         }
-        let env = self.env(rule.optional_old_self);
-        let checked = match checked(env, &rule.rule, &Type::Bool) {
+        let env = self.env_for(rule.optional_old_self);
+        let checked = match compile_checked(env, &rule.rule, &Type::Bool) {
             Ok(checked) => checked,
             Err(ExpressionError::Issues(issues)) => {
                 return Some(Err(format!("compilation failed: {issues}")));
@@ -134,13 +134,13 @@ impl Compiler {
             Err(why) => return Some(Err(format!("program instantiation failed: {why}"))),
         };
         let message = &rule.message_expression;
-        let message = (!message.is_empty()).then(|| self.message(env, message));
+        let message = (!message.is_empty()).then(|| self.compile_message(env, message));
         let (uses_old_self, cost_max) = (checked.uses(OLD_SELF), cost_max(&checked, &self.shape));
         Some(Ok(Compiled { program, uses_old_self, cost_max, message }))
     }
 
-    fn message(&self, env: &Env, text: &str) -> Result<Message, String> {
-        let checked = match checked(env, text, &Type::String) {
+    fn compile_message(&self, env: &Env, text: &str) -> Result<Message, String> {
+        let checked = match compile_checked(env, text, &Type::String) {
             Ok(checked) => checked,
             Err(ExpressionError::Issues(issues)) => {
                 return Err(format!("messageExpression compilation failed: {issues}"));
@@ -154,11 +154,11 @@ impl Compiler {
         Ok(Message { program, cost_max: cost_max(&checked, &self.shape) })
     }
 
-    fn env(&self, optional_old_self: bool) -> &Env {
+    fn env_for(&self, optional_old_self: bool) -> &Env {
         let base = || Env::kubernetes().with_shape(SELF, self.shape.clone());
         if optional_old_self {
-            let of = || Type::optional(self.shape.cel_type());
-            return self.optional.get_or_init(|| base().with_variable(OLD_SELF, of()));
+            let optional_self = || Type::optional(self.shape.cel_type());
+            return self.optional.get_or_init(|| base().with_variable(OLD_SELF, optional_self()));
         }
         self.plain.get_or_init(|| base().with_shape(OLD_SELF, self.shape.clone()))
     }
@@ -170,7 +170,7 @@ enum ExpressionError {
     Type,
 }
 
-fn checked(env: &Env, text: &str, wanted: &Type) -> Result<Checked, ExpressionError> {
+fn compile_checked(env: &Env, text: &str, wanted: &Type) -> Result<Checked, ExpressionError> {
     let checked = env.compile(text).map_err(|issues| ExpressionError::Issues(issues.to_string()))?;
     if checked.output_type() == wanted { Ok(checked) } else { Err(ExpressionError::Type) }
 }

@@ -25,20 +25,20 @@ pub fn resolve<'a>(path: &str, schema: &'a Value, brackets: bool) -> Result<Foun
                 let quoted = tokens.next().ok_or_else(end)?;
                 let inner = quoted.strip_prefix('\'').and_then(|q| q.strip_suffix('\''));
                 let inner = inner.ok_or_else(|| format!("expected single quoted string but got {quoted}"))?;
-                follow(&mut found, &unescaped(inner)?)?;
+                follow_field(&mut found, &unescaped(inner)?)?;
                 let close = tokens.next().ok_or_else(end)?;
                 if close != "]" {
                     return Err(format!("expected ] but got {close}"));
                 }
             }
-            "." => follow(&mut found, tokens.next().ok_or_else(end)?)?,
+            "." => follow_field(&mut found, tokens.next().ok_or_else(end)?)?,
             other => return Err(format!("expected [ or . but got: {other}")),
         }
     }
     Ok(found)
 }
 
-fn follow(found: &mut Found<'_>, name: &str) -> Result<(), String> {
+fn follow_field(found: &mut Found<'_>, name: &str) -> Result<(), String> {
     let nowhere = || "does not refer to a valid field".to_string();
     let schema = found.schema.ok_or_else(nowhere)?;
     let properties = schema.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty());

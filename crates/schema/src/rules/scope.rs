@@ -38,7 +38,7 @@ impl Scope {
         }
         let began = Instant::now();
         let shape = shape(schema, is_root);
-        let scope = build(schema, shape.clone(), 0);
+        let scope = build_scope(schema, shape.clone(), 0);
         counts::prepared(schema, shape.as_deref(), began.elapsed());
         scope
     }
@@ -85,18 +85,18 @@ pub(super) fn element(shape: Option<&Shape>) -> Option<Arc<Shape>> {
     }
 }
 
-fn build(schema: &Value, shape: Option<Arc<Shape>>, depth: usize) -> Option<Scope> {
+fn build_scope(schema: &Value, shape: Option<Arc<Shape>>, depth: usize) -> Option<Scope> {
     let map = schema.as_object().filter(|_| depth <= DEPTH_MAX)?;
     let rules = schema.items_at(&["x-kubernetes-validations"]);
     let element = element(shape.as_deref());
     let below = |key: &str| {
         let below = map.get(key).filter(|v| v.as_object().is_some())?;
-        build(below, element.clone(), depth.saturating_add(1)).map(Box::new)
+        build_scope(below, element.clone(), depth.saturating_add(1)).map(Box::new)
     };
     let (items, values) = (below("items"), below("additionalProperties"));
     let fields = properties(schema).filter_map(|(name, property)| {
         let shape = property_shape(shape.as_deref()?, name, property)?;
-        Some((name.clone(), build(property, Some(shape), depth.saturating_add(1))?))
+        Some((name.clone(), build_scope(property, Some(shape), depth.saturating_add(1))?))
     });
     let properties: Vec<(Str, Scope)> = fields.collect();
     if rules.is_empty() && items.is_none() && values.is_none() && properties.is_empty() {

@@ -34,12 +34,12 @@ mod size {
 /// The shape of the data of a schema; `None` if expressions cannot access it. `is_root` is set for whole objects: a
 /// custom resource, or a resource embedded in one.
 pub fn shape(schema: &Value, is_root: bool) -> Option<Arc<Shape>> {
-    named(schema, is_root, ROOT_TYPE, 0)
+    shape_named(schema, is_root, ROOT_TYPE, 0)
 }
 
 /// The shape of whole objects of a schema, whose type is called `name`.
 pub fn object_shape(schema: &Value, name: &str) -> Option<Arc<Shape>> {
-    named(schema, true, name, 0)
+    shape_named(schema, true, name, 0)
 }
 
 /// The maximum number of values of a shape that a request can contain.
@@ -52,19 +52,19 @@ fn fitting(room: u64, item: u64) -> u64 {
     room.checked_div(item).unwrap_or(room)
 }
 
-fn named(schema: &Value, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shape>> {
+fn shape_named(schema: &Value, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shape>> {
     let map = schema.as_object().filter(|_| depth < DEPTH_MAX)?;
     if is_true(map, "x-kubernetes-int-or-string") {
         let max = max_of(map, "maxLength").map_or(REQUEST_BYTES_MAX - 2, |max| max.saturating_mul(4));
         return made(ShapeKind::Dyn, max, 1);
     }
     match text(map, "type") {
-        "array" => list(map, name, depth),
+        "array" => make_list_shape(map, name, depth),
         "object" => match map.get("additionalProperties") {
             Some(values @ Value::Object(_)) => map_of(map, values, name, depth),
-            _ => object(map, is_root, name, depth),
+            _ => make_object_shape(map, is_root, name, depth),
         },
-        "string" => string(map),
+        "string" => string_shape(map),
         "boolean" => made(ShapeKind::Bool, 0, size::BOOL_MIN),
         "number" => made(ShapeKind::Double, 0, size::NUMBER_MIN),
         "integer" => made(ShapeKind::Int, 0, size::NUMBER_MIN),
@@ -77,9 +77,9 @@ fn made(kind: ShapeKind, max_elements: u64, min_serialized_size: u64) -> Option<
     Some(Arc::new(Shape { kind, max_elements, min_serialized_size }))
 }
 
-fn list(map: &Map, name: &str, depth: usize) -> Option<Arc<Shape>> {
+fn make_list_shape(map: &Map, name: &str, depth: usize) -> Option<Arc<Shape>> {
     let items = map.get("items").filter(|items| items.as_object().is_some())?;
-    let element = named(items, is_embedded(items), &format!("{name}.@idx"), depth.saturating_add(1))?;
+    let element = shape_named(items, is_embedded(items), &format!("{name}.@idx"), depth.saturating_add(1))?;
     let max = max_of(map, "maxItems").unwrap_or_else(|| {
         fitting(REQUEST_BYTES_MAX - size::LIST_MIN, element.min_serialized_size.saturating_add(1))
     });
@@ -101,7 +101,7 @@ fn list_kind(map: &Map) -> ListKind {
 }
 
 fn map_of(map: &Map, values: &Value, name: &str, depth: usize) -> Option<Arc<Shape>> {
-    let value = named(values, is_embedded(values), &format!("{name}.@elem"), depth.saturating_add(1))?;
+    let value = shape_named(values, is_embedded(values), &format!("{name}.@elem"), depth.saturating_add(1))?;
     let max = max_of(map, "maxProperties").unwrap_or_else(|| {
         fitting(
             REQUEST_BYTES_MAX - size::OBJECT_MIN,
@@ -111,7 +111,7 @@ fn map_of(map: &Map, values: &Value, name: &str, depth: usize) -> Option<Arc<Sha
     made(ShapeKind::Map { value }, max, size::OBJECT_MIN)
 }
 
-fn object(map: &Map, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shape>> {
+fn make_object_shape(map: &Map, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shape>> {
     let required: Vec<&str> = map
         .get("required")
         .and_then(Value::as_array)
@@ -146,7 +146,7 @@ fn object(map: &Map, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shap
             continue;
         }
         let name = format!("{name}.{}", escape(property).unwrap_or_default());
-        if let Some(shape) = named(schema, is_embedded(schema), &name, depth.saturating_add(1)) {
+        if let Some(shape) = shape_named(schema, is_embedded(schema), &name, depth.saturating_add(1)) {
             add(property, shape, schema.get("default").is_some_and(|v| !v.is_null()));
         }
     }
@@ -154,7 +154,7 @@ fn object(map: &Map, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shap
         for property in ["apiVersion", "kind"] {
             add(property, unbounded_text(), false);
         }
-        add("metadata", metadata(name), false);
+        add("metadata", metadata_shape(name), false);
     }
     made(ShapeKind::Object(Arc::new(ObjectShape { name: name.into(), fields })), 0, min)
 }
@@ -177,7 +177,7 @@ fn has_metadata(map: &Map) -> bool {
         && of_type(&["metadata", "properties", "generateName"], "string")
 }
 
-fn metadata(name: &str) -> Arc<Shape> {
+fn metadata_shape(name: &str) -> Arc<Shape> {
     let fields = ["generateName", "name"].map(|property| {
         let field = Field { json: property.into(), shape: unbounded_text(), required: false };
         (Str::from(property), field)
@@ -198,7 +198,7 @@ fn unbounded_text() -> Arc<Shape> {
     })
 }
 
-fn string(map: &Map) -> Option<Arc<Shape>> {
+fn string_shape(map: &Map) -> Option<Arc<Shape>> {
     let longest = REQUEST_BYTES_MAX - 2;
     match text(map, "format") {
         "byte" => {

@@ -28,7 +28,7 @@ fn of(a: &str) -> String {
 }
 
 #[test]
-fn what_is_broken_is_told_in_kube_apiservers_words() {
+fn violated_rules_have_the_texts_of_kube_apiserver() {
     let cases = [
         (
             r#"{"type":"integer","x-kubernetes-validations":[{"rule":"self > 1"}]}"#,
@@ -116,7 +116,7 @@ fn transition_rules_need_something_to_compare_with() {
 }
 
 #[test]
-fn what_did_not_change_only_makes_a_warning() {
+fn violations_of_unchanged_values_are_only_warnings() {
     let item = r#"{"type":"object","properties":{"k":{"type":"string"},"v":{"type":"integer"}},"x-kubernetes-validations":[{"rule":"self.v > 1"}]}"#;
     let keyed = of(&format!(
         r#"{{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{item}}}"#

@@ -76,7 +76,7 @@ fn run<'a>(
 ) -> Outcome {
     let out = Outcome { errors: FieldErrors::new(), warnings: Vec::new(), budget };
     let mut walk = Walk { arena, out, warning_bytes: 0 };
-    walk.value(scope, value, old, correlation, path);
+    walk.validate_value(scope, value, old, correlation, path);
     walk.out
 }
 
@@ -121,7 +121,7 @@ impl<'v> Values<'v> {
 }
 
 impl Walk<'_> {
-    fn value(
+    fn validate_value(
         &mut self,
         scope: &Scope,
         value: &Value,
@@ -158,13 +158,13 @@ impl Walk<'_> {
             return;
         }
         match value {
-            Value::Array(items) => self.items(scope, items, old, correlation, path),
-            Value::Object(_) => self.members(scope, value, old, correlation, path),
+            Value::Array(items) => self.validate_items(scope, items, old, correlation, path),
+            Value::Object(_) => self.validate_members(scope, value, old, correlation, path),
             _ => {}
         }
     }
 
-    fn items(
+    fn validate_items(
         &mut self,
         scope: &Scope,
         items: &[Value],
@@ -180,11 +180,11 @@ impl Walk<'_> {
             }
             let old = same_item(&scope.keys, before, item, at);
             let correlation = self.arena.map_or(correlation, |arena| correlation.index(arena, at));
-            self.value(rules, item, old, correlation, &path.index(at));
+            self.validate_value(rules, item, old, correlation, &path.index(at));
         }
     }
 
-    fn members(
+    fn validate_members(
         &mut self,
         scope: &Scope,
         value: &Value,
@@ -199,7 +199,7 @@ impl Walk<'_> {
             }
             let old = old.and_then(|old| old.get(key));
             let correlation = self.arena.map_or(correlation, |arena| correlation.key(arena, key));
-            self.value(rules, value, old, correlation, path);
+            self.validate_value(rules, value, old, correlation, path);
         };
         if let Some(rules) = &scope.values {
             for (key, value) in map.iter() {
@@ -238,7 +238,7 @@ impl Walk<'_> {
                 None => {}
                 Some(Err(why)) => self.invalid(subject, &format!("rule compile error: {why}")),
                 Some(Ok(compiled)) => match &read {
-                    Ok(values) => self.rule(rule, compiled, values, subject)?,
+                    Ok(values) => self.evaluate_rule(rule, compiled, values, subject)?,
                     Err(why) => self.report_failure(rule, why, subject),
                 },
             }
@@ -246,7 +246,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn rule<'v>(
+    fn evaluate_rule<'v>(
         &mut self,
         rule: &Rule,
         compiled: &'v Compiled,

@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 256;
 /// Compiles the schema of one version into `arena`. The root gets kind, apiVersion and metadata; `metadata` is the node
 /// of the latter.
 pub fn compile(schema: &Value, metadata: NodeId, arena: &mut Arena) -> NodeId {
-    let root = node(schema, arena, 0);
+    let root = compile_node(schema, arena, 0);
     complete_object(root, metadata, arena);
     root
 }
@@ -27,25 +27,25 @@ fn complete_object(root: NodeId, metadata: NodeId, arena: &mut Arena) {
     let rules = field_named("metadata");
     let is_text = |id: &NodeId| matches!(arena.node(*id).shape, Shape::String);
     let word = |name: &str| field_named(name).filter(is_text).unwrap_or(text);
-    let words = [field("apiVersion", word("apiVersion"), false), field("kind", word("kind"), false)];
+    let words = [new_field("apiVersion", word("apiVersion"), false), new_field("kind", word("kind"), false)];
     let mut fields: Vec<Field> = known
         .into_iter()
         .filter(|f| !matches!(f.name.as_str(), "kind" | "apiVersion" | "metadata"))
         .collect();
     fields.extend(words);
-    fields.push(field("metadata", metadata, false));
+    fields.push(new_field("metadata", metadata, false));
     let node = arena.node_mut(root);
     node.shape = Shape::Struct(structure(fields, kind));
     node.metadata = Some(metadata);
     node.metadata_rules = rules;
 }
 
-fn node(schema: &Value, arena: &mut Arena, depth: usize) -> NodeId {
+fn compile_node(schema: &Value, arena: &mut Arena, depth: usize) -> NodeId {
     let Some(map) = schema.as_object().filter(|_| depth < DEPTH_MAX) else {
         return arena.push(Node::of(Shape::Any));
     };
-    let shape = shape(map, arena, depth);
-    let checks = checks(map, &shape, arena, depth);
+    let shape = compile_shape(map, arena, depth);
+    let checks = compile_checks(map, &shape, arena, depth);
     let mut out = Node::of(shape);
     out.default = map.get("default").cloned();
     out.type_name = text(map, "type").into();
@@ -56,7 +56,7 @@ fn node(schema: &Value, arena: &mut Arena, depth: usize) -> NodeId {
     arena.push(out)
 }
 
-fn shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
+fn compile_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
     if is_true(map, "x-kubernetes-int-or-string") {
         return Shape::IntOrString;
     }
@@ -78,7 +78,7 @@ fn shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
 
 fn list_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
     let item = match map.get("items") {
-        Some(items) => node(items, arena, depth.saturating_add(1)),
+        Some(items) => compile_node(items, arena, depth.saturating_add(1)),
         None => arena.push(Node::of(Shape::Any)),
     };
     Shape::List { item, kind: list_kind(map) }
@@ -91,7 +91,7 @@ fn object_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
     };
     match map.get("additionalProperties") {
         Some(Value::Object(values)) => {
-            let value = node(&Value::Object(values.clone()), arena, depth.saturating_add(1));
+            let value = compile_node(&Value::Object(values.clone()), arena, depth.saturating_add(1));
             return Shape::Map { value, kind };
         }
         // Members without a schema keep their nulls. If they are forbidden, they are refused rather than pruned.
@@ -111,8 +111,8 @@ fn object_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
     let properties = map.get("properties").and_then(Value::as_object);
     let fields = properties.map(|properties| {
         properties.iter().map(|(name, schema)| {
-            let id = node(schema, arena, depth.saturating_add(1));
-            field(name, id, required.contains(&name.as_str()))
+            let id = compile_node(schema, arena, depth.saturating_add(1));
+            new_field(name, id, required.contains(&name.as_str()))
         })
     });
     let fields: Vec<Field> = fields.map(Iterator::collect).unwrap_or_default();
@@ -130,7 +130,7 @@ fn list_kind(map: &Map) -> ListKind {
     }
 }
 
-fn field(name: &str, node: NodeId, required: bool) -> Field {
+fn new_field(name: &str, node: NodeId, required: bool) -> Field {
     Field {
         name: name.into(),
         node,
@@ -171,16 +171,16 @@ fn texts_of_long_list(enumeration: &[Value]) -> HashSet<Str> {
     }
 }
 
-fn checks(map: &Map, shape: &Shape, arena: &mut Arena, depth: usize) -> Option<Checks> {
+fn compile_checks(map: &Map, shape: &Shape, arena: &mut Arena, depth: usize) -> Option<Checks> {
     let mut branches = |key: &str| -> Vec<NodeId> {
         let schemas = map.get(key).and_then(Value::as_array).unwrap_or(&[]);
-        schemas.iter().map(|schema| node(schema, arena, depth.saturating_add(1))).collect()
+        schemas.iter().map(|schema| compile_node(schema, arena, depth.saturating_add(1))).collect()
     };
     let (all_of, any_of, one_of) = (branches("allOf"), branches("anyOf"), branches("oneOf"));
-    let not = map.get("not").map(|schema| node(schema, arena, depth.saturating_add(1)));
+    let not = map.get("not").map(|schema| compile_node(schema, arena, depth.saturating_add(1)));
     let is_list = matches!(shape, Shape::List { .. });
     let items = map.get("items").filter(|items| !is_list && items.as_object().is_some());
-    let items = items.map(|schema| node(schema, arena, depth.saturating_add(1)));
+    let items = items.map(|schema| compile_node(schema, arena, depth.saturating_add(1)));
     let is_object = matches!(shape, Shape::Struct(_) | Shape::Map { .. });
     let has_fields = map.contains_key("properties") || map.contains_key("additionalProperties");
     let fields = (has_fields && !is_object).then(|| {
@@ -195,11 +195,11 @@ fn checks(map: &Map, shape: &Shape, arena: &mut Arena, depth: usize) -> Option<C
         pattern: text(map, "pattern").into(),
         enumeration: enumeration.to_vec(),
         enumeration_texts: texts_of_long_list(enumeration),
-        minimum: number(map, "minimum"),
+        minimum: read_number(map, "minimum"),
         exclusive_minimum: is_true(map, "exclusiveMinimum"),
-        maximum: number(map, "maximum"),
+        maximum: read_number(map, "maximum"),
         exclusive_maximum: is_true(map, "exclusiveMaximum"),
-        multiple_of: number(map, "multipleOf"),
+        multiple_of: read_number(map, "multipleOf"),
         min_length: count("minLength"),
         max_length: limit("maxLength"),
         min_items: count("minItems"),
@@ -226,7 +226,7 @@ fn checks(map: &Map, shape: &Shape, arena: &mut Arena, depth: usize) -> Option<C
     (checks != Checks::default()).then_some(checks)
 }
 
-fn number(map: &Map, key: &str) -> Option<f64> {
+fn read_number(map: &Map, key: &str) -> Option<f64> {
     match map.get(key)? {
         #[expect(clippy::cast_precision_loss, reason = "JSON schema bounds are float64 in Go too")]
         Value::Int(i) => Some(*i as f64),

@@ -17,7 +17,7 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<V
     unknown.sort();
     if let Some(metadata) = schema.node().metadata {
         let coerce = Coerce { schema, metadata: &schema.at(metadata) };
-        coerce.node(schema.root(), &mut tree, &Path::ROOT, &mut unknown)?;
+        coerce.decode_node(schema.root(), &mut tree, &Path::ROOT, &mut unknown)?;
     }
     strict.unknown.append(&mut unknown.into_paths());
     prune_nulls(schema.arena(), schema.root(), &mut tree);
@@ -53,7 +53,7 @@ pub fn coerce(schema: &Schema, tree: &mut Value) {
 fn coerce_embedded(schema: &Schema, tree: &mut Value) {
     if let Some(metadata) = schema.node().metadata {
         let coerce = Coerce { schema, metadata: &schema.at(metadata) };
-        _ = coerce.node(schema.root(), tree, &Path::ROOT, &mut UnknownFields::ignored());
+        _ = coerce.decode_node(schema.root(), tree, &Path::ROOT, &mut UnknownFields::ignored());
     }
 }
 
@@ -76,7 +76,7 @@ struct Coerce<'a> {
 }
 
 impl Coerce<'_> {
-    fn node(
+    fn decode_node(
         &self,
         id: NodeId,
         value: &mut Value,
@@ -93,11 +93,11 @@ impl Coerce<'_> {
                     match shape {
                         Shape::Struct(known) => {
                             if let Some(field) = known.field(key).filter(|f| Some(f.node) != node.metadata) {
-                                self.node(field.node, member, &path.field(key), unknown)?;
+                                self.decode_node(field.node, member, &path.field(key), unknown)?;
                             }
                         }
                         Shape::Map { value: each, .. } => {
-                            self.node(*each, member, &path.key(key), unknown)?
+                            self.decode_node(*each, member, &path.key(key), unknown)?
                         }
                         _ => {}
                     }
@@ -105,7 +105,7 @@ impl Coerce<'_> {
             }
             (Shape::List { item, .. }, Value::Array(items)) => {
                 for (at, member) in items.iter_mut().enumerate() {
-                    self.node(*item, member, &path.index(at), unknown)?;
+                    self.decode_node(*item, member, &path.index(at), unknown)?;
                 }
             }
             _ => {}

@@ -14,7 +14,27 @@ pub struct DefaultsTooLarge;
 
 /// Sets defaults, outer values first.
 pub fn default(arena: &Arena, id: NodeId, value: &mut Value) -> Result<(), DefaultsTooLarge> {
-    Defaults { arena, bytes_left: DEFAULTS_BYTES_MAX }.node(id, value)
+    Defaults { arena, bytes_left: DEFAULTS_BYTES_MAX }.default_node(id, value)
+}
+
+/// Sets the default of one field of an object, and those within it, if the object does not have the field.
+pub fn default_field(
+    arena: &Arena,
+    id: NodeId,
+    name: &str,
+    value: &mut Value,
+) -> Result<(), DefaultsTooLarge> {
+    let (Shape::Struct(known), Value::Object(map)) = (&arena.node(id).shape, value) else { return Ok(()) };
+    let Some(field) = known.fields.iter().find(|field| field.name == name) else { return Ok(()) };
+    let mut defaults = Defaults { arena, bytes_left: DEFAULTS_BYTES_MAX };
+    if !map.contains_key(name)
+        && let Some(default) = &arena.node(field.node).default
+    {
+        let mut member = defaults.copy(default)?;
+        defaults.default_node(field.node, &mut member)?;
+        map.insert(field.name.clone(), member);
+    }
+    Ok(())
 }
 
 struct Defaults<'a> {
@@ -23,7 +43,7 @@ struct Defaults<'a> {
 }
 
 impl Defaults<'_> {
-    fn node(&mut self, id: NodeId, value: &mut Value) -> Result<(), DefaultsTooLarge> {
+    fn default_node(&mut self, id: NodeId, value: &mut Value) -> Result<(), DefaultsTooLarge> {
         let arena = self.arena;
         match (&arena.node(id).shape, value) {
             (Shape::Struct(known), Value::Object(map)) => {
@@ -38,7 +58,7 @@ impl Defaults<'_> {
                         map.insert(field.name.clone(), self.copy(default)?);
                     }
                     if let Some(member) = map.get_mut(&field.name) {
-                        self.node(field.node, member)?;
+                        self.default_node(field.node, member)?;
                     }
                 }
                 Ok(())
@@ -62,7 +82,7 @@ impl Defaults<'_> {
         {
             *value = self.copy(default)?;
         }
-        self.node(id, value)
+        self.default_node(id, value)
     }
 
     fn copy(&mut self, default: &Value) -> Result<Value, DefaultsTooLarge> {

@@ -23,7 +23,7 @@ pub fn validate_lists(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>,
         (Shape::List { item, kind }, Value::Array(items)) => {
             match kind {
                 ListKind::Atomic => {}
-                ListKind::Set => repeated(items, write_value, Clone::clone, path, errors),
+                ListKind::Set => report_repeated(items, write_value, Clone::clone, path, errors),
                 ListKind::Map(keys) => {
                     if let Some(at) =
                         items.iter().position(|item| !matches!(item, Value::Object(_) | Value::Null))
@@ -36,7 +36,7 @@ pub fn validate_lists(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>,
                         );
                     } else {
                         let write_key = |item: &Value, out: &mut Vec<u8>| write_keys(item, keys, out);
-                        repeated(items, write_key, |item| key_of(item, keys), path, errors);
+                        report_repeated(items, write_key, |item| key_of(item, keys), path, errors);
                     }
                 }
             }
@@ -79,7 +79,7 @@ fn key_of(item: &Value, keys: &[pintle_value::Str]) -> Value {
 }
 
 /// Reports the second of equal items; further ones are not reported.
-fn repeated(
+fn report_repeated(
     items: &[Value],
     write_key: impl Fn(&Value, &mut Vec<u8>),
     key: impl Fn(&Value) -> Value,

@@ -149,7 +149,11 @@ impl<'a> Kind<'a> {
         path: &Path<'_>,
         out: &mut Outcome,
     ) -> bool {
-        #[expect(clippy::cast_precision_loss, reason = "limits of whole numbers among floats")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "limits of whole numbers among floats, and of single among double precision"
+        )]
         let (fits, kind, format) = match self {
             Kind::Integer("int32") => {
                 let within = number >= f64::from(i32::MIN) && number <= f64::from(i32::MAX);
@@ -159,7 +163,8 @@ impl<'a> Kind<'a> {
                 let within = number >= i64::MIN as f64 && number < i64::MAX as f64;
                 (whole.is_some() || (within && number.fract() == 0.0), "integer", *format)
             }
-            Kind::Number("float") => (number.abs() <= f64::from(f32::MAX), "number", "float"),
+            // A value that rounds to the largest one fits.
+            Kind::Number("float") => ((number as f32).is_finite(), "number", "float"),
             Kind::Number(format) => (true, "number", *format),
         };
         if !fits {

@@ -45,9 +45,8 @@ pub fn validate_default(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_
 /// The errors without duplicates.
 fn deduplicated(outcome: Outcome) -> impl Iterator<Item = FieldError> {
     let mut seen = HashSet::new();
-    let named = outcome.errors.0.into_iter().map(|error| match error.field.is_empty() {
-        true => FieldError { field: Str::from(NO_FIELD), ..error },
-        false => error,
+    let named = outcome.errors.0.into_iter().map(|error| {
+        if error.field.is_empty() { FieldError { field: Str::from(NO_FIELD), ..error } } else { error }
     });
     named.filter(move |error| seen.insert((error.field.clone(), error.body.clone())))
 }
@@ -77,7 +76,7 @@ impl Outcome {
         self.errors.append(other.errors);
     }
 
-    fn applied(&mut self, other: Outcome) {
+    fn add_outcome(&mut self, other: Outcome) {
         self.merge(other);
         self.matches = self.matches.saturating_add(1);
     }
@@ -178,31 +177,37 @@ impl Walk<'_> {
             return out;
         }
         if !type_name.is_empty() || !format.is_empty() {
-            out.applied(check_type(type_name, node.nullable, format, value, path));
+            out.add_outcome(check_type(type_name, node.nullable, format, value, path));
         }
-        out.applied(self.junctors(checks, value, past, path));
+        out.add_outcome(self.validate_junctors(checks, value, past, path));
         match value {
             Value::String(text) => {
-                out.applied(check_text(checks, text, path));
+                out.add_outcome(check_text(checks, text, path));
                 if !format.is_empty() && formats::is_for_texts(format) {
-                    out.applied(check_format(format, text, path));
+                    out.add_outcome(check_format(format, text, path));
                 }
             }
             Value::Int(_) | Value::Float(_) => {
-                out.applied(numbers::check(type_name, format, checks, value, path))
+                out.add_outcome(numbers::check(type_name, format, checks, value, path))
             }
-            Value::Array(items) => out.applied(self.items(node, checks, items, past, path)),
+            Value::Array(items) => out.add_outcome(self.validate_items(node, checks, items, past, path)),
             Value::Null | Value::Bool(_) | Value::Object(_) | Value::Raw(_) => {}
         }
-        out.applied(check_enum(checks, value, path));
+        out.add_outcome(check_enum(checks, value, path));
         if let Value::Object(_) = value {
-            out.applied(self.fields(node, checks, value, past, path));
+            out.add_outcome(self.validate_fields(node, checks, value, past, path));
         }
         out.matches = out.matches.saturating_add(1);
         out
     }
 
-    fn junctors(&self, checks: &Checks, value: &Value, past: Option<Pair<'_>>, path: &Path<'_>) -> Outcome {
+    fn validate_junctors(
+        &self,
+        checks: &Checks,
+        value: &Value,
+        past: Option<Pair<'_>>,
+        path: &Path<'_>,
+    ) -> Outcome {
         let mut out = Outcome::default();
         let name = || quoted(&path.to_str());
         if !checks.any_of.is_empty() {
@@ -274,7 +279,7 @@ impl Walk<'_> {
         (fitting, reported.unwrap_or_default())
     }
 
-    fn items(
+    fn validate_items(
         &self,
         node: &Node,
         checks: &Checks,
@@ -310,7 +315,7 @@ impl Walk<'_> {
         out
     }
 
-    fn fields(
+    fn validate_fields(
         &self,
         node: &Node,
         checks: &Checks,
@@ -410,15 +415,15 @@ impl<'a> Before<'a> {
         let index = self.index.get_or_init(|| {
             let mut index = HashMap::with_capacity(self.items.len());
             for item in self.items {
-                index.entry(identity(self.keys, item)).or_insert(item);
+                index.entry(item_identity(self.keys, item)).or_insert(item);
             }
             index
         });
-        index.get(&identity(self.keys, member)).copied().map(pair)
+        index.get(&item_identity(self.keys, member)).copied().map(pair)
     }
 }
 
-fn identity(keys: &[Str], item: &Value) -> Vec<u8> {
+fn item_identity(keys: &[Str], item: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     lists::write_keys(item, keys, &mut out);
     out
@@ -491,7 +496,7 @@ fn check_enum(checks: &Checks, value: &Value, path: &Path<'_>) -> Outcome {
         _ => checks.enumeration.is_empty() || checks.enumeration.iter().any(same),
     };
     if !is_allowed {
-        let supported: Vec<String> = checks.enumeration.iter().map(plain).collect();
+        let supported: Vec<String> = checks.enumeration.iter().map(plain_text).collect();
         let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
         out.errors.not_supported(path, value, &supported);
     }
@@ -537,7 +542,7 @@ fn check_format(format: &str, text: &str, path: &Path<'_>) -> Outcome {
     out
 }
 
-fn plain(value: &Value) -> String {
+fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
         other => {

@@ -47,10 +47,10 @@ fn align(arena: &Arena, id: NodeId, object: &Value, old: &mut Value, depth: usiz
                 }
             }
         }
-        (Shape::Map { value: of, .. }, Value::Object(object), Value::Object(old)) => {
+        (Shape::Map { value: member_type, .. }, Value::Object(object), Value::Object(old)) => {
             for (key, value) in object.iter() {
                 if let Some(old) = old.get_mut(key) {
-                    align(arena, *of, value, old, depth);
+                    align(arena, *member_type, value, old, depth);
                 }
             }
         }

@@ -6,31 +6,31 @@ use pintle_value::{Str, Value, base64, cbor};
 
 /// Appends `tree` as one item, without the tag for self-described CBOR.
 pub fn encode_cbor(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
-    match schema.decodes_into_go_struct() {
-        true => item(schema.arena(), schema.root(), tree, out),
-        // Custom resources have base64 text in place of bytes.
-        false => cbor::encode_item(tree, out),
+    if schema.decodes_into_go_struct() {
+        write_item(schema.arena(), schema.root(), tree, out)
+    } else {
+        cbor::encode_item(tree, out)
     }
 }
 
-fn item(arena: &Arena, id: NodeId, value: &Value, out: &mut Vec<u8>) {
+fn write_item(arena: &Arena, id: NodeId, value: &Value, out: &mut Vec<u8>) {
     match (&arena.node(id).shape, value) {
         (Shape::Bytes, Value::String(text)) => match base64::decode(text) {
             Ok(bytes) => cbor::write_bytes(&bytes, out),
             Err(_) => cbor::write_text(text, out),
         },
-        (Shape::List { item: of, .. }, Value::Array(items)) => {
+        (Shape::List { item: item_type, .. }, Value::Array(items)) => {
             cbor::write_array_head(items.len(), out);
             for entry in items {
-                item(arena, *of, entry, out);
+                write_item(arena, *item_type, entry, out);
             }
         }
-        (Shape::Map { value: of, .. }, Value::Object(map)) => {
-            members(map.as_slice(), out, |_, value, out| item(arena, *of, value, out));
+        (Shape::Map { value: member_type, .. }, Value::Object(map)) => {
+            members(map.as_slice(), out, |_, value, out| write_item(arena, *member_type, value, out));
         }
         (Shape::Struct(s), Value::Object(map)) => {
             members(map.as_slice(), out, |name, value, out| match s.field(name) {
-                Some(field) => item(arena, field.node, value, out),
+                Some(field) => write_item(arena, field.node, value, out),
                 None => cbor::encode_item(value, out),
             });
         }
@@ -44,7 +44,7 @@ pub fn restore_bytes(schema: &Schema, tree: &mut Value, document: &[u8]) -> Resu
     restore(schema.arena(), schema.root(), tree, Item::of(document), "")
 }
 
-/// `field` is the struct field of the value in errors.
+/// Replaces the texts of byte strings by base64, as JSON has them. `field` is the struct field of the value in errors.
 fn restore(arena: &Arena, id: NodeId, value: &mut Value, item: Item<'_>, field: &str) -> Result<(), String> {
     if !arena.reaches_bytes(id) {
         return Ok(());
@@ -67,21 +67,21 @@ fn restore(arena: &Arena, id: NodeId, value: &mut Value, item: Item<'_>, field: 
         }
         (Shape::Struct(s), Form::Map(members), Value::Object(map)) => {
             for (key, member) in members {
-                if let (Some(of), Some(below)) = (s.field(&key), map.get_mut(&key)) {
-                    restore(arena, of.node, below, member, &format!("{}.{key}", node.go))?;
+                if let (Some(struct_field), Some(below)) = (s.field(&key), map.get_mut(&key)) {
+                    restore(arena, struct_field.node, below, member, &format!("{}.{key}", node.go))?;
                 }
             }
         }
-        (Shape::Map { value: of, .. }, Form::Map(members), Value::Object(map)) => {
+        (Shape::Map { value: member_type, .. }, Form::Map(members), Value::Object(map)) => {
             for (key, member) in members {
                 if let Some(below) = map.get_mut(&key) {
-                    restore(arena, *of, below, member, field)?;
+                    restore(arena, *member_type, below, member, field)?;
                 }
             }
         }
-        (Shape::List { item: of, .. }, Form::Array(items), Value::Array(entries)) => {
+        (Shape::List { item: item_type, .. }, Form::Array(items), Value::Array(entries)) => {
             for (entry, item) in entries.iter_mut().zip(items) {
-                restore(arena, *of, entry, item, field)?;
+                restore(arena, *item_type, entry, item, field)?;
             }
         }
         _ => {}

@@ -1,6 +1,6 @@
 //! Converts a tree to its canonical form in place, without copying strings.
 
-use super::errors::{Errors, Place, STRICT_ERRORS_MAX, Step, Strict, TypeError};
+use super::errors::{Errors, Place, STRICT_ERRORS_MAX, Severity, Step, Strict, TypeError};
 use super::scalar;
 use super::zero::{zero, zero_field};
 use crate::model::{Arena, Choice, Field, NodeId, Omit, Other, Schema, Shape, Struct};
@@ -90,7 +90,7 @@ impl<'s> Decoder<'s, '_> {
     /// Decodes a value in place. `null` becomes the zero value of the type.
     pub(super) fn value(&mut self, id: NodeId, value: &mut Value, place: &Place<'_>) {
         if place.depth > TYPED_DEPTH_MAX {
-            self.errors.add(place, true, "exceeded max depth".to_string());
+            self.errors.add(place, Severity::Fatal, "exceeded max depth".to_string());
             return;
         }
         let arena = self.arena;
@@ -99,7 +99,7 @@ impl<'s> Decoder<'s, '_> {
             Shape::Struct(s) if !s.go_name.is_empty() => match value {
                 Value::Object(map) => self.structure(s, map, place),
                 Value::Null => *value = zero(arena, id),
-                other => self.errors.mismatch(arena, place, false, other.json_type(), &node.go),
+                other => self.errors.mismatch(arena, place, Severity::Ordinary, other.json_type(), &node.go),
             },
             Shape::List { item, .. } => match value {
                 Value::Array(items) => {
@@ -108,19 +108,19 @@ impl<'s> Decoder<'s, '_> {
                     }
                 }
                 Value::Null => {}
-                other => self.errors.mismatch(arena, place, false, other.json_type(), &node.go),
+                other => self.errors.mismatch(arena, place, Severity::Ordinary, other.json_type(), &node.go),
             },
-            Shape::Map { value: of, .. } => match value {
+            Shape::Map { value: member_type, .. } => match value {
                 Value::Object(map) => {
                     for (key, entry) in map.iter_mut() {
-                        self.value(*of, entry, &place.down(Step::Key(key)));
-                        if entry.is_null() && matches!(arena.node(*of).shape, Shape::Bytes) {
+                        self.value(*member_type, entry, &place.down(Step::Key(key)));
+                        if entry.is_null() && matches!(arena.node(*member_type).shape, Shape::Bytes) {
                             *entry = Value::String(Str::default());
                         }
                     }
                 }
                 Value::Null => {}
-                other => self.errors.mismatch(arena, place, false, other.json_type(), &node.go),
+                other => self.errors.mismatch(arena, place, Severity::Ordinary, other.json_type(), &node.go),
             },
             Shape::Any => {
                 if let Some(choice) = node.choice {
@@ -141,7 +141,7 @@ impl<'s> Decoder<'s, '_> {
                 at = at.saturating_add(1);
             }
             let Some(field) = s.fields.get(at).filter(|f| is_same_text(&f.name, key)) else {
-                self.unknown(key, place);
+                self.report_unknown(key, place);
                 return false;
             };
             let keep = self.field(s, field, value, place);
@@ -230,7 +230,9 @@ impl<'s> Decoder<'s, '_> {
         match (choice.other, &mut *value) {
             (_, Value::Object(_)) => self.value(choice.props, value, &nested),
             (Other::Bool, Value::Bool(_)) => {}
-            (Other::Bool, _) => self.errors.add(place, true, "boolean or JSON schema expected".to_string()),
+            (Other::Bool, _) => {
+                self.errors.add(place, Severity::Fatal, "boolean or JSON schema expected".to_string())
+            }
             (Other::List, Value::Array(items)) => {
                 for (index, item) in items.iter_mut().enumerate() {
                     self.value(choice.props, item, &nested.down(Step::Index(index)));
@@ -255,7 +257,7 @@ impl<'s> Decoder<'s, '_> {
         self.strict = strict;
     }
 
-    fn unknown(&mut self, key: &str, place: &Place<'_>) {
+    fn report_unknown(&mut self, key: &str, place: &Place<'_>) {
         if let Some(strict) = self.strict.as_deref_mut().filter(|s| s.unknown.len() < STRICT_ERRORS_MAX) {
             let mut path = place.path(strict.omits_keys);
             if !path.is_empty() {

@@ -64,7 +64,7 @@ pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<De
 /// into the same struct, and the strict errors.
 fn reread(schema: &Schema, bytes: &[u8]) -> Result<(Value, Vec<String>), TypeError> {
     let mut walk = Walk { decoder: Decoder::new(schema.arena()), bytes, at: 0, strict: Vec::new() };
-    let value = walk.value(schema.root(), false, &Place::ROOT);
+    let value = walk.decode_value(schema.root(), false, &Place::ROOT);
     walk.decoder.errors.finish()?;
     Ok((value, walk.strict))
 }
@@ -77,7 +77,7 @@ struct Walk<'s, 'b> {
 }
 
 impl<'b> Walk<'_, 'b> {
-    fn value(&mut self, id: NodeId, pointer: bool, place: &Place<'_>) -> Value {
+    fn decode_value(&mut self, id: NodeId, pointer: bool, place: &Place<'_>) -> Value {
         let shape = &self.decoder.arena.node(id).shape;
         match (self.peek(), shape) {
             _ if place.depth >= TYPED_DEPTH_MAX => self.leaf(id, pointer, place),
@@ -92,21 +92,22 @@ impl<'b> Walk<'_, 'b> {
                     if !seen.insert(key.clone()) {
                         walk.report("duplicate", &key, place);
                     }
-                    let value = walk.value(field.node, field.pointer, &place.down(Step::Field(s, field)));
+                    let value =
+                        walk.decode_value(field.node, field.pointer, &place.down(Step::Field(s, field)));
                     Some((key, value))
                 })
             }
-            (Some(b'{'), Shape::Map { value: of, .. }) => {
+            (Some(b'{'), Shape::Map { value: member_type, .. }) => {
                 let mut seen: HashSet<Str> = HashSet::new();
                 self.object(|walk, key| {
                     if !seen.insert(key.clone()) {
                         walk.report("duplicate", &key, place);
                     }
-                    let value = walk.value(*of, false, &place.down(Step::Key(&key)));
+                    let value = walk.decode_value(*member_type, false, &place.down(Step::Key(&key)));
                     Some((key, value))
                 })
             }
-            (Some(b'['), Shape::List { item, .. }) => self.array(*item, place),
+            (Some(b'['), Shape::List { item, .. }) => self.decode_array(*item, place),
             _ => self.leaf(id, pointer, place),
         }
     }
@@ -131,7 +132,7 @@ impl<'b> Walk<'_, 'b> {
         let mut entries: Vec<(Str, Value)> = Vec::new();
         self.at = self.at.saturating_add(1);
         while self.peek() == Some(b'"') {
-            let key = self.key();
+            let key = self.decode_key();
             if self.peek() == Some(b':') {
                 self.at = self.at.saturating_add(1);
             }
@@ -144,12 +145,12 @@ impl<'b> Walk<'_, 'b> {
         Value::Object(merged(entries))
     }
 
-    fn array(&mut self, item: NodeId, place: &Place<'_>) -> Value {
+    fn decode_array(&mut self, item: NodeId, place: &Place<'_>) -> Value {
         let mut items = Vec::new();
         self.at = self.at.saturating_add(1);
         while !matches!(self.peek(), Some(b']') | None) {
             let index = items.len();
-            items.push(self.value(item, false, &place.down(Step::Index(index))));
+            items.push(self.decode_value(item, false, &place.down(Step::Index(index))));
             if self.peek() == Some(b',') {
                 self.at = self.at.saturating_add(1);
             }
@@ -173,7 +174,7 @@ impl<'b> Walk<'_, 'b> {
         self.bytes.get(self.at).copied()
     }
 
-    fn key(&mut self) -> Str {
+    fn decode_key(&mut self) -> Str {
         match json::parse(self.skip()).map(|p| p.value) {
             Ok(Value::String(key)) => key,
             _ => Str::default(),

@@ -33,7 +33,7 @@ impl Slot {
 
 /// Appends `tree` as compact JSON.
 pub fn encode_json(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
-    Encoder { arena: schema.arena(), out, slot: None, stored: false }.value(schema.root(), tree);
+    Encoder { arena: schema.arena(), out, slot: None, stored: false }.write_value(schema.root(), tree);
 }
 
 /// Appends `tree` as compact JSON without `metadata.resourceVersion`; returns the position of that, as an offset from the
@@ -47,7 +47,7 @@ pub fn encode_stored(schema: &Schema, tree: &Value, out: &mut Vec<u8>) -> Slot {
     };
     match (&schema.node().shape, tree) {
         (Shape::Struct(s), Value::Object(map)) => encoder.members(Some(s), map, Level::Root),
-        _ => encoder.value(schema.root(), tree),
+        _ => encoder.write_value(schema.root(), tree),
     }
     encoder.slot.unwrap_or_default()
 }
@@ -74,7 +74,7 @@ enum Level {
 }
 
 impl Encoder<'_> {
-    fn value(&mut self, id: NodeId, value: &Value) {
+    fn write_value(&mut self, id: NodeId, value: &Value) {
         match (&self.arena.node(id).shape, value) {
             (Shape::Struct(s), Value::Object(map)) => self.members(Some(s), map, Level::Deeper),
             (Shape::List { item, .. }, Value::Array(items)) => {
@@ -83,11 +83,11 @@ impl Encoder<'_> {
                     if index > 0 {
                         self.out.push(b',');
                     }
-                    self.value(*item, entry);
+                    self.write_value(*item, entry);
                 }
                 self.out.push(b']');
             }
-            (Shape::Map { value: of, .. }, Value::Object(map)) => {
+            (Shape::Map { value: member_type, .. }, Value::Object(map)) => {
                 self.out.push(b'{');
                 for (index, (key, entry)) in map.iter().enumerate() {
                     if index > 0 {
@@ -95,7 +95,7 @@ impl Encoder<'_> {
                     }
                     json::write_string(key, self.out);
                     self.out.push(b':');
-                    self.value(*of, entry);
+                    self.write_value(*member_type, entry);
                 }
                 self.out.push(b'}');
             }
@@ -110,14 +110,14 @@ impl Encoder<'_> {
     /// Writes raw JSON unchanged; a JSON schema in the order of its fields.
     fn any(&mut self, id: NodeId, value: &Value) {
         match (self.arena.node(id).choice, value) {
-            (Some(choice), Value::Object(_)) => self.value(choice.props, value),
+            (Some(choice), Value::Object(_)) => self.write_value(choice.props, value),
             (Some(choice), Value::Array(items)) => {
                 self.out.push(b'[');
                 for (index, entry) in items.iter().enumerate() {
                     if index > 0 {
                         self.out.push(b',');
                     }
-                    self.value(choice.props, entry);
+                    self.write_value(choice.props, entry);
                 }
                 self.out.push(b']');
             }
@@ -145,7 +145,11 @@ impl Encoder<'_> {
                         self.out.extend_from_slice(b"null");
                         continue;
                     }
-                    self.below(Some(field.node), value, level == Level::Root && field.name == "metadata");
+                    self.write_child(
+                        Some(field.node),
+                        value,
+                        level == Level::Root && field.name == "metadata",
+                    );
                 }
             }
             None => {
@@ -154,9 +158,9 @@ impl Encoder<'_> {
                     if level == Level::Metadata && key == RESOURCE_VERSION {
                         continue;
                     }
-                    self.key(start, key);
+                    self.write_key(start, key);
                     let node = s.and_then(|s| s.field(key)).map(|f| f.node);
-                    self.below(node, value, level == Level::Root && key == "metadata");
+                    self.write_child(node, value, level == Level::Root && key == "metadata");
                 }
             }
         }
@@ -184,7 +188,7 @@ impl Encoder<'_> {
         self.out.extend_from_slice(b"\":");
     }
 
-    fn key(&mut self, start: usize, key: &str) {
+    fn write_key(&mut self, start: usize, key: &str) {
         if self.out.len() > start {
             self.out.push(b',');
         }
@@ -192,7 +196,7 @@ impl Encoder<'_> {
         self.out.push(b':');
     }
 
-    fn below(&mut self, node: Option<NodeId>, value: &Value, metadata: bool) {
+    fn write_child(&mut self, node: Option<NodeId>, value: &Value, metadata: bool) {
         let Some(node) = node else { return json::print(value, self.out) };
         match (metadata && self.slot.is_some(), value) {
             (true, Value::Object(map)) => {
@@ -200,7 +204,7 @@ impl Encoder<'_> {
                 let s = if let Shape::Struct(s) = shape { Some(s) } else { None };
                 self.members(s, map, Level::Metadata);
             }
-            _ => self.value(node, value),
+            _ => self.write_value(node, value),
         }
     }
 }

@@ -20,10 +20,12 @@ pub struct Strict {
 impl Strict {
     /// The errors with kube-apiserver's messages: `unknown field "spec.foo"`.
     pub fn texts(&self) -> Vec<String> {
-        let text = |path: &Str| match self.omits_keys {
-            // Go's converter of unstructured objects does not escape the path.
-            true => format!("unknown field \"{path}\""),
-            false => format!("unknown field {}", quoted(path)),
+        let text = |path: &Str| {
+            if self.omits_keys {
+                format!("unknown field \"{path}\"")
+            } else {
+                format!("unknown field {}", quoted(path))
+            }
         };
         self.unknown.iter().map(text).collect()
     }
@@ -101,7 +103,7 @@ impl<'a> Place<'a> {
         Place { parent: Some(self), step, depth: self.depth.saturating_add(1) }
     }
 
-    fn steps(&self) -> Vec<Step<'a>> {
+    fn path_steps(&self) -> Vec<Step<'a>> {
         let mut steps = Vec::new();
         let mut place = Some(*self);
         while let Some(at) = place {
@@ -115,12 +117,12 @@ impl<'a> Place<'a> {
     /// The path in the form of strict errors: `spec.containers[0].name`, keys of maps like fields.
     pub(super) fn path(&self, omits_keys: bool) -> Str {
         let mut out = Str::default();
-        for step in self.steps() {
+        for step in self.path_steps() {
             match step {
                 Step::Root | Step::Nested => {}
                 Step::Key(_) if omits_keys => {}
-                Step::Field(_, field) => dotted(&mut out, &field.name),
-                Step::Key(key) => dotted(&mut out, key),
+                Step::Field(_, field) => push_dotted(&mut out, &field.name),
+                Step::Key(key) => push_dotted(&mut out, key),
                 Step::Index(index) => _ = write!(out, "[{index}]"),
             }
         }
@@ -128,17 +130,17 @@ impl<'a> Place<'a> {
     }
 
     fn is_nested(&self) -> bool {
-        self.steps().iter().any(|step| matches!(step, Step::Nested))
+        self.path_steps().iter().any(|step| matches!(step, Step::Nested))
     }
 
     /// Go's name of the struct and the path of its fields. It has inlined structs, but no indices and keys.
     fn go_context(&self, arena: &Arena) -> Option<(Str, Str)> {
         let (mut name, mut path, mut nested) = (None, Str::default(), false);
-        for step in self.steps() {
+        for step in self.path_steps() {
             match step {
                 Step::Field(s, field) => {
                     push_inlined(&mut path, arena, s, field);
-                    dotted(&mut path, &field.name);
+                    push_dotted(&mut path, &field.name);
                     if !nested {
                         name = Some(s.go_name.clone());
                     }
@@ -151,7 +153,7 @@ impl<'a> Place<'a> {
     }
 }
 
-fn dotted(out: &mut Str, name: &str) {
+fn push_dotted(out: &mut Str, name: &str) {
     if !out.is_empty() {
         out.push('.');
     }
@@ -162,17 +164,25 @@ fn dotted(out: &mut Str, name: &str) {
 fn push_inlined(path: &mut Str, arena: &Arena, s: &Struct, field: &Field) {
     let inlined = usize::from(field.inline).checked_sub(1).and_then(|at| s.inlined.get(at));
     let Some(inlined) = inlined else { return };
-    dotted(path, &inlined.go_name);
+    push_dotted(path, &inlined.go_name);
     let Shape::Struct(inner) = &arena.node(inlined.node).shape else { return };
     if let Some(field) = inner.field(&field.name) {
         push_inlined(path, arena, inner, field);
     }
 }
 
+/// How an error affects the decoding.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Severity {
+    /// Ends the decoding. Errors of types with their own decoder do, and take precedence over others.
+    Fatal,
+    /// The decoding continues, but the first such error is its outcome.
+    Ordinary,
+}
+
 /// An error, before it is known whether it is the one to report.
 pub(super) struct Found {
-    /// Whether the error ends the decoding. Errors of types with their own decoder do, and take precedence over others.
-    fatal: bool,
+    severity: Severity,
     message: String,
     mismatch: Option<Mismatch>,
 }
@@ -185,30 +195,43 @@ pub(super) struct Errors {
 
 impl Errors {
     /// Adds an error for a value whose JSON type does not match its Go type. `value` is Go's word for the value.
-    pub(super) fn mismatch(&mut self, arena: &Arena, place: &Place<'_>, fatal: bool, value: &str, go: &str) {
+    pub(super) fn mismatch(
+        &mut self,
+        arena: &Arena,
+        place: &Place<'_>,
+        severity: Severity,
+        value: &str,
+        go: &str,
+    ) {
         let message = match place.go_context(arena) {
             Some((name, path)) => {
                 format!("json: cannot unmarshal {value} into Go struct field {name}.{path} of type {go}")
             }
             None => format!("json: cannot unmarshal {value} into Go value of type {go}"),
         };
-        let field = place.steps().iter().find_map(|step| match step {
+        let field = place.path_steps().iter().find_map(|step| match step {
             Step::Field(_, field) => Some(field.name.clone()),
             _ => None,
         });
         let mismatch = Mismatch { found: value.into(), field: field.unwrap_or_default(), go: go.into() };
-        self.found(place, fatal, message, Some(mismatch));
+        self.record_error(place, severity, message, Some(mismatch));
     }
 
     /// Adds any other error; its message has no position.
-    pub(super) fn add(&mut self, place: &Place<'_>, fatal: bool, message: String) {
-        self.found(place, fatal, message, None);
+    pub(super) fn add(&mut self, place: &Place<'_>, severity: Severity, message: String) {
+        self.record_error(place, severity, message, None);
     }
 
-    fn found(&mut self, place: &Place<'_>, fatal: bool, message: String, mismatch: Option<Mismatch>) {
-        let fatal = fatal || place.is_nested();
-        if self.found.as_ref().is_none_or(|found| fatal && !found.fatal) {
-            self.found = Some(Found { fatal, message, mismatch });
+    fn record_error(
+        &mut self,
+        place: &Place<'_>,
+        severity: Severity,
+        message: String,
+        mismatch: Option<Mismatch>,
+    ) {
+        let severity = if place.is_nested() { Severity::Fatal } else { severity };
+        if self.found.as_ref().is_none_or(|found| severity == Severity::Fatal && found.severity != severity) {
+            self.found = Some(Found { severity, message, mismatch });
         }
     }
 

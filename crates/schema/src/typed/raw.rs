@@ -34,11 +34,11 @@ fn restore(arena: &Arena, id: NodeId, value: &mut Value, text: &str) {
                 }
             }
         }
-        (Shape::Map { value: of, .. }, Value::Object(map)) => {
+        (Shape::Map { value: member_type, .. }, Value::Object(map)) => {
             let mut parts = json::Parts::of(text);
             while let Some((key, text)) = parts.next_part() {
                 if let Some(member) = map.get_mut(&key) {
-                    restore(arena, *of, member, text);
+                    restore(arena, *member_type, member, text);
                 }
             }
         }
@@ -57,10 +57,10 @@ const JSON_BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// Restores a patched tree, in which raw JSON may be anywhere and the values of raw fields may contain raw JSON.
 pub fn fold_raw(schema: &Schema, tree: &mut Value) {
-    fold(schema.arena(), Some(schema.root()), tree);
+    fold_raw_extensions(schema.arena(), Some(schema.root()), tree);
 }
 
-fn fold(arena: &Arena, id: Option<NodeId>, value: &mut Value) {
+fn fold_raw_extensions(arena: &Arena, id: Option<NodeId>, value: &mut Value) {
     let node = id.map(|id| arena.node(id));
     let is_raw = node.is_some_and(|node| node.is_raw_extension());
     if is_raw || node.is_none() {
@@ -89,12 +89,12 @@ fn fold(arena: &Arena, id: Option<NodeId>, value: &mut Value) {
                     Some(Shape::Map { value, .. }) => Some(*value),
                     _ => None,
                 };
-                fold(arena, below, member);
+                fold_raw_extensions(arena, below, member);
             }
         }
         (Value::Array(items), shape) => {
             let below = if let Some(Shape::List { item, .. }) = shape { Some(*item) } else { None };
-            items.iter_mut().for_each(|entry| fold(arena, below, entry));
+            items.iter_mut().for_each(|entry| fold_raw_extensions(arena, below, entry));
         }
         _ => {}
     }
@@ -131,8 +131,8 @@ fn each_raw(arena: &Arena, id: NodeId, value: &mut Value, change: &mut impl FnMu
                 }
             }
         }
-        (Shape::Map { value: of, .. }, Value::Object(map)) => {
-            map.iter_mut().for_each(|(_, member)| each_raw(arena, *of, member, change));
+        (Shape::Map { value: member_type, .. }, Value::Object(map)) => {
+            map.iter_mut().for_each(|(_, member)| each_raw(arena, *member_type, member, change));
         }
         (Shape::List { item, .. }, Value::Array(items)) => {
             items.iter_mut().for_each(|entry| each_raw(arena, *item, entry, change));

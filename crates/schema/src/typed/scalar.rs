@@ -1,7 +1,7 @@
 //! Scalars: numbers, strings, bytes, times, quantities.
 
 use super::decode::Decoder;
-use super::errors::Place;
+use super::errors::{Place, Severity};
 use crate::model::Shape;
 use pintle_meta::duration::GoDuration;
 use pintle_meta::{Quantity, Timestamp, quantity};
@@ -23,33 +23,35 @@ pub(super) fn decode(
         Shape::String => match value {
             Value::String(_) => {}
             Value::Null => *value = Value::String(Str::default()),
-            other => mismatch(decoder, place, false, other.json_type(), go),
+            other => mismatch(decoder, place, Severity::Ordinary, other.json_type(), go),
         },
         Shape::Bool => match value {
             Value::Bool(_) => {}
             Value::Null => *value = Value::Bool(false),
-            other => mismatch(decoder, place, false, other.json_type(), go),
+            other => mismatch(decoder, place, Severity::Ordinary, other.json_type(), go),
         },
-        Shape::Int { bits } => int(decoder, *bits, false, go, value, place),
+        Shape::Int { bits } => decode_int(decoder, *bits, Severity::Ordinary, go, value, place),
         Shape::Float => match value {
             Value::Int(_) => {}
             Value::Float(f) if f.is_infinite() => {
                 let found = number(decoder, value);
-                mismatch(decoder, place, false, &found, go);
+                mismatch(decoder, place, Severity::Ordinary, &found, go);
             }
             // Whole numbers have one form: that of parsing their JSON.
             Value::Float(f) => *value = float_value(*f),
             Value::Null => *value = Value::Int(0),
-            other => mismatch(decoder, place, false, other.json_type(), go),
+            other => mismatch(decoder, place, Severity::Ordinary, other.json_type(), go),
         },
         Shape::IntOrString => match value {
             Value::String(_) => {}
-            _ => int(decoder, 32, true, "int32", value, place),
+            _ => decode_int(decoder, 32, Severity::Fatal, "int32", value, place),
         },
-        Shape::Bytes => bytes(decoder, go, value, place),
+        Shape::Bytes => decode_bytes(decoder, go, value, place),
         Shape::Quantity => canonical_quantity(decoder, value, place),
-        Shape::Time | Shape::MicroTime => time(decoder, matches!(shape, Shape::MicroTime), value, place),
-        Shape::Duration => duration(decoder, value, place),
+        Shape::Time | Shape::MicroTime => {
+            decode_time(decoder, matches!(shape, Shape::MicroTime), value, place)
+        }
+        Shape::Duration => decode_duration(decoder, value, place),
         Shape::Any | Shape::List { .. } | Shape::Map { .. } | Shape::Struct(_) => {}
     }
 }
@@ -64,8 +66,8 @@ pub(crate) fn float_value(float: f64) -> Value {
     }
 }
 
-fn mismatch(decoder: &mut Decoder<'_, '_>, place: &Place<'_>, fatal: bool, value: &str, go: &str) {
-    decoder.errors.mismatch(decoder.arena, place, fatal, value, go);
+fn mismatch(decoder: &mut Decoder<'_, '_>, place: &Place<'_>, severity: Severity, value: &str, go: &str) {
+    decoder.errors.mismatch(decoder.arena, place, severity, value, go);
 }
 
 /// Go's error has the number itself if an integer of this size was expected.
@@ -78,16 +80,23 @@ fn number(decoder: &Decoder<'_, '_>, value: &Value) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn int(decoder: &mut Decoder<'_, '_>, bits: u8, fatal: bool, go: &str, value: &mut Value, place: &Place<'_>) {
+fn decode_int(
+    decoder: &mut Decoder<'_, '_>,
+    bits: u8,
+    severity: Severity,
+    go: &str,
+    value: &mut Value,
+    place: &Place<'_>,
+) {
     match value {
         Value::Int(i) if bits == 64 || i32::try_from(*i).is_ok() => {}
         Value::Null => *value = Value::Int(0),
-        Value::Int(_) | Value::Float(_) => mismatch(decoder, place, fatal, &number(decoder, value), go),
-        other => mismatch(decoder, place, fatal, other.json_type(), go),
+        Value::Int(_) | Value::Float(_) => mismatch(decoder, place, severity, &number(decoder, value), go),
+        other => mismatch(decoder, place, severity, other.json_type(), go),
     }
 }
 
-fn bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Place<'_>) {
+fn decode_bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Place<'_>) {
     match value {
         Value::Null => {}
         Value::String(text) => match base64::decode(text) {
@@ -97,7 +106,7 @@ fn bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Pla
                     *text = Str::from(canonical);
                 }
             }
-            Err(error) => decoder.errors.add(place, false, error.to_string()),
+            Err(error) => decoder.errors.add(place, Severity::Ordinary, error.to_string()),
         },
         // Go also accepts a list of small numbers as bytes.
         Value::Array(items) => {
@@ -107,14 +116,14 @@ fn bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Pla
                     Value::Int(i) if u8::try_from(*i).is_ok() => raw.extend(u8::try_from(*i)),
                     Value::Null => raw.push(0),
                     Value::Int(_) | Value::Float(_) => {
-                        mismatch(decoder, place, false, &number(decoder, item), "uint8")
+                        mismatch(decoder, place, Severity::Ordinary, &number(decoder, item), "uint8")
                     }
-                    other => mismatch(decoder, place, false, other.json_type(), "uint8"),
+                    other => mismatch(decoder, place, Severity::Ordinary, other.json_type(), "uint8"),
                 }
             }
             *value = Value::String(Str::from(base64::encode(&raw)));
         }
-        other => mismatch(decoder, place, false, other.json_type(), go),
+        other => mismatch(decoder, place, Severity::Ordinary, other.json_type(), go),
     }
 }
 
@@ -137,15 +146,15 @@ fn canonical_quantity(decoder: &mut Decoder<'_, '_>, value: &mut Value, place: &
             Value::String(old) if *old == text => {}
             _ => *value = Value::String(text),
         },
-        Err(error) => decoder.errors.add(place, true, error.to_string()),
+        Err(error) => decoder.errors.add(place, Severity::Fatal, error.to_string()),
     }
 }
 
-fn time(decoder: &mut Decoder<'_, '_>, micro: bool, value: &mut Value, place: &Place<'_>) {
+fn decode_time(decoder: &mut Decoder<'_, '_>, micro: bool, value: &mut Value, place: &Place<'_>) {
     let text = match value {
         Value::Null => return,
         Value::String(text) => text,
-        other => return mismatch(decoder, place, true, other.json_type(), "string"),
+        other => return mismatch(decoder, place, Severity::Fatal, other.json_type(), "string"),
     };
     let parsed = if micro { Timestamp::parse_micro(text) } else { Timestamp::parse(text) };
     match parsed {
@@ -157,15 +166,15 @@ fn time(decoder: &mut Decoder<'_, '_>, micro: bool, value: &mut Value, place: &P
                 *value = canonical;
             }
         }
-        Err(error) => decoder.errors.add(place, true, error.to_string()),
+        Err(error) => decoder.errors.add(place, Severity::Fatal, error.to_string()),
     }
 }
 
-fn duration(decoder: &mut Decoder<'_, '_>, value: &mut Value, place: &Place<'_>) {
+fn decode_duration(decoder: &mut Decoder<'_, '_>, value: &mut Value, place: &Place<'_>) {
     let text = match &*value {
         Value::Null => "",
         Value::String(text) => text.as_str(),
-        other => return mismatch(decoder, place, true, other.json_type(), "string"),
+        other => return mismatch(decoder, place, Severity::Fatal, other.json_type(), "string"),
     };
     match GoDuration::parse(text) {
         Ok(duration) => {
@@ -175,6 +184,6 @@ fn duration(decoder: &mut Decoder<'_, '_>, value: &mut Value, place: &Place<'_>)
                 *value = Value::String(canonical);
             }
         }
-        Err(error) => decoder.errors.add(place, true, error.to_string()),
+        Err(error) => decoder.errors.add(place, Severity::Fatal, error.to_string()),
     }
 }

@@ -118,7 +118,7 @@ impl Driver {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut rest = &buffer[..];
         while let Some((frame, payload)) = next_frame(&mut rest)? {
-            self.handle(frame, payload)?;
+            self.on_frame(frame, payload)?;
         }
         match rest.len() {
             // Reuse the memory for the next read, because it is in the processor's cache.
@@ -129,7 +129,7 @@ impl Driver {
         Ok(())
     }
 
-    fn handle(&mut self, frame: Frame, mut payload: &[u8]) -> Result<(), &'static str> {
+    fn on_frame(&mut self, frame: Frame, mut payload: &[u8]) -> Result<(), &'static str> {
         if self.block.is_some() && frame.kind != kind::CONTINUATION {
             return Err("a header block from etcd is interrupted");
         }
@@ -137,7 +137,7 @@ impl Driver {
             kind::DATA => {
                 let length = payload.len();
                 unpad(&frame, &mut payload)?;
-                self.data(&frame, payload, length)
+                self.on_data(&frame, payload, length)
             }
             kind::HEADERS => {
                 unpad(&frame, &mut payload)?;
@@ -154,7 +154,7 @@ impl Driver {
                 self.block = Some((frame.stream, BytesMut::from(payload), is_end));
                 Ok(())
             }
-            kind::CONTINUATION => self.continuation(&frame, payload),
+            kind::CONTINUATION => self.on_continuation(&frame, payload),
             kind::RST_STREAM => {
                 let code = payload.try_get_u32().map_err(|_| "a short frame from etcd")?;
                 let error = match code {
@@ -164,7 +164,7 @@ impl Driver {
                 self.fail(frame.stream, error);
                 Ok(())
             }
-            kind::SETTINGS => self.settings(&frame, payload),
+            kind::SETTINGS => self.on_settings(&frame, payload),
             kind::PUSH_PROMISE => Err("etcd sent what was not requested"),
             kind::PING => {
                 let data: [u8; 8] = payload.try_into().map_err(|_| "a short frame from etcd")?;
@@ -180,9 +180,10 @@ impl Driver {
             kind::GOAWAY => self.go_away(payload),
             kind::WINDOW_UPDATE => {
                 let by = payload.try_get_u32().map_err(|_| "a short frame from etcd")?;
-                match self.connection.lock().enlarge(frame.stream, by & (u32::MAX >> 1)) {
-                    true => Ok(()),
-                    false => Err("a window of etcd is too large"),
+                if self.connection.lock().enlarge(frame.stream, by & (u32::MAX >> 1)) {
+                    Ok(())
+                } else {
+                    Err("a window of etcd is too large")
                 }
             }
             // PRIORITY, and frame types that may be defined later, are ignored.
@@ -190,7 +191,7 @@ impl Driver {
         }
     }
 
-    fn settings(&mut self, frame: &Frame, mut payload: &[u8]) -> Result<(), &'static str> {
+    fn on_settings(&mut self, frame: &Frame, mut payload: &[u8]) -> Result<(), &'static str> {
         if frame.has(flag::ACK) {
             return Ok(());
         }
@@ -206,7 +207,7 @@ impl Driver {
         Ok(())
     }
 
-    fn continuation(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), &'static str> {
+    fn on_continuation(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), &'static str> {
         let Some((stream, mut block, is_end)) = self.block.take() else {
             return Err("a header block from etcd has no beginning");
         };
@@ -254,7 +255,7 @@ impl Driver {
         Ok(())
     }
 
-    fn data(&mut self, frame: &Frame, payload: &[u8], length: usize) -> Result<(), &'static str> {
+    fn on_data(&mut self, frame: &Frame, payload: &[u8], length: usize) -> Result<(), &'static str> {
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         self.unreleased = self.unreleased.saturating_add(length);
         let connection = self.connection.clone();
@@ -376,9 +377,10 @@ fn finish(call: Call, status: Result<(), CallError>) {
 
 /// Frames may arrive for calls that were cancelled, but not for calls that never existed.
 fn check_known(state: &State, stream: u32) -> Result<(), &'static str> {
-    match stream % 2 == 1 && stream < state.next_stream {
-        true => Ok(()),
-        false => Err("etcd answers a call that was not made"),
+    if stream % 2 == 1 && stream < state.next_stream {
+        Ok(())
+    } else {
+        Err("etcd answers a call that was not made")
     }
 }
 

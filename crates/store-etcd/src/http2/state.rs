@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 /// The window of a connection and its streams before SETTINGS.
 const INITIAL_WINDOW: i64 = 65_535;
-/// The last number of a stream.
+/// The highest number that HTTP/2 allows for a stream.
 pub(super) const STREAM_MAX: u32 = u32::MAX >> 1;
 pub(super) struct State {
     /// Frames that no task is writing yet.

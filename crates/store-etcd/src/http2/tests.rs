@@ -308,7 +308,7 @@ async fn refused_calls_were_not_sent_and_reset_ones_are_lost() {
 }
 
 #[tokio::test]
-async fn what_no_server_sends_ends_the_connection() {
+async fn invalid_frames_end_the_connection() {
     let cases: [(&str, u8, u8, u32, &[u8]); 10] = [
         ("an answer to no call", kind::DATA, 0, 3, b"x"),
         ("headers of no call", kind::HEADERS, flag::END_HEADERS, 2, &[0x88]),

@@ -37,7 +37,7 @@ async fn write_without_leader(to_leader: bool) -> Option<(Result<Revision, Write
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_that_forwarded_a_write_to_a_dead_leader_says_so_itself() {
+async fn a_follower_reports_a_write_that_it_forwarded_to_a_dead_leader() {
     let Some((written, elapsed)) = write_without_leader(false).await else { return };
     // etcd gives up after seven seconds, or the new leader took the write.
     if let Err(error) = written {

@@ -73,7 +73,7 @@ async fn a_store_that_is_opened_again_has_the_state_and_can_read_the_past() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_compacted_cannot_be_read() {
+async fn compacted_revisions_cannot_be_read() {
     let Some(member) = Member::start("http", &[]) else { return };
     let mut compacting = options(&member.endpoint, 0);
     compacting.compaction_interval = Duration::from_millis(200);

@@ -28,8 +28,8 @@ enum Body {
 
 /// Compares two responses as lines; `ignored` are the arguments of the `ignore` directives.
 pub fn compare(want: &[String], got: &[String], ignored: &[&str]) -> Comparison {
-    let (want_head, want_body) = split(want, ignored);
-    let (got_head, got_body) = split(got, ignored);
+    let (want_head, want_body) = split_answer(want, ignored);
+    let (got_head, got_body) = split_answer(got, ignored);
     if want_head == got_head && same_body(&want_body, &got_body) {
         return Comparison::Same;
     }
@@ -45,7 +45,7 @@ pub fn compare(want: &[String], got: &[String], ignored: &[&str]) -> Comparison 
     Comparison::Different
 }
 
-fn split<'a>(lines: &'a [String], ignored: &[&str]) -> (Vec<&'a str>, Body) {
+fn split_answer<'a>(lines: &'a [String], ignored: &[&str]) -> (Vec<&'a str>, Body) {
     let head: Vec<&str> = lines.iter().map(String::as_str).filter(|line| line.starts_with('<')).collect();
     let body = lines.get(head.len()..).unwrap_or_default().join("\n");
     let is_ignored = |line: &str| {
@@ -88,19 +88,19 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 fn without_messages(body: Body) -> Body {
-    fn strip(value: &mut Value) {
+    fn strip_ignored(value: &mut Value) {
         match value {
             Value::Object(map) => {
                 map.shift_remove("message");
-                map.values_mut().for_each(strip);
+                map.values_mut().for_each(strip_ignored);
             }
-            Value::Array(items) => items.iter_mut().for_each(strip),
+            Value::Array(items) => items.iter_mut().for_each(strip_ignored),
             _ => {}
         }
     }
     match body {
         Body::Documents(mut documents) => {
-            documents.iter_mut().for_each(strip);
+            documents.iter_mut().for_each(strip_ignored);
             Body::Documents(documents)
         }
         text @ Body::Text(_) => text,

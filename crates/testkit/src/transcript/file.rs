@@ -84,7 +84,7 @@ pub fn parse(text: &str) -> Transcript {
         }
         match steps.last_mut() {
             None => head.push(line),
-            Some(step) => part = place(step, part, line),
+            Some(step) => part = add_line(step, part, line),
         }
     }
     for step in &mut steps {
@@ -94,7 +94,7 @@ pub fn parse(text: &str) -> Transcript {
     Transcript { head: head.join("\n").trim().to_owned(), steps }
 }
 
-fn place(step: &mut Step, part: Part, line: &str) -> Part {
+fn add_line(step: &mut Step, part: Part, line: &str) -> Part {
     let asking = matches!(part, Part::Directives | Part::RequestHead);
     if let (Part::Directives, Some(note)) = (part, line.strip_prefix("! ")) {
         step.notes.push(note.trim().to_owned());

@@ -55,30 +55,30 @@ impl Normal {
 
     /// Replaces everything in a document.
     pub fn tree(&mut self, value: &Value) -> Value {
-        self.value(value, Place::default())
+        self.normalize_value(value, Place::default())
     }
 
-    fn value(&mut self, value: &Value, place: Place<'_>) -> Value {
+    fn normalize_value(&mut self, value: &Value, place: Place<'_>) -> Value {
         match value {
             Value::Object(map) => {
                 let beside_uid = map.contains_key("uid");
                 let mut out = Map::new();
                 for (key, item) in map {
                     let name = self.text(key);
-                    out.insert(name, self.value(item, Place { key, beside_uid }));
+                    out.insert(name, self.normalize_value(item, Place { key, beside_uid }));
                 }
                 Value::Object(out)
             }
             Value::Array(items) => {
                 let place = Place { beside_uid: false, ..place };
-                Value::Array(items.iter().map(|item| self.value(item, place)).collect())
+                Value::Array(items.iter().map(|item| self.normalize_value(item, place)).collect())
             }
-            Value::String(s) => Value::String(self.string(s, place)),
+            Value::String(s) => Value::String(self.normalize_string(s, place)),
             other => other.clone(),
         }
     }
 
-    fn string(&mut self, s: &str, place: Place<'_>) -> String {
+    fn normalize_string(&mut self, s: &str, place: Place<'_>) -> String {
         match place.key {
             "resourceVersion" if is_version(s) && place.beside_uid => {
                 let next = self.versions.len() + 1;

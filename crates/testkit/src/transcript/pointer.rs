@@ -10,7 +10,7 @@ struct Segment {
 /// The value at a pointer; a null counts as missing.
 pub fn lookup<'a>(doc: &'a Value, pointer: &str) -> Option<&'a Value> {
     let mut doc = doc;
-    for segment in segments(pointer) {
+    for segment in parse_segments(pointer) {
         if !segment.key.is_empty() {
             doc = match doc {
                 Value::Array(items) => items.get(index(&segment.key)?)?,
@@ -31,20 +31,20 @@ pub fn lookup<'a>(doc: &'a Value, pointer: &str) -> Option<&'a Value> {
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(s) => s.clone(),
-        other => notation(other),
+        other => to_notation(other),
     }
 }
 
-fn notation(value: &Value) -> String {
+fn to_notation(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
         Value::Number(n) => n.to_string(),
         Value::String(s) => quoted(s),
-        Value::Array(items) => format!("[{}]", items.iter().map(notation).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(to_notation).collect::<Vec<_>>().join(", ")),
         Value::Object(map) => {
-            let entry = |(key, item): (&String, &Value)| format!("{}: {}", quoted(key), notation(item));
+            let entry = |(key, item): (&String, &Value)| format!("{}: {}", quoted(key), to_notation(item));
             format!("{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
         }
     }
@@ -73,7 +73,7 @@ fn selector_at(text: &str) -> bool {
     matches!(rest.find(['=', ']']), Some(at) if at > 0 && rest[at..].starts_with('='))
 }
 
-fn segments(pointer: &str) -> Vec<Segment> {
+fn parse_segments(pointer: &str) -> Vec<Segment> {
     let mut out = Vec::new();
     let mut rest = pointer;
     while let Some(slash) = rest.find('/') {
@@ -85,7 +85,7 @@ fn segments(pointer: &str) -> Vec<Segment> {
         let key = unescape(&rest[..end]);
         rest = &rest[end..];
         let mut selector = None;
-        if let (true, Some(close)) = (rest.starts_with('['), rest.find(']')) {
+        if let Some(close) = rest.find(']').filter(|_| rest.starts_with('[')) {
             selector = rest[1..close].split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
             rest = &rest[close + 1..];
         }

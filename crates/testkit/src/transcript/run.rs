@@ -109,7 +109,7 @@ async fn replay(client: &Client, path: &Path) -> io::Result<(Transcript, Vec<Vec
     run.make_namespace().await;
     let mut answers = Vec::with_capacity(transcript.steps.len());
     for step in &transcript.steps {
-        answers.push(run.step(step).await.unwrap_or_else(|error| vec![format!("< error {error}")]));
+        answers.push(run.run_step(step).await.unwrap_or_else(|error| vec![format!("< error {error}")]));
     }
     run.streams.clear();
     run.remove_namespace().await;
@@ -161,9 +161,9 @@ impl Run {
         let _ = self.admin.delete(&format!("/api/v1/namespaces/{}", self.namespace())).await;
     }
 
-    async fn step(&mut self, step: &Step) -> Result<Vec<String>, StepError> {
+    async fn run_step(&mut self, step: &Step) -> Result<Vec<String>, StepError> {
         if let Some(events) = step.note("events") {
-            return self.events(events).await;
+            return self.read_events(events).await;
         }
         if let Some(seconds) = step.note("wait") {
             let seconds = seconds.parse().map_err(|_| StepError::Step("wait"))?;
@@ -173,7 +173,7 @@ impl Run {
         }
         let end = Instant::now() + UNTIL_TIMEOUT;
         loop {
-            let response = self.answer(step).await?;
+            let response = self.read_answer(step).await?;
             let mut met = true;
             for condition in step.notes_of("until") {
                 met &= holds(&substitute(condition, &self.vars), &response)?;
@@ -185,7 +185,7 @@ impl Run {
         }
     }
 
-    async fn events(&mut self, arguments: &str) -> Result<Vec<String>, StepError> {
+    async fn read_events(&mut self, arguments: &str) -> Result<Vec<String>, StepError> {
         let mut words = arguments.split_whitespace();
         let (Some(name), Some(count)) = (words.next(), words.next()) else {
             return Err(StepError::Step("events"));
@@ -213,7 +213,7 @@ impl Run {
         Ok(lines)
     }
 
-    async fn answer(&mut self, step: &Step) -> Result<Rendered, StepError> {
+    async fn read_answer(&mut self, step: &Step) -> Result<Rendered, StepError> {
         let request = request_of(step, &self.vars)?;
         let client = match step.note("as").unwrap_or("admin") {
             "admin" => &self.admin,
@@ -243,7 +243,7 @@ impl Run {
             return Ok(Rendered { status, lines, document: Value::Null });
         };
         let document = documents.first().cloned().unwrap_or(Value::Null);
-        self.capture(step, &document)?;
+        self.capture_values(step, &document)?;
         for response in &documents {
             let part = match step.note("only") {
                 Some(pointer) => lookup(response, pointer).unwrap_or(&Value::Null),
@@ -272,7 +272,7 @@ impl Run {
         text.trim_end_matches('\n').split('\n').map(str::to_owned).collect()
     }
 
-    fn capture(&mut self, step: &Step, document: &Value) -> Result<(), StepError> {
+    fn capture_values(&mut self, step: &Step, document: &Value) -> Result<(), StepError> {
         for arguments in step.notes_of("capture") {
             let (name, pointer) =
                 arguments.split_once(char::is_whitespace).ok_or(StepError::Step("capture"))?;

@@ -26,7 +26,7 @@ pub struct Http2Stream(RecvStream);
 impl Http2 {
     /// Connects; the target must be one of [`Target::with_http2`].
     pub async fn connect(target: &Target, token: Option<&str>) -> Result<Http2, WireError> {
-        let stream = target.stream().await?;
+        let stream = target.connect_stream().await?;
         let mut builder = h2::client::Builder::new();
         builder
             .initial_connection_window_size(CONNECTION_WINDOW)

@@ -178,14 +178,14 @@ impl Connection {
                 }
                 Framing::ChunkSize { after_chunk } => {
                     if after_chunk {
-                        self.line().await?;
+                        self.read_line().await?;
                     }
-                    let size = parse_chunk_size(&self.line().await?)?;
+                    let size = parse_chunk_size(&self.read_line().await?)?;
                     if size > 0 {
                         self.framing = Framing::Chunk(size);
                         continue;
                     }
-                    while !self.line().await?.is_empty() {}
+                    while !self.read_line().await?.is_empty() {}
                     self.framing = Framing::Done;
                 }
                 Framing::UntilClose => {
@@ -216,7 +216,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    async fn line(&mut self) -> Result<Bytes, WireError> {
+    async fn read_line(&mut self) -> Result<Bytes, WireError> {
         loop {
             if let Some(end) = find(&self.buffer, b"\r\n") {
                 let line = self.buffer.split_to(end).freeze();

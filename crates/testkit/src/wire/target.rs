@@ -82,10 +82,10 @@ impl Target {
 
     /// Opens a connection.
     pub async fn connect(&self) -> Result<Connection, WireError> {
-        Ok(Connection::over(self.stream().await?))
+        Ok(Connection::over(self.connect_stream().await?))
     }
 
-    pub(super) async fn stream(&self) -> Result<Stream, WireError> {
+    pub(super) async fn connect_stream(&self) -> Result<Stream, WireError> {
         let socket = self.socket().await?;
         socket.set_nodelay(true)?;
         Ok(match &self.tls {

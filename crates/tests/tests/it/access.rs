@@ -64,7 +64,7 @@ async fn grant(admin: &Client, rules: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_acts_as_somebody_else_never_acts_as_herself() {
+async fn a_refused_impersonation_does_not_use_the_users_own_permissions() {
     let server = Server::start_ephemeral().await.unwrap();
     let (admin, alice) = (server.admin().unwrap(), server.alice().unwrap());
     let secrets = "/api/v1/namespaces/default/secrets";
@@ -162,7 +162,7 @@ fn shapes(base: &str, plural: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_authorized_is_what_is_executed() {
+async fn the_authorized_request_is_the_executed_one() {
     let server = Server::start_ephemeral().await.unwrap();
     let (admin, alice) = (server.admin().unwrap(), server.alice().unwrap());
     for namespace in ["open", "closed"] {

@@ -33,7 +33,7 @@ fn check(documents: &[&str], flags: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn says_what_the_server_would_say() {
+fn check_reports_the_errors_of_the_server() {
     let bad_definition = DEFINITION.replace("\"type\":\"integer\"", "\"type\":\"number\",\"default\":1");
     let bad_definition = bad_definition.replace("boxes.example.com", "other.example.com");
     let cases: &[(&[&str], i32, &[&str])] = &[

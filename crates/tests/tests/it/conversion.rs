@@ -243,7 +243,7 @@ async fn watches_select_by_fields_of_their_own_version() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_are_not_believed_blindly() {
+async fn invalid_answers_of_conversion_webhooks_are_refused() {
     let spoil: Arc<Mutex<fn(&mut Value)>> = Arc::new(Mutex::new(|_| {}));
     let spoils = spoil.clone();
     let hook = Webhook::start(move |review| {

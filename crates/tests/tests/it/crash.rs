@@ -2,8 +2,8 @@
 //!
 //! `PINTLE_CRASH_ROUNDS` sets the number of kills, `PINTLE_CRASH_SEED` repeats their moments.
 
+use crate::random::{Random, setting};
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,10 +25,6 @@ struct Acknowledged {
 }
 
 type Ledger = Arc<Mutex<BTreeMap<String, Acknowledged>>>;
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
 
 fn version_of(object: &Value) -> u64 {
     let text = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
@@ -110,8 +106,8 @@ async fn check(client: &Client, ledger: &Ledger, newest: &mut u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_kills() {
     let rounds = setting("PINTLE_CRASH_ROUNDS").unwrap_or(20);
-    let mut random = setting("PINTLE_CRASH_SEED").unwrap_or_else(|| RandomState::new().hash_one(0)) | 1;
-    eprintln!("PINTLE_CRASH_SEED={random} PINTLE_CRASH_ROUNDS={rounds}");
+    let mut random = Random::from_setting("PINTLE_CRASH_SEED");
+    eprintln!("PINTLE_CRASH_SEED={} PINTLE_CRASH_ROUNDS={rounds}", random.seed());
     let mut server = Server::start().await.unwrap();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     let (status, _) = server.admin().unwrap().post("/api/v1/namespaces", &namespace).await.unwrap();
@@ -126,12 +122,7 @@ async fn acknowledged_writes_survive_kills() {
             let (client, ledger) = (server.admin().unwrap(), ledger.clone());
             writers.spawn(async move { (writer, write_until_killed(client, ledger, writer, first).await) });
         }
-        // xorshift: enough to spread the moments.
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let span = KILL_AFTER_MS.end - KILL_AFTER_MS.start;
-        tokio::time::sleep(Duration::from_millis(KILL_AFTER_MS.start + random % span)).await;
+        tokio::time::sleep(Duration::from_millis(random.within(KILL_AFTER_MS))).await;
         server.kill().unwrap();
         while let Some(done) = writers.join_next().await {
             let (writer, write) = done.unwrap();

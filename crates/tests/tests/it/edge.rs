@@ -136,7 +136,7 @@ async fn urls_of_http2_may_have_the_bytes_that_go_accepts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn http_itself_is_read_as_go_reads_it() {
+async fn http_is_parsed_as_go_parses_it() {
     let server = Server::start_ephemeral().await.unwrap();
     for (request, expected) in [
         ("GET /livez HTTP/1.1\r\n\r\n", "400 400 Bad Request: missing required Host header"),
@@ -226,7 +226,7 @@ async fn bodies_that_nobody_reads_do_not_break_the_connection() {
 /// Unauthenticated clients that open all connections they can: other clients can write all the time, and no restart is
 /// needed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_strangers_stops_nobody() {
+async fn a_flood_of_unauthenticated_clients_does_not_block_users() {
     let server = Server::start_with(Options::default()).await.unwrap();
     let admin = server.admin().unwrap();
     assert_eq!(create_map(&admin).await, 201);

@@ -84,7 +84,7 @@ fn count(bytes: &[u8], part: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_that_is_encrypted_lies_in_the_folder_as_it_is() {
+async fn the_data_folder_has_no_plain_text_of_encrypted_values() {
     for provider in ["secretbox", "aesgcm", "aescbc"] {
         let rules = json!([{"resources": ["secrets"], "providers": [keys(provider, &[("k1", KEY_1)])]}]);
         let file = File::new(provider, &rules);
@@ -181,7 +181,7 @@ async fn a_new_key_is_used_by_the_next_write_even_if_it_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_under_a_lost_key_are_told_and_can_be_deleted() {
+async fn values_under_a_lost_key_are_reported_and_can_be_deleted() {
     let rule =
         |key: &str| json!([{"resources": ["secrets"], "providers": [keys("secretbox", &[("k1", key)])]}]);
     let file = File::new("lost", &rule(KEY_1));

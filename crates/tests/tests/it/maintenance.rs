@@ -72,12 +72,11 @@ async fn a_cut_or_missing_segment_is_refused_until_it_is_recovered() {
         let data = server.data_dir();
         server.kill().unwrap();
         let newest = newest_segment(&data);
-        match missing {
-            true => std::fs::remove_file(&newest).unwrap(),
-            false => {
-                let length = std::fs::metadata(&newest).unwrap().len();
-                std::fs::OpenOptions::new().write(true).open(&newest).unwrap().set_len(length - 512).unwrap();
-            }
+        if missing {
+            std::fs::remove_file(&newest).unwrap()
+        } else {
+            let length = std::fs::metadata(&newest).unwrap().len();
+            std::fs::OpenOptions::new().write(true).open(&newest).unwrap().set_len(length - 512).unwrap();
         }
         assert!(server.restart().await.is_err());
         let log = server.log_tail();

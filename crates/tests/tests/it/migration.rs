@@ -16,9 +16,10 @@ fn migrate(direction: &str, data: &Path, etcd: &Etcd) -> String {
         .output()
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match output.status.success() {
-        true => text(&output.stdout),
-        false => panic!("migrate {direction}: {}", text(&output.stderr)),
+    if output.status.success() {
+        text(&output.stdout)
+    } else {
+        panic!("migrate {direction}: {}", text(&output.stderr))
     }
 }
 

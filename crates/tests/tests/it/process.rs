@@ -179,7 +179,7 @@ async fn events_are_forgotten_after_a_while() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_cluster_is_told_where_the_server_is() {
+async fn endpoints_of_the_kubernetes_service_have_the_servers_address() {
     for (flag, expected) in [("--advertise-address=192.0.2.7", 200), ("--endpoint-reconciler-type=none", 404)]
     {
         let flags = vec![flag.to_owned()];
@@ -230,7 +230,7 @@ async fn follow(client: Client, count: usize) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_does_not_read_is_cut_off_and_slows_nobody_down() {
+async fn a_client_that_does_not_read_is_disconnected_and_does_not_delay_others() {
     // Objects of 0.9 MB: far more than the kernel buffers for a client with a small receive buffer.
     const OBJECTS: usize = 40;
     const RECEIVE_BUFFER: u32 = 64 * 1024;

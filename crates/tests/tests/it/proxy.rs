@@ -250,7 +250,7 @@ async fn commands_and_logs_come_from_the_kubelet() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_reached_is_not() {
+async fn forbidden_destinations_are_not_reached() {
     let server = server(&[
         "--kubelet-preferred-address-types=InternalIP",
         "--disable-admission-plugins=ServiceAccount",

@@ -50,7 +50,7 @@ fn config_map(name: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_server_takes_is_in_force_on_the_other() {
+async fn a_write_to_one_server_takes_effect_on_the_other() {
     let Some(etcd) = Etcd::start(1, &[]) else { return };
     let (one, two) = (server(&etcd, 1).await, server(&etcd, 2).await);
     let (first, second, alice) = (one.admin().unwrap(), two.admin().unwrap(), two.alice().unwrap());
@@ -163,9 +163,10 @@ async fn expect_addresses(client: &Client, wanted: &[&str]) {
         let (_, slice) = client.get(slices).await.unwrap();
         let of_slice = slice["endpoints"].as_array().into_iter().flatten();
         let of_slice: Vec<&str> = of_slice.filter_map(|entry| entry["addresses"][0].as_str()).collect();
-        match addresses(&endpoints) == wanted && of_slice == wanted {
-            true => Ok(()),
-            false => Err(format!("{:?} {of_slice:?}", addresses(&endpoints))),
+        if addresses(&endpoints) == wanted && of_slice == wanted {
+            Ok(())
+        } else {
+            Err(format!("{:?} {of_slice:?}", addresses(&endpoints)))
         }
     })
     .await;

@@ -69,7 +69,7 @@ fn without_revision(message: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_read_is_said_and_can_be_deleted() {
+async fn unreadable_objects_are_reported_and_can_be_deleted() {
     let server = Server::start_ephemeral().await.unwrap();
     let admin = server.admin().unwrap();
     leave_behind(&admin).await;
@@ -151,7 +151,7 @@ async fn held_definition(admin: &Client, unready: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_gate_only_the_reason_is_told() {
+async fn without_the_gate_only_the_reason_is_reported() {
     let gate = "--feature-gates=AllowUnsafeMalformedObjectDeletion=false";
     let options = Options { flags: vec![gate.to_string()], ephemeral: true };
     let server = Server::start_with(options).await.unwrap();

@@ -3,8 +3,8 @@
 //!
 //! `PINTLE_WATCH_ROUNDS` sets the number of kills, `PINTLE_WATCH_SEED` repeats their moments.
 
+use crate::random::{Random, setting};
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -34,18 +34,6 @@ type Change = Option<u64>;
 /// Changes by revision and name.
 type History = Arc<Mutex<BTreeMap<(u64, String), Change>>>;
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
-
-/// xorshift, a small random generator.
-fn next(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random
-}
-
 fn version_of(object: &Value) -> u64 {
     let text = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
     text.parse().unwrap_or_else(|_| panic!("no resourceVersion in {object}"))
@@ -64,10 +52,10 @@ fn collection() -> String {
 }
 
 /// Creates, updates and deletes the writer's own objects until the server is killed.
-async fn write_until_killed(client: Client, history: History, writer: u64, mut random: u64) {
+async fn write_until_killed(client: Client, history: History, writer: u64, mut random: Random) {
     loop {
-        let name = format!("w{writer}-{}", next(&mut random) % OBJECTS_PER_WRITER);
-        let write = next(&mut random) % 1_000_000_000;
+        let name = format!("w{writer}-{}", random.below(OBJECTS_PER_WRITER));
+        let write = random.below(1_000_000_000);
         let padding = if write.is_multiple_of(3) { PADDING_BYTES } else { 0 };
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -75,7 +63,7 @@ async fn write_until_killed(client: Client, history: History, writer: u64, mut r
             "data": {"write": write.to_string(), "padding": "p".repeat(padding)},
         });
         let path = format!("{}/{name}", collection());
-        let answer = match next(&mut random) % 5 {
+        let answer = match random.below(5) {
             0 => client.delete(&path).await,
             1 | 2 => client.post(&collection(), &object).await,
             _ => client.put(&path, &object).await,
@@ -101,7 +89,7 @@ struct Watcher {
     objects: BTreeMap<String, (u64, u64)>,
     /// Everything up to here was seen; `None` before the first list.
     revision: Option<u64>,
-    random: u64,
+    random: Random,
     resumed: u64,
     restarted: u64,
     /// How often the watcher's revision was too old.
@@ -123,14 +111,14 @@ impl Watcher {
 
     /// Watches from its revision until the stream ends; then, sometimes, starts over without its state.
     async fn run_once(&mut self, client: &Client) {
-        if next(&mut self.random).is_multiple_of(8) {
+        if self.random.below(8) == 0 {
             self.revision = None;
             self.restarted += 1;
         }
         if self.revision.is_none() && !self.streams && !self.list(client).await {
             return;
         }
-        let seconds = 1 + next(&mut self.random) % 2;
+        let seconds = 1 + self.random.below(2);
         let start = match self.revision {
             Some(revision) => format!("&resourceVersion={revision}"),
             None => "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
@@ -232,7 +220,7 @@ async fn follow(mut watcher: Watcher, mut server: watch::Receiver<(Client, Optio
             assert!(Instant::now() < deadline, "{:?} never came to {end}", watcher.revision);
         }
         watcher.run_once(&client).await;
-        let rest = if end.is_none() { next(&mut watcher.random) % REST_MS_MAX } else { 10 };
+        let rest = if end.is_none() { watcher.random.below(REST_MS_MAX) } else { 10 };
         tokio::time::sleep(Duration::from_millis(rest)).await;
     }
 }
@@ -240,8 +228,8 @@ async fn follow(mut watcher: Watcher, mut server: watch::Receiver<(Client, Optio
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_watcher_sees_the_history() {
     let rounds = setting("PINTLE_WATCH_ROUNDS").unwrap_or(8);
-    let mut random = setting("PINTLE_WATCH_SEED").unwrap_or_else(|| RandomState::new().hash_one(0)) | 1;
-    eprintln!("PINTLE_WATCH_SEED={random} PINTLE_WATCH_ROUNDS={rounds}");
+    let mut random = Random::from_setting("PINTLE_WATCH_SEED");
+    eprintln!("PINTLE_WATCH_SEED={} PINTLE_WATCH_ROUNDS={rounds}", random.seed());
     let flags = vec![COMPACTION.to_owned()];
     let mut server = Server::start_with(Options { ephemeral: false, flags }).await.unwrap();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
@@ -257,7 +245,7 @@ async fn every_watcher_sees_the_history() {
             streams: index >= WATCHERS / 2,
             objects: BTreeMap::new(),
             revision: None,
-            random: next(&mut random),
+            random: random.fork(),
             resumed: 0,
             restarted: 0,
             expired: 0,
@@ -268,10 +256,9 @@ async fn every_watcher_sees_the_history() {
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS {
             let (client, history) = (server.admin().unwrap(), history.clone());
-            writers.spawn(write_until_killed(client, history, writer, next(&mut random)));
+            writers.spawn(write_until_killed(client, history, writer, random.fork()));
         }
-        let span = ROUND_MS.end - ROUND_MS.start;
-        tokio::time::sleep(Duration::from_millis(ROUND_MS.start + next(&mut random) % span)).await;
+        tokio::time::sleep(Duration::from_millis(random.within(ROUND_MS))).await;
         server.kill().unwrap();
         while let Some(done) = writers.join_next().await {
             done.unwrap();

@@ -68,12 +68,12 @@ impl LaterEncoding {
 
 /// An array or a map whose items have not all been read.
 struct Open {
-    /// The position of its head.
+    /// The position of the container's head.
     begin: usize,
     /// The number of items or pairs that follow; `None` if a break ends them.
     left: Option<u64>,
     kind: Kind,
-    /// The index of its first item or member on the shared stack.
+    /// The index of the container's first item or member on the shared stack.
     start: usize,
     encoding: Option<LaterEncoding>,
     /// The first error inside it.
@@ -147,7 +147,7 @@ impl<'a> Decoder<'a> {
             Major::PositiveInt => positive_int(head.argument)?,
             Major::NegativeInt => negative_int(head.argument)?,
             Major::Bytes | Major::Text => Value::String(string(&mut self.reader, head, encoding)?),
-            Major::Primitive | Major::Tag => primitive(head)?,
+            Major::Primitive | Major::Tag => decode_primitive(head)?,
             Major::Array | Major::Map => {
                 let (kind, start) = if head.major == Major::Array {
                     (Kind::Array, self.items.len())
@@ -233,7 +233,7 @@ impl<'a> Decoder<'a> {
             Kind::Array => Value::Array(self.items.split_off(closed.start)),
             Kind::Map { .. } => {
                 let (map, repeated) = Map::from_entries(self.entries.split_off(closed.start));
-                if let (false, Some(key)) = (self.careful, repeated.first()) {
+                if let Some(key) = repeated.first().filter(|_| !self.careful) {
                     return Err(DecodeError::invalid(format!(
                         "cbor: found duplicate map key {}",
                         go_quoted(key)
@@ -268,7 +268,7 @@ fn negative_int(argument: u64) -> Decoded<Value> {
     })
 }
 
-fn primitive(head: Head) -> Decoded<Value> {
+fn decode_primitive(head: Head) -> Decoded<Value> {
     match head.info {
         20 => Ok(Value::Bool(false)),
         21 => Ok(Value::Bool(true)),
@@ -365,7 +365,7 @@ fn read_key(reader: &mut Reader<'_>, mut encoding: Option<LaterEncoding>) -> Dec
         Major::Bytes | Major::Text => string(reader, head, encoding),
         Major::Primitive if head.info == 22 => Ok(Str::default()),
         Major::Primitive if !(20..22).contains(&head.info) && head::float(head).is_none() => {
-            primitive(head).map(|_| Str::default())
+            decode_primitive(head).map(|_| Str::default())
         }
         major => {
             reader.at = end_of(reader.bytes, begin);

@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         let mut tags = 0_usize;
         while head.major == Major::Tag {
             if tags > 0 {
-                depth = deeper(depth)?;
+                depth = checked_depth(depth)?;
             }
             tags = tags.saturating_add(1);
             if matches!(head.argument, 2 | 3) && self.peek().is_some() {
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
                 Ok(None)
             }
             Major::Array | Major::Map => {
-                let depth = deeper(depth)?;
+                let depth = checked_depth(depth)?;
                 Ok(Some(Open::new(head, depth)?))
             }
             _ => Ok(None),
@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn deeper(depth: usize) -> Result<usize, DecodeError> {
+fn checked_depth(depth: usize) -> Result<usize, DecodeError> {
     if depth >= DEPTH_MAX {
         return Err(DecodeError::malformed(format!("cbor: exceeded max nested level {DEPTH_MAX}")));
     }

@@ -53,7 +53,7 @@ impl<'a> Item<'a> {
             head = reader.head().ok()?;
         }
         Some(match head.major {
-            Major::Bytes => Form::Bytes { encoded, content: content(&mut reader, head.length())? },
+            Major::Bytes => Form::Bytes { encoded, content: read_content(&mut reader, head.length())? },
             Major::Text => Form::Text,
             Major::Array => {
                 let mut items = Vec::new();
@@ -99,7 +99,7 @@ fn next(reader: &mut Reader<'_>, left: &mut Option<u64>) -> Option<bool> {
     }
 }
 
-fn content(reader: &mut Reader<'_>, length: Option<u64>) -> Option<Vec<u8>> {
+fn read_content(reader: &mut Reader<'_>, length: Option<u64>) -> Option<Vec<u8>> {
     if let Some(length) = length {
         return reader.take(length).ok().map(<[u8]>::to_vec);
     }

@@ -131,7 +131,7 @@ fn nesting_is_limited_and_does_not_need_the_thread_stack() {
 }
 
 #[test]
-fn an_unknown_field_is_told_by_its_index() {
+fn an_unknown_field_is_reported_with_its_index() {
     let document =
         json::parse(br#"{"metadata":{"name":"x","nope":1},"spec":[{"a":1,"b":2}],"what":{}}"#).unwrap().value;
     let mut out = Vec::new();

@@ -33,11 +33,11 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Value, DecodeError> {
             }
             since_epoch(seconds.trunc() as i64, (seconds.fract() * NANOS_PER_SECOND) as i64)
         }
-        _ => text(reader, head.length()),
+        _ => time_text(reader, head.length()),
     }
 }
 
-fn text(reader: &mut Reader<'_>, length: Option<u64>) -> Result<Value, DecodeError> {
+fn time_text(reader: &mut Reader<'_>, length: Option<u64>) -> Result<Value, DecodeError> {
     let mut content = Vec::new();
     match length {
         Some(length) => content.extend_from_slice(reader.take(length)?),

@@ -57,14 +57,14 @@ fn note_key(open: &mut [Open], name: Str, found: &mut Vec<Str>) {
         _ => false,
     };
     if repeated && found.len() < DUPLICATES_MAX {
-        let path = path(open);
+        let path = path_of(open);
         if !found.contains(&path) {
             found.push(path);
         }
     }
 }
 
-fn path(open: &[Open]) -> Str {
+fn path_of(open: &[Open]) -> Str {
     let mut out = Str::default();
     for (depth, container) in open.iter().enumerate() {
         match container {

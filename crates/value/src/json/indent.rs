@@ -22,15 +22,16 @@ impl Indenter {
     /// Appends the next piece.
     pub fn feed(&mut self, compact: &[u8], out: &mut Vec<u8>) {
         for byte in compact.iter().copied() {
-            match self.in_string {
-                true => self.within_string(byte),
-                false => self.between(byte, out),
+            if self.in_string {
+                self.within_string(byte)
+            } else {
+                self.between(byte, out)
             }
             if self.in_string || byte != b'\n' {
                 out.push(byte);
             }
             if !self.in_string {
-                self.after(byte, out);
+                self.write_after(byte, out);
             }
         }
     }
@@ -47,22 +48,18 @@ impl Indenter {
     /// Writes the line break and indentation before a byte outside strings, and detects the start of a string.
     fn between(&mut self, byte: u8, out: &mut Vec<u8>) {
         let closes = matches!(byte, b'}' | b']');
-        match std::mem::take(&mut self.is_open) {
-            true if closes => {}
-            true => {
-                self.depth = self.depth.saturating_add(1);
-                break_line(self.depth, out);
-            }
-            false if closes => {
-                self.depth = self.depth.saturating_sub(1);
-                break_line(self.depth, out);
-            }
-            false => {}
+        let is_first = std::mem::take(&mut self.is_open);
+        if is_first && !closes {
+            self.depth = self.depth.saturating_add(1);
+            break_line(self.depth, out);
+        } else if closes && !is_first {
+            self.depth = self.depth.saturating_sub(1);
+            break_line(self.depth, out);
         }
         self.in_string = byte == b'"';
     }
 
-    fn after(&mut self, byte: u8, out: &mut Vec<u8>) {
+    fn write_after(&mut self, byte: u8, out: &mut Vec<u8>) {
         match byte {
             b'{' | b'[' => self.is_open = true,
             b',' => break_line(self.depth, out),
@@ -92,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_make_the_same_as_the_whole() {
+    fn indenting_in_pieces_gives_the_same_text() {
         let compact = br#"{"a":{},"b":[1,"x,{\"y\\"],"c":[[]],"d":{"e":null}}"#;
         let mut expected = Vec::new();
         indent(compact, &mut expected);

@@ -78,7 +78,7 @@ impl<'a> Lexer<'a> {
     #[cold]
     pub(super) fn unexpected(&self, context: &str) -> ParseError {
         match self.peek() {
-            Some(byte) => self.invalid(byte, context),
+            Some(byte) => self.invalid_byte(byte, context),
             None => ParseError::new("unexpected end of JSON input", self.bytes.len()),
         }
     }
@@ -87,10 +87,10 @@ impl<'a> Lexer<'a> {
     /// truncated literal names that blank.
     #[cold]
     fn broken_literal(&self, context: &str) -> ParseError {
-        self.invalid(self.peek().unwrap_or(b' '), context)
+        self.invalid_byte(self.peek().unwrap_or(b' '), context)
     }
 
-    fn invalid(&self, byte: u8, context: &str) -> ParseError {
+    fn invalid_byte(&self, byte: u8, context: &str) -> ParseError {
         let message = format!("invalid character {} {context}", quoted_char(byte));
         ParseError::new(message, self.at.saturating_add(1).min(self.bytes.len()))
     }
@@ -274,25 +274,25 @@ impl<'a> Lexer<'a> {
             }
         }
         self.fraction_and_exponent()?;
-        self.float(start)
+        self.lex_float(start)
     }
 
     fn fraction_and_exponent(&mut self) -> Lexed<()> {
         if self.peek() == Some(b'.') {
             self.advance(1);
-            self.digits("after decimal point in numeric literal")?;
+            self.skip_digits("after decimal point in numeric literal")?;
         }
         if let Some(b'e' | b'E') = self.peek() {
             self.advance(1);
             if let Some(b'+' | b'-') = self.peek() {
                 self.advance(1);
             }
-            self.digits("in exponent of numeric literal")?;
+            self.skip_digits("in exponent of numeric literal")?;
         }
         Ok(())
     }
 
-    fn digits(&mut self, context: &str) -> Lexed<()> {
+    fn skip_digits(&mut self, context: &str) -> Lexed<()> {
         if !matches!(self.peek(), Some(b'0'..=b'9')) {
             return Err(self.broken_literal(context));
         }
@@ -302,7 +302,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    fn float(&mut self, start: usize) -> Lexed<Value> {
+    fn lex_float(&mut self, start: usize) -> Lexed<Value> {
         let literal = self.lossy(start, self.at);
         match literal.parse::<f64>() {
             Ok(float) if float.is_finite() => Ok(Value::Float(float)),

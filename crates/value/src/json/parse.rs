@@ -26,7 +26,7 @@ pub fn parse_unbounded(bytes: &[u8]) -> Result<(Parsed, Option<ParseError>), Par
     let open = Vec::with_capacity(32);
     let mut parser =
         Parser { lexer: Lexer::new(bytes), open, items: vec![Value::Null], entries, repeats: false };
-    let value = parser.document()?;
+    let value = parser.parse_document()?;
     let duplicates = if parser.repeats { duplicates::find(bytes) } else { Vec::new() };
     Ok((Parsed { value, duplicates }, parser.lexer.out_of_range.take()))
 }
@@ -50,7 +50,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn document(&mut self) -> Result<Value, ParseError> {
+    fn parse_document(&mut self) -> Result<Value, ParseError> {
         loop {
             let Some(value) = self.value()? else { continue };
             if let Some(root) = self.attach(value)? {
@@ -76,7 +76,7 @@ impl Parser<'_> {
     }
 
     fn open_object(&mut self) -> Result<Option<Value>, ParseError> {
-        self.enter(Open::Object(self.entries.len()))?;
+        self.enter_container(Open::Object(self.entries.len()))?;
         if self.lexer.peek_token() == Some(b'}') {
             self.lexer.advance(1);
             self.open.pop();
@@ -87,7 +87,7 @@ impl Parser<'_> {
     }
 
     fn open_array(&mut self) -> Result<Option<Value>, ParseError> {
-        self.enter(Open::Array(self.items.len()))?;
+        self.enter_container(Open::Array(self.items.len()))?;
         if self.lexer.peek_token() == Some(b']') {
             self.lexer.advance(1);
             self.open.pop();
@@ -96,7 +96,7 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    fn enter(&mut self, container: Open) -> Result<(), ParseError> {
+    fn enter_container(&mut self, container: Open) -> Result<(), ParseError> {
         if self.open.len() >= DEPTH_MAX {
             return Err(self.lexer.unexpected("exceeded max depth"));
         }

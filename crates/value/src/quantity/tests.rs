@@ -61,7 +61,7 @@ fn canonical_texts() {
 }
 
 #[test]
-fn errors_are_told_apart() {
+fn errors_are_distinguished() {
     for (text, error) in [
         ("", QuantityError::Format),
         ("1 Gi", QuantityError::Format),

@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     if text.is_empty() {
         return Err(QuantityError::Format);
     }
-    let parts = split(text)?;
+    let parts = split_parts(text)?;
     let (exponent, format) = interpret(parts.suffix).ok_or(QuantityError::Suffix)?;
     if let Some(quantity) = fast(text, &parts, exponent, format)? {
         return Ok(quantity);
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     slow(&parts, exponent, format)
 }
 
-fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
+fn split_parts(text: &str) -> Result<Parts<'_>, QuantityError> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let negative = text.starts_with('-');
     let trimmed = unsigned.trim_start_matches('0');
@@ -120,12 +120,11 @@ fn slow(parts: &Parts<'_>, exponent: i32, format: Format) -> Result<Quantity, Qu
     let digits: Vec<u8> =
         parts.whole.bytes().chain(parts.fraction.bytes()).map(|b| b.saturating_sub(b'0')).collect();
     let places = i64::try_from(parts.fraction.len()).map_err(|_| QuantityError::Numeric)?;
-    let decimal = match is_binary {
-        true => Decimal::new(false, &digits, places.wrapping_neg(), places).times(1 << exponent),
-        false => {
-            let exponent = i64::from(exponent).saturating_sub(places);
-            Decimal::new(false, &digits, exponent, exponent.wrapping_neg())
-        }
+    let decimal = if is_binary {
+        Decimal::new(false, &digits, places.wrapping_neg(), places).times(1 << exponent)
+    } else {
+        let exponent = i64::from(exponent).saturating_sub(places);
+        Decimal::new(false, &digits, exponent, exponent.wrapping_neg())
     };
     let mut amount = match decimal.sign() {
         0 => decimal,

@@ -22,7 +22,7 @@ pub(super) fn decode(document: &Document, depth_max: usize) -> Result<(Tree, Vec
         alias_steps: 0,
         alias_bytes: 0,
     };
-    let tree = decoder.node(document.root, 0)?;
+    let tree = decoder.decode_node(document.root, 0)?;
     Ok((tree, decoder.repeated))
 }
 
@@ -46,7 +46,7 @@ struct Members {
 }
 
 impl Decoder<'_> {
-    fn node(&mut self, position: usize, depth: usize) -> Result<Tree, ParseError> {
+    fn decode_node(&mut self, position: usize, depth: usize) -> Result<Tree, ParseError> {
         self.count_step(depth)?;
         let Some(node) = self.document.nodes.get(position) else { return Ok(Tree::Null) };
         match &node.kind {
@@ -56,35 +56,40 @@ impl Decoder<'_> {
             }
             Kind::Alias { name, target } => {
                 self.enter_alias(position, name)?;
-                let tree = self.node(*target, depth.saturating_add(1))?;
+                let tree = self.decode_node(*target, depth.saturating_add(1))?;
                 self.expanding.remove(&position);
                 Ok(tree)
             }
             Kind::Sequence(children) => {
                 let items: Result<_, _> =
-                    children.iter().map(|&child| self.node(child, depth.saturating_add(1))).collect();
+                    children.iter().map(|&child| self.decode_node(child, depth.saturating_add(1))).collect();
                 Ok(Tree::Sequence(items?))
             }
             Kind::Mapping(children) => {
                 let mut members = Members::default();
-                self.mapping(children, &mut members, depth)?;
+                self.decode_mapping(children, &mut members, depth)?;
                 Ok(Tree::Mapping(members.entries))
             }
         }
     }
 
-    fn mapping(&mut self, children: &[usize], members: &mut Members, depth: usize) -> Result<(), ParseError> {
+    fn decode_mapping(
+        &mut self,
+        children: &[usize],
+        members: &mut Members,
+        depth: usize,
+    ) -> Result<(), ParseError> {
         for pair in children.as_chunks::<2>().0 {
             let [key_at, value_at] = *pair;
             if self.is_merge_key(key_at) {
                 self.merge(value_at, members, depth.saturating_add(1))?;
                 continue;
             }
-            let key = match self.node(key_at, depth.saturating_add(1))?.into_key() {
+            let key = match self.decode_node(key_at, depth.saturating_add(1))?.into_key() {
                 Ok(key) => key,
                 Err(tree) => return Err(failure(format!("invalid map key: {}", tree.go_syntax()))),
             };
-            let value = self.node(value_at, depth.saturating_add(1))?;
+            let value = self.decode_node(value_at, depth.saturating_add(1))?;
             self.set(members, key, value, value_at);
         }
         Ok(())
@@ -121,14 +126,14 @@ impl Decoder<'_> {
         self.count_step(depth)?;
         let document = self.document;
         match document.nodes.get(position).map(|node| &node.kind) {
-            Some(Kind::Mapping(children)) => self.mapping(children, members, depth),
+            Some(Kind::Mapping(children)) => self.decode_mapping(children, members, depth),
             Some(Kind::Alias { name, target }) => {
                 let Some(Node { kind: Kind::Mapping(children), .. }) = document.nodes.get(*target) else {
                     return Err(not_a_map());
                 };
                 self.enter_alias(position, name)?;
                 self.count_step(depth)?;
-                self.mapping(children, members, depth.saturating_add(1))?;
+                self.decode_mapping(children, members, depth.saturating_add(1))?;
                 self.expanding.remove(&position);
                 Ok(())
             }

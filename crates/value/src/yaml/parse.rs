@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
             State::DocumentStart => self.document_start(),
             State::DocumentContent => self.document_content(),
             State::DocumentEnd => self.document_end(),
-            State::BlockNode => self.node(true, false),
+            State::BlockNode => self.parse_node(true, false),
             State::BlockSequenceEntry => self.block_sequence_entry(),
             State::IndentlessSequenceEntry => self.indentless_sequence_entry(),
             State::BlockMappingKey => self.block_mapping_key(),
@@ -123,7 +123,7 @@ impl<'a> Parser<'a> {
         match located.token {
             Token::StreamEnd => return Ok((Event::StreamEnd, mark)),
             Token::Version { .. } | Token::TagDirective { .. } | Token::DocumentStart => {
-                self.directives()?;
+                self.parse_directives()?;
                 let located = self.scanner.peek()?;
                 let at = located.start;
                 if located.token != Token::DocumentStart {
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
                 self.state = State::DocumentContent;
             }
             _ => {
-                self.directives()?;
+                self.parse_directives()?;
                 self.state = State::BlockNode;
             }
         }
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         Ok((Event::DocumentStart, mark))
     }
 
-    fn directives(&mut self) -> Result<(), ParseError> {
+    fn parse_directives(&mut self) -> Result<(), ParseError> {
         let mut versions = 0_usize;
         loop {
             let located = self.scanner.peek()?;
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
             | Token::DocumentStart
             | Token::DocumentEnd
             | Token::StreamEnd => self.empty(State::DocumentEnd, mark),
-            _ => self.node(true, false),
+            _ => self.parse_node(true, false),
         }
     }
 
@@ -193,8 +193,8 @@ impl<'a> Parser<'a> {
         Ok((Event::DocumentEnd, self.scanner.peek()?.start))
     }
 
-    /// An anchor and a tag, in any order.
-    fn properties(&mut self) -> Result<(Properties, Mark, bool), ParseError> {
+    /// Parses an anchor and a tag, in any order. Also returns where they begin, and whether there is one.
+    fn parse_properties(&mut self) -> Result<(Properties, Mark, bool), ParseError> {
         let start = self.scanner.peek()?.start;
         let mut properties = Properties::default();
         let mut tag_parts = None;
@@ -218,8 +218,8 @@ impl<'a> Parser<'a> {
         if let Some((handle, suffix, mark)) = tag_parts {
             properties.tag = Some(self.full_tag(&handle, suffix, mark, start)?).filter(|tag| !tag.is_empty());
         }
-        let any = properties.anchor.is_some() || properties.tag.is_some();
-        Ok((properties, start, any))
+        let has_properties = properties.anchor.is_some() || properties.tag.is_some();
+        Ok((properties, start, has_properties))
     }
 
     fn full_tag(&self, handle: &str, suffix: String, mark: Mark, start: Mark) -> Result<String, ParseError> {
@@ -232,14 +232,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn node(&mut self, block: bool, indentless: bool) -> Parsed {
+    fn parse_node(&mut self, block: bool, indentless: bool) -> Parsed {
         if let Token::Alias(_) = self.scanner.peek()?.token {
             let located = self.scanner.next()?;
             self.pop_state();
             let name = if let Token::Alias(name) = located.token { name } else { String::new() };
             return Ok((Event::Alias(name), located.start));
         }
-        let (properties, start, has_properties) = self.properties()?;
+        let (properties, start, has_properties) = self.parse_properties()?;
         let located = self.scanner.peek()?;
         let mark = located.start;
         let event = match &located.token {
@@ -303,7 +303,7 @@ impl<'a> Parser<'a> {
                     Token::BlockEntry | Token::BlockEnd => self.empty(State::BlockSequenceEntry, end),
                     _ => {
                         self.states.push(State::BlockSequenceEntry);
-                        self.node(true, false)
+                        self.parse_node(true, false)
                     }
                 }
             }
@@ -326,7 +326,7 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 self.states.push(State::IndentlessSequenceEntry);
-                self.node(true, false)
+                self.parse_node(true, false)
             }
         }
     }
@@ -359,7 +359,7 @@ impl<'a> Parser<'a> {
             Token::Key | Token::Value | Token::BlockEnd => self.empty(then, end),
             _ => {
                 self.states.push(then);
-                self.node(true, true)
+                self.parse_node(true, true)
             }
         }
     }
@@ -376,7 +376,7 @@ impl<'a> Parser<'a> {
                 Token::FlowSequenceEnd => {}
                 _ => {
                     self.states.push(State::FlowSequenceEntry { first: false });
-                    return self.node(false, false);
+                    return self.parse_node(false, false);
                 }
             }
         }
@@ -405,7 +405,7 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 self.states.push(State::FlowSequenceMappingValue);
-                self.node(false, false)
+                self.parse_node(false, false)
             }
         }
     }
@@ -417,7 +417,7 @@ impl<'a> Parser<'a> {
             self.scanner.next()?;
             if !matches!(self.scanner.peek()?.token, Token::FlowEntry | Token::FlowSequenceEnd) {
                 self.states.push(State::FlowSequenceMappingEnd);
-                return self.node(false, false);
+                return self.parse_node(false, false);
             }
         }
         self.empty(State::FlowSequenceMappingEnd, mark)
@@ -435,12 +435,12 @@ impl<'a> Parser<'a> {
                         return self.empty(State::FlowMappingValue, mark);
                     }
                     self.states.push(State::FlowMappingValue);
-                    return self.node(false, false);
+                    return self.parse_node(false, false);
                 }
                 Token::FlowMappingEnd => {}
                 _ => {
                     self.states.push(State::FlowMappingEmptyValue);
-                    return self.node(false, false);
+                    return self.parse_node(false, false);
                 }
             }
         }
@@ -453,7 +453,7 @@ impl<'a> Parser<'a> {
             self.scanner.next()?;
             if !matches!(self.scanner.peek()?.token, Token::FlowEntry | Token::FlowMappingEnd) {
                 self.states.push(then);
-                return self.node(false, false);
+                return self.parse_node(false, false);
             }
         }
         let mark = self.scanner.peek()?.start;

@@ -33,17 +33,17 @@ impl Positions {
         let Some(document) = &self.document else { return Position { line: 1, column: 1 } };
         let mut rest = path.trim_start_matches('.');
         let mut at = document.root;
-        let mut place = document.place(at);
+        let mut place = document.position_of(at);
         while !rest.is_empty() {
             let Some((key, value, left)) = document.step(at, rest, MERGES_MAX) else { break };
-            (place, at, rest) = (document.place(key), value, left);
+            (place, at, rest) = (document.position_of(key), value, left);
         }
         place
     }
 }
 
 impl Document {
-    fn place(&self, at: usize) -> Position {
+    fn position_of(&self, at: usize) -> Position {
         self.nodes.get(at).map_or(Position { line: 1, column: 1 }, |node: &Node| Position {
             line: node.line,
             column: node.column,
@@ -151,7 +151,7 @@ spec:
     }
 
     #[test]
-    fn nothing_is_found_in_nothing() {
+    fn positions_in_empty_and_invalid_documents() {
         assert_eq!(Positions::of(b"").unwrap().find("a"), Position { line: 1, column: 1 });
         assert!(Positions::of(b"a: [").is_err());
         let looped = Positions::of(b"a: &x\n  <<: *x\n").unwrap();

@@ -18,14 +18,16 @@ pub(super) enum Scalar {
 pub(super) fn resolve(text: &str) -> Scalar {
     match text.as_bytes().first() {
         None => Scalar::Null,
-        Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~') => word(text),
+        Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~') => {
+            resolve_word(text)
+        }
         Some(b'.') => special_float(text).or_else(|| decimal_float(text)).unwrap_or(Scalar::Text),
-        Some(b'0'..=b'9' | b'+' | b'-') => number(text),
+        Some(b'0'..=b'9' | b'+' | b'-') => resolve_number(text),
         Some(_) => Scalar::Text,
     }
 }
 
-fn word(text: &str) -> Scalar {
+fn resolve_word(text: &str) -> Scalar {
     match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
             Scalar::Bool(true)
@@ -48,7 +50,7 @@ fn special_float(text: &str) -> Option<Scalar> {
     Some(Scalar::Float(value))
 }
 
-fn number(text: &str) -> Scalar {
+fn resolve_number(text: &str) -> Scalar {
     if is_timestamp(text) {
         return Scalar::Timestamp;
     }
@@ -131,7 +133,7 @@ pub(super) fn is_base60(text: &str) -> bool {
 /// Whether this is a date, alone or with a time of day, in one of the forms go-yaml knows.
 fn is_timestamp(text: &str) -> bool {
     let mut rest = Digits(text.as_bytes());
-    if rest.date().is_none() {
+    if rest.parse_date().is_none() {
         return false;
     }
     if rest.0.is_empty() {
@@ -143,7 +145,7 @@ fn is_timestamp(text: &str) -> bool {
         _ => return false,
     };
     rest.0 = rest.0.get(1..).unwrap_or_default();
-    rest.time_of_day().is_some() && (!zoned || rest.zone().is_some()) && rest.0.is_empty()
+    rest.time_of_day().is_some() && (!zoned || rest.parse_zone().is_some()) && rest.0.is_empty()
 }
 
 fn days_in(year: u32, month: u32) -> u32 {
@@ -159,13 +161,13 @@ fn days_in(year: u32, month: u32) -> u32 {
 struct Digits<'a>(&'a [u8]);
 
 impl Digits<'_> {
-    fn byte(&mut self, expected: u8) -> Option<()> {
+    fn expect_byte(&mut self, expected: u8) -> Option<()> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         (*first == expected).then_some(())
     }
 
-    fn digit(&mut self) -> Option<u32> {
+    fn take_digit(&mut self) -> Option<u32> {
         let (first, rest) = self.0.split_first()?;
         let digit = char::from(*first).to_digit(10)?;
         self.0 = rest;
@@ -173,45 +175,47 @@ impl Digits<'_> {
     }
 
     fn exactly(&mut self, count: usize) -> Option<u32> {
-        (0..count).try_fold(0_u32, |number, _| Some(number.saturating_mul(10).saturating_add(self.digit()?)))
+        (0..count)
+            .try_fold(0_u32, |number, _| Some(number.saturating_mul(10).saturating_add(self.take_digit()?)))
     }
 
     fn one_or_two(&mut self, max: u32) -> Option<u32> {
-        let first = self.digit()?;
-        let number = self.digit().map_or(first, |second| first.saturating_mul(10).saturating_add(second));
+        let first = self.take_digit()?;
+        let number =
+            self.take_digit().map_or(first, |second| first.saturating_mul(10).saturating_add(second));
         (number <= max).then_some(number)
     }
 
-    fn date(&mut self) -> Option<()> {
+    fn parse_date(&mut self) -> Option<()> {
         let year = self.exactly(4)?;
-        self.byte(b'-')?;
+        self.expect_byte(b'-')?;
         let month = self.one_or_two(12)?;
-        self.byte(b'-')?;
+        self.expect_byte(b'-')?;
         let day = self.one_or_two(31)?;
         (month >= 1 && day >= 1 && day <= days_in(year, month)).then_some(())
     }
 
     fn time_of_day(&mut self) -> Option<()> {
         self.one_or_two(23)?;
-        self.byte(b':')?;
+        self.expect_byte(b':')?;
         self.one_or_two(59)?;
-        self.byte(b':')?;
+        self.expect_byte(b':')?;
         self.one_or_two(59)?;
         if let [b'.' | b',', b'0'..=b'9', ..] = self.0 {
             self.0 = self.0.get(1..)?;
-            while self.digit().is_some() {}
+            while self.take_digit().is_some() {}
         }
         Some(())
     }
 
-    fn zone(&mut self) -> Option<()> {
+    fn parse_zone(&mut self) -> Option<()> {
         let (sign, rest) = self.0.split_first()?;
         self.0 = rest;
         match sign {
             b'Z' => Some(()),
             b'+' | b'-' => {
                 let hours = self.exactly(2)?;
-                self.byte(b':')?;
+                self.expect_byte(b':')?;
                 let minutes = self.exactly(2)?;
                 (hours <= 24 && minutes < 60).then_some(())
             }
@@ -226,7 +230,7 @@ mod tests {
     use crate::quote::format_g;
 
     #[test]
-    fn scalars_mean_what_go_yaml_says() {
+    fn scalars_are_resolved_as_go_yaml_does() {
         for (text, meaning) in [
             ("", Scalar::Null),
             ("~", Scalar::Null),

@@ -39,7 +39,7 @@ fn documents_become_json() {
 }
 
 #[test]
-fn go_yaml_has_its_own_ways() {
+fn quirks_of_go_yaml_are_followed() {
     for (input, expected) in [
         ("{a:}", Ok(r#"{"a:":null}"#)),
         ("{a: b:c, d: 'x'}", Ok(r#"{"a":"b:c","d":"x"}"#)),
@@ -192,7 +192,7 @@ fn aliases_and_nesting_are_limited() {
 }
 
 #[test]
-fn what_aliases_expand_to_is_limited_by_bytes() {
+fn the_expansion_of_aliases_is_limited_by_bytes() {
     let bomb = |text_bytes: usize, aliases: usize, alias: &str| {
         let mut document = format!("a: &a {}\nb:\n", "x".repeat(text_bytes));
         (0..aliases).for_each(|_| document.push_str(alias));

@@ -127,7 +127,14 @@ impl<'a> Current<'a> {
     }
 }
 
-fn check_readable(tree: &Value, key: &str, called: &str, of: &str, folder: &Path, errors: &mut Vec<String>) {
+fn check_readable(
+    tree: &Value,
+    key: &str,
+    called: &str,
+    owner: &str,
+    folder: &Path,
+    errors: &mut Vec<String>,
+) {
     let file = tree.str_at(&[key]);
     if file.is_empty() {
         return;
@@ -136,7 +143,7 @@ fn check_readable(tree: &Value, key: &str, called: &str, of: &str, folder: &Path
     if let Err(error) = std::fs::File::open(&path) {
         let path = path.display();
         errors.push(format!(
-            "unable to read {called} {path} for {of} due to open {path}: {}",
+            "unable to read {called} {path} for {owner} due to open {path}: {}",
             go_error_text(&error)
         ));
     }

@@ -1,20 +1,20 @@
 //! The checks of the baseline level.
 
-use super::{Cx, Violation, containers, flag, join_quote, plural, setters, violation};
+use super::{PodContext, Violation, containers, flag, join_quote, list_setters, plural, violation};
 use pintle_meta::field::quoted;
 use pintle_value::Value;
 use std::collections::BTreeSet;
 
-pub(super) fn app_armor(cx: &Cx<'_>) -> Option<Violation> {
-    let bad = |holder: &Value| {
+pub(super) fn app_armor(cx: &PodContext<'_>) -> Option<Violation> {
+    let violating = |holder: &Value| {
         let profile = holder.at(&["securityContext", "appArmorProfile"])?;
         let kind = profile.str_at(&["type"]);
         (!matches!(kind, "RuntimeDefault" | "Localhost")).then(|| kind.to_string())
     };
-    let mut values: BTreeSet<String> = bad(cx.spec).into_iter().collect();
-    let names = cx.named(|c| bad(c).is_some());
-    values.extend(cx.containers().filter_map(bad));
-    let mut who = setters(bad(cx.spec).is_some(), &names);
+    let mut values: BTreeSet<String> = violating(cx.spec).into_iter().collect();
+    let names = cx.containers_where(|c| violating(c).is_some());
+    values.extend(cx.containers().filter_map(violating));
+    let mut setters = list_setters(violating(cx.spec).is_some(), &names);
     let prefix = "container.apparmor.security.beta.kubernetes.io/";
     let allowed = |v: &str| v.is_empty() || v == "runtime/default" || v.starts_with("localhost/");
     let annotations = cx.metadata.get("annotations").and_then(Value::as_object);
@@ -28,16 +28,16 @@ pub(super) fn app_armor(cx: &Cx<'_>) -> Option<Violation> {
     let mut list: Vec<String> = values.into_iter().collect();
     if !forbidden.is_empty() {
         forbidden.sort();
-        who.push(plural("annotation", "annotations", forbidden.len()).to_string());
+        setters.push(plural("annotation", "annotations", forbidden.len()).to_string());
         list.append(&mut forbidden);
     }
-    if who.is_empty() {
+    if setters.is_empty() {
         return None;
     }
     let reason = plural("forbidden AppArmor profile", "forbidden AppArmor profiles", list.len());
     violation(
         reason,
-        format!("{} must not set AppArmor profile type to {}", who.join(" and "), join_quote(list)),
+        format!("{} must not set AppArmor profile type to {}", setters.join(" and "), join_quote(list)),
     )
 }
 
@@ -45,7 +45,7 @@ pub(super) fn added(container: &Value) -> impl Iterator<Item = &str> {
     container.items_at(&["securityContext", "capabilities", "add"]).iter().filter_map(Value::as_str)
 }
 
-pub(super) fn capabilities_baseline(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn capabilities_baseline(cx: &PodContext<'_>) -> Option<Violation> {
     const ALLOWED: [&str; 13] = [
         "AUDIT_WRITE",
         "CHOWN",
@@ -61,7 +61,7 @@ pub(super) fn capabilities_baseline(cx: &Cx<'_>) -> Option<Violation> {
         "SETUID",
         "SYS_CHROOT",
     ];
-    let names = cx.named(|c| added(c).any(|name| !ALLOWED.contains(&name)));
+    let names = cx.containers_where(|c| added(c).any(|name| !ALLOWED.contains(&name)));
     let found: BTreeSet<&str> =
         cx.containers().flat_map(added).filter(|name| !ALLOWED.contains(name)).collect();
     if names.is_empty() {
@@ -75,14 +75,14 @@ pub(super) fn capabilities_baseline(cx: &Cx<'_>) -> Option<Violation> {
     violation("non-default capabilities", detail)
 }
 
-pub(super) fn host_namespaces(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn host_namespaces(cx: &PodContext<'_>) -> Option<Violation> {
     let set =
         ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|key| flag(cx.spec, &[key]) == Some(true));
     let set: Vec<String> = set.map(|key| format!("{key}=true")).collect();
     if set.is_empty() { None } else { violation("host namespaces", set.join(", ")) }
 }
 
-pub(super) fn host_path_volumes(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn host_path_volumes(cx: &PodContext<'_>) -> Option<Violation> {
     let volumes = cx.spec.items_at(&["volumes"]).iter().filter(|v| v.get("hostPath").is_some());
     let names: Vec<&str> = volumes.map(|v| v.str_at(&["name"])).collect();
     if names.is_empty() {
@@ -94,12 +94,12 @@ pub(super) fn host_path_volumes(cx: &Cx<'_>) -> Option<Violation> {
     )
 }
 
-pub(super) fn host_ports(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn host_ports(cx: &PodContext<'_>) -> Option<Violation> {
     let ports = |c: &Value| -> Vec<i64> {
         let ports = c.items_at(&["ports"]).iter().filter_map(|p| p.get("hostPort").and_then(Value::as_int));
         ports.filter(|port| *port != 0).collect()
     };
-    let names = cx.named(|c| !ports(c).is_empty());
+    let names = cx.containers_where(|c| !ports(c).is_empty());
     if names.is_empty() {
         return None;
     }
@@ -115,7 +115,7 @@ pub(super) fn host_ports(cx: &Cx<'_>) -> Option<Violation> {
     violation("hostPort", detail)
 }
 
-pub(super) fn host_probes(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn host_probes(cx: &PodContext<'_>) -> Option<Violation> {
     const HANDLERS: [&[&str]; 5] = [
         &["livenessProbe"],
         &["readinessProbe"],
@@ -128,7 +128,7 @@ pub(super) fn host_probes(cx: &Cx<'_>) -> Option<Violation> {
         let hosts = handlers.flat_map(|h| [h.str_at(&["httpGet", "host"]), h.str_at(&["tcpSocket", "host"])]);
         hosts.filter(|host| !host.is_empty()).map(str::to_string).collect()
     };
-    let names: BTreeSet<String> = cx.named(|c| !hosts(c).is_empty()).into_iter().collect();
+    let names: BTreeSet<String> = cx.containers_where(|c| !hosts(c).is_empty()).into_iter().collect();
     if names.is_empty() {
         return None;
     }
@@ -144,51 +144,51 @@ pub(super) fn host_probes(cx: &Cx<'_>) -> Option<Violation> {
     violation("probe or lifecycle host", detail)
 }
 
-pub(super) fn privileged(cx: &Cx<'_>) -> Option<Violation> {
-    let names = cx.named(|c| flag(c, &["securityContext", "privileged"]) == Some(true));
+pub(super) fn check_privileged(cx: &PodContext<'_>) -> Option<Violation> {
+    let names = cx.containers_where(|c| flag(c, &["securityContext", "privileged"]) == Some(true));
     if names.is_empty() {
         return None;
     }
     violation("privileged", format!("{} must not set securityContext.privileged=true", containers(&names)))
 }
 
-pub(super) fn proc_mount_baseline(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn proc_mount_baseline(cx: &PodContext<'_>) -> Option<Violation> {
     if cx.minor >= 35 && cx.has_user_namespace() { None } else { proc_mount(cx) }
 }
 
-pub(super) fn proc_mount(cx: &Cx<'_>) -> Option<Violation> {
-    let bad = |c: &Value| {
+pub(super) fn proc_mount(cx: &PodContext<'_>) -> Option<Violation> {
+    let violating = |c: &Value| {
         let kind = c.at(&["securityContext", "procMount"]).and_then(Value::as_str)?;
         (kind != "Default").then(|| kind.to_string())
     };
-    let names = cx.named(|c| bad(c).is_some());
+    let names = cx.containers_where(|c| violating(c).is_some());
     if names.is_empty() {
         return None;
     }
-    let found: BTreeSet<String> = cx.containers().filter_map(bad).collect();
+    let found: BTreeSet<String> = cx.containers().filter_map(violating).collect();
     violation(
         "procMount",
         format!("{} must not set securityContext.procMount to {}", containers(&names), join_quote(found)),
     )
 }
 
-pub(super) fn selinux(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn check_selinux(cx: &PodContext<'_>) -> Option<Violation> {
     let minor = cx.minor;
     let allowed = move |kind: &str| {
         matches!(kind, "" | "container_t" | "container_init_t" | "container_kvm_t")
             || (kind == "container_engine_t" && minor >= 31)
     };
     let options = |holder: &'_ Value| holder.at(&["securityContext", "seLinuxOptions"]).cloned();
-    let bad = |holder: &Value| {
+    let violating = |holder: &Value| {
         options(holder).is_some_and(|o| {
             !allowed(o.str_at(&["type"]))
                 || !o.str_at(&["user"]).is_empty()
                 || !o.str_at(&["role"]).is_empty()
         })
     };
-    let names = cx.named(bad);
-    let who = setters(bad(cx.spec), &names);
-    if who.is_empty() {
+    let names = cx.containers_where(violating);
+    let setters = list_setters(violating(cx.spec), &names);
+    if setters.is_empty() {
         return None;
     }
     let all: Vec<Value> = std::iter::once(cx.spec).chain(cx.containers()).filter_map(options).collect();
@@ -202,8 +202,11 @@ pub(super) fn selinux(cx: &Cx<'_>) -> Option<Violation> {
             data.push(format!("{key} may not be set"));
         }
     }
-    let detail =
-        format!("{} set forbidden securityContext.seLinuxOptions: {}", who.join(" and "), data.join("; "));
+    let detail = format!(
+        "{} set forbidden securityContext.seLinuxOptions: {}",
+        setters.join(" and "),
+        data.join("; ")
+    );
     violation("seLinuxOptions", detail)
 }
 
@@ -214,47 +217,48 @@ pub(super) fn seccomp(holder: &Value) -> Option<(String, bool)> {
     Some((kind, good))
 }
 
-pub(super) fn seccomp_baseline(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn seccomp_baseline(cx: &PodContext<'_>) -> Option<Violation> {
     if cx.minor < 19 {
         return seccomp_annotations(cx);
     }
     seccomp_set_badly(cx)
 }
 
-pub(super) fn seccomp_annotations(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn seccomp_annotations(cx: &PodContext<'_>) -> Option<Violation> {
     let valid = |v: &str| matches!(v, "runtime/default" | "docker/default") || v.starts_with("localhost/");
     let of_containers = cx
         .containers()
         .map(|c| format!("container.seccomp.security.alpha.kubernetes.io/{}", c.str_at(&["name"])));
     let keys = std::iter::once("seccomp.security.alpha.kubernetes.io/pod".to_string()).chain(of_containers);
-    let bad: BTreeSet<String> = keys
+    let violating: BTreeSet<String> = keys
         .filter_map(|key| cx.annotation(&key).filter(|v| !valid(v)).map(|v| format!("{key}={}", quoted(v))))
         .collect();
-    if bad.is_empty() {
+    if violating.is_empty() {
         return None;
     }
-    let word = plural("annotation", "annotations", bad.len());
-    let list: Vec<String> = bad.into_iter().collect();
+    let word = plural("annotation", "annotations", violating.len());
+    let list: Vec<String> = violating.into_iter().collect();
     violation("seccompProfile", format!("forbidden {word} {}", list.join(", ")))
 }
 
-pub(super) fn seccomp_set_badly(cx: &Cx<'_>) -> Option<Violation> {
-    let bad = |holder: &Value| seccomp(holder).filter(|(_, good)| !good).map(|(kind, _)| kind);
-    let names = cx.named(|c| bad(c).is_some());
-    let who = setters(bad(cx.spec).is_some(), &names);
-    if who.is_empty() {
+pub(super) fn seccomp_set_badly(cx: &PodContext<'_>) -> Option<Violation> {
+    let violating = |holder: &Value| seccomp(holder).filter(|(_, good)| !good).map(|(kind, _)| kind);
+    let names = cx.containers_where(|c| violating(c).is_some());
+    let setters = list_setters(violating(cx.spec).is_some(), &names);
+    if setters.is_empty() {
         return None;
     }
-    let values: BTreeSet<String> = std::iter::once(cx.spec).chain(cx.containers()).filter_map(bad).collect();
+    let values: BTreeSet<String> =
+        std::iter::once(cx.spec).chain(cx.containers()).filter_map(violating).collect();
     let detail = format!(
         "{} must not set securityContext.seccompProfile.type to {}",
-        who.join(" and "),
+        setters.join(" and "),
         join_quote(values)
     );
     violation("seccompProfile", detail)
 }
 
-pub(super) fn sysctls(cx: &Cx<'_>) -> Option<Violation> {
+pub(super) fn check_sysctls(cx: &PodContext<'_>) -> Option<Violation> {
     const ALLOWED: [(&str, i64); 12] = [
         ("kernel.shm_rmid_forced", 0),
         ("net.ipv4.ip_local_port_range", 0),
@@ -270,19 +274,19 @@ pub(super) fn sysctls(cx: &Cx<'_>) -> Option<Violation> {
         ("net.ipv4.tcp_wmem", 32),
     ];
     let set = cx.spec.items_at(&["securityContext", "sysctls"]).iter().map(|s| s.str_at(&["name"]));
-    let bad: Vec<&str> =
+    let violating: Vec<&str> =
         set.filter(|name| !ALLOWED.iter().any(|(known, from)| known == name && *from <= cx.minor)).collect();
-    if bad.is_empty() { None } else { violation("forbidden sysctls", bad.join(", ")) }
+    if violating.is_empty() { None } else { violation("forbidden sysctls", violating.join(", ")) }
 }
 
-pub(super) fn windows_host_process(cx: &Cx<'_>) -> Option<Violation> {
-    let bad =
+pub(super) fn windows_host_process(cx: &PodContext<'_>) -> Option<Violation> {
+    let violating =
         |holder: &Value| flag(holder, &["securityContext", "windowsOptions", "hostProcess"]) == Some(true);
-    let who = setters(bad(cx.spec), &cx.named(bad));
-    if who.is_empty() {
+    let setters = list_setters(violating(cx.spec), &cx.containers_where(violating));
+    if setters.is_empty() {
         return None;
     }
     let detail =
-        format!("{} must not set securityContext.windowsOptions.hostProcess=true", who.join(" and "));
+        format!("{} must not set securityContext.windowsOptions.hostProcess=true", setters.join(" and "));
     violation("hostProcess", detail)
 }

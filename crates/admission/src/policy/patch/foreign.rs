@@ -86,7 +86,7 @@ fn go_text(value: &CelValue<'_>, depth: usize) -> String {
         CelValue::Optional(None) => "<nil>".to_string(),
         CelValue::Optional(Some(value)) => below(value),
         CelValue::Opaque(_) => opaque_text(value),
-        CelValue::List(_) => format!("[{}]", items(value, below).join(" ")),
+        CelValue::List(_) => format!("[{}]", print_items(value, below).join(" ")),
         CelValue::Map(_) | CelValue::Object(Object::Shared(..)) => {
             let entries = entries(value, |key| key.to_string(), below);
             format!("map[{}]", entries.join(" "))
@@ -115,7 +115,7 @@ fn go_syntax(value: &CelValue<'_>, is_nested: bool, depth: usize) -> String {
         CelValue::Optional(Some(value)) => below(value),
         CelValue::Opaque(_) => opaque_text(value),
         CelValue::List(_) => {
-            format!("{}{{{}}}", go_type(value, is_nested), items(value, below).join(", "))
+            format!("{}{{{}}}", go_type(value, is_nested), print_items(value, below).join(", "))
         }
         CelValue::Map(_) | CelValue::Object(Object::Shared(..)) => {
             let entries = entries(value, |key| go_syntax(key, true, depth.saturating_add(1)), below);
@@ -138,7 +138,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.join(", ")
 }
 
-fn items(value: &CelValue<'_>, print: impl Fn(&CelValue<'_>) -> String) -> Vec<String> {
+fn print_items(value: &CelValue<'_>, print: impl Fn(&CelValue<'_>) -> String) -> Vec<String> {
     let CelValue::List(list) = value else { return Vec::new() };
     list.iter().map(|item| item.map_or_else(|why| why.to_string(), |item| print(&item))).collect()
 }

@@ -15,10 +15,10 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub fn published_schema(kind: &GroupVersionKind) -> Option<Value> {
     let marker = format!("\"kind\":\"{}\"", kind.kind);
     let is_of_kind = |schema: &Value| {
-        schema.items_at(&["x-kubernetes-group-version-kind"]).iter().any(|of| {
-            of.str_at(&["group"]) == kind.group
-                && of.str_at(&["version"]) == kind.version
-                && of.str_at(&["kind"]) == kind.kind
+        schema.items_at(&["x-kubernetes-group-version-kind"]).iter().any(|gvk| {
+            gvk.str_at(&["group"]) == kind.group
+                && gvk.str_at(&["version"]) == kind.version
+                && gvk.str_at(&["kind"]) == kind.kind
         })
     };
     let schemas = lines().filter(|(_, text)| text.contains(&marker));
@@ -92,7 +92,7 @@ impl Expansion {
             if open.iter().any(|known| known == name) {
                 return placeholder();
             }
-            let Some(referred) = self.named(name) else { return Value::object() };
+            let Some(referred) = self.schema_named(name) else { return Value::object() };
             open.push(name.to_string());
             let expanded = self.expanded(&referred, open);
             open.pop();
@@ -102,10 +102,12 @@ impl Expansion {
         let mut result = Map::default();
         for (key, value) in map.iter() {
             let value = match &**key {
-                "items" | "additionalProperties" => self.below(value, open),
+                "items" | "additionalProperties" => self.convert_subschema(value, open),
                 "properties" => {
                     let properties = value.as_object().into_iter().flat_map(Map::iter);
-                    Value::Object(properties.map(|(name, v)| (name.clone(), self.below(v, open))).collect())
+                    Value::Object(
+                        properties.map(|(name, v)| (name.clone(), self.convert_subschema(v, open))).collect(),
+                    )
                 }
                 _ => value.clone(),
             };
@@ -117,7 +119,7 @@ impl Expansion {
         Value::Object(result)
     }
 
-    fn below(&mut self, schema: &Value, open: &mut Vec<String>) -> Value {
+    fn convert_subschema(&mut self, schema: &Value, open: &mut Vec<String>) -> Value {
         // Each level of nesting counts towards the depth, whether it has a name or not.
         open.push(String::new());
         let expanded = self.expanded(schema, open);
@@ -125,7 +127,7 @@ impl Expansion {
         expanded
     }
 
-    fn named(&mut self, name: &str) -> Option<Value> {
+    fn schema_named(&mut self, name: &str) -> Option<Value> {
         if let Some(known) = self.parsed.get(name) {
             return known.clone();
         }

@@ -195,7 +195,7 @@ fn owned_by(object: &Value, manager: &str, operation: &str) -> Set {
 }
 
 #[test]
-fn what_holds_whatever_managers_do() {
+fn invariants_hold_after_random_writes_of_managers() {
     for seed in 0..STORIES {
         let mut random = Random(seed);
         let kind = random.kind();

@@ -106,9 +106,10 @@ pub(super) fn insert(place: (Parent<'_>, String), value: Value, cost: &mut Patch
         (Parent::List(items), key) => {
             // An item can be added at the end, so there is one more position.
             let at = existing_index(items.len().saturating_add(1), &key).map_err(|why| {
-                match why.starts_with("strconv") {
-                    true => format!("value was not a proper array index: '{key}': {why}"),
-                    false => why,
+                if why.starts_with("strconv") {
+                    format!("value was not a proper array index: '{key}': {why}")
+                } else {
+                    why
                 }
             })?;
             cost.shift(items.len().saturating_sub(at))?;

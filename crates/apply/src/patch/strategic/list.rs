@@ -71,7 +71,7 @@ impl Merge<'_> {
                         Value::Object(current) => current,
                         _ => Map::new(),
                     };
-                    *slot = Value::Object(self.map(current, change, item, depth.saturating_add(1))?);
+                    *slot = Value::Object(self.merge_map(current, change, item, depth.saturating_add(1))?);
                 }
                 None => {
                     places.0.insert(id, original.len());
@@ -95,12 +95,12 @@ impl Merge<'_> {
             let order = patch.remove(&directive).unwrap_or_default();
             let Value::Array(order) = order else { return Err(not_a_list(&order)) };
             let name = list_name(&directive, ELEMENT_ORDER).ok_or_else(bad_element_order)?;
-            self.ordered(original, patch, &name, order, node, depth)?;
+            self.merge_ordered_list(original, patch, &name, order, node, depth)?;
         }
         Ok(())
     }
 
-    fn ordered(
+    fn merge_ordered_list(
         &self,
         original: &mut Map,
         patch: &mut Map,
@@ -112,7 +112,7 @@ impl Merge<'_> {
         let live = list_of(original, name)?;
         let change = list_of(patch, name)?;
         let (below, rule) = self.lookup(node, name)?;
-        let item = self.item(node, below)?;
+        let item = self.item_type(node, below)?;
         let key = rule.key.as_str();
         check_order(change.as_deref().unwrap_or_default(), &order, key)?;
         let merged = match (&live, &change) {

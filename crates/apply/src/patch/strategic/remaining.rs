@@ -55,7 +55,7 @@ impl Merge<'_> {
 
     fn consume_items(&self, current: &[Value], changes: &mut [Value], name: &str, node: NodeId) {
         let Ok((below, rule)) = self.lookup(node, name) else { return };
-        let Ok(item) = self.item(node, below) else { return };
+        let Ok(item) = self.item_type(node, below) else { return };
         if !rule.merge || rule.key.is_empty() {
             return;
         }

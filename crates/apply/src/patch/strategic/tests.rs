@@ -201,7 +201,7 @@ fn lists_of_scalars_merge_by_value() {
 }
 
 #[test]
-fn what_has_no_patch_rule_is_refused_as_kube_apiserver_does() {
+fn fields_without_a_patch_rule_are_refused_as_kube_apiserver_does() {
     refused(
         r#"{"nested":{"a":{"b":"c"}}}"#,
         r#"{"nested":{"a":{"d":"e"}}}"#,

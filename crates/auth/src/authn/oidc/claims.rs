@@ -25,7 +25,7 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Decodes them; the error is that of Go's decoder. `repeated` are the keys that come more than once.
+    /// Decodes the claims; the error is that of Go's decoder. `repeated` are the keys that come more than once.
     pub(super) fn decode(claims: &Value, repeated: &[Str]) -> Result<Self, String> {
         let mut out = Registered::default();
         let mut seen: Vec<&str> =
@@ -38,15 +38,15 @@ impl Registered {
             }
             seen.push(name);
             match name {
-                "iss" => out.issuer = text(name, value)?,
-                "aud" => out.audiences = audiences(value)?,
+                "iss" => out.issuer = claim_text(name, value)?,
+                "aud" => out.audiences = claim_audiences(value)?,
                 "exp" => out.expiry = Some(seconds(name, value)?),
                 "nbf" if value.is_null() => {}
                 "nbf" => out.not_before = Some(seconds(name, value)?),
                 "iat" => _ = seconds(name, value)?,
                 "_claim_names" => check_names(value)?,
                 "_claim_sources" => check_sources(value)?,
-                _ => _ = text(name, value)?,
+                _ => _ = claim_text(name, value)?,
             }
         }
         Ok(out)
@@ -106,7 +106,7 @@ fn wrong_field(value: &Value, field: &str, wanted: &str) -> String {
     format!("json: cannot unmarshal {kind} into Go struct field idToken.{field} of type {wanted}")
 }
 
-fn text(name: &str, value: &Value) -> Result<String, String> {
+fn claim_text(name: &str, value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.to_string()),
         Value::Null => Ok(String::new()),
@@ -114,10 +114,10 @@ fn text(name: &str, value: &Value) -> Result<String, String> {
     }
 }
 
-fn audiences(value: &Value) -> Result<Vec<String>, String> {
+fn claim_audiences(value: &Value) -> Result<Vec<String>, String> {
     match value {
-        Value::String(_) | Value::Null => Ok(vec![text("aud", value)?]),
-        Value::Array(all) => all.iter().map(|one| text("aud", one)).collect(),
+        Value::String(_) | Value::Null => Ok(vec![claim_text("aud", value)?]),
+        Value::Array(all) => all.iter().map(|one| claim_text("aud", one)).collect(),
         other => Err(wrong_field(other, "aud", "[]string")),
     }
 }
@@ -151,7 +151,9 @@ fn seconds(name: &str, value: &Value) -> Result<i64, String> {
 fn check_names(value: &Value) -> Result<(), String> {
     match value {
         Value::Null => Ok(()),
-        Value::Object(names) => names.iter().try_for_each(|(_, name)| text("_claim_names", name).map(drop)),
+        Value::Object(names) => {
+            names.iter().try_for_each(|(_, name)| claim_text("_claim_names", name).map(drop))
+        }
         other => Err(wrong_field(other, "_claim_names", "map[string]string")),
     }
 }

@@ -63,12 +63,12 @@ impl Distributed {
         if url.is_empty() {
             return Ok(());
         }
-        let value = self.resolve(url, endpoint.str_at(&["access_token"]), now).await?;
+        let value = self.resolve_claim(url, endpoint.str_at(&["access_token"]), now).await?;
         claims.set_at(&[&self.claim], value);
         Ok(())
     }
 
-    async fn resolve(&self, url: &str, access_token: &str, now: i64) -> Result<Value, String> {
+    async fn resolve_claim(&self, url: &str, access_token: &str, now: i64) -> Result<Value, String> {
         let claim = &self.claim;
         let token = self.fetch(url, access_token).await;
         let token = token.map_err(|why| format!("while getting distributed claim \"{claim}\": {why}"))?;

@@ -31,11 +31,11 @@ enum Material {
 /// The keys of a key set, without those that cannot verify. One that go-jose, which kube-apiserver uses, cannot read makes the
 /// whole set unusable.
 pub(super) fn keys(set: &Value) -> Result<Vec<Key>, String> {
-    let all = set.items_at(&["keys"]).iter().take(KEYS_MAX).map(key);
+    let all = set.items_at(&["keys"]).iter().take(KEYS_MAX).map(parse_key);
     all.filter_map(Result::transpose).collect()
 }
 
-fn key(jwk: &Value) -> Result<Option<Key>, String> {
+fn parse_key(jwk: &Value) -> Result<Option<Key>, String> {
     let text = |name: &str| match jwk.get(name) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.to_string()),
@@ -56,7 +56,7 @@ fn key(jwk: &Value) -> Result<Option<Key>, String> {
             let missing = "go-jose/go-jose: invalid RSA key, missing n/e values";
             Material::Rsa { n: number("n")?.ok_or(missing)?, e: number("e")?.ok_or(missing)? }
         }
-        "EC" => elliptic(&text("crv")?, number("x")?, number("y")?)?,
+        "EC" => elliptic_key(&text("crv")?, number("x")?, number("y")?)?,
         "oct" | "OKP" => return Ok(None),
         other => return Err(format!("go-jose/go-jose: unknown json web key type '{other}'")),
     };
@@ -65,7 +65,7 @@ fn key(jwk: &Value) -> Result<Option<Key>, String> {
     Ok(is_public.then_some(Key { kid: text("kid")?, material }))
 }
 
-fn elliptic(curve: &str, x: Option<Vec<u8>>, y: Option<Vec<u8>>) -> Result<Material, String> {
+fn elliptic_key(curve: &str, x: Option<Vec<u8>>, y: Option<Vec<u8>>) -> Result<Material, String> {
     let bytes = match curve {
         "P-256" => 32,
         "P-384" => 48,

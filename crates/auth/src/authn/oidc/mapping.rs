@@ -73,10 +73,10 @@ impl Mapping {
     /// The user in verified claims.
     pub(super) fn user(&self, claims: &Value) -> Result<UserInfo, String> {
         let claims = &numbers_as_doubles(claims);
-        let mut user = UserInfo { name: self.username(claims)?, ..UserInfo::default() };
-        user.groups = self.groups(claims)?;
-        user.uid = self.uid(claims)?;
-        self.extra(claims, &mut user)?;
+        let mut user = UserInfo { name: self.map_username(claims)?, ..UserInfo::default() };
+        user.groups = self.map_groups(claims)?;
+        user.uid = self.map_uid(claims)?;
+        self.map_extra(claims, &mut user)?;
         for (claim, wanted) in &self.required {
             let Some(value) = claims.get(claim) else {
                 return Err(format!("oidc: required claim {claim} not present in ID token"));
@@ -97,7 +97,7 @@ impl Mapping {
         Ok(user)
     }
 
-    fn username(&self, claims: &Value) -> Result<String, String> {
+    fn map_username(&self, claims: &Value) -> Result<String, String> {
         if let Some(expression) = &self.username.expression {
             let failed = |why: String| format!("oidc: error evaluating username claim expression: {why}");
             let value = expression.evaluate(Variable::Claims, claims).map_err(failed)?;
@@ -130,7 +130,7 @@ impl Mapping {
         Ok(format!("{}{name}", self.username.prefix))
     }
 
-    fn groups(&self, claims: &Value) -> Result<Vec<String>, String> {
+    fn map_groups(&self, claims: &Value) -> Result<Vec<String>, String> {
         let Source { claim, prefix, expression } = &self.groups;
         if let Some(value) = claims.get(claim).filter(|_| !claim.is_empty()) {
             let texts: Option<Vec<&str>> = match value {
@@ -155,7 +155,7 @@ impl Mapping {
             .map_err(failed)
     }
 
-    fn uid(&self, claims: &Value) -> Result<String, String> {
+    fn map_uid(&self, claims: &Value) -> Result<String, String> {
         let Source { claim, expression, .. } = &self.uid;
         if !claim.is_empty() {
             let uid = match claims.get(claim) {
@@ -171,7 +171,7 @@ impl Mapping {
         Ok(uid.to_string())
     }
 
-    fn extra(&self, claims: &Value, user: &mut UserInfo) -> Result<(), String> {
+    fn map_extra(&self, claims: &Value, user: &mut UserInfo) -> Result<(), String> {
         if let Some(Value::String(id)) = claims.get("jti").filter(|id| id.as_str() != Some("")) {
             user.extra.insert(UserInfo::CREDENTIAL_ID.to_string(), vec![format!("JTI={id}")]);
         }

@@ -38,7 +38,7 @@ pub struct Issuers(Vec<Issuer>);
 
 struct Issuer {
     url: String,
-    /// The label of its metrics.
+    /// The hash of the issuer, which labels its metrics.
     hash: String,
     provider: Arc<Provider>,
     mapping: Mapping,

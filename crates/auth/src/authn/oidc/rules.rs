@@ -12,7 +12,7 @@ use pintle_value::Path;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-const BOTH: &str = "claim and expression can't both be set";
+const CLAIM_AND_EXPRESSION: &str = "claim and expression can't both be set";
 
 /// Appends the errors of an issuer. `disallowed` are the issuers of service accounts.
 pub(in crate::authn) fn validate(
@@ -31,8 +31,8 @@ pub(in crate::authn) fn validate(
     validate_source(&config.groups, false, &mappings.field("groups"), errors);
     let uid = mappings.field("uid");
     match (config.uid.claim.is_empty(), config.uid.expression.is_empty()) {
-        (false, false) => errors.invalid(&uid, "", BOTH),
-        (true, false) => _ = check(&config.uid.expression, false, &uid.field("expression"), errors),
+        (false, false) => errors.invalid(&uid, "", CLAIM_AND_EXPRESSION),
+        (true, false) => _ = check(&config.uid.expression, Input::Claims, &uid.field("expression"), errors),
         _ => {}
     }
     uses_verified |= validate_extra(config, &mappings, errors);
@@ -50,7 +50,7 @@ pub(in crate::authn) fn validate(
         if rule.expression.is_empty() {
             errors.required(&path, "");
         } else if seen.insert(&rule.expression) {
-            _ = check(&rule.expression, true, &path, errors);
+            _ = check(&rule.expression, Input::User, &path, errors);
         } else {
             errors.duplicate(&path, rule.expression.as_str());
         }
@@ -149,7 +149,7 @@ fn validate_claim_rules(config: &JwtConfig, path: &Path<'_>, errors: &mut FieldE
     for (index, rule) in config.claim_rules.iter().enumerate() {
         let path = path.index(index);
         match (rule.claim.is_empty(), rule.expression.is_empty()) {
-            (false, false) => errors.invalid(&path, rule.claim.as_str(), BOTH),
+            (false, false) => errors.invalid(&path, rule.claim.as_str(), CLAIM_AND_EXPRESSION),
             (true, true) => errors.required(&path, "claim or expression is required"),
             (false, true) => {
                 if !rule.message.is_empty() {
@@ -185,7 +185,7 @@ fn validate_source(
     errors: &mut FieldErrors,
 ) -> Option<Checked> {
     match (source.claim.is_empty(), source.expression.is_empty()) {
-        (false, false) => errors.invalid(path, "", BOTH),
+        (false, false) => errors.invalid(path, "", CLAIM_AND_EXPRESSION),
         (true, true) if required => errors.required(path, "claim or expression is required"),
         (true, true) => {}
         (true, false) => {
@@ -193,7 +193,7 @@ fn validate_source(
                 let why = "may not be specified when expression is set";
                 errors.invalid(&path.field("prefix"), prefix.as_str(), why);
             }
-            return check(&source.expression, false, &path.field("expression"), errors);
+            return check(&source.expression, Input::Claims, &path.field("expression"), errors);
         }
         (false, true) => {
             if source.prefix.is_none() {
@@ -242,7 +242,7 @@ fn validate_extra(config: &JwtConfig, mappings: &Path<'_>, errors: &mut FieldErr
             errors.required(&place, "");
             continue;
         }
-        let checked = check(expression, false, &place, errors);
+        let checked = check(expression, Input::Claims, &place, errors);
         uses_verified |= checked.is_some_and(|c| selects(&c, "email_verified"));
     }
     uses_verified
@@ -256,7 +256,7 @@ pub(super) fn mapping(config: &JwtConfig) -> Result<Mapping, String> {
             prefix: source.prefix.clone().unwrap_or_default(),
             expression: match source.expression.as_str() {
                 "" => None,
-                text => Some(compile(text, "", false)?),
+                text => Some(compile(text, "", Input::Claims)?),
             },
         })
     };
@@ -265,7 +265,11 @@ pub(super) fn mapping(config: &JwtConfig) -> Result<Mapping, String> {
         username: source(&config.username)?,
         groups: source(&config.groups)?,
         uid: source(&config.uid)?,
-        extra: config.extra.iter().map(|(key, text)| compile(text, key, false)).collect::<Result<_, _>>()?,
+        extra: config
+            .extra
+            .iter()
+            .map(|(key, text)| compile(text, key, Input::Claims))
+            .collect::<Result<_, _>>()?,
         required: rules
             .clone()
             .filter(|rule| !rule.claim.is_empty())
@@ -273,18 +277,25 @@ pub(super) fn mapping(config: &JwtConfig) -> Result<Mapping, String> {
             .collect(),
         claim_rules: rules
             .filter(|rule| !rule.expression.is_empty())
-            .map(|rule| compile(&rule.expression, &rule.message, false))
+            .map(|rule| compile(&rule.expression, &rule.message, Input::Claims))
             .collect::<Result<_, _>>()?,
         user_rules: config
             .user_rules
             .iter()
-            .map(|rule| compile(&rule.expression, &rule.message, true))
+            .map(|rule| compile(&rule.expression, &rule.message, Input::User))
             .collect::<Result<_, _>>()?,
     })
 }
 
-fn compile(text: &str, label: &str, of_user: bool) -> Result<Expression, String> {
-    let checked = env(of_user).compile(text).map_err(|issues| issues.to_string())?;
+/// What an expression is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Input {
+    Claims,
+    User,
+}
+
+fn compile(text: &str, label: &str, input: Input) -> Result<Expression, String> {
+    let checked = expression_env(input).compile(text).map_err(|issues| issues.to_string())?;
     let program = checked.plan().map_err(|why| why.to_string())?;
     let is_native_list = matches!(&checked.ast.root.kind,
         ExprKind::Call { function, .. } if matches!(&**function, "split" | "findAll"));
@@ -292,9 +303,9 @@ fn compile(text: &str, label: &str, of_user: bool) -> Result<Expression, String>
 }
 
 /// Compiles an expression of any type, or a rule about the user.
-fn check(text: &str, of_user: bool, path: &Path<'_>, errors: &mut FieldErrors) -> Option<Checked> {
-    match env(of_user).compile(text) {
-        Ok(checked) if of_user && *checked.output_type() != Type::Bool => {
+fn check(text: &str, input: Input, path: &Path<'_>, errors: &mut FieldErrors) -> Option<Checked> {
+    match expression_env(input).compile(text) {
+        Ok(checked) if input == Input::User && *checked.output_type() != Type::Bool => {
             errors.invalid(path, text, "must evaluate to bool");
             None
         }
@@ -307,7 +318,7 @@ fn check(text: &str, of_user: bool, path: &Path<'_>, errors: &mut FieldErrors) -
 }
 
 fn check_rule(text: &str, path: &Path<'_>, errors: &mut FieldErrors) -> Option<Checked> {
-    let checked = check(text, false, path, errors)?;
+    let checked = check(text, Input::Claims, path, errors)?;
     if *checked.output_type() == Type::Bool {
         return Some(checked);
     }
@@ -320,13 +331,15 @@ fn selects(checked: &Checked, name: &str) -> bool {
     checked.selects_field("claims", name)
 }
 
-fn env(of_user: bool) -> &'static Env {
+fn expression_env(input: Input) -> &'static Env {
     static CLAIMS: OnceLock<Env> = OnceLock::new();
     static USER: OnceLock<Env> = OnceLock::new();
     let base = || Env::kubernetes().with_options(|options| options.escaped_keys = true);
-    match of_user {
-        false => CLAIMS.get_or_init(|| base().with_variable("claims", Type::map(Type::String, Type::Any))),
-        true => USER.get_or_init(|| base().with_shape("user", user_shape())),
+    match input {
+        Input::Claims => {
+            CLAIMS.get_or_init(|| base().with_variable("claims", Type::map(Type::String, Type::Any)))
+        }
+        Input::User => USER.get_or_init(|| base().with_shape("user", user_shape())),
     }
 }
 

@@ -69,7 +69,7 @@ impl Graph {
         for (kind, key) in &names {
             self.add_use(*kind, key, id, 1);
         }
-        self.nodes.release(id);
+        self.nodes.release_node_id(id);
         if !names.is_empty() {
             self.pods.insert(pod.into(), names.into());
         }
@@ -96,7 +96,7 @@ impl Graph {
     /// Removes an object that belongs to a node.
     pub(super) fn remove_owned(&mut self, kind: Owned, key: &str) {
         if let Some(node) = self.owned.of_mut(kind).remove(key) {
-            self.nodes.release(node);
+            self.nodes.release_node_id(node);
         }
     }
 
@@ -152,7 +152,7 @@ impl Graph {
         node.is_some() && self.owned.of(kind).get(key).copied() == node
     }
 
-    /// Whether a pod is in it.
+    /// Whether the graph has a pod.
     pub(super) fn has_pod(&self, key: &str) -> bool {
         self.owned.pods.contains_key(key)
     }
@@ -203,7 +203,7 @@ impl Graph {
 
     fn add(&mut self, kind: Named, key: &Key, node: NodeId, count: u32) {
         if self.named.of_mut(kind).entry(key.clone()).or_default().add(node, count) {
-            self.nodes.retain(node);
+            self.nodes.retain_node_id(node);
         }
     }
 
@@ -215,7 +215,7 @@ impl Graph {
             all.remove(key);
         }
         if is_last {
-            self.nodes.release(node);
+            self.nodes.release_node_id(node);
         }
     }
 }
@@ -336,7 +336,7 @@ impl Nodes {
     /// Returns the number of a node and adds a reference.
     fn acquire(&mut self, name: &str) -> NodeId {
         if let Some(id) = self.find(name) {
-            self.retain(id);
+            self.retain_node_id(id);
             return id;
         }
         let name: Key = name.into();
@@ -356,13 +356,13 @@ impl Nodes {
         id
     }
 
-    fn retain(&mut self, id: NodeId) {
+    fn retain_node_id(&mut self, id: NodeId) {
         if let Some((_, references)) = self.entries.get_mut(id as usize) {
             *references = references.saturating_add(1);
         }
     }
 
-    fn release(&mut self, id: NodeId) {
+    fn release_node_id(&mut self, id: NodeId) {
         let Some((name, references)) = self.entries.get_mut(id as usize) else { return };
         *references = references.saturating_sub(1);
         if *references == 0 {

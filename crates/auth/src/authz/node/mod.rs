@@ -179,7 +179,7 @@ impl Request<'_> {
             ("", "configmaps") => {
                 self.read_object(|graph, node, key| graph.needs(node, Named::ConfigMap, key))
             }
-            ("", "persistentvolumeclaims") => self.claim(),
+            ("", "persistentvolumeclaims") => self.decide_claim(),
             ("", "persistentvolumes") => self.get(Graph::mounts),
             ("resource.k8s.io", "resourceclaims") => {
                 self.get(|graph, node, key| graph.needs(node, Named::ResourceClaim, key))
@@ -187,22 +187,19 @@ impl Request<'_> {
             ("storage.k8s.io", "volumeattachments") => {
                 self.get(|graph, node, key| graph.owns(node, Owned::VolumeAttachment, key))
             }
-            ("", "serviceaccounts") => self.account(),
-            ("coordination.k8s.io", "leases") => self.lease(),
+            ("", "serviceaccounts") => self.decide_service_account(),
+            ("coordination.k8s.io", "leases") => self.decide_lease(),
             ("storage.k8s.io", "csinodes") => self.csi_node(),
-            ("resource.k8s.io", "resourceslices") => self.slice(),
+            ("resource.k8s.io", "resourceslices") => self.decide_resource_slice(),
             ("", "nodes") => self.own_node(),
-            ("", "pods") => self.pod(),
+            ("", "pods") => self.decide_pod(),
             ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate(),
             _ => self.by_rules(),
         }
     }
 
     fn by_rules(&self) -> Verdict {
-        match self.authorizer.rules.iter().any(|rule| rule.allows(self.a)) {
-            true => Ok(()),
-            false => refuse(""),
-        }
+        if self.authorizer.rules.iter().any(|rule| rule.allows(self.a)) { Ok(()) } else { refuse("") }
     }
 
     /// Requires that the graph relates the object to the node.
@@ -218,10 +215,7 @@ impl Request<'_> {
             "" => self.a.name.clone(),
             namespace => format!("{namespace}/{}", self.a.name),
         };
-        match leads(&self.authorizer.read(), self.node, &key) {
-            true => Ok(()),
-            false => Err(unrelated),
-        }
+        if leads(&self.authorizer.read(), self.node, &key) { Ok(()) } else { Err(unrelated) }
     }
 
     fn get(&self, leads: impl Fn(&Graph, &str, &str) -> bool) -> Verdict {
@@ -243,7 +237,7 @@ impl Request<'_> {
         }
     }
 
-    fn claim(&self) -> Verdict {
+    fn decide_claim(&self) -> Verdict {
         let leads =
             |graph: &Graph, node: &str, key: &str| graph.needs(node, Named::PersistentVolumeClaim, key);
         match (self.a.subresource.as_str(), self.a.verb.as_str()) {
@@ -253,7 +247,7 @@ impl Request<'_> {
         }
     }
 
-    fn account(&self) -> Verdict {
+    fn decide_service_account(&self) -> Verdict {
         let leads = |graph: &Graph, node: &str, key: &str| graph.needs(node, Named::ServiceAccount, key);
         let NodeFeatures { credential_providers, pod_certificates, .. } = self.authorizer.features;
         match (self.a.verb.as_str(), self.a.subresource.as_str()) {
@@ -270,7 +264,7 @@ impl Request<'_> {
         }
     }
 
-    fn lease(&self) -> Verdict {
+    fn decide_lease(&self) -> Verdict {
         let verb = self.a.verb.as_str();
         match () {
             () if !matches!(verb, "get" | "create" | "update" | "patch" | "delete") => {
@@ -301,7 +295,7 @@ impl Request<'_> {
         }
     }
 
-    fn slice(&self) -> Verdict {
+    fn decide_resource_slice(&self) -> Verdict {
         if !self.a.subresource.is_empty() {
             return refuse("cannot authorize ResourceSlice subresources");
         }
@@ -348,7 +342,7 @@ impl Request<'_> {
         }
     }
 
-    fn pod(&self) -> Verdict {
+    fn decide_pod(&self) -> Verdict {
         let leads = |graph: &Graph, node: &str, key: &str| graph.owns(node, Owned::Pod, key);
         match (self.a.subresource.as_str(), self.a.verb.as_str()) {
             ("", "get") => self.get(leads),
@@ -367,9 +361,10 @@ impl Request<'_> {
     /// Requires that the request only selects objects of the node.
     fn selects_node(&self, otherwise: &str) -> Verdict {
         let mut terms = self.a.field_selector.terms().iter();
-        match terms.any(|term| term.equal && term.field == "spec.nodeName" && term.value == self.node) {
-            true => Ok(()),
-            false => refuse(otherwise),
+        if terms.any(|term| term.equal && term.field == "spec.nodeName" && term.value == self.node) {
+            Ok(())
+        } else {
+            refuse(otherwise)
         }
     }
 }

@@ -48,7 +48,7 @@ fn authorizer() -> NodeAuthorizer {
 }
 
 #[test]
-fn what_a_node_may_do() {
+fn nodes_may_only_access_related_objects() {
     const UNRELATED: &str = "no relationship found between node 'n1' and this object";
     let authorizer = authorizer();
     for (verb, what, key, want) in [

@@ -88,10 +88,10 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// The reason of a decision that is based on the binding.
     pub(super) fn reason(&self) -> Arc<str> {
-        Arc::clone(self.subject.reason.get_or_init(|| self.describe().into()))
+        Arc::clone(self.subject.reason.get_or_init(|| self.describe_binding().into()))
     }
 
-    fn describe(&self) -> String {
+    fn describe_binding(&self) -> String {
         let name = &self.binding.name;
         let (kind, full_name) = match self.namespace {
             "" => ("ClusterRoleBinding", name.clone()),
@@ -130,7 +130,7 @@ impl Subject {
         }
     }
 
-    pub(super) fn is(&self, user: &UserInfo, binding_namespace: &str) -> bool {
+    pub(super) fn is_user(&self, user: &UserInfo, binding_namespace: &str) -> bool {
         match self.kind.as_str() {
             "User" => user.name == self.name,
             "Group" => user.in_group(&self.name),

@@ -156,15 +156,16 @@ impl Opaque for Decision {
 
 /// The functions that specify a check, `check`, and the accessors of its result.
 pub fn library() -> Library {
-    let of = |name: &str| Type::Object(name.into());
+    let object_type = |name: &str| Type::Object(name.into());
     let takes_text = |name, id, from: &str, to: &str, run: Run| {
-        Function::new(name, [Overload::method(id, [of(from), Type::String], of(to), run)])
+        Function::new(name, [Overload::method(id, [object_type(from), Type::String], object_type(to), run)])
     };
-    let tells =
-        |name, id, result, run: Run| Function::new(name, [Overload::method(id, [of(DECISION)], result, run)]);
+    let tells = |name, id, result, run: Run| {
+        Function::new(name, [Overload::method(id, [object_type(DECISION)], result, run)])
+    };
     Library {
         functions: vec![
-            takes_text("path", "authorizer_path", AUTHORIZER, PATH_CHECK, path),
+            takes_text("path", "authorizer_path", AUTHORIZER, PATH_CHECK, path_check),
             takes_text("group", "authorizer_group", AUTHORIZER, GROUP_CHECK, |args| {
                 next(args, |kind, group| match kind {
                     Kind::Authorizer => Ok(Kind::Group(group.to_owned())),
@@ -175,29 +176,34 @@ pub fn library() -> Library {
                 "serviceAccount",
                 [Overload::method(
                     "authorizer_serviceaccount",
-                    [of(AUTHORIZER), Type::String, Type::String],
-                    of(AUTHORIZER),
+                    [object_type(AUTHORIZER), Type::String, Type::String],
+                    object_type(AUTHORIZER),
                     service_account,
                 )],
             ),
-            takes_text("resource", "groupcheck_resource", GROUP_CHECK, RESOURCE_CHECK, resource),
+            takes_text("resource", "groupcheck_resource", GROUP_CHECK, RESOURCE_CHECK, resource_check),
             takes_text("subresource", "resourcecheck_subresource", RESOURCE_CHECK, RESOURCE_CHECK, |args| {
-                with(args, |resource, text| resource.subresource = text)
+                with_text(args, |resource, text| resource.subresource = text)
             }),
             takes_text("namespace", "resourcecheck_namespace", RESOURCE_CHECK, RESOURCE_CHECK, |args| {
-                with(args, |resource, text| resource.namespace = text)
+                with_text(args, |resource, text| resource.namespace = text)
             }),
             takes_text("name", "resourcecheck_name", RESOURCE_CHECK, RESOURCE_CHECK, |args| {
-                with(args, |resource, text| resource.name = text)
+                with_text(args, |resource, text| resource.name = text)
             }),
             Function::new(
                 "check",
                 [
-                    Overload::method("pathcheck_check", [of(PATH_CHECK), Type::String], of(DECISION), check),
+                    Overload::method(
+                        "pathcheck_check",
+                        [object_type(PATH_CHECK), Type::String],
+                        object_type(DECISION),
+                        check,
+                    ),
                     Overload::method(
                         "resourcecheck_check",
-                        [of(RESOURCE_CHECK), Type::String],
-                        of(DECISION),
+                        [object_type(RESOURCE_CHECK), Type::String],
+                        object_type(DECISION),
                         check,
                     ),
                 ],
@@ -228,10 +234,10 @@ pub fn selectors() -> Library {
     Library {
         functions: vec![
             selects("fieldSelector", "authorizer_fieldselector", |args| {
-                with(args, |resource, text| resource.field_selector = text)
+                with_text(args, |resource, text| resource.field_selector = text)
             }),
             selects("labelSelector", "authorizer_labelselector", |args| {
-                with(args, |resource, text| resource.label_selector = text)
+                with_text(args, |resource, text| resource.label_selector = text)
             }),
         ],
         ..Library::default()
@@ -245,7 +251,7 @@ fn next<'a>(args: &[Value<'a>], say: fn(&Kind, &str) -> Result<Kind, EvalError>)
     Ok(Value::Opaque(Arc::new(Check { kind, ..check.clone() })))
 }
 
-fn path<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+fn path_check<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     next(args, |kind, path| match kind {
         Kind::Authorizer if path.trim().is_empty() => Err(EvalError::Failed("path must not be empty".into())),
         Kind::Authorizer => Ok(Kind::Path(path.to_owned())),
@@ -253,7 +259,7 @@ fn path<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     })
 }
 
-fn resource<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+fn resource_check<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     next(args, |kind, resource| match kind {
         Kind::Group(_) if resource.trim().is_empty() => {
             Err(EvalError::Failed("resource must not be empty".into()))
@@ -267,7 +273,7 @@ fn resource<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     })
 }
 
-fn with<'a>(args: &[Value<'a>], set: fn(&mut Resource, String)) -> Outcome<'a> {
+fn with_text<'a>(args: &[Value<'a>], set: fn(&mut Resource, String)) -> Outcome<'a> {
     let mut check = opaque::<Check>(args, 0)?.clone();
     let Kind::Resource(resource) = &mut check.kind else {
         return Err(EvalError::NoSuchOverload);

@@ -57,7 +57,9 @@ fn estimate(
             [selector] => Some(CallEstimate::of(selector_cost(size_of(sizes, selector)))),
             _ => None,
         },
-        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => Some(traversal(sizes, target?)),
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
+            Some(estimate_traversal(sizes, target?))
+        }
         "url" | "jsonpatch.escapeKey" => match args {
             [arg] => Some(CallEstimate { cost: traversed(arg, 1.0), result: Some(size_of(sizes, arg)) }),
             _ => None,
@@ -65,13 +67,13 @@ fn estimate(
         "lowerAscii" | "upperAscii" | "substring" | "trim" => {
             Some(CallEstimate { cost: traversed(target?, 1.0), result: Some(size_of(sizes, target?)) })
         }
-        "replace" => replace(sizes, target?, args),
+        "replace" => estimate_replace(sizes, target?, args),
         "split" => {
             let most = args.get(1).and_then(literal_int).map(|most| most as u64);
             let max = most.unwrap_or(size_of(sizes, target?).max);
             Some(CallEstimate { cost: traversed(target?, 2.0), result: Some(SizeEstimate { min: 0, max }) })
         }
-        "join" => Some(join(sizes, target?, args)),
+        "join" => Some(estimate_join(sizes, target?, args)),
         "find" | "findAll" => {
             let size = size_of(sizes, target?);
             let text = size.plus(SizeEstimate::fixed(1)).times_factor(STRING_TRAVERSAL_FACTOR);
@@ -82,13 +84,13 @@ fn estimate(
         "ip" if overload == "cidr_ip" => Some(nominal()),
         "cidr" | "isIP" | "isCIDR" | "ip" => of_argument(1.0),
         "ip.isCanonical" => of_argument(2.0),
-        "containsIP" | "containsCIDR" => Some(containment(sizes, function, overload, args.first()?)),
+        "containsIP" | "containsCIDR" => Some(estimate_containment(sizes, function, overload, args.first()?)),
         "quantity" | "isQuantity" | "semver" | "isSemver" => of_argument(1.0),
         "validate" => args.first().map(|arg| {
             CallEstimate::of(traversed(arg, 1.0).times_factor(FORMAT_PATTERN_MAX * REGEX_LENGTH_FACTOR))
         }),
         "_==_" => match args {
-            [a, b] if a.of == b.of => equality(&a.of, b),
+            [a, b] if a.ty == b.ty => estimate_equality(&a.ty, b),
             _ => None,
         },
         function if is_nominal(function) => Some(nominal()),
@@ -126,13 +128,13 @@ fn selector_cost(length: SizeEstimate) -> CostEstimate {
 }
 
 /// The cost of traversing a list including its strings, or a string.
-fn traversal(sizes: &dyn CostModel, target: &Node<'_>) -> CallEstimate {
+fn estimate_traversal(sizes: &dyn CostModel, target: &Node<'_>) -> CallEstimate {
     let size = size_of(sizes, target);
     let Some(element) = element_of(target) else {
         return CallEstimate::of(size.times_factor(STRING_TRAVERSAL_FACTOR));
     };
     let mut each = CostEstimate::fixed(1);
-    if matches!(element.of, Type::String | Type::Bytes) {
+    if matches!(element.ty, Type::String | Type::Bytes) {
         each = each.plus(size_of(sizes, &element).times_factor(STRING_TRAVERSAL_FACTOR));
     }
     CallEstimate::of(size.times_cost(each))
@@ -140,9 +142,9 @@ fn traversal(sizes: &dyn CostModel, target: &Node<'_>) -> CallEstimate {
 
 /// An element of a list, as a node whose size a model can find.
 fn element_of(list: &Node<'_>) -> Option<Node<'static>> {
-    let of = match &list.of {
-        Type::List(of) => Type::clone(of),
-        Type::Map(of) => of.0.clone(),
+    let ty = match &list.ty {
+        Type::List(ty) => Type::clone(ty),
+        Type::Map(ty) => ty.0.clone(),
         Type::Opaque(_, params) => params.first()?.clone(),
         _ => return None,
     };
@@ -150,11 +152,11 @@ fn element_of(list: &Node<'_>) -> Option<Node<'static>> {
     if !path.is_empty() {
         path.push("@items".into());
     }
-    Some(Node { path, of, expr: None, computed: None })
+    Some(Node { path, ty, expr: None, computed: None })
 }
 
 /// The result is longest if the shortest text is replaced by the longest as often as possible, and vice versa.
-fn replace(sizes: &dyn CostModel, target: &Node<'_>, args: &[Node<'_>]) -> Option<CallEstimate> {
+fn estimate_replace(sizes: &dyn CostModel, target: &Node<'_>, args: &[Node<'_>]) -> Option<CallEstimate> {
     let [old, new, ..] = args else { return None };
     let (size, old, new) = (size_of(sizes, target), size_of(sizes, old), size_of(sizes, new));
     let most = |length: u64, each: u64| (length as f64 / each as f64).ceil() as u64;
@@ -178,7 +180,7 @@ fn replace(sizes: &dyn CostModel, target: &Node<'_>, args: &[Node<'_>]) -> Optio
     Some(CallEstimate { cost: size.times_factor(2.0 * STRING_TRAVERSAL_FACTOR), result: Some(result) })
 }
 
-fn join(sizes: &dyn CostModel, target: &Node<'_>, args: &[Node<'_>]) -> CallEstimate {
+fn estimate_join(sizes: &dyn CostModel, target: &Node<'_>, args: &[Node<'_>]) -> CallEstimate {
     let list = size_of(sizes, target);
     let mut size = match element_of(target) {
         Some(element) => list.times(size_of(sizes, &element)),
@@ -192,7 +194,12 @@ fn join(sizes: &dyn CostModel, target: &Node<'_>, args: &[Node<'_>]) -> CallEsti
 }
 
 /// Compares the bytes of two addresses; for a CIDR also its mask, and a string is parsed first.
-fn containment(sizes: &dyn CostModel, function: &str, overload: &str, other: &Node<'_>) -> CallEstimate {
+fn estimate_containment(
+    sizes: &dyn CostModel,
+    function: &str,
+    overload: &str,
+    other: &Node<'_>,
+) -> CallEstimate {
     let address = SizeEstimate { min: 4, max: 16 };
     let mut cost = address.plus(address).times_factor(STRING_TRAVERSAL_FACTOR);
     if function == "containsCIDR" {
@@ -204,9 +211,9 @@ fn containment(sizes: &dyn CostModel, function: &str, overload: &str, other: &No
     CallEstimate::of(cost)
 }
 
-fn equality(of: &Type, right: &Node<'_>) -> Option<CallEstimate> {
+fn estimate_equality(ty: &Type, right: &Node<'_>) -> Option<CallEstimate> {
     let text = |max| CallEstimate::of(CostEstimate { min: 1, max }.times_factor(STRING_TRAVERSAL_FACTOR));
-    match of {
+    match ty {
         Type::Opaque(name, _) if matches!(&**name, ip::IP | cidr::CIDR) => Some(nominal()),
         Type::Object(name) => match &**name {
             quantity::QUANTITY
@@ -326,7 +333,8 @@ mod tests {
     #[test]
     fn a_replacement_is_sized_by_its_extremes() {
         let size = |min, max| SizeEstimate { min, max };
-        let of = |computed| Node { path: Vec::new(), of: Type::String, expr: None, computed: Some(computed) };
+        let string_of =
+            |computed| Node { path: Vec::new(), ty: Type::String, expr: None, computed: Some(computed) };
         for (target, old, new, expected) in [
             // "abc" becomes "_a_b_c_".
             (size(3, 3), size(0, 0), size(1, 1), size(7, 7)),
@@ -336,7 +344,13 @@ mod tests {
             (size(4, 4), size(1, 1), size(1, 2), size(4, 8)),
             (size(4, 4), size(1, 2), size(1, 1), size(2, 4)),
         ] {
-            let found = estimate(&NoModel, "replace", "", Some(&of(target)), &[of(old), of(new)]);
+            let found = estimate(
+                &NoModel,
+                "replace",
+                "",
+                Some(&string_of(target)),
+                &[string_of(old), string_of(new)],
+            );
             assert_eq!(found.and_then(|found| found.result), Some(expected));
         }
     }

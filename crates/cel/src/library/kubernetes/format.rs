@@ -17,11 +17,11 @@ pub const FORMAT: &str = "kubernetes.NamedFormat";
 /// A format as a value.
 #[derive(Debug)]
 pub(super) struct Format {
-    /// The function that returns it is `format.` followed by this.
+    /// The name; `format.` followed by it is the function that returns the format.
     name: &'static str,
     function: &'static str,
     mistakes: fn(&str) -> Vec<String>,
-    /// The length of its pattern, for costs.
+    /// The length of the format's pattern, for costs.
     pub(super) pattern_size: u64,
     run: for<'a> fn(&[Value<'a>]) -> Outcome<'a>,
 }

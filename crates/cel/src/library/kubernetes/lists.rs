@@ -18,7 +18,7 @@ pub fn library() -> Library {
         functions: vec![
             Function::new(
                 "isSorted",
-                ordered().map(|ids| of_list(ids.of, ids.is_sorted, Some(Type::Bool), is_sorted)),
+                ordered_types().map(|ids| of_list(ids.ty, ids.is_sorted, Some(Type::Bool), is_sorted)),
             ),
             Function::new(
                 "sum",
@@ -35,13 +35,13 @@ pub fn library() -> Library {
             ),
             Function::new(
                 "max",
-                ordered()
-                    .map(|ids| of_list(ids.of, ids.max, None, |args| extreme(args, Ordering::Less, "max"))),
+                ordered_types()
+                    .map(|ids| of_list(ids.ty, ids.max, None, |args| extreme(args, Ordering::Less, "max"))),
             ),
             Function::new(
                 "min",
-                ordered().map(|ids| {
-                    of_list(ids.of, ids.min, None, |args| extreme(args, Ordering::Greater, "min"))
+                ordered_types().map(|ids| {
+                    of_list(ids.ty, ids.min, None, |args| extreme(args, Ordering::Greater, "min"))
                 }),
             ),
             position("indexOf", "list_a_index_of_int", |args| {
@@ -61,14 +61,14 @@ pub fn library() -> Library {
 
 /// A type with an order, and the ids of the overloads for lists of it.
 struct Ordered {
-    of: Type,
+    ty: Type,
     is_sorted: &'static str,
     max: &'static str,
     min: &'static str,
 }
 
-fn ordered() -> [Ordered; 8] {
-    let row = |of, is_sorted, max, min| Ordered { of, is_sorted, max, min };
+fn ordered_types() -> [Ordered; 8] {
+    let row = |ty, is_sorted, max, min| Ordered { ty, is_sorted, max, min };
     [
         row(Type::Int, "list_int_is_sorted_bool", "list_int_max_int", "list_int_min_int"),
         row(Type::Uint, "list_uint_is_sorted_bool", "list_uint_max_uint", "list_uint_min_uint"),
@@ -92,8 +92,8 @@ fn ordered() -> [Ordered; 8] {
 }
 
 /// A method of a list; by default it returns an element.
-fn of_list(of: Type, id: &'static str, result: Option<Type>, run: Run) -> Overload {
-    Overload::method(id, [Type::list(of.clone())], result.unwrap_or(of), run)
+fn of_list(ty: Type, id: &'static str, result: Option<Type>, run: Run) -> Overload {
+    Overload::method(id, [Type::list(ty.clone())], result.unwrap_or(ty), run)
 }
 
 fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -109,7 +109,7 @@ fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 fn sum<'a>(args: &[Value<'a>], zero: Value<'a>) -> Outcome<'a> {
-    let overflow = |of: &str| EvalError::Failed(format!("{of} overflow"));
+    let overflow = |ty: &str| EvalError::Failed(format!("{ty} overflow"));
     let mut sum = zero;
     for element in list(args, 0)?.iter() {
         sum = match (&sum, &element?) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::decl::{Function, Overload, Run};
 use crate::library::Library;
-use crate::library::operand::{Outcome, int, opaque, own, text};
+use crate::library::operand::{Outcome, int_operand, opaque, own, text};
 use crate::types::Type;
 use crate::value::{EvalError, Opaque, Value};
 use pintle_value::quantity::{Format, Quantity as Amount, TooManyDigits};
@@ -108,8 +108,8 @@ pub fn library() -> Library {
             gives("isInteger", "quantity_is_integer", Type::Bool, |args| {
                 Ok(Value::Bool(opaque::<Quantity>(args, 0)?.amount.as_i64().is_some()))
             }),
-            sums("add", ["quantity_add", "quantity_add_int"], |args| computed(args, Amount::try_add)),
-            sums("sub", ["quantity_sub", "quantity_sub_int"], |args| computed(args, Amount::try_sub)),
+            sums("add", ["quantity_add", "quantity_add_int"], |args| compute(args, Amount::try_add)),
+            sums("sub", ["quantity_sub", "quantity_sub_int"], |args| compute(args, Amount::try_sub)),
         ],
         ..Library::default()
     }
@@ -121,11 +121,11 @@ fn order(args: &[Value<'_>]) -> Result<Ordering, EvalError> {
 
 type Sum = fn(&mut Amount, &Amount) -> Result<(), TooManyDigits>;
 
-fn computed<'a>(args: &[Value<'a>], sum: Sum) -> Outcome<'a> {
+fn compute<'a>(args: &[Value<'a>], sum: Sum) -> Outcome<'a> {
     let mut amount = opaque::<Quantity>(args, 0)?.amount.clone();
     let summed = match opaque::<Quantity>(args, 1) {
         Ok(right) => sum(&mut amount, &right.amount),
-        Err(_) => sum(&mut amount, &Amount::new(int(args, 1)?, Format::DecimalSI)),
+        Err(_) => sum(&mut amount, &Amount::new(int_operand(args, 1)?, Format::DecimalSI)),
     };
     summed.map_err(|error| EvalError::Failed(error.to_string()))?;
     Ok(Value::Opaque(Arc::new(Quantity { amount, computed: true })))

@@ -2,7 +2,7 @@
 
 use crate::decl::{Function, Overload};
 use crate::library::Library;
-use crate::library::operand::{Outcome, int, part, string, text};
+use crate::library::operand::{Outcome, int_operand, part, string_operand, text};
 use crate::library::regex::prepared;
 use crate::regexp::{self, Regex};
 use crate::types::Type;
@@ -46,15 +46,15 @@ fn compiled(args: &[Value<'_>]) -> Result<Arc<Regex>, EvalError> {
 }
 
 fn find<'a>(args: &[Value<'a>], regex: &Regex) -> Outcome<'a> {
-    let whole = string(args, 0)?;
+    let whole = string_operand(args, 0)?;
     let found = regex.find(whole.as_str()).unwrap_or(0..0);
     Ok(part(whole, found))
 }
 
 /// All matches, or as many as the third argument allows; a negative one allows all.
 fn find_all<'a>(args: &[Value<'a>], regex: &Regex) -> Outcome<'a> {
-    let whole = string(args, 0)?;
-    let most = if args.len() > 2 { int(args, 2)? } else { -1 };
+    let whole = string_operand(args, 0)?;
+    let most = if args.len() > 2 { int_operand(args, 2)? } else { -1 };
     let found = regex.captures_iter(whole.as_str()).take(usize::try_from(most).unwrap_or(usize::MAX));
     Ok(Value::list(found.map(|found| part(whole, found.whole())).collect()))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use self::version::Version;
 use crate::decl::{Function, Overload, Run};
 use crate::library::Library;
-use crate::library::operand::{boolean, opaque, own, text};
+use crate::library::operand::{bool_operand, opaque, own, text};
 use crate::types::Type;
 use crate::value::{EvalError, Opaque, Value};
 
@@ -75,7 +75,7 @@ pub fn library(version: u32) -> Library {
 
 fn parse(args: &[Value<'_>]) -> Result<Version, EvalError> {
     let text = text(args, 0)?;
-    let normalizes = args.len() > 1 && boolean(args, 1)?;
+    let normalizes = args.len() > 1 && bool_operand(args, 1)?;
     let version = if normalizes { Version::parse_normalized(text) } else { Version::parse(text) };
     version.map_err(EvalError::Failed)
 }

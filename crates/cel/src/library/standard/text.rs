@@ -12,19 +12,19 @@ pub(super) fn functions() -> Vec<Function> {
         Function::new(
             "contains",
             [Overload::method("contains_string", texts(), Type::Bool, |args| {
-                test(args, |text, part| text.contains(part))
+                test_texts(args, |text, part| text.contains(part))
             })],
         ),
         Function::new(
             "endsWith",
             [Overload::method("ends_with_string", texts(), Type::Bool, |args| {
-                test(args, |text, end| text.ends_with(end))
+                test_texts(args, |text, end| text.ends_with(end))
             })],
         ),
         Function::new(
             "startsWith",
             [Overload::method("starts_with_string", texts(), Type::Bool, |args| {
-                test(args, |text, start| text.starts_with(start))
+                test_texts(args, |text, start| text.starts_with(start))
             })],
         ),
         Function::new(
@@ -37,7 +37,7 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-fn test<'a>(args: &[Value<'a>], test: fn(&str, &str) -> bool) -> Result<Value<'a>, EvalError> {
+fn test_texts<'a>(args: &[Value<'a>], test: fn(&str, &str) -> bool) -> Result<Value<'a>, EvalError> {
     match args {
         [Value::String(text), Value::String(part)] => Ok(Value::Bool(test(text.as_str(), part.as_str()))),
         _ => Err(EvalError::NoSuchOverload),

@@ -13,7 +13,7 @@ macro_rules! calendar {
         calendar!($name, $id, $part, [])
     };
     ($name:literal, $id:literal, $part:expr, [$($more:expr),*]) => {{
-        let run: Run = |args| part(args, $part);
+        let run: Run = |args| time_part(args, $part);
         Function::new(
             $name,
             [
@@ -79,7 +79,7 @@ pub(in crate::library) fn whole_milliseconds() -> Function {
     Function::new("getMilliseconds", [length!("duration_to_milliseconds", NANOS_OF_MILLI)])
 }
 
-fn part<'a>(args: &[Value<'a>], part: fn(&Parts) -> i64) -> Result<Value<'a>, EvalError> {
+fn time_part<'a>(args: &[Value<'a>], part: fn(&Parts) -> i64) -> Result<Value<'a>, EvalError> {
     let (moment, zone) = match args {
         [Value::Timestamp(moment)] => (moment, "UTC"),
         [Value::Timestamp(moment), Value::String(zone)] => (moment, zone.as_str()),

@@ -29,7 +29,9 @@ pub(super) fn render(clause: Clause, value: &Value<'_>, dialect: Dialect) -> Res
             value => integer(value).map(|(sign, amount)| format!("{sign}{amount:b}")),
         },
         (Clause::Octal, _) => integer(value).map(|(sign, amount)| format!("{sign}{amount:o}")),
-        (Clause::Hex { upper }, _) => hex(value).map(|hex| if upper { hex.to_uppercase() } else { hex }),
+        (Clause::Hex { upper }, _) => {
+            render_hex(value).map(|hex| if upper { hex.to_uppercase() } else { hex })
+        }
     };
     rendered.ok_or_else(|| {
         format!("error during formatting: {}", clause_type_error(clause, dialect, &value.type_name()))
@@ -37,7 +39,7 @@ pub(super) fn render(clause: Clause, value: &Value<'_>, dialect: Dialect) -> Res
 }
 
 /// The error for a value whose type does not match a clause.
-pub(super) fn clause_type_error(clause: Clause, dialect: Dialect, of: &str) -> String {
+pub(super) fn clause_type_error(clause: Clause, dialect: Dialect, ty: &str) -> String {
     let rule = match (clause, dialect) {
         (Clause::String, _) => {
             "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
@@ -63,7 +65,7 @@ pub(super) fn clause_type_error(clause: Clause, dialect: Dialect, of: &str) -> S
         }
         (Clause::Octal, Dialect::Plain) => "octal clause can only be used on ints and uints",
     };
-    format!("{rule}, was given {of}")
+    format!("{rule}, was given {ty}")
 }
 
 /// The sign and the absolute value of an integer.
@@ -75,7 +77,7 @@ fn integer(value: &Value<'_>) -> Option<(&'static str, u64)> {
     }
 }
 
-fn hex(value: &Value<'_>) -> Option<String> {
+fn render_hex(value: &Value<'_>) -> Option<String> {
     let bytes = match value {
         Value::String(text) => text.as_str().as_bytes(),
         Value::Bytes(bytes) => bytes,
@@ -186,7 +188,7 @@ fn converted(value: &Value<'_>) -> Option<String> {
         Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Value::Timestamp(moment) => Some(time::format(*moment)),
         Value::Duration(nanos) => Some(time::duration_text(*nanos)),
-        Value::Type(of) => Some(of.runtime_name().to_string()),
+        Value::Type(ty) => Some(ty.runtime_name().to_string()),
         _ => None,
     }
 }

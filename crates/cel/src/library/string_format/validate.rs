@@ -73,46 +73,46 @@ fn constant_format(expr: &Expr) -> Option<(&str, &[Expr])> {
 fn check(checked: &Checked, clause: Clause, arg: &Expr, dialect: Dialect) -> Result<String, FormatError> {
     let misfitting = match clause {
         Clause::String => find_without_text(checked, arg),
-        clause => (!fits(clause, checked.type_of(arg.id), dialect)).then_some(arg.id),
+        clause => (!is_formattable(clause, checked.type_of(arg.id), dialect)).then_some(arg.id),
     };
     match misfitting {
         None => Ok(String::new()),
         Some(id) => {
-            let of = checked.type_of(id).runtime_name();
-            let message = format!("error during formatting: {}", clause_type_error(clause, dialect, &of));
+            let ty = checked.type_of(id).runtime_name();
+            let message = format!("error during formatting: {}", clause_type_error(clause, dialect, &ty));
             Err(FormatError { at: Some(id), message })
         }
     }
 }
 
-fn fits(clause: Clause, of: &Type, dialect: Dialect) -> bool {
-    let of = match of {
-        Type::Wrapper(of) => of,
-        of => of,
+fn is_formattable(clause: Clause, ty: &Type, dialect: Dialect) -> bool {
+    let ty = match ty {
+        Type::Wrapper(ty) => ty,
+        ty => ty,
     };
-    let integer = matches!(of, Type::Int | Type::Uint);
+    let integer = matches!(ty, Type::Int | Type::Uint);
     match clause {
-        _ if *of == Type::Dyn => true,
+        _ if *ty == Type::Dyn => true,
         Clause::String => true,
-        Clause::Decimal => integer || (dialect == Dialect::Plain && *of == Type::Double),
+        Clause::Decimal => integer || (dialect == Dialect::Plain && *ty == Type::Double),
         // Strings are accepted, because they may be the text of an infinity or not-a-number.
         Clause::Fixed(_) | Clause::Scientific(_) if dialect == Dialect::Localized => {
-            matches!(of, Type::Double | Type::String)
+            matches!(ty, Type::Double | Type::String)
         }
-        Clause::Fixed(_) | Clause::Scientific(_) => integer || *of == Type::Double,
-        Clause::Binary => integer || *of == Type::Bool,
-        Clause::Hex { .. } => integer || matches!(of, Type::String | Type::Bytes),
+        Clause::Fixed(_) | Clause::Scientific(_) => integer || *ty == Type::Double,
+        Clause::Binary => integer || *ty == Type::Bool,
+        Clause::Hex { .. } => integer || matches!(ty, Type::String | Type::Bytes),
         Clause::Octal => integer,
     }
 }
 
 /// The part of an argument that has no text.
 fn find_without_text(checked: &Checked, arg: &Expr) -> Option<Id> {
-    let of = match checked.type_of(arg.id) {
-        Type::Wrapper(of) => of,
-        of => of,
+    let ty = match checked.type_of(arg.id) {
+        Type::Wrapper(ty) => ty,
+        ty => ty,
     };
-    if matches!(of, Type::Any | Type::Object(_) | Type::Opaque(..) | Type::Param(_) | Type::Error) {
+    if matches!(ty, Type::Any | Type::Object(_) | Type::Opaque(..) | Type::Param(_) | Type::Error) {
         return Some(arg.id);
     }
     match &arg.kind {

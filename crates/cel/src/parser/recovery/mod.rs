@@ -136,10 +136,10 @@ impl Recovery<'_> {
     fn rule(&mut self, rule: Rule, precedence: u8, caller: Option<StateId>) -> Result<(), Failure> {
         self.callers.push(caller);
         let before = self.depths;
-        self.deeper(rule)?;
+        self.with_depth(rule)?;
         let network = self.network;
         let outcome = match network.rules.get(rule as usize) {
-            Some(choice) => self.choice(choice, rule, precedence),
+            Some(choice) => self.match_choice(choice, rule, precedence),
             None => Ok(()),
         };
         match outcome {
@@ -155,7 +155,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    fn deeper(&mut self, rule: Rule) -> Result<(), Failure> {
+    fn with_depth(&mut self, rule: Rule) -> Result<(), Failure> {
         if let Some(depth) = self.depths.get_mut(rule as usize) {
             *depth = depth.saturating_add(1);
             if *depth > DEPTH_MAX {
@@ -166,7 +166,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    fn choice(&mut self, choice: &Choice, rule: Rule, precedence: u8) -> Result<(), Failure> {
+    fn match_choice(&mut self, choice: &Choice, rule: Rule, precedence: u8) -> Result<(), Failure> {
         let alternative = if choice.alternatives.len() == 1 {
             1
         } else {
@@ -183,7 +183,7 @@ impl Recovery<'_> {
         };
         let (first, tree_errors) = (self.next, self.tree_errors.len());
         let outcome = match choice.alternatives.get(alternative.saturating_sub(1)) {
-            Some(steps) => self.steps(steps, rule, precedence),
+            Some(steps) => self.match_steps(steps, rule, precedence),
             None => Ok(()),
         };
         match rule {
@@ -198,7 +198,7 @@ impl Recovery<'_> {
         outcome
     }
 
-    fn steps(&mut self, steps: &[Step], rule: Rule, precedence: u8) -> Result<(), Failure> {
+    fn match_steps(&mut self, steps: &[Step], rule: Rule, precedence: u8) -> Result<(), Failure> {
         for step in steps {
             match step {
                 Step::Match(set, at, next) => {
@@ -214,17 +214,17 @@ impl Recovery<'_> {
                     self.sync()?;
                     let sets = self.alternative_sets(*choice);
                     if sets.first().is_some_and(|set| set.has(self.kind(0))) {
-                        self.steps(steps, rule, precedence)?;
+                        self.match_steps(steps, rule, precedence)?;
                     }
                 }
-                Step::Loop(it) if it.at_least_once => self.plus(it, rule, precedence)?,
-                Step::Loop(it) => self.star(it, rule, precedence)?,
+                Step::Loop(it) if it.at_least_once => self.match_plus(it, rule, precedence)?,
+                Step::Loop(it) => self.match_star(it, rule, precedence)?,
             }
         }
         Ok(())
     }
 
-    fn star(&mut self, it: &Loop, rule: Rule, precedence: u8) -> Result<(), Failure> {
+    fn match_star(&mut self, it: &Loop, rule: Rule, precedence: u8) -> Result<(), Failure> {
         self.state = it.entry;
         self.sync()?;
         loop {
@@ -236,17 +236,17 @@ impl Recovery<'_> {
             if !goes_on {
                 return Ok(());
             }
-            self.choice(&it.body, rule, precedence)?;
+            self.match_choice(&it.body, rule, precedence)?;
             self.state = it.back;
             self.sync()?;
         }
     }
 
-    fn plus(&mut self, it: &Loop, rule: Rule, precedence: u8) -> Result<(), Failure> {
+    fn match_plus(&mut self, it: &Loop, rule: Rule, precedence: u8) -> Result<(), Failure> {
         self.state = it.entry;
         self.sync()?;
         loop {
-            self.choice(&it.body, rule, precedence)?;
+            self.match_choice(&it.body, rule, precedence)?;
             self.state = it.back;
             let synced = self.sync();
             let goes_on = if it.predicted {
@@ -287,7 +287,7 @@ impl Recovery<'_> {
 
     fn match_token(&mut self, set: Set, next: StateId) -> Result<(), Failure> {
         if set.has(self.kind(0)) {
-            self.matched();
+            self.end_recovery();
             self.consume();
             return Ok(());
         }
@@ -307,7 +307,7 @@ impl Recovery<'_> {
         Err(Failure::Mismatch)
     }
 
-    fn matched(&mut self) {
+    fn end_recovery(&mut self) {
         self.recovering = false;
         self.last_error = None;
     }
@@ -319,7 +319,7 @@ impl Recovery<'_> {
         }
         self.report_unwanted()?;
         self.consume();
-        self.matched();
+        self.end_recovery();
         Ok(true)
     }
 

@@ -117,31 +117,31 @@ impl Network {
         let ends: Vec<StateId> = RULES
             .iter()
             .map(|(rule, _)| {
-                let start = network.state(StateKind::Plain, *rule);
+                let start = network.add_state(StateKind::Plain, *rule);
                 network.starts.push(start);
-                network.state(StateKind::RuleEnd, *rule)
+                network.add_state(StateKind::RuleEnd, *rule)
             })
             .collect();
         for ((rule, alternatives), end) in RULES.iter().zip(&ends) {
-            let choice = network.state(StateKind::Choice, *rule);
-            network.edge(network.start(*rule), Edge::Epsilon(choice));
-            let choice = network.choice(*rule, choice, alternatives, *end);
+            let choice = network.add_state(StateKind::Choice, *rule);
+            network.add_edge(network.start(*rule), Edge::Epsilon(choice));
+            let choice = network.add_choice(*rule, choice, alternatives, *end);
             network.rules.push(choice);
         }
-        network.looks = (0..network.states.len()).map(|state| network.look(state)).collect();
+        network.looks = (0..network.states.len()).map(|state| network.tokens_from(state)).collect();
         network.return_everywhere(&ends);
         network
     }
 
-    fn look(&self, state: StateId) -> Set {
+    fn tokens_from(&self, state: StateId) -> Set {
         if self.kind(state) == StateKind::RuleEnd {
             return Set { kinds: 0, end_of_rule: true };
         }
         let next = |edge: &Edge| match edge {
-            Edge::Epsilon(to) | Edge::Precedence(_, to) => self.look(*to),
+            Edge::Epsilon(to) | Edge::Precedence(_, to) => self.tokens_from(*to),
             Edge::Tokens(tokens, _) => *tokens,
             // No rule can be empty, so the tokens after the call do not matter.
-            Edge::Call { rule, .. } => self.look(self.start(*rule)),
+            Edge::Call { rule, .. } => self.tokens_from(self.start(*rule)),
             Edge::Return { .. } => Set::default(),
         };
         self.edges(state).iter().map(next).fold(Set::default(), Set::and)
@@ -167,24 +167,24 @@ impl Network {
         }
     }
 
-    fn state(&mut self, kind: StateKind, rule: Rule) -> StateId {
+    fn add_state(&mut self, kind: StateKind, rule: Rule) -> StateId {
         self.states.push(State { kind, rule, edges: Vec::new() });
         self.states.len().saturating_sub(1)
     }
 
-    fn edge(&mut self, from: StateId, edge: Edge) {
+    fn add_edge(&mut self, from: StateId, edge: Edge) {
         if let Some(state) = self.states.get_mut(from) {
             state.edges.push(edge);
         }
     }
 
-    fn choice(&mut self, rule: Rule, state: StateId, alternatives: Alternatives, end: StateId) -> Choice {
+    fn add_choice(&mut self, rule: Rule, state: StateId, alternatives: Alternatives, end: StateId) -> Choice {
         let alternatives: Vec<Vec<Step>> = alternatives
             .iter()
             .map(|parts| {
-                let first = self.state(StateKind::Plain, rule);
-                self.edge(state, Edge::Epsilon(first));
-                self.sequence(rule, parts, first, end)
+                let first = self.add_state(StateKind::Plain, rule);
+                self.add_edge(state, Edge::Epsilon(first));
+                self.add_sequence(rule, parts, first, end)
             })
             .collect();
         // Only the alternatives of this rule can be distinguished by one token.
@@ -192,91 +192,97 @@ impl Network {
         Choice { state, alternatives, predicted }
     }
 
-    fn sequence(&mut self, rule: Rule, parts: &'static [Part], first: StateId, end: StateId) -> Vec<Step> {
+    fn add_sequence(
+        &mut self,
+        rule: Rule,
+        parts: &'static [Part],
+        first: StateId,
+        end: StateId,
+    ) -> Vec<Step> {
         let mut at = first;
         let mut steps = Vec::new();
         for part in parts {
-            let (step, next) = self.part(rule, part, at);
+            let (step, next) = self.add_part(rule, part, at);
             steps.extend(step);
             at = next;
         }
-        self.edge(at, Edge::Epsilon(end));
+        self.add_edge(at, Edge::Epsilon(end));
         steps
     }
 
-    fn part(&mut self, rule: Rule, part: &'static Part, at: StateId) -> (Option<Step>, StateId) {
+    fn add_part(&mut self, rule: Rule, part: &'static Part, at: StateId) -> (Option<Step>, StateId) {
         match part {
-            Token(kind) => self.tokens(rule, Set::of(&[*kind]), at),
-            OneOf(kinds) => self.tokens(rule, Set::of(kinds), at),
+            Token(kind) => self.add_tokens(rule, Set::of(&[*kind]), at),
+            OneOf(kinds) => self.add_tokens(rule, Set::of(kinds), at),
             Part::Rule(called) => self.call(rule, *called, 0, at),
             Recursive(called, precedence) => self.call(rule, *called, *precedence, at),
             Precedence(precedence) => {
-                let next = self.state(StateKind::Plain, rule);
-                self.edge(at, Edge::Precedence(*precedence, next));
+                let next = self.add_state(StateKind::Plain, rule);
+                self.add_edge(at, Edge::Precedence(*precedence, next));
                 (None, next)
             }
             Optional(parts) => {
-                let choice = self.state(StateKind::Choice, rule);
-                let end = self.state(StateKind::Plain, rule);
-                self.edge(at, Edge::Epsilon(choice));
-                let first = self.state(StateKind::Plain, rule);
-                self.edge(choice, Edge::Epsilon(first));
-                let steps = self.sequence(rule, parts, first, end);
-                self.edge(choice, Edge::Epsilon(end));
+                let choice = self.add_state(StateKind::Choice, rule);
+                let end = self.add_state(StateKind::Plain, rule);
+                self.add_edge(at, Edge::Epsilon(choice));
+                let first = self.add_state(StateKind::Plain, rule);
+                self.add_edge(choice, Edge::Epsilon(first));
+                let steps = self.add_sequence(rule, parts, first, end);
+                self.add_edge(choice, Edge::Epsilon(end));
                 (Some(Step::Optional(choice, steps)), end)
             }
-            Star(alternatives) => self.star(rule, alternatives, false, at),
-            StarPredicted(alternatives) => self.star(rule, alternatives, true, at),
-            Plus(parts) => self.plus(rule, parts, false, at),
-            PlusPredicted(parts) => self.plus(rule, parts, true, at),
+            Star(alternatives) => self.add_star(rule, alternatives, false, at),
+            StarPredicted(alternatives) => self.add_star(rule, alternatives, true, at),
+            Plus(parts) => self.add_plus(rule, parts, false, at),
+            PlusPredicted(parts) => self.add_plus(rule, parts, true, at),
         }
     }
 
-    fn tokens(&mut self, rule: Rule, set: Set, at: StateId) -> (Option<Step>, StateId) {
-        let next = self.state(StateKind::Plain, rule);
-        self.edge(at, Edge::Tokens(set, next));
+    fn add_tokens(&mut self, rule: Rule, set: Set, at: StateId) -> (Option<Step>, StateId) {
+        let next = self.add_state(StateKind::Plain, rule);
+        self.add_edge(at, Edge::Tokens(set, next));
         (Some(Step::Match(set, at, next)), next)
     }
 
     fn call(&mut self, rule: Rule, called: Rule, precedence: u8, at: StateId) -> (Option<Step>, StateId) {
-        let follow = self.state(StateKind::Plain, rule);
-        self.edge(at, Edge::Call { rule: called, precedence, follow });
+        let follow = self.add_state(StateKind::Plain, rule);
+        self.add_edge(at, Edge::Call { rule: called, precedence, follow });
         (Some(Step::Call(called, precedence, at)), follow)
     }
 
-    fn star(
+    fn add_star(
         &mut self,
         rule: Rule,
         alternatives: Alternatives,
         predicted: bool,
         at: StateId,
     ) -> (Option<Step>, StateId) {
-        let entry = self.state(StateKind::Choice, rule);
-        let choice = self.state(StateKind::Choice, rule);
-        let (back, end) = (self.state(StateKind::LoopBack, rule), self.state(StateKind::Plain, rule));
-        self.edge(at, Edge::Epsilon(entry));
-        self.edge(entry, Edge::Epsilon(choice));
-        let body = self.choice(rule, choice, alternatives, back);
-        self.edge(entry, Edge::Epsilon(end));
-        self.edge(back, Edge::Epsilon(entry));
+        let entry = self.add_state(StateKind::Choice, rule);
+        let choice = self.add_state(StateKind::Choice, rule);
+        let (back, end) = (self.add_state(StateKind::LoopBack, rule), self.add_state(StateKind::Plain, rule));
+        self.add_edge(at, Edge::Epsilon(entry));
+        self.add_edge(entry, Edge::Epsilon(choice));
+        let body = self.add_choice(rule, choice, alternatives, back);
+        self.add_edge(entry, Edge::Epsilon(end));
+        self.add_edge(back, Edge::Epsilon(entry));
         (Some(Step::Loop(Loop { entry, back, body, at_least_once: false, predicted })), end)
     }
 
-    fn plus(
+    fn add_plus(
         &mut self,
         rule: Rule,
         parts: &'static [Part],
         predicted: bool,
         at: StateId,
     ) -> (Option<Step>, StateId) {
-        let entry = self.state(StateKind::Choice, rule);
-        let (back, end) = (self.state(StateKind::LoopBack, rule), self.state(StateKind::Plain, rule));
-        self.edge(at, Edge::Epsilon(entry));
-        let first = self.state(StateKind::Plain, rule);
-        self.edge(entry, Edge::Epsilon(first));
-        let steps = self.sequence(rule, parts, first, back);
-        self.edge(back, Edge::Epsilon(entry));
-        self.edge(back, Edge::Epsilon(end));
+        let entry = self.add_state(StateKind::Choice, rule);
+        let (back, end) = (self.add_state(StateKind::LoopBack, rule), self.add_state(StateKind::Plain, rule));
+        self.add_edge(at, Edge::Epsilon(entry));
+        let first = self.add_state(StateKind::Plain, rule);
+        self.add_edge(entry, Edge::Epsilon(first));
+        let steps = self.add_sequence(rule, parts, first, back);
+        self.add_edge(back, Edge::Epsilon(entry));
+        self.add_edge(back, Edge::Epsilon(end));
         let body = Choice { state: entry, alternatives: vec![steps], predicted: false };
         (Some(Step::Loop(Loop { entry, back, body, at_least_once: true, predicted })), end)
     }
@@ -288,7 +294,7 @@ impl Network {
             if let Edge::Call { rule, precedence, follow } = edge {
                 let outermost = precedence == 0 && is_recursive(rule);
                 let end = ends.get(rule as usize).copied().unwrap_or_default();
-                self.edge(end, Edge::Return { to: follow, outermost });
+                self.add_edge(end, Edge::Return { to: follow, outermost });
             }
         }
     }

@@ -76,11 +76,11 @@ impl Decision<'_> {
     pub(super) fn predict(&self) -> Result<usize, NoViable> {
         let mut before = self.begin(&None, false);
         if self.of_recursion {
-            before = self.filter(before);
+            before = self.remove_repeated_precedence(before);
         }
         for index in 0.. {
             let kind = self.token(index);
-            let reached = self.advance(&before, kind, false);
+            let reached = self.advance_over(&before, kind, false);
             if reached.is_empty() || self.is_too_much(&reached) {
                 return self.finished(&before).ok_or(NoViable(index));
             }
@@ -104,7 +104,7 @@ impl Decision<'_> {
         let mut before = self.begin(&self.callers, true);
         for index in 0.. {
             let kind = self.token(index);
-            let reached = self.advance(&before, kind, true);
+            let reached = self.advance_over(&before, kind, true);
             if reached.is_empty() || self.is_too_much(&reached) {
                 // The Go runtime has returned to the first token when it creates this error.
                 return self.finished(&before).ok_or(NoViable(0));
@@ -158,22 +158,26 @@ impl Decision<'_> {
     }
 
     /// Removes configurations that a left-recursive rule reaches both by continuing and by ending and starting again.
-    fn filter(&self, configs: Vec<Config>) -> Vec<Config> {
-        let mut on: Vec<Config> = configs
+    fn remove_repeated_precedence(&self, configs: Vec<Config>) -> Vec<Config> {
+        let mut continuing: Vec<Config> = configs
             .iter()
             .filter(|config| config.alternative == 1 && self.holds(config))
             .map(|config| Config { precedence: None, ..config.clone() })
             .collect();
-        let again = |config: &Config| {
-            !config.suppressed && on.iter().any(|on| on.state == config.state && on.stack == config.stack)
+        let is_repeated = |config: &Config| {
+            !config.suppressed
+                && continuing.iter().any(|kept| kept.state == config.state && kept.stack == config.stack)
         };
-        let other: Vec<Config> =
-            configs.iter().filter(|config| config.alternative != 1 && !again(config)).cloned().collect();
-        on.extend(other);
-        on
+        let other: Vec<Config> = configs
+            .iter()
+            .filter(|config| config.alternative != 1 && !is_repeated(config))
+            .cloned()
+            .collect();
+        continuing.extend(other);
+        continuing
     }
 
-    fn advance(&self, configs: &[Config], kind: Kind, full: bool) -> Vec<Config> {
+    fn advance_over(&self, configs: &[Config], kind: Kind, full: bool) -> Vec<Config> {
         let at_end = kind == Kind::End;
         let mut reached = Vec::new();
         let mut ended = Vec::new();

@@ -34,15 +34,12 @@ impl<'a> Parser<'a> {
         let spelled = if self.flags.fold_case { spelled.folded() } else { spelled };
         ranges.extend(spelled.ranges());
         let class = Class::of(ranges);
-        self.class(Arc::new(if negated { class.negated() } else { class }))
+        self.push_class(Arc::new(if negated { class.negated() } else { class }))
     }
 
     /// Limits the ranges of one class before equal ones are joined.
     fn check_ranges(&self, ranges: usize) -> Step<'a, ()> {
-        match ranges > super::RUNES_MAX {
-            true => refuse("expression too large", self.pattern),
-            false => Ok(()),
-        }
+        if ranges > super::RUNES_MAX { refuse("expression too large", self.pattern) } else { Ok(()) }
     }
 
     /// Parses a POSIX class: `[:alpha:]` or `[:^alpha:]`.
@@ -63,21 +60,21 @@ impl<'a> Parser<'a> {
     /// Parses one character or a range: `a` or `a-z`.
     fn range(&mut self, whole: &'a str) -> Step<'a, (u32, u32)> {
         let before = self.rest;
-        let low = self.member(whole)?;
+        let low = self.parse_member(whole)?;
         // A dash before the end is a literal.
         let mut after = self.rest.chars();
         if after.next() != Some('-') || after.next().is_none_or(|c| c == ']') {
             return Ok((low, low));
         }
         self.advance(1);
-        let high = self.member(whole)?;
+        let high = self.parse_member(whole)?;
         if high < low {
             return refuse("invalid character class range", self.read_of(before));
         }
         Ok((low, high))
     }
 
-    fn member(&mut self, whole: &'a str) -> Step<'a, u32> {
+    fn parse_member(&mut self, whole: &'a str) -> Step<'a, u32> {
         match self.rest.chars().next() {
             None => refuse("missing closing ]", whole),
             Some('\\') => self.escaped(),

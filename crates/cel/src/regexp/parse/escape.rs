@@ -18,7 +18,7 @@ impl<'a> Parser<'a> {
             Some(b'Q') => {
                 self.advance(2);
                 let (literal, after) = self.rest.split_once(r"\E").unwrap_or((self.rest, ""));
-                literal.chars().try_for_each(|c| self.literal(c.into()))?;
+                literal.chars().try_for_each(|c| self.push_literal(c.into()))?;
                 self.rest = after;
                 return Ok(());
             }
@@ -30,10 +30,10 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         if let Some(class) = self.class_escape()? {
-            return self.class(class);
+            return self.push_class(class);
         }
         let code = self.escaped()?;
-        self.literal(code)
+        self.push_literal(code)
     }
 
     /// `\p{L}`, `\pL`, `\d`: `None` if something else follows.
@@ -44,7 +44,7 @@ impl<'a> Parser<'a> {
         }
         let Some(letter) = chars.next() else { return Ok(None) };
         if matches!(letter, 'p' | 'P') {
-            return self.property(letter == 'P').map(Some);
+            return self.parse_property(letter == 'P').map(Some);
         }
         let Some(class) = class::perl(letter) else { return Ok(None) };
         self.advance(2);
@@ -57,7 +57,7 @@ impl<'a> Parser<'a> {
         if negated { class.negated() } else { class }
     }
 
-    fn property(&mut self, negated: bool) -> Step<'a, Arc<Class>> {
+    fn parse_property(&mut self, negated: bool) -> Step<'a, Arc<Class>> {
         let whole = self.rest;
         self.advance(2);
         let first = self.next();

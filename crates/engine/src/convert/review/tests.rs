@@ -42,7 +42,7 @@ fn only_labels_and_annotations_change() {
     let gvk = GroupVersionKind::new("g", "v2", "K");
     let accepted = |metadata: &str| {
         let converted = tree(&format!(r#"{{"apiVersion":"g/v2","kind":"K","metadata":{metadata}}}"#));
-        let place = Place { of: "g/v1, Kind=K", index: 0, in_list: false };
+        let place = Place { kind: "g/v1, Kind=K", index: 0, in_list: false };
         accept(&original, converted, &gvk, &place).map(|made| {
             let mut out = Vec::new();
             json::print(made.get("metadata").unwrap(), &mut out);

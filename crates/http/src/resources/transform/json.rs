@@ -41,9 +41,10 @@ impl Transformer {
             write_member("resourceVersion", &revision, out);
         }
         out.extend_from_slice(b"},\"columnDefinitions\":");
-        match with_columns {
-            true => write_columns(printer.columns(), out),
-            false => out.extend_from_slice(b"null"),
+        if with_columns {
+            write_columns(printer.columns(), out)
+        } else {
+            out.extend_from_slice(b"null")
         }
         out.extend_from_slice(b",\"rows\":[");
         let options = RowOptions { printer, include: *include, now: self.now() };
@@ -79,7 +80,7 @@ impl Transformer {
             }
             Source::Kept(object, revision) => (object, revision),
         };
-        if !self.speaks_stored() || !self.target.kind.hooks.field_annotations().is_empty() {
+        if !self.writes_storage_version() || !self.target.kind.hooks.field_annotations().is_empty() {
             self.write_metadata_tree(&self.engine.reader().tree_in(&self.target, object, revision)?, out);
             return Ok(());
         }
@@ -99,10 +100,8 @@ impl Transformer {
             typed::encode_json(self.engine.storage().metadata_schema(), &super::read(&part)?, &mut ordered);
             Ok(ordered.into())
         };
-        let ordered = match revision == object.revision() {
-            true => object.encoded(metadata_key(), make)?,
-            false => make(object)?,
-        };
+        let ordered =
+            if revision == object.revision() { object.encoded(metadata_key(), make)? } else { make(object)? };
         out.extend_from_slice(&ordered);
         Ok(())
     }
@@ -149,7 +148,7 @@ impl Transformer {
     ) -> Result<Cow<'a, Value>, Status> {
         match source {
             Source::Tree(tree) => Ok(Cow::Borrowed(tree)),
-            Source::Kept(object, revision) if printer.is_versioned() && !self.speaks_stored() => {
+            Source::Kept(object, revision) if printer.is_versioned() && !self.writes_storage_version() => {
                 self.engine.reader().tree_in(&self.target, object, revision).map(Cow::Owned)
             }
             Source::Kept(object, revision) => {
@@ -164,7 +163,9 @@ impl Transformer {
         let schema = &self.target.kind_version().schema;
         match source {
             Source::Tree(tree) => json::print(tree, out),
-            Source::Kept(object, revision) if self.speaks_stored() => object.write_json_at(revision, 0, out),
+            Source::Kept(object, revision) if self.writes_storage_version() => {
+                object.write_json_at(revision, 0, out)
+            }
             Source::Kept(object, revision) => {
                 typed::encode_json(
                     schema,

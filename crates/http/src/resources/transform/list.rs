@@ -20,7 +20,9 @@ impl Transformer {
     pub(in crate::resources) fn list(self, mut listed: Listed) -> Result<Body, Status> {
         match &self.form {
             Form::Partial => return Err(self.is_a_list()),
-            Form::PartialList if self.encoding.media() == Media::Protobuf && self.speaks_stored() => {
+            Form::PartialList
+                if self.encoding.media() == Media::Protobuf && self.writes_storage_version() =>
+            {
                 return protobuf::list(self, listed);
             }
             Form::PartialList | Form::Table { .. } => {}
@@ -29,7 +31,7 @@ impl Transformer {
         let encoding = self.encoding;
         // Items of other kinds cannot be included, and that is an error only while the answer has not begun.
         let includes_items = matches!(&self.form, Form::Table { include: IncludeObject::Object, .. });
-        let is_stored = self.speaks_stored() && !(includes_items && self.may_be_list());
+        let is_stored = self.writes_storage_version() && !(includes_items && self.may_be_list());
         let rows = Rows::new(self, listed);
         match encoding {
             Encoding::Json { pretty: false } if is_stored => pieces::body(rows.map(Ok)),

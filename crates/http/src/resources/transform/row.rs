@@ -139,13 +139,13 @@ fn cached_row(object: &Object, printer: &Printer) -> Option<Bytes> {
         let tree = printer.read(object.json(), object.revision());
         let row = tree.and_then(|tree| printer.lasting_row(&tree));
         // Rows that cannot be cached are recorded as empty.
-        Ok(row.map_or_else(Bytes::new, |row| exact(&template(&row))))
+        Ok(row.map_or_else(Bytes::new, |row| exact(&row_template(&row))))
     };
     let Ok(cached_row) = object.encoded(form_key(0, ROW, Encoding::JSON), make);
     (!cached_row.is_empty()).then_some(cached_row)
 }
 
-fn template(row: &LastingRow) -> Vec<u8> {
+fn row_template(row: &LastingRow) -> Vec<u8> {
     let mut out = row.created.seconds.to_le_bytes().to_vec();
     write_cells(&row.cells, &row.conditions, &mut out);
     out
@@ -212,7 +212,7 @@ mod tests {
             conditions: Vec::new(),
             created: Timestamp::from_seconds(1000),
         };
-        let cached_row = template(&row);
+        let cached_row = row_template(&row);
         for (now, age) in [(1000, "0s"), (1090, "90s"), (990, "\\u003cinvalid\\u003e")] {
             let mut out = Vec::new();
             write_cached_row(&cached_row, Timestamp::from_seconds(now), &mut out);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_v1_cannot_say_survives_in_annotations() {
+    fn fields_that_v1_lacks_are_stored_in_annotations() {
         let v2 = value(
             r#"{"spec":{"maxReplicas":3,
                 "metrics":[{"type":"Pods","pods":{"metric":{"name":"q"},"target":{"type":"AverageValue","averageValue":"1"}}}],

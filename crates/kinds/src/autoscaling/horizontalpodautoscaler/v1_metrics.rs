@@ -6,7 +6,7 @@ use pintle_value::Value;
 
 /// A field of a metric's source in both versions.
 struct Field {
-    /// The sources that have it.
+    /// The metric sources that have the field.
     sources: &'static [&'static str],
     v1: &'static str,
     v2: [&'static str; 2],
@@ -61,7 +61,7 @@ enum TargetVersion {
     V2,
 }
 
-fn convert(metric: &Value, fields: &[Field], to: TargetVersion) -> Value {
+fn convert_metric(metric: &Value, fields: &[Field], to: TargetVersion) -> Value {
     let mut out = Value::object();
     let copy = |from: &Value, key: &str, out: &mut Value| {
         if let Some(value) = from.get(key) {
@@ -77,7 +77,7 @@ fn convert(metric: &Value, fields: &[Field], to: TargetVersion) -> Value {
             copy(source, "container", &mut converted);
         }
         for field in SHARED.iter().chain(fields).filter(|field| field.sources.contains(&key)) {
-            field.convert(source, to, &mut converted);
+            field.convert_metric(source, to, &mut converted);
         }
         out.set_at(&[key], converted);
     }
@@ -85,7 +85,7 @@ fn convert(metric: &Value, fields: &[Field], to: TargetVersion) -> Value {
 }
 
 impl Field {
-    fn convert(&self, source: &Value, to: TargetVersion, out: &mut Value) {
+    fn convert_metric(&self, source: &Value, to: TargetVersion, out: &mut Value) {
         let v1 = [self.v1];
         let v2 = self.v2.strip_suffix(&[""]).unwrap_or(&self.v2);
         let (from, to) = if to == TargetVersion::V1 { (v2, &v1[..]) } else { (&v1[..], v2) };
@@ -99,22 +99,22 @@ impl Field {
 
 /// Converts a metric of the spec from v2 to v1.
 pub(super) fn spec_from_v2(metric: &Value) -> Value {
-    convert(metric, &SPEC, TargetVersion::V1)
+    convert_metric(metric, &SPEC, TargetVersion::V1)
 }
 
 /// Converts a metric of the status from v2 to v1.
 pub(super) fn status_from_v2(metric: &Value) -> Value {
-    convert(metric, &STATUS, TargetVersion::V1)
+    convert_metric(metric, &STATUS, TargetVersion::V1)
 }
 
 /// Converts a metric of the status from v1 to v2.
 pub(super) fn status_to_v2(metric: &Value) -> Value {
-    convert(metric, &STATUS, TargetVersion::V2)
+    convert_metric(metric, &STATUS, TargetVersion::V2)
 }
 
 /// Converts a metric of the spec from v1 to v2, whose targets have a type.
 pub(super) fn spec_to_v2(metric: &Value) -> Value {
-    let mut out = convert(metric, &SPEC, TargetVersion::V2);
+    let mut out = convert_metric(metric, &SPEC, TargetVersion::V2);
     for key in SOURCES {
         let Some(source) = member(metric, key) else { continue };
         let has = |field: &str| member(source, field).is_some();

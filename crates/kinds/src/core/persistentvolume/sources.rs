@@ -6,49 +6,24 @@ use crate::{check, facts};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-/// The sources in the order of validation: the field, its name in the error about a second source, and its name in its
-/// own errors.
-pub(super) const ALL: [(&str, &str, &str); 22] = [
-    ("hostPath", "hostPath", "hostPath"),
-    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk"),
-    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore"),
-    ("glusterfs", "glusterfs", "glusterfs"),
-    ("flocker", "flocker", "flocker"),
-    ("nfs", "nfs", "nfs"),
-    ("rbd", "rbd", "rbd"),
-    ("quobyte", "quobyte", "quobyte"),
-    ("cephfs", "cephFS", "cephfs"),
-    ("iscsi", "iscsi", "iscsi"),
-    ("cinder", "cinder", "cinder"),
-    ("fc", "fc", "fc"),
-    ("flexVolume", "flexVolume", "flexVolume"),
-    ("azureFile", "azureFile", "azureFile"),
-    ("vsphereVolume", "vsphereVolume", "vsphereVolume"),
-    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk"),
-    ("portworxVolume", "portworxVolume", "portworxVolume"),
-    ("azureDisk", "azureDisk", "azureDisk"),
-    ("scaleIO", "scaleIO", "scaleIO"),
-    ("local", "local", "local"),
-    ("storageos", "storageos", "storageos"),
-    ("csi", "csi", "csi"),
-];
 /// The limit of a volume's name and portal together if the initiator has a name.
 const PORTAL_BYTES_MAX: usize = 64;
 const PORTAL_WORDS: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 const NAMESPACE_WORDS: &str = "if the endpointnamespace is set, it must be a valid namespace name";
 
-const SOURCES: &str = "core/v1.PersistentVolumeSource";
+/// The type with the sources as its fields.
+pub(super) const TYPE: &str = "core/v1.PersistentVolumeSource";
 
 /// Validates a source of the volume `name`.
 pub(super) fn validate(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     match field {
         "glusterfs" => {
-            facts::check_member(source, SOURCES, field, path, errors);
+            facts::check_member(source, TYPE, field, path, errors);
             validate_endpoints_namespace(source, &path.field("endpointsNamespace"), errors);
         }
         "iscsi" => validate_iscsi(source, name, path, errors),
         "azureFile" | "cinder" | "local" | "storageos" | "csi" => {
-            facts::check_member(source, SOURCES, field, path, errors);
+            facts::check_member(source, TYPE, field, path, errors);
         }
         shared => volume_sources::validate(shared, source, path, errors),
     }

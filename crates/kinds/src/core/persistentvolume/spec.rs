@@ -1,15 +1,14 @@
 //! The spec of a PersistentVolume, also inline in a VolumeAttachment.
 
 use super::sources;
-use crate::core::podspec::affinity;
+use crate::core::claim;
+use crate::core::podspec::{affinity, volume_sources};
 use crate::core::resources::amounts;
 use crate::facts;
 use crate::fields::{member, opt_text, text, texts};
-use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const SPEC: &str = "core/v1.PersistentVolumeSpec";
 const INLINE: &str = "may not be specified in the context of inline volumes";
 
@@ -72,14 +71,7 @@ fn validate_access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors
     if modes.is_empty() {
         errors.required(&path, "");
     }
-    for mode in modes.iter().filter(|m| !ACCESS_MODES.contains(m)) {
-        errors.not_supported(&path, Named(mode), &ACCESS_MODES);
-    }
-    let alone = "ReadWriteOncePod";
-    let others = modes.iter().any(|m| *m != alone && ACCESS_MODES.contains(m));
-    if modes.contains(&alone) && others {
-        errors.forbidden(&path, "may not use ReadWriteOncePod with other access modes");
-    }
+    claim::validate_known_modes(&modes, &path, errors);
 }
 
 fn validate_capacity(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -112,22 +104,16 @@ fn validate_node_affinity(placed: &Value, lenient: bool, path: &Path<'_>, errors
 
 /// Requires exactly one valid source.
 fn validate_source(spec: &Value, name: &str, placed: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut found = false;
-    for (field, refused, error_name) in sources::ALL {
-        let Some(source) = member(spec, field) else { continue };
-        if found && field != "flexVolume" {
-            errors.forbidden(&path.field(refused), "may not specify more than 1 volume type");
-            continue;
+    facts::check_union(spec, sources::TYPE, path, errors, |source, errors| {
+        if source.is_refused {
+            return;
         }
-        found = true;
-        sources::validate(field, source, name, &path.field(error_name), errors);
-        if field == "local" && !placed {
+        let source_path = path.field(volume_sources::error_name(source.field));
+        sources::validate(source.field, source.value, name, &source_path, errors);
+        if source.field == "local" && !placed {
             errors.required(&path.field("nodeAffinity"), "Local volume requires node affinity");
         }
-    }
-    if !found {
-        errors.required(path, "must specify a volume type");
-    }
+    });
     let root = spec.at(&["hostPath", "path"]).and_then(Value::as_str).is_some_and(is_root);
     if root && text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
         let at = path.field("persistentVolumeReclaimPolicy");

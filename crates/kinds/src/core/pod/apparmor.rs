@@ -1,14 +1,39 @@
 //! AppArmor profiles of a pod: legacy annotations become fields.
 
-use crate::core::podspec::defaults::CONTAINER_LISTS;
+use crate::core::podspec::{self, defaults::CONTAINER_LISTS};
 use crate::fill::items;
-use pintle_value::Value;
+use pintle_value::{Path, Value};
 
 /// Prefix of the annotation that names the profile of a container.
 pub(crate) const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LOCALHOST_PREFIX: &str = "localhost/";
 /// The longest allowed name of a profile on the node.
 const PROFILE_BYTES_MAX: usize = 4095;
+
+/// The warning about such an annotation.
+pub(crate) const DEPRECATED: &str = r#"deprecated since v1.30; use the "appArmorProfile" field instead"#;
+
+/// The warnings about annotations of containers without a profile of their own: those that become fields, and those that cannot.
+pub(crate) fn deprecated_annotations(object: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let Some(spec) = object.get("spec").filter(|spec| spec.str_at(&["os", "name"]) != "windows") else {
+        return found;
+    };
+    let of_pod = spec.at(&["securityContext", "appArmorProfile"]);
+    podspec::visit_containers(spec, &Path::ROOT, |container, _| {
+        let key = format!("{ANNOTATION_PREFIX}{}", container.str_at(&["name"]));
+        let Some(text) = object.at(&["metadata", "annotations", &key]).and_then(Value::as_str) else {
+            return;
+        };
+        let own = profile(text);
+        if container.at(&["securityContext", "appArmorProfile"]).is_none()
+            && (own.is_none() || own.as_ref() != of_pod)
+        {
+            found.push(format!("{}: {DEPRECATED}", Path::of("metadata.annotations").key(&key)));
+        }
+    });
+    found
+}
 
 /// Copies the profile of each container's annotation to its field, unless the pod's own profile is the same.
 pub(crate) fn fields_from_annotations(object: &mut Value) {

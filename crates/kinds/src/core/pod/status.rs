@@ -4,7 +4,7 @@ use super::update;
 use crate::core::podspec::aggregate::is_native;
 use crate::error_text::InternalList;
 use crate::fields::{entries, int, list, member, opt_text, quantity, text};
-use crate::{check, workload};
+use crate::{check, facts, workload};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -42,8 +42,10 @@ pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     for key in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
         validate_users(list(status, key), pod.str_at(&["spec", "os", "name"]), &STATUS.field(key), errors);
     }
-    for (key, of) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
-        let containers = pod.items_at(&["spec", of]);
+    for (key, containers_key) in
+        [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")]
+    {
+        let containers = pod.items_at(&["spec", containers_key]);
         validate_allocated_resources(list(status, key), containers, &STATUS.field(key), errors);
     }
     for (at, container) in list(status, "ephemeralContainerStatuses").iter().enumerate() {
@@ -101,7 +103,7 @@ fn validate_transitions(pod: &Value, old: &Value, errors: &mut FieldErrors) {
         let new = pod.items_at(&["status", key]).iter();
         let running: HashSet<&str> =
             new.filter(|s| s.at(&["state", "terminated"]).is_none()).map(|s| text(s, "name")).collect();
-        let containers = containers.map(|of| first_by_name(list(spec, of)));
+        let containers = containers.map(|field| first_by_name(list(spec, field)));
         for (at, before) in old.items_at(&["status", key]).iter().enumerate() {
             let Some(ended) = before.at(&["state", "terminated"]) else { continue };
             let name = text(before, "name");
@@ -164,9 +166,12 @@ fn validate_claim_statuses(pod: &Value, errors: &mut FieldErrors) {
         }
         seen.check(name, &item.field("name"), name, errors);
         if let Some(claim) = opt_text(status, "resourceClaimName") {
-            for complaint in names::dns_subdomain(claim, false) {
-                errors.invalid(&item.field("resourceClaimName"), Named(claim), &complaint);
-            }
+            check::each(
+                names::dns_subdomain(claim, false),
+                &item.field("resourceClaimName"),
+                Named(claim),
+                errors,
+            );
         }
     }
 }
@@ -207,12 +212,7 @@ fn validate_extended_claim(pod: &Value, errors: &mut FieldErrors) {
             }
         }
     }
-    match text(status, "resourceClaimName") {
-        "" => errors.required(&path.field("resourceClaimName"), ""),
-        name => {
-            check::each(names::dns_subdomain(name, false), &path.field("resourceClaimName"), name, errors)
-        }
-    }
+    facts::check(status, "core/v1.PodExtendedResourceClaimStatus", &path, errors);
 }
 
 fn validate_allocatable_claims(pod: &Value, errors: &mut FieldErrors) {
@@ -286,12 +286,12 @@ fn validate_users(statuses: &[Value], os: &str, path: &Path<'_>, errors: &mut Fi
         }
         for key in ["uid", "gid"] {
             let id = int(linux, key);
-            check::each_int(names::is_valid_user_id(id), &path.field(key), id, errors);
+            check::each(names::is_valid_user_id(id), &path.field(key), id, errors);
         }
         for (index, group) in list(linux, "supplementalGroups").iter().enumerate() {
             let group = group.as_int().unwrap_or(0);
             let groups = path.field("supplementalGroups");
-            check::each_int(names::is_valid_group_id(group), &groups.index(index), group, errors);
+            check::each(names::is_valid_group_id(group), &groups.index(index), group, errors);
         }
     }
 }

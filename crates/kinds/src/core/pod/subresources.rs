@@ -8,6 +8,7 @@ use crate::core::podspec::qos;
 use crate::error_text::diff_from_stored;
 use crate::fields::{entries, list, member, opt_text, text};
 use crate::hooks::take;
+use crate::metadata::ResourceScope;
 use crate::{metadata, workload};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{Named, quoted};
@@ -28,7 +29,7 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
         return errors.forbidden(&NOWHERE, "static pods do not support ephemeral containers");
     }
     let options = update::options(old);
-    metadata::validate_core_as_new(&Pod, true, pod, errors);
+    metadata::validate_core_as_new(&Pod, ResourceScope::Namespaced, pod, errors);
     validate_annotations_and_spec(pod, &options, errors);
     update::validate_annotations_update(pod, old, &options, errors);
     let path = SPEC.field("ephemeralContainers");
@@ -58,7 +59,7 @@ pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors
         return errors.forbidden(&NOWHERE, "windows pods cannot be resized");
     }
     let before = errors.0.len();
-    metadata::validate_core_as_new(&Pod, true, pod, errors);
+    metadata::validate_core_as_new(&Pod, ResourceScope::Namespaced, pod, errors);
     validate_annotations_and_spec(pod, &update::options(old), errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
     let class = match old.str_at(&["status", "qosClass"]) {
@@ -77,7 +78,7 @@ pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors
     if !old.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).is_empty() {
         errors.forbidden(&SPEC, "pods with node allocatable resource claims cannot be resized");
     }
-    if !same_order(spec, old_spec, errors) {
+    if !check_same_containers(spec, old_spec, errors) {
         return;
     }
     for name in ["initContainers", "containers"] {
@@ -99,10 +100,11 @@ fn node_resizes(pod: &Value) -> bool {
     statuses.iter().find(running).is_none_or(|s| member(s, "resources").is_some())
 }
 
-fn validate_pod_level(spec: &Value, old: &Value, rest: &mut Value, errors: &mut FieldErrors) {
-    let set =
+/// Validates the resources of the pod itself, and takes the allowed changes out of `unaccepted`.
+fn validate_pod_level(spec: &Value, old: &Value, unaccepted: &mut Value, errors: &mut FieldErrors) {
+    let has_resources =
         |v: &Value| ["requests", "limits"].iter().any(|w| entries(v.at(&["resources", w])).next().is_some());
-    if !set(spec) && !set(old) {
+    if !has_resources(spec) && !has_resources(old) {
         return;
     }
     let path = SPEC.field("resources");
@@ -112,11 +114,11 @@ fn validate_pod_level(spec: &Value, old: &Value, rest: &mut Value, errors: &mut 
     if member(old, "resources").is_some() {
         refuse_removals(spec, old, &path, "pod-level resource", errors);
     }
-    take_compute(rest, old);
-    if member(old, "resources").is_none() && rest.get("resources") == Some(&Value::object()) {
-        rest.remove_at(&["resources"]);
+    take_compute(unaccepted, old);
+    if member(old, "resources").is_none() && unaccepted.get("resources") == Some(&Value::object()) {
+        unaccepted.remove_at(&["resources"]);
     }
-    if rest.get("resources") != old.get("resources") {
+    if unaccepted.get("resources") != old.get("resources") {
         errors.forbidden(&SPEC, "only cpu and memory resources are mutable at pod-level");
     }
 }
@@ -131,7 +133,7 @@ fn refuse_removals(new: &Value, old: &Value, path: &Path<'_>, what: &str, errors
     }
 }
 
-fn same_order(spec: &Value, old: &Value, errors: &mut FieldErrors) -> bool {
+fn check_same_containers(spec: &Value, old: &Value, errors: &mut FieldErrors) -> bool {
     let before = errors.0.len();
     for name in ["containers", "initContainers"] {
         let path = SPEC.field(name);

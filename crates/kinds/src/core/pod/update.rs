@@ -10,6 +10,7 @@ use crate::core::podspec::{
 use crate::error_text::{Internal, InternalList, diff_from_stored};
 use crate::fields::{entries, list, opt_int, text};
 use crate::hooks::take;
+use crate::metadata::ResourceScope;
 use crate::{check, metadata, workload};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -27,16 +28,16 @@ pub(super) fn options(old: &Value) -> Options {
 /// Checks the update of a pod.
 pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     let options = options(old);
-    metadata::validate_core_as_new(&Pod, true, pod, errors);
+    metadata::validate_core_as_new(&Pod, ResourceScope::Namespaced, pod, errors);
     validate_annotations_and_spec(pod, &options, errors);
     validate_annotations_update(pod, old, &options, errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
     for name in ["containers", "initContainers"] {
-        if !same_containers(list(spec, name), list(old_spec, name), &SPEC.field(name), errors) {
+        if !check_containers(list(spec, name), list(old_spec, name), &SPEC.field(name), errors) {
             return;
         }
     }
-    if !deadline(spec, old_spec, errors) {
+    if !check_deadline(spec, old_spec, errors) {
         return;
     }
     let (new, before) = (list(spec, "tolerations"), list(old_spec, "tolerations"));
@@ -60,7 +61,7 @@ pub(super) fn validate_annotations_update(
     annotations::validate(pod.at(&at), workload::spec_of(pod), &path, options, errors);
 }
 
-fn same_containers(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut FieldErrors) -> bool {
+fn check_containers(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut FieldErrors) -> bool {
     if new.len() != old.len() {
         errors.forbidden(path, "pod updates may not add or remove containers");
         return false;
@@ -79,12 +80,12 @@ fn same_containers(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut F
 }
 
 /// `activeDeadlineSeconds` may be set and shortened.
-fn deadline(spec: &Value, old: &Value, errors: &mut FieldErrors) -> bool {
+fn check_deadline(spec: &Value, old: &Value, errors: &mut FieldErrors) -> bool {
     let path = SPEC.field("activeDeadlineSeconds");
     let (new, old) = (opt_int(spec, "activeDeadlineSeconds"), opt_int(old, "activeDeadlineSeconds"));
     match (new, old) {
         (Some(new), _) if !names::is_in_range(new, 0, i64::from(i32::MAX)).is_empty() => {
-            check::each_int(names::is_in_range(new, 0, i64::from(i32::MAX)), &path, new, errors);
+            check::each(names::is_in_range(new, 0, i64::from(i32::MAX)), &path, new, errors);
             return false;
         }
         (Some(new), Some(old)) if old < new => {
@@ -117,7 +118,7 @@ fn validate_unchanged(spec: &Value, old: &Value, errors: &mut FieldErrors) {
         take(&mut munged, old, &["terminationGracePeriodSeconds"]);
     }
     if is_gated(old) {
-        gated(&mut munged, old, errors);
+        accept_stricter_scheduling(&mut munged, old, errors);
     }
     if munged != *old {
         let (old, new) = (internal::pod_spec(old), internal::pod_spec(&munged));
@@ -127,7 +128,7 @@ fn validate_unchanged(spec: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 /// The scheduling constraints of a gated pod may become stricter.
-fn gated(munged: &mut Value, old: &Value, errors: &mut FieldErrors) {
+fn accept_stricter_scheduling(munged: &mut Value, old: &Value, errors: &mut FieldErrors) {
     if munged.get("nodeSelector") != old.get("nodeSelector") {
         let unchanged = |(key, value): (&str, &Value)| munged.at(&["nodeSelector", key]) == Some(value);
         if !entries(old.get("nodeSelector")).all(unchanged) {

@@ -50,9 +50,9 @@ pub(crate) fn containers(spec: &Value, which: &str) -> Amounts {
         } else {
             add(&mut own, &sidecars);
         }
-        raise(&mut peak, &own);
+        raise_to(&mut peak, &own);
     }
-    raise(&mut total, &peak);
+    raise_to(&mut total, &peak);
     total
 }
 
@@ -65,9 +65,9 @@ fn add(list: &mut Amounts, other: &Amounts) {
     }
 }
 
-fn raise(list: &mut Amounts, other: &Amounts) {
+fn raise_to(list: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
-        if list.get(name).is_none_or(|mine| amount > mine) {
+        if list.get(name).is_none_or(|known| amount > known) {
             list.insert(name.clone(), amount.clone());
         }
     }

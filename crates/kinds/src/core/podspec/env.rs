@@ -71,13 +71,10 @@ fn validate_value_from(from: &Value, value: &str, path: &Path<'_>, errors: &mut 
         }
     }
     if count == 0 {
-        let detail = match features::is_enabled("EnvFiles") {
-            true => {
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-            }
-            false => {
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-            }
+        let detail = if features::is_enabled("EnvFiles") {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        } else {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         };
         errors.invalid(path, "", detail);
     } else if !value.is_empty() {

@@ -6,9 +6,7 @@ use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-const ONE_HANDLER: &str = "may not specify more than 1 handler type";
-const PROBE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
-const LIFECYCLE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
+const PROBE: &str = "core/v1.Probe";
 /// Real-time signals are numbered from both ends.
 const REAL_TIME_LOW_MAX: u32 = 15;
 const REAL_TIME_HIGH_MAX: u32 = 14;
@@ -42,8 +40,8 @@ pub(crate) fn validate(
 }
 
 fn validate_probe(probe: &Value, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
-    validate_handler(probe, &PROBE_HANDLERS, grace, path, errors);
-    facts::check(probe, "core/v1.Probe", path, errors);
+    validate_handler(probe, PROBE, grace, path, errors);
+    facts::check(probe, PROBE, path, errors);
 }
 
 fn validate_lifecycle(
@@ -55,7 +53,7 @@ fn validate_lifecycle(
 ) {
     for name in ["postStart", "preStop"] {
         if let Some(hook) = member(own, name) {
-            validate_handler(hook, &LIFECYCLE_HANDLERS, grace, &path.field(name), errors);
+            validate_handler(hook, "core/v1.LifecycleHandler", grace, &path.field(name), errors);
         }
     }
     if let Some(signal) = opt_text(own, "stopSignal") {
@@ -65,24 +63,16 @@ fn validate_lifecycle(
 
 fn validate_handler(
     handler: &Value,
-    kinds: &[&str],
+    block: &str,
     grace: Option<i64>,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let mut found = false;
-    for kind in kinds {
-        let Some(action) = member(handler, kind) else { continue };
-        if found {
-            errors.forbidden(&path.field(kind), ONE_HANDLER);
-            continue;
+    facts::check_union(handler, block, path, errors, |action, errors| {
+        if !action.is_refused {
+            validate_handler_action(action.field, action.value, grace, &path.field(action.field), errors);
         }
-        found = true;
-        validate_handler_action(kind, action, grace, &path.field(kind), errors);
-    }
-    if !found {
-        errors.required(path, "must specify a handler type");
-    }
+    });
 }
 
 fn validate_handler_action(

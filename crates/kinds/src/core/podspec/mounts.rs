@@ -6,14 +6,14 @@ use crate::check;
 use crate::fields::{flag, list, opt_text, text};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 
 /// Checks the mounts of a container.
 pub(crate) fn validate(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
-    let [device_names, device_paths] =
-        ["name", "devicePath"].map(|key| texts_of(list(container, "volumeDevices"), key));
+    let devices = paths_by_name(list(container, "volumeDevices"), "devicePath");
+    let device_paths: HashSet<&str> = devices.values().copied().collect();
     let mut targets = HashSet::new();
     for (at, mount) in list(container, "volumeMounts").iter().enumerate() {
         let item = path.index(at);
@@ -30,7 +30,7 @@ pub(crate) fn validate(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>
         if !targets.insert(target) {
             errors.invalid(&item.field("mountPath"), target, "must be unique");
         }
-        if device_names.contains(name) {
+        if devices.contains_key(name) {
             errors.invalid(&item.field("name"), name, "must not already exist in volumeDevices");
         }
         if device_paths.contains(target) {
@@ -46,9 +46,9 @@ pub(crate) fn validate(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>
     }
 }
 
-/// The texts of one field of all items.
-fn texts_of<'a>(items: &'a [Value], key: &str) -> HashSet<&'a str> {
-    items.iter().map(|item| text(item, key)).collect()
+/// The paths of mounts or devices by the names of their volumes. As in kube-apiserver, only the last path of a name counts.
+fn paths_by_name<'a>(items: &'a [Value], key: &str) -> HashMap<&'a str, &'a str> {
+    items.iter().map(|item| (text(item, "name"), text(item, key))).collect()
 }
 
 fn validate_sub_paths(mount: &Value, item: &Path<'_>, mounts: &Path<'_>, errors: &mut FieldErrors) {
@@ -98,8 +98,8 @@ pub(crate) fn validate_devices(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let [mount_names, mount_paths] =
-        ["name", "mountPath"].map(|key| texts_of(list(container, "volumeMounts"), key));
+    let mounts = paths_by_name(list(container, "volumeMounts"), "mountPath");
+    let mount_paths: HashSet<&str> = mounts.values().copied().collect();
     let (mut seen_names, mut seen_paths) = (HashSet::new(), HashSet::new());
     for (at, device) in list(container, "volumeDevices").iter().enumerate() {
         let item = path.index(at);
@@ -131,7 +131,7 @@ pub(crate) fn validate_devices(
         } else {
             seen_paths.insert(target);
         }
-        if mount_names.contains(name) {
+        if mounts.contains_key(name) {
             errors.invalid(&name_path, name, "must not already exist in volumeMounts");
         }
         if mount_paths.contains(target) {

@@ -3,7 +3,7 @@
 use super::{affinity, defaults::CONTAINER_LISTS, paths, resources, security, spread};
 use crate::features;
 use crate::fields::{flag, int, list, opt_flag, opt_text, quantity, text};
-use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
+use pintle_meta::selector::label_validation::Leniency;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -102,11 +102,9 @@ fn has_indivisible_huge_pages(spec: &Value) -> bool {
 }
 
 fn has_invalid_spread_selector(spec: &Value) -> bool {
-    list(spec, "topologySpreadConstraints").iter().any(|c| {
-        let mut errors = FieldErrors::new();
-        validate_label_selector(c.get("labelSelector"), Leniency::default(), &Path::ROOT, &mut errors);
-        !errors.is_empty()
-    })
+    list(spec, "topologySpreadConstraints")
+        .iter()
+        .any(|c| Leniency::after(c.get("labelSelector")).invalid_values)
 }
 
 fn has_nonlocal_token_path(spec: &Value) -> bool {

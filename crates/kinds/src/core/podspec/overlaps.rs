@@ -43,19 +43,22 @@ pub(crate) fn warnings(volumes: &[Value]) -> Vec<String> {
             );
         };
         if let Some(map) = member(volume, "configMap") {
-            add(&format!("ConfigMap {}", quoted(text(map, "name"))), among(items(map, "")));
+            add(&format!("ConfigMap {}", quoted(text(map, "name"))), describe_overlaps(items(map, "")));
         }
         if let Some(secret) = member(volume, "secret") {
-            add(&format!("Secret {}", quoted(text(secret, "secretName"))), among(items(secret, "")));
+            add(
+                &format!("Secret {}", quoted(text(secret, "secretName"))),
+                describe_overlaps(items(secret, "")),
+            );
         }
         if let Some(downward) = member(volume, "downwardAPI") {
-            add("DownwardAPI", among(items(downward, "")));
+            add("DownwardAPI", describe_overlaps(items(downward, "")));
         }
         if let Some(projected) = member(volume, "projected") {
             let sources = list(projected, "sources");
             let empty = |s: &&Value| s.as_object().is_none_or(|m| m.is_empty());
-            let places = sources.iter().flat_map(places).collect();
-            let overlapping = among(places);
+            let places = sources.iter().flat_map(places_of).collect();
+            let overlapping = describe_overlaps(places);
             add("Projected", overlapping);
             for _ in sources.iter().filter(empty) {
                 found.push(format!("volume {name} (Projected) has no sources provided"));
@@ -69,7 +72,7 @@ fn items(source: &Value, what: &str) -> Vec<Place> {
     list(source, "items").iter().map(|item| Place::new(text(item, "path"), what)).collect()
 }
 
-fn places(source: &Value) -> Vec<Place> {
+fn places_of(source: &Value) -> Vec<Place> {
     let listed = |key: &str| member(source, key).filter(|s| member(s, "items").is_some());
     if let Some(map) = listed("configMap") {
         return items(map, &format!("ConfigMap {}", quoted(text(map, "name"))));
@@ -100,7 +103,7 @@ fn places(source: &Value) -> Vec<Place> {
 
 /// Describes the pairs of places of which one contains the other, at most [`OVERLAPS_MAX`]: each place with the earlier ones,
 /// in order.
-fn among(places: Vec<Place>) -> Vec<String> {
+fn describe_overlaps(places: Vec<Place>) -> Vec<String> {
     let mut sorted: Vec<(usize, &Place)> =
         places.iter().enumerate().filter(|(_, place)| !place.path.is_empty()).collect();
     // In this order, what a path contains follows it, so that not all pairs must be compared.

@@ -67,10 +67,10 @@ struct UsedPaths<'a> {
 }
 
 impl<'a> UsedPaths<'a> {
-    /// Claims a path; a second claim is an error that names `who`, the source of the path.
-    fn claim(&mut self, path: &'a str, who: &str, errors: &mut FieldErrors) {
+    /// Claims a path; a second claim is an error that names `source`, the source of the path.
+    fn claim(&mut self, path: &'a str, source: &str, errors: &mut FieldErrors) {
         if !self.paths.insert(path) {
-            errors.invalid(self.volume, who, "conflicting duplicate paths");
+            errors.invalid(self.volume, source, "conflicting duplicate paths");
         }
     }
 }
@@ -226,11 +226,11 @@ fn validate_certificate_life(seconds: i64, signer: &str, path: &Path<'_>, errors
     if seconds < CERTIFICATE_SECONDS_MIN {
         errors.invalid(path, seconds, "if provided, maxExpirationSeconds must be >= 3600");
     }
-    let own = signer.split_once('/').is_some_and(|(domain, _)| {
+    let is_kubernetes_signer = signer.split_once('/').is_some_and(|(domain, _)| {
         domain == "kubernetes.io"
             || domain.ends_with(".kubernetes.io") && names::is_dns1123_subdomain(domain).is_empty()
     });
-    let max = if own { KUBERNETES_CERTIFICATE_SECONDS_MAX } else { CERTIFICATE_SECONDS_MAX };
+    let max = if is_kubernetes_signer { KUBERNETES_CERTIFICATE_SECONDS_MAX } else { CERTIFICATE_SECONDS_MAX };
     if seconds > max {
         errors.invalid(path, seconds, &format!("if provided, maxExpirationSeconds must be <= {max}"));
     }

@@ -2,14 +2,14 @@
 
 use super::aggregate::{self, Amounts, amounts, is_huge_page, is_native, is_overcommit_allowed};
 use super::options::Options;
-use crate::check;
 use crate::core::resources::QUOTA_RESOURCES;
 use crate::error_text::Internal;
 use crate::fields::{entries, list, member, quantity, text};
+use crate::{check, facts};
 use pintle_meta::field::{ErrorKind, Named, quoted};
 use pintle_meta::{FieldErrors, Quantity, names};
 use pintle_value::{Path, Value};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Resources that are counted.
 const COUNTED: [&str; 9] = [
@@ -184,7 +184,7 @@ fn validate_pod_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErr
 
 /// Claims of a container must be claims of its pod and unique.
 fn validate_claim_names(claims: &[Value], known: &Claims<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut seen: HashSet<String> = HashSet::new();
+    let mut seen = SeenClaims::default();
     for (at, claim) in claims.iter().enumerate() {
         let path = path.index(at);
         let (name, request) = (text(claim, "name"), text(claim, "request"));
@@ -192,12 +192,13 @@ fn validate_claim_names(claims: &[Value], known: &Claims<'_>, path: &Path<'_>, e
             errors.required(&path, "");
             continue;
         }
-        if seen.contains(name) {
+        if seen.keys.contains(name) {
             errors.duplicate(&path, name);
         } else {
             validate_claim_request(name, request, &mut seen, &path, errors);
         }
-        if !known.contains(name) {
+        // Each of these errors lists all names, so none is made that would be dropped.
+        if !known.contains(name) && !errors.is_full() {
             let mut detail = "must be one of the names in pod.spec.resourceClaims".to_string();
             if known.is_empty() {
                 detail.push_str(" which is empty");
@@ -210,10 +211,19 @@ fn validate_claim_names(claims: &[Value], known: &Claims<'_>, path: &Path<'_>, e
     }
 }
 
+/// The claims of a container so far.
+#[derive(Default)]
+struct SeenClaims {
+    /// `name`, or `name/request`.
+    keys: HashSet<String>,
+    /// How many keys begin with a name and a slash.
+    requests: HashMap<String, usize>,
+}
+
 fn validate_claim_request(
     name: &str,
     request: &str,
-    seen: &mut HashSet<String>,
+    seen: &mut SeenClaims,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
@@ -222,16 +232,20 @@ fn validate_claim_request(
         check::dns_label(&path.field("request"), request, errors);
         key = format!("{name}/{request}");
     }
-    if seen.contains(&key) {
+    if seen.keys.contains(&key) {
         errors.duplicate(path, key.as_str());
-    } else if request.is_empty() {
-        let requests =
-            seen.iter().filter(|k| k.split_once('/').is_some_and(|(base, _)| base == name)).count();
-        for _ in 0..requests {
+        return;
+    }
+    if request.is_empty() {
+        for _ in 0..seen.requests.get(name).copied().unwrap_or(0) {
             errors.duplicate(path, name);
         }
     }
-    seen.insert(key);
+    if let Some((base, _)) = key.split_once('/') {
+        let count = seen.requests.entry(base.to_string()).or_default();
+        *count = count.saturating_add(1);
+    }
+    seen.keys.insert(key);
 }
 
 /// Validates pod-level resources, and that the containers fit in.
@@ -304,19 +318,17 @@ pub(crate) fn validate_claims(claims: &[Value], mirror: bool, path: &Path<'_>, e
         }
         let (own, template) =
             (member(claim, "resourceClaimName"), member(claim, "resourceClaimTemplateName"));
-        if own.is_some() && template.is_some() {
-            let detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-            errors.invalid(&path, Internal(Some(claim), "core/v1.PodResourceClaim"), detail);
-        }
-        if own.is_none() && template.is_none() {
-            let detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-            errors.invalid(&path, Internal(Some(claim), "core/v1.PodResourceClaim"), detail);
-        }
-        for key in ["resourceClaimName", "resourceClaimTemplateName"] {
-            if let Some(name) = crate::fields::opt_text(claim, key) {
-                check::each(names::dns_subdomain(name, false), &path.field(key), name, errors);
+        let detail = match (own.is_some(), template.is_some()) {
+            (true, true) => {
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
             }
+            (false, false) => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            _ => "",
+        };
+        if !detail.is_empty() {
+            errors.invalid(&path, Internal(Some(claim), "core/v1.PodResourceClaim"), detail);
         }
+        facts::check(claim, "core/v1.PodResourceClaim", &path, errors);
     }
 }
 
@@ -337,6 +349,23 @@ mod tests {
             &mut errors,
         );
         errors.0.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn claims_are_not_compared_one_by_one() {
+        let time = |count: usize| {
+            let claims: Vec<String> = (0..count).map(|n| format!(r#"{{"name":"c{n}"}}"#)).collect();
+            let claims = tree(&format!("[{}]", claims.join(",")));
+            let begin = std::time::Instant::now();
+            let mut errors = FieldErrors::new();
+            let known = Claims::from(["known"]);
+            validate_claim_names(claims.as_array().unwrap_or_default(), &known, &Path::of("r"), &mut errors);
+            assert_eq!(errors.0.len(), count);
+            begin.elapsed()
+        };
+        // Ten times as many claims take ten times as long, or a hundred times if all are compared with each other. Other
+        // processes may disturb some of the measurements.
+        assert!((0..5).any(|_| time(5000) < time(500) * 30));
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub fn set_allow_privileged(allow: bool) {
     PRIVILEGED_REFUSED.store(!allow, Ordering::Relaxed);
 }
 
+/// Returns whether privileged containers, and containers that are processes of a Windows host, are refused.
+pub(super) fn refuses_privileged() -> bool {
+    PRIVILEGED_REFUSED.load(Ordering::Relaxed)
+}
+
 /// Validates the security context of a container. `host_users`: the pod shares the host's user namespace.
 pub(crate) fn validate_container(
     context: &Value,
@@ -33,7 +38,7 @@ pub(crate) fn validate_container(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    if flag(context, "privileged") && PRIVILEGED_REFUSED.load(Ordering::Relaxed) {
+    if flag(context, "privileged") && refuses_privileged() {
         errors.forbidden(&path.field("privileged"), "disallowed by cluster policy");
     }
     validate_id(context, "runAsUser", path, errors);
@@ -71,7 +76,7 @@ pub(crate) fn validate_pod(spec: &Value, path: &Path<'_>, options: &Options, err
     for (at, group) in list(context, "supplementalGroups").iter().enumerate() {
         let group = group.as_int().unwrap_or(0);
         let field = path.field("supplementalGroups");
-        check::each_int(names::is_valid_group_id(group), &field.index(at), group, errors);
+        check::each(names::is_valid_group_id(group), &field.index(at), group, errors);
     }
     if flag(spec, "hostPID") && flag(spec, "shareProcessNamespace") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
@@ -91,7 +96,7 @@ pub(crate) fn validate_pod(spec: &Value, path: &Path<'_>, options: &Options, err
 
 fn validate_id(context: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if let Some(id) = opt_int(context, key) {
-        check::each_int(names::is_valid_user_id(id), &path.field(key), id, errors);
+        check::each(names::is_valid_user_id(id), &path.field(key), id, errors);
     }
 }
 
@@ -161,7 +166,7 @@ fn validate_sysctls(
         } else if seen.contains(name) {
             errors.duplicate(&field, name);
         }
-        if let Some(detail) = host_sysctl(name, spec).filter(|_| !options.host_sysctls) {
+        if let Some(detail) = host_sysctl_error(name, spec).filter(|_| !options.host_sysctls) {
             errors.invalid(&field, name, detail);
         }
         seen.insert(name);
@@ -179,7 +184,7 @@ fn is_sysctl_name(name: &str) -> bool {
 }
 
 /// The reason why a sysctl cannot be set for a pod that shares its namespace with the host.
-fn host_sysctl(name: &str, spec: &Value) -> Option<&'static str> {
+fn host_sysctl_error(name: &str, spec: &Value) -> Option<&'static str> {
     let name = normalized(name);
     let name = name.split('*').next().unwrap_or("");
     let ipc = matches!(
@@ -223,5 +228,5 @@ fn normalized(name: &str) -> String {
 pub(crate) fn has_host_sysctl(spec: &Value) -> bool {
     spec.items_at(&["securityContext", "sysctls"])
         .iter()
-        .any(|s| host_sysctl(text(s, "name"), spec).is_some())
+        .any(|s| host_sysctl_error(text(s, "name"), spec).is_some())
 }

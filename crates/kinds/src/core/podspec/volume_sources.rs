@@ -12,6 +12,11 @@ const CSI_DRIVER_BYTES_MAX: usize = 63;
 /// The longest allowed tenant of Quobyte.
 const QUOBYTE_TENANT_BYTES_MAX: usize = 64;
 
+/// The name of a source in the paths of its errors.
+pub(crate) fn error_name(field: &'static str) -> &'static str {
+    if field == "gcePersistentDisk" { "persistentDisk" } else { field }
+}
+
 /// Validates the source of type `key`: its facts, and what relates several of its fields.
 pub(crate) fn validate(key: &str, source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     facts::check_member(source, "core/v1.VolumeSource", key, path, errors);

@@ -2,8 +2,9 @@
 
 use super::options::Options;
 use super::{projected, volume_sources};
+use crate::check;
+use crate::facts::{self, UnionMember};
 use crate::fields::{list, member, quantity, text};
-use crate::{check, facts};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashMap;
@@ -13,39 +14,6 @@ pub(crate) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
 /// The limit of a volume's name and portal together if iSCSI has an initiator.
 const ISCSI_NAME_BYTES_MAX: usize = 64;
-const ONE_SOURCE: &str = "may not specify more than 1 volume type";
-/// All sources but `emptyDir` in the order of validation, and the field of the error about a second one.
-const SOURCES: [(&str, &str); 29] = [
-    ("hostPath", "hostPath"),
-    ("gitRepo", "gitRepo"),
-    ("gcePersistentDisk", "gcePersistentDisk"),
-    ("awsElasticBlockStore", "awsElasticBlockStore"),
-    ("secret", "secret"),
-    ("nfs", "nfs"),
-    ("iscsi", "iscsi"),
-    ("glusterfs", "glusterfs"),
-    ("flocker", "flocker"),
-    ("persistentVolumeClaim", "persistentVolumeClaim"),
-    ("rbd", "rbd"),
-    ("cinder", "cinder"),
-    ("cephfs", "cephFS"),
-    ("quobyte", "quobyte"),
-    ("downwardAPI", "downwarAPI"),
-    ("fc", "fc"),
-    ("flexVolume", "flexVolume"),
-    ("configMap", "configMap"),
-    ("azureFile", "azureFile"),
-    ("vsphereVolume", "vsphereVolume"),
-    ("photonPersistentDisk", "photonPersistentDisk"),
-    ("portworxVolume", "portworxVolume"),
-    ("azureDisk", "azureDisk"),
-    ("storageos", "storageos"),
-    ("projected", "projected"),
-    ("scaleIO", "scaleIO"),
-    ("csi", "csi"),
-    ("ephemeral", "ephemeral"),
-    ("image", "image"),
-];
 
 /// Validates all volumes. `pod` is the name of the pod, if known.
 pub(crate) fn validate<'a>(
@@ -98,35 +66,19 @@ fn validate_source(
     options: &Options,
     errors: &mut FieldErrors,
 ) {
-    let mut found = false;
-    if let Some(source) = member(volume, "emptyDir") {
-        found = true;
-        if quantity(source.get("sizeLimit")).sign() < 0 {
-            errors.forbidden(
-                &path.field("emptyDir.sizeLimit"),
-                "SizeLimit field must be a valid resource quantity",
-            );
+    facts::check_union(volume, "core/v1.VolumeSource", path, errors, |member, errors| {
+        let UnionMember { field, value: source, is_refused } = member;
+        if !is_refused {
+            validate_one_source(field, source, volume, pod, path, options, errors);
         }
-    }
-    for (key, complained) in SOURCES {
-        let Some(source) = member(volume, key) else { continue };
-        if found {
-            errors.forbidden(&path.field(complained), ONE_SOURCE);
-        } else {
-            found = true;
-            validate_one_source(key, source, volume, pod, path, options, errors);
-        }
-        if key == "iscsi" {
+        if field == "iscsi" {
             validate_iscsi_name(volume, source, path, errors);
         }
-    }
-    if !found {
-        errors.required(path, "must specify a volume type");
-    }
+    });
 }
 
 fn validate_one_source(
-    key: &str,
+    key: &'static str,
     source: &Value,
     volume: &Value,
     pod: Option<&str>,
@@ -134,21 +86,26 @@ fn validate_one_source(
     options: &Options,
     errors: &mut FieldErrors,
 ) {
+    let source_path = path.field(volume_sources::error_name(key));
     match key {
-        "downwardAPI" => projected::validate_downward(source, &path.field(key), errors),
-        "projected" => projected::validate(source, &path.field(key), options, errors),
+        "emptyDir" => {
+            if quantity(source.get("sizeLimit")).sign() < 0 {
+                let detail = "SizeLimit field must be a valid resource quantity";
+                errors.forbidden(&source_path.field("sizeLimit"), detail);
+            }
+        }
+        "downwardAPI" => projected::validate_downward(source, &source_path, errors),
+        "projected" => projected::validate(source, &source_path, options, errors),
         "ephemeral" => {
-            volume_sources::validate_ephemeral(source, &path.field(key), errors);
+            volume_sources::validate_ephemeral(source, &source_path, errors);
             validate_claim_name(text(volume, "name"), pod, path, errors);
         }
         "image" => {
             // In a template the reference is optional: a workload controller may set it.
             let fields = if options.is_pod { &["reference", "pullPolicy"][..] } else { &["pullPolicy"] };
-            facts::check_fields(source, "core/v1.ImageVolumeSource", fields, &path.field(key), errors);
+            facts::check_fields(source, "core/v1.ImageVolumeSource", fields, &source_path, errors);
         }
-        // The only source whose error path differs from its field.
-        "gcePersistentDisk" => volume_sources::validate(key, source, &path.field("persistentDisk"), errors),
-        _ => volume_sources::validate(key, source, &path.field(key), errors),
+        _ => volume_sources::validate(key, source, &source_path, errors),
     }
 }
 

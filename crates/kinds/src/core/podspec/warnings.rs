@@ -3,6 +3,7 @@
 use super::overlaps;
 use crate::core::pod::apparmor;
 use crate::fields::{entries, int, list, member, opt_int, quantity, text, texts};
+use crate::node::labels::deprecation;
 use pintle_meta::field::quoted;
 use pintle_meta::{names, net};
 use pintle_value::{Path, Value};
@@ -37,29 +38,6 @@ const VOLUMES: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// The replacement of a deprecated node label.
-pub(crate) fn deprecated_node_label(key: &str) -> Option<&'static str> {
-    Some(match key {
-        "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,
-        "beta.kubernetes.io/os" => r#"deprecated since v1.14; use "kubernetes.io/os" instead"#,
-        "failure-domain.beta.kubernetes.io/region" => {
-            r#"deprecated since v1.17; use "topology.kubernetes.io/region" instead"#
-        }
-        "failure-domain.beta.kubernetes.io/zone" => {
-            r#"deprecated since v1.17; use "topology.kubernetes.io/zone" instead"#
-        }
-        "beta.kubernetes.io/instance-type" => {
-            r#"deprecated since v1.17; use "node.kubernetes.io/instance-type" instead"#
-        }
-        "app.kubernetes.io/created-by" => "deprecated since v1.9",
-        "scheduler.alpha.kubernetes.io/preferAvoidPods" => {
-            "deprecated since v1.22; use Taints and Tolerations instead"
-        }
-        "node-role.kubernetes.io/master" => r#"use "node-role.kubernetes.io/control-plane" instead"#,
-        _ => return None,
-    })
-}
-
 /// Warnings about a pod.
 pub(crate) fn pod(object: &Value) -> Vec<String> {
     of(object, &Path::ROOT)
@@ -70,7 +48,9 @@ pub(crate) fn template(template: Option<&Value>, path: &Path<'_>) -> Vec<String>
     template.map_or_else(Vec::new, |t| of(t, path))
 }
 
-struct Warnings(Vec<String>);
+/// The warnings that were found so far.
+#[derive(Default)]
+pub(crate) struct Warnings(pub(crate) Vec<String>);
 
 impl Warnings {
     fn add(&mut self, path: &Path<'_>, text: &str) {
@@ -79,28 +59,28 @@ impl Warnings {
 }
 
 fn of(object: &Value, root: &Path<'_>) -> Vec<String> {
-    let mut found = Warnings(Vec::new());
+    let mut found = Warnings::default();
     let empty = Value::object();
     let spec = object.get("spec").unwrap_or(&empty);
     let meta = object.get("metadata").unwrap_or(&empty);
     let path = root.field("spec");
     let annotations = root.field("metadata.annotations");
-    node_labels(spec, &path, &mut found);
-    spread_constraints(spec, &path.field("topologySpreadConstraints"), &mut found);
+    warn_of_node_labels(spec, &path, &mut found);
+    warn_of_spread_constraints(spec, &path.field("topologySpreadConstraints"), &mut found);
     for (key, text) in ANNOTATIONS.iter().filter(|(key, _)| meta.at(&["annotations", key]).is_some()) {
         found.add(&annotations.key(key), text);
     }
-    volumes(spec, &path.field("volumes"), &mut found);
+    warn_of_volumes(spec, &path.field("volumes"), &mut found);
     found.0.extend(overlaps::warnings(list(spec, "volumes")));
-    repeated(spec, "hostAliases", "ip", &path, &mut found);
-    repeated(spec, "imagePullSecrets", "name", &path, &mut found);
+    warn_of_repeated(spec, "hostAliases", "ip", &path, &mut found);
+    warn_of_repeated(spec, "imagePullSecrets", "name", &path, &mut found);
     for (at, secret) in list(spec, "imagePullSecrets").iter().enumerate() {
         if text(secret, "name").is_empty() {
             found.add(&path.field("imagePullSecrets").index(at).field("name"), "invalid empty name \"\"");
         }
     }
     for name in ["memory", "ephemeral-storage"] {
-        fractional(spec.get("overhead"), name, &path.field("overhead"), &mut found);
+        warn_of_fractional_bytes(spec.get("overhead"), name, &path.field("overhead"), &mut found);
     }
     if spec.at(&["securityContext", "seccompProfile"]).is_none() {
         let key = "seccomp.security.alpha.kubernetes.io/pod";
@@ -109,28 +89,33 @@ fn of(object: &Value, root: &Path<'_>) -> Vec<String> {
         }
     }
     super::visit_containers(spec, &path, |container, path| {
-        profiles(container, spec, meta, root, &annotations, &mut found);
+        warn_of_profile_annotations(container, spec, meta, root, &annotations, &mut found);
         for name in ["memory", "ephemeral-storage"] {
             for which in ["limits", "requests"] {
                 let resources = path.field("resources");
-                fractional(container.at(&["resources", which]), name, &resources.field(which), &mut found);
+                warn_of_fractional_bytes(
+                    container.at(&["resources", which]),
+                    name,
+                    &resources.field(which),
+                    &mut found,
+                );
             }
         }
-        repeated_variables(container, &path.field("env"), &mut found);
+        warn_of_repeated_variables(container, &path.field("env"), &mut found);
     });
-    ports(spec, &path, &mut found);
+    warn_of_ports(spec, &path, &mut found);
     if opt_int(spec, "terminationGracePeriodSeconds").is_some_and(|s| s < 0) {
         let text = "must be >= 0; negative values are invalid and will be treated as 1";
         found.add(&path.field("terminationGracePeriodSeconds"), text);
     }
-    affinity(spec, &path.field("affinity"), &mut found);
-    addresses(spec, &path, &mut found);
+    warn_of_affinity(spec, &path.field("affinity"), &mut found);
+    warn_of_addresses(spec, &path, &mut found);
     found.0
 }
 
-fn node_labels(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
+fn warn_of_node_labels(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     for (key, _) in entries(spec.get("nodeSelector")) {
-        if let Some(text) = deprecated_node_label(key) {
+        if let Some(text) = deprecation(key) {
             found.add(&path.field("nodeSelector").key(key), text);
         }
     }
@@ -139,22 +124,28 @@ fn node_labels(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     let terms = required.field("nodeSelectorTerms");
     let at = ["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"];
     for (index, term) in spec.items_at(&at).iter().enumerate() {
-        node_selector_term(term, false, &terms.index(index), found);
+        warn_of_node_selector_term(term, false, &terms.index(index), found);
     }
     let preferred = node.field(PREFERRED);
     for (index, term) in spec.items_at(&["affinity", "nodeAffinity", PREFERRED]).iter().enumerate() {
         if let Some(preference) = term.get("preference") {
-            node_selector_term(preference, true, &preferred.index(index).field("preference"), found);
+            warn_of_node_selector_term(preference, true, &preferred.index(index).field("preference"), found);
         }
     }
 }
 
-fn node_selector_term(term: &Value, check_values: bool, path: &Path<'_>, found: &mut Warnings) {
+/// Warnings about deprecated labels in a term of a node selector, and about its values.
+pub(crate) fn warn_of_node_selector_term(
+    term: &Value,
+    check_values: bool,
+    path: &Path<'_>,
+    found: &mut Warnings,
+) {
     for (at, expression) in list(term, "matchExpressions").iter().enumerate() {
         let expressions = path.field("matchExpressions");
         let item = expressions.index(at);
         let key = text(expression, "key");
-        if let Some(text) = deprecated_node_label(key) {
+        if let Some(text) = deprecation(key) {
             found.add(&item.field("key"), &format!("{key} is {text}"));
         }
         for (index, value) in texts(expression, "values").into_iter().enumerate().filter(|_| check_values) {
@@ -165,11 +156,11 @@ fn node_selector_term(term: &Value, check_values: bool, path: &Path<'_>, found: 
     }
 }
 
-fn spread_constraints(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
+fn warn_of_spread_constraints(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     for (at, constraint) in list(spec, "topologySpreadConstraints").iter().enumerate() {
         let item = path.index(at);
         let key = text(constraint, "topologyKey");
-        if let Some(text) = deprecated_node_label(key) {
+        if let Some(text) = deprecation(key) {
             found.add(&item.field("topologyKey"), &format!("{key} is {text}"));
         }
         if member(constraint, "labelSelector").is_none() {
@@ -178,7 +169,7 @@ fn spread_constraints(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     }
 }
 
-fn volumes(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
+fn warn_of_volumes(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     for (at, volume) in list(spec, "volumes").iter().enumerate() {
         let item = path.index(at);
         let (before, after) = VOLUMES.split_at(7);
@@ -191,23 +182,28 @@ fn volumes(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
         };
         gone(before, found);
         if let Some(claim) = volume.at(&["ephemeral", "volumeClaimTemplate", "spec"]) {
-            found.0.extend(claim_spec(claim, &item.field("ephemeral.volumeClaimTemplate.spec")));
+            found.0.extend(warnings_of_claim_spec(claim, &item.field("ephemeral.volumeClaimTemplate.spec")));
         }
         gone(after, found);
     }
 }
 
 /// Warnings about the spec of a claim.
-pub(crate) fn claim_spec(spec: &Value, path: &Path<'_>) -> Vec<String> {
-    let mut found = Warnings(Vec::new());
+pub(crate) fn warnings_of_claim_spec(spec: &Value, path: &Path<'_>) -> Vec<String> {
+    let mut found = Warnings::default();
     let resources = path.field("resources");
     for which in ["requests", "limits"] {
-        fractional(spec.at(&["resources", which]), "storage", &resources.field(which), &mut found);
+        warn_of_fractional_bytes(
+            spec.at(&["resources", which]),
+            "storage",
+            &resources.field(which),
+            &mut found,
+        );
     }
     found.0
 }
 
-fn fractional(list: Option<&Value>, name: &str, path: &Path<'_>, found: &mut Warnings) {
+fn warn_of_fractional_bytes(list: Option<&Value>, name: &str, path: &Path<'_>, found: &mut Warnings) {
     let Some(value) = list.and_then(|l| l.get(name)) else { return };
     let amount = quantity(Some(value));
     if amount.milli_value() % 1000 != 0 {
@@ -219,7 +215,7 @@ fn fractional(list: Option<&Value>, name: &str, path: &Path<'_>, found: &mut War
     }
 }
 
-fn repeated(spec: &Value, key: &str, field: &str, path: &Path<'_>, found: &mut Warnings) {
+fn warn_of_repeated(spec: &Value, key: &str, field: &str, path: &Path<'_>, found: &mut Warnings) {
     let mut seen = HashSet::new();
     for (at, item) in list(spec, key).iter().enumerate() {
         let value = text(item, field);
@@ -232,7 +228,7 @@ fn repeated(spec: &Value, key: &str, field: &str, path: &Path<'_>, found: &mut W
     }
 }
 
-fn profiles(
+fn warn_of_profile_annotations(
     container: &Value,
     spec: &Value,
     meta: &Value,
@@ -246,25 +242,20 @@ fn profiles(
     if !has("seccompProfile") && meta.at(&["annotations", &key]).is_some() {
         found.add(&annotations.key(&key), SECCOMP);
     }
+    // Annotations of a pod were warned of before they became fields.
+    if root.is_root() {
+        return;
+    }
     let key = format!("{}{name}", apparmor::ANNOTATION_PREFIX);
     let Some(annotation) = meta.at(&["annotations", &key]).and_then(Value::as_str) else { return };
     let own = apparmor::profile(annotation);
-    // A pod's annotations have been copied to fields by now; those that remain could not be.
-    let differs = if root.is_root() {
-        own.is_none()
-    } else {
-        let of_pod = spec.at(&["securityContext", "appArmorProfile"]);
-        of_pod.is_none() || of_pod != own.as_ref()
-    };
-    if !has("appArmorProfile") && differs {
-        found.add(
-            &annotations.key(&key),
-            r#"deprecated since v1.30; use the "appArmorProfile" field instead"#,
-        );
+    let of_pod = spec.at(&["securityContext", "appArmorProfile"]);
+    if !has("appArmorProfile") && (of_pod.is_none() || of_pod != own.as_ref()) {
+        found.add(&annotations.key(&key), apparmor::DEPRECATED);
     }
 }
 
-fn repeated_variables(container: &Value, path: &Path<'_>, found: &mut Warnings) {
+fn warn_of_repeated_variables(container: &Value, path: &Path<'_>, found: &mut Warnings) {
     let mut seen = HashSet::new();
     for (at, var) in list(container, "env").iter().enumerate() {
         let (name, value) = (text(var, "name"), text(var, "value"));
@@ -281,7 +272,7 @@ fn repeated_variables(container: &Value, path: &Path<'_>, found: &mut Warnings) 
     }
 }
 
-fn ports(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
+fn warn_of_ports(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     let mut all: HashMap<(i64, &str), Vec<(String, &Value)>> = HashMap::new();
     super::visit_containers(spec, path, |container, path| {
         for (at, port) in list(container, "ports").iter().enumerate() {
@@ -292,7 +283,7 @@ fn ports(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
             }
             let others = all.entry((int(port, "containerPort"), text(port, "protocol"))).or_default();
             for (other_path, other) in others.iter() {
-                if let Some(what) = conflict(port, other) {
+                if let Some(what) = port_conflict(port, other) {
                     found.add(&item, &format!("{what} port definition with {other_path}"));
                 }
             }
@@ -320,7 +311,7 @@ fn ports(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     });
 }
 
-fn conflict(port: &Value, other: &Value) -> Option<&'static str> {
+fn port_conflict(port: &Value, other: &Value) -> Option<&'static str> {
     let (ip, other_ip) = (text(port, "hostIP"), text(other, "hostIP"));
     let (host, other_host) = (int(port, "hostPort"), int(other, "hostPort"));
     if ip == other_ip && host == other_host {
@@ -346,7 +337,7 @@ fn go_text_of_port(port: &Value) -> String {
     )
 }
 
-fn affinity(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
+fn warn_of_affinity(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     for side in ["podAffinity", "podAntiAffinity"] {
         let path = path.field(side);
         for (at, term) in spec.items_at(&["affinity", side, REQUIRED]).iter().enumerate() {
@@ -364,7 +355,7 @@ fn affinity(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     }
 }
 
-fn addresses(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
+fn warn_of_addresses(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
     let servers = path.field("dnsConfig.nameservers");
     for (at, server) in spec.items_at(&["dnsConfig", "nameservers"]).iter().enumerate() {
         found.0.extend(net::ip_warnings(&servers.index(at), server.as_str().unwrap_or("")));

@@ -1,5 +1,6 @@
 //! Windows: security options, host processes, and which fields each operating system excludes.
 
+use super::security;
 use crate::check;
 use crate::fields::{flag, list, member, opt_flag, opt_text, text};
 use pintle_meta::field::Named;
@@ -22,9 +23,12 @@ pub(crate) fn validate_options(context: &Value, path: &Path<'_>, errors: &mut Fi
     let Some(options) = member(context, "windowsOptions") else { return };
     let path = path.field("windowsOptions");
     if let Some(name) = opt_text(options, "gmsaCredentialSpecName") {
-        for complaint in names::is_dns1123_subdomain(name) {
-            errors.invalid(&path.field("gmsaCredentialSpecName"), Named(name), &complaint);
-        }
+        check::each(
+            names::is_dns1123_subdomain(name),
+            &path.field("gmsaCredentialSpecName"),
+            Named(name),
+            errors,
+        );
     }
     if let Some(spec) = opt_text(options, "gmsaCredentialSpec") {
         let field = path.field("gmsaCredentialSpec");
@@ -36,13 +40,11 @@ pub(crate) fn validate_options(context: &Value, path: &Path<'_>, errors: &mut Fi
         }
     }
     if let Some(name) = opt_text(options, "runAsUserName") {
-        for complaint in user_name(name) {
-            errors.invalid(&path.field("runAsUserName"), Named(name), &complaint);
-        }
+        check::each(user_name_complaints(name), &path.field("runAsUserName"), Named(name), errors);
     }
 }
 
-fn user_name(name: &str) -> Vec<String> {
+fn user_name_complaints(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["runAsUserName cannot be an empty string".to_string()];
     }
@@ -96,13 +98,13 @@ fn is_dns(domain: &str) -> bool {
 
 /// If one container is a host process, all must be, and the pod must allow it.
 pub(crate) fn validate_host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let of =
+    let host_process =
         |v: &Value| v.at(&["securityContext", "windowsOptions"]).and_then(|o| opt_flag(o, "hostProcess"));
-    let of_pod = of(spec);
+    let of_pod = host_process(spec);
     let (mut all, mut host) = (0_usize, 0_usize);
     super::visit_containers(spec, path, |container, path| {
         all = all.saturating_add(1);
-        let own = of(container);
+        let own = host_process(container);
         if let (Some(pod), Some(own)) = (of_pod, own)
             && pod != own
         {
@@ -124,6 +126,9 @@ pub(crate) fn validate_host_process(spec: &Value, path: &Path<'_>, errors: &mut 
     if !flag(spec, "hostNetwork") {
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
         errors.invalid(&path.field("hostNetwork"), false, detail);
+    }
+    if security::refuses_privileged() {
+        errors.forbidden(path, "hostProcess containers are disallowed by cluster policy");
     }
 }
 

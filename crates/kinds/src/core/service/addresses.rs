@@ -17,12 +17,12 @@ const DUAL: &str = "RequireDualStack";
 /// The address families of the service CIDRs, the default one first.
 pub type Families<'a> = &'a [&'a str];
 
-/// Returns whether it has cluster IPs.
+/// Returns whether the service has cluster IPs.
 pub fn needs_cluster_ip(service: &Value) -> bool {
     kind(service) != "ExternalName"
 }
 
-/// Returns whether its ports get node ports.
+/// Returns whether the service's ports get node ports.
 pub fn needs_node_ports(service: &Value) -> bool {
     let allocates = service.at(&["spec", "allocateLoadBalancerNodePorts"]).and_then(Value::as_bool);
     match kind(service) {
@@ -32,7 +32,7 @@ pub fn needs_node_ports(service: &Value) -> bool {
     }
 }
 
-/// Returns whether it gets a health check node port.
+/// Returns whether the service gets a health check node port.
 pub fn needs_health_check_port(service: &Value) -> bool {
     super::needs_health_check(service)
 }
@@ -116,14 +116,14 @@ pub fn default_ip_families(
     default_ip_family_policy(object, old);
     let mut errors = FieldErrors::new();
     super::validate::validate_cluster_ips(object, old, &mut errors);
-    finish(errors)?;
+    into_result(errors)?;
     let mut errors = FieldErrors::new();
     if let Some(old) = old {
         follow_policy(object, old, &mut errors);
     }
     check_single_stack(object, &mut errors);
     infer_families(object, families, &mut errors);
-    finish(errors)?;
+    into_result(errors)?;
     let default = families.first().copied().unwrap_or(IPV4);
     if object.str_at(&["spec", "clusterIP"]) == "None" && is_empty_map(object.at(&["spec", "selector"])) {
         complete_families(object, default, true);
@@ -131,12 +131,12 @@ pub fn default_ip_families(
     }
     let mut errors = FieldErrors::new();
     check_configured(object, families, &mut errors);
-    finish(errors)?;
+    into_result(errors)?;
     complete_families(object, default, families.len() == 2);
     Ok(())
 }
 
-fn finish(errors: FieldErrors) -> Result<(), FieldErrors> {
+fn into_result(errors: FieldErrors) -> Result<(), FieldErrors> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 

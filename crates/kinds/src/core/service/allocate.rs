@@ -82,7 +82,7 @@ fn family(network: &Cidr) -> &'static str {
     family_of(&net::ip_text(network.address))
 }
 
-fn invalid(path: &Path<'_>, error_text: impl pintle_meta::field::ErrorText, detail: &str) -> Refusal {
+fn refuse_value(path: &Path<'_>, error_text: impl pintle_meta::field::ErrorText, detail: &str) -> Refusal {
     let mut errors = FieldErrors::new();
     errors.invalid(path, error_text, detail);
     Refusal::Invalid(errors)
@@ -128,7 +128,7 @@ fn allocate_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Resul
     } else {
         take_address(&wanted, family, pool).map_err(|why| {
             let detail = format!("failed to allocate IP {wanted}: {why}");
-            invalid(&Path::of("spec.clusterIPs"), ips.as_slice(), &detail)
+            refuse_value(&Path::of("spec.clusterIPs"), ips.as_slice(), &detail)
         })?;
         wanted
     };
@@ -142,14 +142,15 @@ fn allocate_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Resul
     Ok(())
 }
 
-fn take_address(text: &str, of: &str, pool: &Pool<'_>) -> Result<(), String> {
+fn take_address(text: &str, address_family: &str, pool: &Pool<'_>) -> Result<(), String> {
     let Some(address) = net::parse_ip_sloppy(text).map(|a| a.to_canonical()) else {
         return Err("the provided network does not match the current range".to_string());
     };
     // The first and last address of a network cannot be allocated.
-    let in_range =
-        |network: &Cidr| bounds(network).is_some_and(|(first, last)| (first..=last).contains(&bits(address)));
-    let mut ours = pool.ranges.networks.iter().filter(|network| family(network) == of);
+    let in_range = |network: &Cidr| {
+        bounds(network).is_some_and(|(first, last)| (first..=last).contains(&address_bits(address)))
+    };
+    let mut ours = pool.ranges.networks.iter().filter(|network| family(network) == address_family);
     let first = ours.clone().next().filter(|_| pool.dry_run);
     if !ours.any(in_range) {
         return Err(first.map_or_else(
@@ -170,19 +171,19 @@ fn take_address(text: &str, of: &str, pool: &Pool<'_>) -> Result<(), String> {
 
 /// Allocates any free address: from the upper part of the range first, so that the lower part is left for requested
 /// addresses.
-fn next_address(of: &str, pool: &mut Pool<'_>) -> Option<String> {
-    let network = *pool.ranges.networks.iter().find(|n| family(n) == of)?;
+fn next_address(address_family: &str, pool: &mut Pool<'_>) -> Option<String> {
+    let network = *pool.ranges.networks.iter().find(|n| family(n) == address_family)?;
     if pool.dry_run {
         return Some(net::ip_text(network.network()));
     }
     let (first, last) = bounds(&network)?;
     let reserved = reserved(last.checked_sub(first)?.saturating_add(1), 16, 256);
     let v4 = network.address.is_ipv4();
-    let free = |at: u128| !(pool.ip_taken)(address(at, v4));
+    let free = |at: u128| !(pool.ip_taken)(address_of_bits(at, v4));
     let found = probe(first.saturating_add(reserved), last, (pool.random)(), &free);
     let found = found
         .or_else(|| probe(first, first.saturating_add(reserved.checked_sub(1)?), (pool.random)(), &free))?;
-    Some(net::ip_text(address(found, v4)))
+    Some(net::ip_text(address_of_bits(found, v4)))
 }
 
 /// The size of the part of a range that is reserved for requested values.
@@ -200,14 +201,14 @@ fn probe(first: u128, last: u128, random: u64, free: &dyn Fn(u128) -> bool) -> O
         .find(|at| free(*at))
 }
 
-fn bits(address: IpAddr) -> u128 {
+fn address_bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(v4.to_bits()),
         IpAddr::V6(v6) => v6.to_bits(),
     }
 }
 
-fn address(bits: u128, v4: bool) -> IpAddr {
+fn address_of_bits(bits: u128, v4: bool) -> IpAddr {
     match u32::try_from(bits) {
         Ok(bits) if v4 => IpAddr::V4(Ipv4Addr::from_bits(bits)),
         _ => IpAddr::V6(Ipv6Addr::from_bits(bits)),
@@ -217,7 +218,7 @@ fn address(bits: u128, v4: bool) -> IpAddr {
 /// The first and last address that can be allocated: without the network and broadcast addresses.
 /// The last of all addresses is a network without any.
 fn bounds(network: &Cidr) -> Option<(u128, u128)> {
-    let base = bits(network.network());
+    let base = address_bits(network.network());
     let width = if network.address.is_ipv4() { 32 } else { 128 };
     let free_bits = u32::saturating_sub(width, u32::from(network.bits));
     let size = 1u128.checked_shl(free_bits).unwrap_or(0);
@@ -273,13 +274,13 @@ impl Ports<'_, '_> {
     }
 }
 
-fn no_port() -> Refusal {
+fn no_free_port() -> Refusal {
     Refusal::Internal(format!("failed to allocate a nodePort: {FULL}"))
 }
 
 fn take_port(at: usize, port: i64, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
     let list = Path::of("spec.ports");
-    ports.take(port).map_err(|why| invalid(&list.index(at).field("nodePort"), port, &why))
+    ports.take(port).map_err(|why| refuse_value(&list.index(at).field("nodePort"), port, &why))
 }
 
 fn set_port(object: &mut Value, at: usize, port: i64) {
@@ -324,7 +325,7 @@ fn allocate_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), R
                         take_port(at, requested, ports)?;
                         requested
                     }
-                    None => ports.next().ok_or_else(no_port)?,
+                    None => ports.next().ok_or_else(no_free_port)?,
                 };
                 set_port(object, at, given);
                 shared.insert(port, given);
@@ -348,7 +349,7 @@ fn update_ports(object: &mut Value, old: &Value, ports: &mut Ports<'_, '_>) -> R
             continue;
         }
         if port == 0 {
-            port = ports.next().ok_or_else(no_port)?;
+            port = ports.next().ok_or_else(no_free_port)?;
             set_port(object, at, port);
         } else if !before.contains(&port) && !seen_ports.contains(&port) {
             take_port(at, port, ports)?;

@@ -1,6 +1,7 @@
 //! The status of a Service: the addresses of its load balancer.
 
 use super::kind;
+use crate::check;
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Value};
@@ -51,9 +52,7 @@ fn validate_ingress(ingress: &Value, known: &HashSet<&str>, path: &Path<'_>, err
         return;
     }
     let path = path.field("hostname");
-    for complaint in names::is_dns1123_subdomain(hostname) {
-        errors.invalid(&path, hostname, &complaint);
-    }
+    check::each(names::is_dns1123_subdomain(hostname), &path, hostname, errors);
     if net::parse_ip_sloppy(hostname).is_some() {
         errors.invalid(&path, hostname, "must be a DNS name, not an IP address");
     }

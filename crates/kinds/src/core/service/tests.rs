@@ -74,7 +74,7 @@ fn a_change_of_type_drops_what_the_new_one_has_not() {
 }
 
 #[test]
-fn what_was_allocated_stays() {
+fn allocated_addresses_and_ports_stay() {
     let old = tree(
         r#"{"spec":{"type":"NodePort","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ports":[{"name":"a","port":80,"nodePort":30000}]}}"#,
     );

@@ -41,18 +41,19 @@ pub(super) fn validate_service(object: &Value, old: Option<&Value>, errors: &mut
     refuse_duplicate_ports(object, errors);
     validate_source_ranges(object, old, errors);
     let allocates = object.at(&["spec", "allocateLoadBalancerNodePorts"]).is_some();
-    match kind(object) == "LoadBalancer" {
-        false if allocates => errors.forbidden(&spec.field("allocateLoadBalancerNodePorts"), ONLY_BALANCERS),
-        true if !allocates => errors.required(&Path::of("allocateLoadBalancerNodePorts"), ""),
-        _ => {}
+    let is_balancer = kind(object) == "LoadBalancer";
+    if allocates && !is_balancer {
+        errors.forbidden(&spec.field("allocateLoadBalancerNodePorts"), ONLY_BALANCERS);
+    } else if is_balancer && !allocates {
+        errors.required(&Path::of("allocateLoadBalancerNodePorts"), "");
     }
     validate_balancer_class(object, errors);
     validate_external_traffic(object, errors);
     validate_internal_traffic(object, errors);
-    if let Some(wish) = object.at(&["spec", "trafficDistribution"]).and_then(Value::as_str)
-        && !DISTRIBUTIONS.contains(&wish)
+    if let Some(distribution) = object.at(&["spec", "trafficDistribution"]).and_then(Value::as_str)
+        && !DISTRIBUTIONS.contains(&distribution)
     {
-        errors.not_supported(&spec.field("trafficDistribution"), wish, &DISTRIBUTIONS);
+        errors.not_supported(&spec.field("trafficDistribution"), distribution, &DISTRIBUTIONS);
     }
 }
 
@@ -96,9 +97,7 @@ fn validate_type_and_addresses(object: &Value, errors: &mut FieldErrors) {
             if name.is_empty() {
                 errors.required(&path, "");
             } else {
-                for complaint in names::is_dns1123_subdomain(name) {
-                    errors.invalid(&path, name, &complaint);
-                }
+                check::each(names::is_dns1123_subdomain(name), &path, name, errors);
             }
         }
         _ => {}
@@ -118,9 +117,7 @@ fn validate_service_port<'a>(
             errors.required(&path.field("name"), "");
         }
     } else {
-        for complaint in names::is_dns1123_label(name) {
-            errors.invalid(&path.field("name"), name, &complaint);
-        }
+        check::each(names::is_dns1123_label(name), &path.field("name"), name, errors);
         seen.check(name, &path.field("name"), name, errors);
     }
     facts::check(port, "core/v1.ServicePort", path, errors);
@@ -298,9 +295,7 @@ pub(super) fn validate_balancer_class(object: &Value, errors: &mut FieldErrors) 
     if kind(object) != "LoadBalancer" {
         return errors.forbidden(&path, ONLY_BALANCERS);
     }
-    for complaint in names::is_qualified_name(class) {
-        errors.invalid(&path, class, &complaint);
-    }
+    check::each(names::is_qualified_name(class), &path, class, errors);
 }
 
 fn validate_external_traffic(object: &Value, errors: &mut FieldErrors) {
@@ -323,9 +318,7 @@ fn validate_external_traffic(object: &Value, errors: &mut FieldErrors) {
         }
         (true, 0) => errors.required(&path, ""),
         (true, port) => {
-            for complaint in names::is_valid_port_num(port) {
-                errors.invalid(&path, port, &complaint);
-            }
+            check::each(names::is_valid_port_num(port), &path, port, errors);
         }
     }
 }

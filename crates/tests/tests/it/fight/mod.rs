@@ -13,7 +13,6 @@ mod bombs;
 mod exempt;
 mod floods;
 pub(crate) mod frames;
-mod random;
 mod writers;
 
 use std::time::{Duration, Instant};
@@ -22,9 +21,9 @@ use pintle_testkit::{Client, Server};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::random::{Random, setting};
 use arena::Arena;
 use exempt::Exempt;
-use random::Random;
 use writers::Ledger;
 
 /// How long the fight of the test suite takes.
@@ -76,7 +75,7 @@ fn attacks() -> Vec<(&'static str, Attack)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exempt_clients_are_answered_and_nothing_acknowledged_is_lost() {
     let seconds = setting("PINTLE_FIGHT_SECONDS").unwrap_or(FIGHT_SECONDS);
-    let mut random = Random::new(setting("PINTLE_FIGHT_SEED"));
+    let mut random = Random::from_setting("PINTLE_FIGHT_SEED");
     eprintln!("PINTLE_FIGHT_SECONDS={seconds} PINTLE_FIGHT_SEED={}", random.seed());
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut arena = Arena::start().await;
@@ -192,8 +191,4 @@ async fn wait_for_writes(server: &Server, context: &str) {
 
 async fn sleep_ms(milliseconds: u64) {
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
-}
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
 }

@@ -8,8 +8,8 @@ use pintle_testkit::{Client, Request};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::random::Random;
 use super::{MAPS, sleep_ms};
+use crate::random::Random;
 
 const WRITERS: u64 = 4;
 const OBJECTS_PER_WRITER: u64 = 25;

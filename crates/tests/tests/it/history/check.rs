@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_passes() {
+    fn correct_histories_pass() {
         let items = [("a".to_owned(), seen("<1.1>", 5)), ("b".to_owned(), seen("<1.2>", 6))];
         let right = check(|history| {
             history.gets.push(GetOp { key: "b".into(), found: None, began: 50, ended: 51 });

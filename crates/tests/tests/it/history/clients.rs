@@ -1,7 +1,8 @@
 //! The clients: each uses all servers in turn, and records what it sent and received.
 
+use super::NAMESPACE;
 use super::record::{Action, GetOp, ListOp, Outcome, Recorder, Seen, Session, WatchItem, WriteOp};
-use super::{NAMESPACE, Random};
+use crate::random::Random;
 use pintle_testkit::{Client, Request};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -121,7 +122,7 @@ struct Worker {
 impl Worker {
     async fn run(mut self, stopped: watch::Receiver<bool>) {
         while !*stopped.borrow() {
-            let server = self.random.below(self.servers.len() as u64) as usize;
+            let server = self.random.index(self.servers.len());
             let client = self.servers[server].clone();
             let key = format!("k{}", self.random.below(KEYS));
             match self.random.below(100) {
@@ -137,7 +138,7 @@ impl Worker {
                 85..93 => self.list(&client, None).await,
                 93..97 => self.list_pages(&client).await,
                 _ => {
-                    let choice = self.random.below(self.lists.len() as u64) as usize;
+                    let choice = self.random.index(self.lists.len());
                     let revision = self.lists.get(choice).copied();
                     self.list(&client, revision).await;
                 }
@@ -229,7 +230,7 @@ impl Worker {
             if token.is_empty() {
                 break;
             }
-            client = self.servers[self.random.below(self.servers.len() as u64) as usize].clone();
+            client = self.servers[self.random.index(self.servers.len())].clone();
         }
         let ended = self.recorder.now();
         let op = ListOp { revision, exact: false, items, began, ended };

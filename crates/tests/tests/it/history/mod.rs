@@ -9,6 +9,7 @@ mod clients;
 mod nemesis;
 mod record;
 
+use crate::random::{Random, setting};
 use check::Truth;
 use clients::{Fleet, KEYS};
 use nemesis::Nemesis;
@@ -27,26 +28,6 @@ const FAULTS: u64 = 8;
 const LAST: &str = "zz-last";
 /// How long the healed cluster may take until all watchers have all events.
 const HEALED_MAX: Duration = Duration::from_secs(60);
-
-/// xorshift, a small random generator.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end.max(1)
-    }
-}
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn history_on_one_member() {

@@ -1,6 +1,6 @@
 //! Faults, one after the other and sometimes two at once: members of etcd and servers are killed, paused and restarted.
 
-use super::Random;
+use crate::random::Random;
 use pintle_testkit::{Etcd, Server};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -57,8 +57,8 @@ impl Nemesis {
     }
 
     fn choose(&mut self) -> Fault {
-        let server = self.random.below(self.servers.len() as u64) as usize;
-        let member = self.random.below(self.etcd.len() as u64) as usize;
+        let server = self.random.index(self.servers.len());
+        let member = self.random.index(self.etcd.len());
         match self.random.below(10) {
             0..3 => Fault::KillServer(server),
             3..4 => Fault::EndServer(server),

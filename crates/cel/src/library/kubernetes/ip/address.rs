@@ -9,12 +9,12 @@ pub(in super::super) fn parse(text: &str) -> Result<(IpAddr, Option<&str>), Stri
     match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
         Some(b'.') => parse_v4(text, text).map(|octets| (IpAddr::V4(Ipv4Addr::from(octets)), None)),
         Some(b':') => parse_v6(text).map(|(address, zone)| (IpAddr::V6(address), zone)),
-        Some(_) => Err(refusal(text, "missing IPv6 address", "")),
-        None => Err(refusal(text, "unable to parse IP", "")),
+        Some(_) => Err(parse_error_text(text, "missing IPv6 address", "")),
+        None => Err(parse_error_text(text, "unable to parse IP", "")),
     }
 }
 
-fn refusal(input: &str, what: &str, at: &str) -> String {
+fn parse_error_text(input: &str, what: &str, at: &str) -> String {
     let input = go_quoted(input);
     if at.is_empty() {
         return format!("ParseAddr({input}): {what}");
@@ -32,31 +32,31 @@ fn parse_v4(input: &str, part: &str) -> Result<[u8; 4], String> {
         match byte {
             b'0'..=b'9' => {
                 if digits == 1 && value == 0 {
-                    return Err(refusal(input, "IPv4 field has octet with leading zero", ""));
+                    return Err(parse_error_text(input, "IPv4 field has octet with leading zero", ""));
                 }
                 value = value.saturating_mul(10).saturating_add(u16::from(byte & 0xf));
                 digits = digits.saturating_add(1);
                 if value > 255 {
-                    return Err(refusal(input, "IPv4 field has value >255", ""));
+                    return Err(parse_error_text(input, "IPv4 field has value >255", ""));
                 }
             }
             b'.' => {
                 if digits == 0 || i.saturating_add(1) == bytes.len() {
-                    return Err(refusal(input, "IPv4 field must have at least one digit", at()));
+                    return Err(parse_error_text(input, "IPv4 field must have at least one digit", at()));
                 }
                 // The last field must not be followed by a dot.
                 match octets.get_mut(field).filter(|_| field < 3) {
                     Some(octet) => *octet = value as u8,
-                    None => return Err(refusal(input, "IPv4 address too long", "")),
+                    None => return Err(parse_error_text(input, "IPv4 address too long", "")),
                 }
                 field = field.saturating_add(1);
                 (value, digits) = (0, 0);
             }
-            _ => return Err(refusal(input, "unexpected character", at())),
+            _ => return Err(parse_error_text(input, "unexpected character", at())),
         }
     }
     if field < 3 {
-        return Err(refusal(input, "IPv4 address too short", ""));
+        return Err(parse_error_text(input, "IPv4 address too short", ""));
     }
     octets[3] = value as u8;
     Ok(octets)
@@ -66,7 +66,7 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
     let (mut rest, zone) =
         input.split_once('%').map_or((input, None), |(address, zone)| (address, Some(zone)));
     if zone == Some("") {
-        return Err(refusal(input, "zone must be a non-empty string", ""));
+        return Err(parse_error_text(input, "zone must be a non-empty string", ""));
     }
     let mut octets: Vec<u8> = Vec::with_capacity(16);
     // The position of the zeros of `::`.
@@ -82,14 +82,14 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
         let (field, digits) = hex_field(input, rest)?;
         if rest.as_bytes().get(digits) == Some(&b'.') {
             if gap.is_none() && octets.len() != 12 {
-                return Err(refusal(
+                return Err(parse_error_text(
                     input,
                     "embedded IPv4 address must replace the final 2 fields of the address",
                     rest,
                 ));
             }
             if octets.len().saturating_add(4) > 16 {
-                return Err(refusal(
+                return Err(parse_error_text(
                     input,
                     "too many hex fields to fit an embedded IPv4 at the end of the address",
                     rest,
@@ -105,15 +105,15 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
             break;
         }
         let Some(after) = rest.strip_prefix(':') else {
-            return Err(refusal(input, "unexpected character, want colon", rest));
+            return Err(parse_error_text(input, "unexpected character, want colon", rest));
         };
         if after.is_empty() {
-            return Err(refusal(input, "colon must be followed by more characters", rest));
+            return Err(parse_error_text(input, "colon must be followed by more characters", rest));
         }
         rest = after;
         if let Some(after) = rest.strip_prefix(':') {
             if gap.is_some() {
-                return Err(refusal(input, "multiple :: in address", rest));
+                return Err(parse_error_text(input, "multiple :: in address", rest));
             }
             gap = Some(octets.len());
             rest = after;
@@ -123,13 +123,13 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
         }
     }
     if !rest.is_empty() {
-        return Err(refusal(input, "trailing garbage after address", rest));
+        return Err(parse_error_text(input, "trailing garbage after address", rest));
     }
     let missing = 16_usize.saturating_sub(octets.len());
     match gap {
-        None if missing > 0 => return Err(refusal(input, "address string too short", "")),
+        None if missing > 0 => return Err(parse_error_text(input, "address string too short", "")),
         Some(_) if missing == 0 => {
-            return Err(refusal(input, "the :: must expand to at least one field of zeros", ""));
+            return Err(parse_error_text(input, "the :: must expand to at least one field of zeros", ""));
         }
         None => {}
         Some(at) => {
@@ -144,11 +144,12 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
 fn hex_field(input: &str, rest: &str) -> Result<(u16, usize), String> {
     let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
     if digits > 4 {
-        return Err(refusal(input, "each group must have 4 or less digits", rest));
+        return Err(parse_error_text(input, "each group must have 4 or less digits", rest));
     }
     let text = rest.get(..digits).unwrap_or("");
-    let field = u16::from_str_radix(text, 16)
-        .map_err(|_| refusal(input, "each colon-separated field must have at least one digit", rest))?;
+    let field = u16::from_str_radix(text, 16).map_err(|_| {
+        parse_error_text(input, "each colon-separated field must have at least one digit", rest)
+    })?;
     Ok((field, digits))
 }
 
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_have_the_words_of_go() {
+    fn errors_have_the_texts_of_go() {
         for (text, expected) in [
             ("", r#"ParseAddr(""): unable to parse IP"#),
             ("hello", r#"ParseAddr("hello"): unable to parse IP"#),

@@ -43,11 +43,11 @@ impl Version {
         let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
             return Err("No Major.Minor.Patch elements found".into());
         };
-        let major = number(major, "major", "Major")?;
-        let minor = number(minor, "minor", "Minor")?;
+        let major = parse_number(major, "major", "Major")?;
+        let minor = parse_number(minor, "minor", "Minor")?;
         let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
         let (patch, pre) = rest.split_once('-').map_or((rest, None), |(patch, pre)| (patch, Some(pre)));
-        let patch = number(patch, "patch", "Patch")?;
+        let patch = parse_number(patch, "patch", "Patch")?;
         let pre: Result<Vec<Pre>, String> =
             pre.into_iter().flat_map(|pre| pre.split('.')).map(pre_release).collect();
         let pre = pre?;
@@ -97,7 +97,7 @@ fn without_leading_zeros(part: &str) -> String {
     format!("{zero}{stripped}")
 }
 
-fn number(text: &str, name: &str, title: &str) -> Result<u64, String> {
+fn parse_number(text: &str, name: &str, title: &str) -> Result<u64, String> {
     if !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(format!("Invalid character(s) found in {name} number {}", go_quoted(text)));
     }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use pintle_value::percent;
 use pintle_value::quote::go_quoted;
 
 use super::super::ip::address;
@@ -318,15 +319,7 @@ fn needs_escape(byte: u8, part: Part) -> bool {
 }
 
 fn escape(bytes: &[u8], part: Part) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for byte in bytes {
-        if needs_escape(*byte, part) {
-            out.push_str(&format!("%{byte:02X}"));
-        } else {
-            out.push(char::from(*byte));
-        }
-    }
-    out
+    percent::encode(bytes, |byte| !needs_escape(byte, part))
 }
 
 fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
@@ -339,7 +332,7 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
             b'%' => {
                 let escape = bytes.get(at..bytes.len().min(at.saturating_add(3))).unwrap_or_default();
                 let refuse = || format!("invalid URL escape {}", go_quoted(&lossy(escape)));
-                let decoded = hex_byte(escape).ok_or_else(refuse)?;
+                let decoded = percent::decode_byte(escape.get(1..).unwrap_or_default()).ok_or_else(refuse)?;
                 // Host names may only escape non-ASCII characters; zones also characters that need no escape, and
                 // spaces.
                 let misplaced = match part {
@@ -366,20 +359,12 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-fn hex_byte(escape: &[u8]) -> Option<u8> {
-    let [b'%', high, low] = escape else {
-        return None;
-    };
-    let digit = |b: &u8| char::from(*b).to_digit(16);
-    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_have_the_words_of_go() {
+    fn errors_have_the_texts_of_go() {
         for (text, expected) in [
             ("", r#"parse "": empty url"#),
             ("../relative-path", r#"parse "../relative-path": invalid URI for request"#),
@@ -408,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_apart() {
+    fn urls_are_split_into_their_parts() {
         let url = Url::parse("https://user:pass@example.com:8080/a%20b/%2f?k1=a&k2=b&k1=c+d#frag").unwrap();
         assert_eq!((url.scheme.as_str(), url.host.as_str()), ("https", "example.com:8080"));
         assert_eq!((url.hostname(), url.port()), ("example.com", "8080"));
