@@ -138,17 +138,39 @@ fn float_text(float: f64) -> String {
     }
 }
 
-/// Sorts by keys as go-yaml does. Its order is not total for all keys, so the sort must not require a total order.
-fn in_natural_order<'a>(mut members: Vec<(&'a Str, &'a Value)>) -> Vec<(&'a Str, &'a Value)> {
-    for end in 1..members.len() {
-        let (sorted, rest) = members.split_at(end);
-        let Some(member) = rest.first().copied() else { break };
-        let at = sorted.partition_point(|before| natural(before.0, member.0) != Ordering::Greater);
-        if let Some(moved) = members.get_mut(at..=end) {
-            moved.rotate_right(1);
+type Member<'a> = (&'a Str, &'a Value);
+
+/// Sorts by keys as go-yaml does. Its order is not total for all keys, on which the sort of the standard library may panic:
+/// this one merges sorted runs of doubling length.
+fn in_natural_order(mut members: Vec<Member<'_>>) -> Vec<Member<'_>> {
+    let mut run = 1;
+    while run < members.len() {
+        let mut merged = Vec::with_capacity(members.len());
+        for runs in members.chunks(run.saturating_mul(2)) {
+            let (left, right) = runs.split_at(run.min(runs.len()));
+            merge(left, right, &mut merged);
         }
+        members = merged;
+        run = run.saturating_mul(2);
     }
     members
+}
+
+/// Appends the members of two sorted runs in their order.
+fn merge<'a>(mut left: &[Member<'a>], mut right: &[Member<'a>], merged: &mut Vec<Member<'a>>) {
+    while let (Some((first, rest_of_left)), Some((second, rest_of_right))) =
+        (left.split_first(), right.split_first())
+    {
+        if natural(first.0, second.0) == Ordering::Greater {
+            merged.push(*second);
+            right = rest_of_right;
+        } else {
+            merged.push(*first);
+            left = rest_of_left;
+        }
+    }
+    merged.extend_from_slice(left);
+    merged.extend_from_slice(right);
 }
 
 /// go-yaml's order of keys: letters come after everything else; runs of digits compare as numbers.

@@ -246,3 +246,13 @@ fn trees_print_as_in_go_yaml() {
         assert_eq!(String::from_utf8(out).unwrap(), expected, "{input}");
     }
 }
+
+#[test]
+fn many_keys_print_in_natural_order() {
+    let count = 10_000;
+    let keys: crate::Map = (0..count).map(|number| (Str::from(format!("k{number}")), Value::Null)).collect();
+    let mut out = Vec::new();
+    print(&Value::Object(keys), &mut out);
+    let expected: String = (0..count).map(|number| format!("k{number}: null\n")).collect();
+    assert!(String::from_utf8(out).unwrap() == expected);
+}
