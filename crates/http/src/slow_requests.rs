@@ -2,6 +2,7 @@
 //! (admission policies, validation rules, reviews of many rules, selectors), and only its execution shows it.
 
 use crate::requestinfo::RequestInfo;
+use rustix::time::{ClockId, clock_gettime};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 /// A request that uses a processor longer than this without a pause is slow.
 const SLOW: Duration = Duration::from_millis(20);
 /// The flag of an entry after a request that took long, perhaps because its thread had to wait for a processor. The time that a
-/// thread used costs some microseconds to find out, so only the next requests of the entry are measured by it.
+/// thread used costs a system call to find out, so only the next requests of the entry are measured by it.
 const SUSPECTED: u64 = 1 << 63;
 /// How long that is.
 const SUSPICION: Duration = Duration::from_secs(5);
@@ -68,7 +69,7 @@ impl SlowRequests {
             }
             let noted = match used_before {
                 None => self.milliseconds(SUSPICION) | SUSPECTED,
-                Some(before) if was_used(before, used_by_thread()) => self.milliseconds(REMEMBERED),
+                Some(before) if is_long_since(before) => self.milliseconds(REMEMBERED),
                 Some(_) => return polled,
             };
             entry.store(noted, Ordering::Relaxed);
@@ -82,16 +83,14 @@ impl SlowRequests {
     }
 }
 
-/// The processor time that this thread has used; `None` if the kernel does not tell.
-fn used_by_thread() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+/// The processor time that this thread has used.
+fn used_by_thread() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-/// Returns whether a thread used a processor for long between two readings. If a
-/// reading is missing, the thread is taken to have used the whole time.
-fn was_used(before: Option<Duration>, after: Option<Duration>) -> bool {
-    before.zip(after).is_none_or(|(before, after)| after.saturating_sub(before) >= SLOW)
+/// Returns whether this thread has used a processor for long since it had used `before`.
+fn is_long_since(before: Duration) -> bool {
+    used_by_thread().saturating_sub(before) >= SLOW
 }
 
 #[cfg(test)]
@@ -101,7 +100,7 @@ mod tests {
     /// Uses a processor for longer than [`SLOW`].
     async fn compute() {
         let began = used_by_thread();
-        while !was_used(began, used_by_thread()) {}
+        while !is_long_since(began) {}
     }
 
     #[tokio::test]
