@@ -23,6 +23,7 @@ mod per_namespace;
 mod policy_status;
 mod quota;
 mod role_aggregation;
+mod service_allocations;
 pub mod storage_versions;
 
 use per_namespace::PerNamespace;
@@ -106,6 +107,11 @@ pub fn start_elected(
         tasks.push(tokio::spawn(policy_status::run(engine.clone())));
     }
     tasks
+}
+
+/// Starts the repair of the addresses and node ports of services, on each server as in kube-apiserver.
+pub fn start_repairs(engine: &Arc<Engine>, hostname: String) -> JoinHandle<()> {
+    tokio::spawn(service_allocations::run(engine.clone(), hostname))
 }
 
 /// Starts the controllers of coordinated leader election, which run on one server only.

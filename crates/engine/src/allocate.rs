@@ -7,11 +7,15 @@
 mod counts;
 mod ports;
 mod quota;
+mod repair;
+
+pub use repair::{Finding, Regarding, Repairs};
 
 use crate::write::WriteRequest;
 use crate::{Target, Writer, environment, metadata, object, ownership};
 use counts::Allocating;
-use pintle_kinds::service_allocation::{self, Pool, Refusal};
+use pintle_admission::ClusterState;
+use pintle_kinds::service_allocation::{self, Pool, Refusal, ServiceNetwork};
 use pintle_meta::{Status, net};
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write};
@@ -20,6 +24,10 @@ use ports::Taken;
 use std::net::IpAddr;
 
 const MANAGER: &str = "kube-apiserver";
+/// The labels of an IPAddress that the server created for a service, and the value of the second one.
+const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
+const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
+const ALLOCATOR: &str = "ipallocator.k8s.io";
 
 /// Returns whether the target's objects are Services, which have addresses and ports.
 fn is_service(target: &Target) -> bool {
@@ -40,8 +48,10 @@ impl Writer {
             return Ok(Vec::new());
         }
         let taken = self.taken_ports();
+        let networks = self.service_networks();
         let mut pool = Pool {
             ranges: &self.service_ranges,
+            networks: &networks,
             dry_run: request.dry_run,
             ip_taken: &|ip| {
                 self.address(ip)
@@ -54,8 +64,8 @@ impl Writer {
         let counted = Some(Allocating::begin(old, candidate)).filter(|_| !request.dry_run);
         let allocated = service_allocation::allocate(candidate, old, &mut pool);
         match (counted, &allocated) {
-            (Some(counted), Ok(())) => counted.succeeded(&self.service_ranges, candidate),
-            (Some(counted), Err(refusal)) => counted.failed(&self.service_ranges, candidate, refusal),
+            (Some(counted), Ok(())) => counted.succeeded(&networks, candidate),
+            (Some(counted), Err(refusal)) => counted.failed(&networks, candidate, refusal),
             (None, _) => {}
         }
         allocated.map_err(|refusal| match refusal {
@@ -72,8 +82,20 @@ impl Writer {
     /// Counts the addresses and ports of a service that the server created with them.
     pub(crate) fn count_allocations(&self, target: &Target, created: &Value) {
         if is_service(target) {
-            Allocating::begin(None, created).succeeded(&self.service_ranges, created);
+            Allocating::begin(None, created).succeeded(&self.service_networks(), created);
         }
+    }
+
+    /// The networks that addresses are allocated from: those of the ServiceCIDRs. The networks of the flags count as long
+    /// as there is no ServiceCIDR; the server creates one for them.
+    pub(crate) fn service_networks(&self) -> Vec<ServiceNetwork> {
+        let networks =
+            service_allocation::networks(&self.storage.objects("networking.k8s.io", "servicecidrs", ""));
+        if !networks.is_empty() {
+            return networks;
+        }
+        let of_flags = self.service_ranges.networks.iter();
+        of_flags.map(|cidr| ServiceNetwork { cidr: *cidr, ready: true }).collect()
     }
 
     /// Returns the writes that release the allocations of an object that is deleted.
@@ -90,8 +112,9 @@ impl Writer {
         let (had, has) = (addresses(old), addresses(new));
         let mut writes = Vec::new();
         if let Some(service) = new {
+            let names = (service.str_at(&["metadata", "namespace"]), service.str_at(&["metadata", "name"]));
             let added = has.iter().filter(|ip| !had.contains(ip));
-            writes.extend(added.filter_map(|ip| self.put_address(*ip, service)));
+            writes.extend(added.filter_map(|ip| self.put_address(*ip, names)));
         }
         writes.extend(had.iter().filter(|ip| !has.contains(ip)).filter_map(|ip| self.delete_address(*ip)));
         writes.extend(self.port_writes(taken, &ports::of(old), &ports::of(new)));
@@ -102,23 +125,18 @@ impl Writer {
         self.storage.target("networking.k8s.io", "v1", "ipaddresses", "", &net::ip_text(ip))
     }
 
-    /// The write that creates the IPAddress of a service. It fails if another service owns the address.
-    fn put_address(&self, ip: IpAddr, service: &Value) -> Option<Write> {
+    /// The write that creates the IPAddress of a service, given by its namespace and name. It fails if another service owns the address.
+    fn put_address(&self, ip: IpAddr, service: (&str, &str)) -> Option<Write> {
         let target = self.address(ip)?;
         let mut tree = Value::object();
         tree.set_at(&["kind"], "IPAddress".into());
         tree.set_at(&["apiVersion"], "networking.k8s.io/v1".into());
         tree.set_at(&["metadata", "name"], target.name.as_str().into());
-        let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
-        tree.set_at(&["metadata", "labels", "ipaddress.kubernetes.io/ip-family"], family.into());
-        tree.set_at(
-            &["metadata", "labels", "ipaddress.kubernetes.io/managed-by"],
-            "ipallocator.k8s.io".into(),
-        );
+        tree.set_at(&["metadata", "labels", FAMILY_LABEL], family(ip).into());
+        tree.set_at(&["metadata", "labels", MANAGED_BY_LABEL], ALLOCATOR.into());
         tree.set_at(&["spec", "parentRef", "resource"], "services".into());
-        for key in ["namespace", "name"] {
-            tree.set_at(&["spec", "parentRef", key], service.str_at(&["metadata", key]).into());
-        }
+        tree.set_at(&["spec", "parentRef", "namespace"], service.0.into());
+        tree.set_at(&["spec", "parentRef", "name"], service.1.into());
         let now = self.storage.now_text();
         ownership::record(&target, ownership::Owner { manager: MANAGER, now: &now }, None, &mut tree);
         metadata::fill_system_fields(&mut tree, environment::new_uid(&*self.storage.random), &now);
@@ -132,27 +150,6 @@ impl Writer {
         let cached = self.storage.cached(&target.kind, &target.name)?;
         Some(Write::delete(target.store_key(), Expect::Revision(Revision(cached.revision()))))
     }
-
-    /// Allocates addresses and ports that services have without a record, and releases records that no service has.
-    pub async fn repair_allocations(&self) -> Result<(), Status> {
-        use pintle_admission::ClusterState;
-        let services = self.storage.objects("", "services", "");
-        let mut writes = Vec::new();
-        for service in &services {
-            for ip in addresses(Some(service)) {
-                let known = self
-                    .address(ip)
-                    .is_some_and(|target| self.storage.cached(&target.kind, &target.name).is_some());
-                writes.extend(self.put_address(ip, service).filter(|_| !known));
-            }
-        }
-        writes.extend(self.repair_ports(&services));
-        for write in writes {
-            // Another server may repair the same record at the same time; a conflict is not an error.
-            self.storage.try_write(write).await?;
-        }
-        Ok(())
-    }
 }
 
 /// Returns whether objects of this kind have a generation.
@@ -165,4 +162,8 @@ fn addresses(service: Option<&Value>) -> Vec<IpAddr> {
     let all = service.map(|s| s.items_at(&["spec", "clusterIPs"])).unwrap_or_default();
     let texts = all.iter().filter_map(Value::as_str);
     texts.filter_map(net::parse_ip_sloppy).map(|ip| ip.to_canonical()).collect()
+}
+
+fn family(ip: IpAddr) -> &'static str {
+    if ip.is_ipv4() { "IPv4" } else { "IPv6" }
 }

@@ -49,6 +49,7 @@ mod write;
 
 pub use access_objects::AccessObjects;
 pub use admit::{Admission, Hooks};
+pub use allocate::{Finding, Regarding, Repairs};
 pub use deadline::with_deadline;
 pub use delete::Deleted;
 pub use environment::{Clock, Random};

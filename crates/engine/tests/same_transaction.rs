@@ -13,7 +13,7 @@ use pintle_auth::UserInfo;
 use pintle_auth::authz::AlwaysAllow;
 use pintle_cache::Cache;
 use pintle_engine::decode::Media;
-use pintle_engine::{Body, Change, Clock, Engine, PatchType, Random, Target, WriteRequest, Written};
+use pintle_engine::{Body, Change, Clock, Engine, PatchType, Random, Repairs, Target, WriteRequest, Written};
 use pintle_kinds::builtin;
 use pintle_kinds::service_allocation::Ranges;
 use pintle_meta::options::{DeleteOptions, FieldValidation};
@@ -228,8 +228,70 @@ async fn an_address_is_had_once_and_repaired_when_it_is_lost() {
         .delete(&address, &DeleteOptions::default(), &engine.storage().system_user(), &mut Vec::new())
         .await
         .unwrap();
-    engine.writer().repair_allocations().await.unwrap();
+    engine.writer().repair_allocations(&mut Repairs::default()).await.unwrap();
     assert_eq!(names(&engine, "networking.k8s.io", "ipaddresses"), BTreeSet::from(["10.0.0.7".to_string()]));
+}
+
+/// Creates an IPAddress as the allocator does, with the given parent (resource and name).
+async fn create_address(engine: &Engine, name: &str, parent: (&str, &str)) {
+    let labels = r#""ipaddress.kubernetes.io/ip-family":"IPv4","ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io""#;
+    let (resource, parent) = parent;
+    let text = format!(
+        r#"{{"metadata":{{"name":"{name}","labels":{{{labels}}}}},"spec":{{"parentRef":{{"resource":"{resource}","namespace":"n","name":"{parent}"}}}}}}"#
+    );
+    create_in(engine, "networking.k8s.io", "ipaddresses", "", &text).await;
+}
+
+async fn create_in(engine: &Engine, group: &str, plural: &str, namespace: &str, text: &str) {
+    let target = engine.storage().target(group, "v1", plural, namespace, "").unwrap();
+    let request = WriteRequest { target, ..request(engine, "services", "n", "", Change::Create(body(text))) };
+    engine.writer().write(&request).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_that_no_service_has_are_deleted() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    create(&engine, "services", "n", &service("a", "NodePort"), false).await.unwrap();
+    let (own, ports) = (names(&engine, "networking.k8s.io", "ipaddresses"), taken_ports(&engine));
+    create_address(&engine, "10.0.0.7", ("services", "a")).await;
+    create_address(&engine, "10.0.0.8", ("pods", "a")).await;
+    create_address(&engine, "10.0.0.9", ("services", "gone")).await;
+    let mut repairs = Repairs::default();
+    let findings = engine.writer().repair_allocations(&mut repairs).await.unwrap();
+    let mut notes: Vec<&str> = findings.iter().map(|finding| finding.note.as_str()).collect();
+    notes.sort_unstable();
+    assert_eq!(
+        notes,
+        [
+            "IPAddress 10.0.0.8 appears to have been modified, not referencing a Service &ParentReference{Group:,Resource:pods,Namespace:n,Name:a,}: cleaning up",
+            "IPAddress: 10.0.0.7 for Service n/a has a wrong reference; cleaning up",
+        ]
+    );
+    // The service of the third one may be about to be stored.
+    let left: BTreeSet<String> = own.iter().cloned().chain(["10.0.0.9".to_string()]).collect();
+    assert_eq!((names(&engine, "networking.k8s.io", "ipaddresses"), taken_ports(&engine)), (left, ports));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_are_allocated_from_the_networks_of_service_cidrs() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    let wants = r#"{"metadata":{"name":"a"},"spec":{"clusterIP":"10.9.0.5","ports":[{"port":80}]}}"#;
+    let refused = create(&engine, "services", "n", wants, false).await.map(|_| ()).unwrap_err();
+    assert!(refused.message.ends_with("the provided network does not match the current range"));
+    let cidr = r#"{"metadata":{"name":"more"},"spec":{"cidrs":["10.9.0.0/24"]}}"#;
+    create_in(&engine, "networking.k8s.io", "servicecidrs", "", cidr).await;
+    create(&engine, "services", "n", wants, false).await.unwrap();
+    assert!(names(&engine, "networking.k8s.io", "ipaddresses").contains("10.9.0.5"));
+    // Services outside of all networks are reported.
+    let cidrs = engine.storage().target("networking.k8s.io", "v1", "servicecidrs", "", "more").unwrap();
+    let user = engine.storage().system_user();
+    engine.writer().delete(&cidrs, &DeleteOptions::default(), &user, &mut Vec::new()).await.unwrap();
+    let findings = engine.writer().repair_allocations(&mut Repairs::default()).await.unwrap();
+    let notes: Vec<&str> = findings.iter().map(|finding| finding.note.as_str()).collect();
+    assert_eq!(
+        notes,
+        ["Cluster IP [IPv4]: 10.9.0.5 is not within any configured Service CIDR; please recreate service"]
+    );
 }
 
 /// Creates a quota for config maps, and tasks that each create one. Returns the quota and the tasks.

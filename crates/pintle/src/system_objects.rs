@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::{bootstrap, reconcile_roles, runtime_config};
-use pintle_engine::Engine;
+use pintle_engine::{Engine, Repairs};
 use pintle_meta::{GroupVersion, Status};
 use pintle_value::{Str, Value};
 use std::collections::BTreeSet;
@@ -15,7 +15,12 @@ pub(crate) async fn create_missing(engine: &Arc<Engine>, config: &Config) -> Res
     register_versions(engine).await?;
     unregister_versions(engine).await?;
     create_service_network(engine, config).await?;
-    engine.writer().repair_allocations().await
+    repair_allocations(engine).await
+}
+
+/// Creates the records of addresses and node ports that services lack.
+async fn repair_allocations(engine: &Engine) -> Result<(), Status> {
+    engine.writer().repair_allocations(&mut Repairs::default()).await.map(drop)
 }
 
 /// Creates the missing objects of a fresh server, many concurrently, so that the store syncs them together. Namespaced
@@ -146,10 +151,14 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
 /// The namespaces that every server has.
 const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Recreates the system namespaces and the service `kubernetes` if they were deleted, or if etcd came back without them.
+/// Recreates the system namespaces, the service `kubernetes` and the ServiceCIDR of the flags if they were deleted, or if etcd
+/// came back without them.
 pub(crate) async fn ensure(engine: &Engine, config: &Config) -> Result<(), Status> {
     let cache = engine.storage().cache();
     let has = |prefix: &str, key: &str| cache.resource(prefix).is_some_and(|all| all.get(key).is_some());
+    if !has("/registry/servicecidrs/", "kubernetes") {
+        create_service_network(engine, config).await?;
+    }
     if has("/registry/services/specs/", "default/kubernetes")
         && SYSTEM_NAMESPACES.iter().all(|name| has("/registry/namespaces/", name))
     {
@@ -163,7 +172,7 @@ pub(crate) async fn ensure(engine: &Engine, config: &Config) -> Result<(), Statu
             engine.writer().ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
         }
     }
-    engine.writer().repair_allocations().await
+    repair_allocations(engine).await
 }
 
 /// Creates the ServiceCIDR of the networks in the flags.

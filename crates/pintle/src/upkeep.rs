@@ -44,6 +44,7 @@ impl Upkeep {
         let shared = engine.storage().store().is_shared();
         tokio::spawn(maintain_system_objects(engine.clone(), config.clone()));
         tokio::spawn(drop_expired_history(engine.clone()));
+        pintle_controllers::start_repairs(engine, identity.hostname.clone());
         let settings = Settings {
             advertised: config.advertise.filter(|_| config.publishes_endpoint),
             port: listening.port(),

@@ -2,7 +2,7 @@
 
 use super::{addresses, ports};
 use crate::Writer;
-use pintle_kinds::service_allocation::{Ranges, Refusal};
+use pintle_kinds::service_allocation::{Refusal, ServiceNetwork};
 use pintle_meta::net::Cidr;
 use pintle_metrics::families;
 use pintle_value::Value;
@@ -27,17 +27,17 @@ impl Allocating {
     }
 
     /// Counts the addresses and ports that a service got.
-    pub(super) fn succeeded(self, ranges: &Ranges, candidate: &Value) {
-        self.count_addresses(ranges, candidate);
+    pub(super) fn succeeded(self, networks: &[ServiceNetwork], candidate: &Value) {
+        self.count_addresses(networks, candidate);
         for port in ports::of(Some(candidate)).difference(&self.had.1) {
             families::PORT_ALLOCATIONS.inc(&[scope(self.requested.1.contains(port))]);
         }
     }
 
-    fn count_addresses(&self, ranges: &Ranges, candidate: &Value) {
+    fn count_addresses(&self, networks: &[ServiceNetwork], candidate: &Value) {
         let seconds = self.began.elapsed().as_secs_f64();
         for ip in addresses(Some(candidate)).iter().filter(|ip| !self.had.0.contains(ip)) {
-            let cidr = network_of(ranges, Some(*ip));
+            let cidr = network_of(networks, Some(*ip));
             families::ADDRESS_ALLOCATIONS.inc(&[&cidr, scope(self.requested.0.contains(ip))]);
             families::ADDRESS_ALLOCATION_SECONDS.observe(&[&cidr], seconds);
         }
@@ -45,7 +45,7 @@ impl Allocating {
 
     /// Counts the address or port that a service did not get. The error says which of them it is; ports are allocated
     /// after the addresses.
-    pub(super) fn failed(self, ranges: &Ranges, candidate: &Value, refusal: &Refusal) {
+    pub(super) fn failed(self, networks: &[ServiceNetwork], candidate: &Value, refusal: &Refusal) {
         let (is_address, scope) = match refusal {
             Refusal::Invalid(errors) => {
                 let field = errors.0.first().map_or("", |error| error.field.as_str());
@@ -63,12 +63,12 @@ impl Allocating {
         if is_address {
             let requested = self.requested.0.into_iter().find(|ip| !self.had.0.contains(ip));
             // No allocator is responsible for an address outside of all networks.
-            if requested.is_some_and(|ip| !ranges.networks.iter().any(|network| network.contains(ip))) {
+            if requested.is_some_and(|ip| !networks.iter().any(|network| network.cidr.contains(ip))) {
                 return;
             }
-            families::ADDRESS_ALLOCATION_ERRORS.inc(&[&network_of(ranges, requested), scope]);
+            families::ADDRESS_ALLOCATION_ERRORS.inc(&[&network_of(networks, requested), scope]);
         } else {
-            self.count_addresses(ranges, candidate);
+            self.count_addresses(networks, candidate);
             families::PORT_ALLOCATION_ERRORS.inc(&[scope]);
         }
     }
@@ -79,9 +79,9 @@ fn scope(is_asked: bool) -> &'static str {
 }
 
 /// The network of an address, or the first one for an address outside of all of them.
-fn network_of(ranges: &Ranges, ip: Option<IpAddr>) -> String {
-    let own = ranges.networks.iter().find(|network| ip.is_some_and(|ip| network.contains(ip)));
-    own.or(ranges.networks.first()).map(Cidr::network_text).unwrap_or_default()
+fn network_of(networks: &[ServiceNetwork], ip: Option<IpAddr>) -> String {
+    let own = networks.iter().find(|network| ip.is_some_and(|ip| network.cidr.contains(ip)));
+    own.or(networks.first()).map(|network| network.cidr.network_text()).unwrap_or_default()
 }
 
 impl Writer {
@@ -91,7 +91,7 @@ impl Writer {
         let target = self.storage.target("networking.k8s.io", "v1", "ipaddresses", "", "");
         let resource = target.and_then(|target| self.storage.cache().resource(&target.kind.store_prefix));
         let view = resource.map(|resource| resource.view());
-        for network in &self.service_ranges.networks {
+        for ServiceNetwork { cidr: network, .. } in &self.service_networks() {
             let names = view.iter().flat_map(|view| view.iter()).map(|object| object.name());
             let own = names.filter_map(pintle_meta::net::parse_ip_sloppy).filter(|ip| network.contains(*ip));
             let allocated = own.count() as f64;

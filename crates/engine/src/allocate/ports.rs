@@ -52,12 +52,13 @@ impl Writer {
         Write::put(NODE_PORTS, expect, encode_ports(&self.service_ranges.node_ports, ports))
     }
 
-    /// Returns the writes that make the allocation match the existing services.
-    pub(super) fn repair_ports(&self, services: &[Value]) -> Vec<Write> {
-        let wanted: BTreeSet<i64> = services.iter().flat_map(|service| of(Some(service))).collect();
+    /// Returns the writes that make the allocation match the ports of all services. Ports in `in_flight` stay allocated:
+    /// another server may be about to store their services.
+    pub(super) fn repair_ports(&self, wanted: BTreeSet<i64>, in_flight: &BTreeSet<i64>) -> Vec<Write> {
         let taken = self.taken_ports();
         let range = &self.service_ranges.node_ports;
-        let wanted = wanted.into_iter().filter(|port| range.contains(port)).collect();
+        let wanted = wanted.into_iter().filter(|port| range.contains(port));
+        let wanted = wanted.chain(taken.ports.intersection(in_flight).copied()).collect();
         let is_right = taken.revision.is_some() && taken.ports == wanted;
         let mut writes: Vec<Write> = Vec::new();
         if !is_right {

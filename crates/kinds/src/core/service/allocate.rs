@@ -11,8 +11,11 @@ use pintle_meta::field::quoted;
 use pintle_meta::net::{self, Cidr};
 use pintle_value::{Path, Str, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
+
+mod network;
+pub use network::{ServiceNetwork, networks};
 
 /// How many values are tried before a range counts as exhausted.
 const PROBES_MAX: u128 = 1 << 17;
@@ -21,10 +24,10 @@ const DRY_RUN_PORT: i64 = 32768;
 const FULL: &str = "range is full";
 const PORT_TAKEN: &str = "provided port is already allocated";
 
-/// The ranges of addresses and node ports.
+/// The ranges of addresses and node ports of the server's flags.
 #[derive(Clone, Debug)]
 pub struct Ranges {
-    /// The service CIDRs, at most one per family, the default family first.
+    /// The default networks, at most one per family, the default family first.
     pub networks: Vec<Cidr>,
     /// Node ports.
     pub node_ports: RangeInclusive<i64>,
@@ -32,8 +35,10 @@ pub struct Ranges {
 
 /// The inputs of one allocation.
 pub struct Pool<'a> {
-    /// The networks and ports that are allocated from.
+    /// The families and the node ports of services.
     pub ranges: &'a Ranges,
+    /// The networks that addresses are allocated from.
+    pub networks: &'a [ServiceNetwork],
     /// Nothing will be stored; the values are only returned.
     pub dry_run: bool,
     /// Returns whether a service has the address.
@@ -60,7 +65,7 @@ pub enum Refusal {
 
 /// Decides the families and allocates what is missing. `object` has been prepared but not validated.
 pub fn allocate(object: &mut Value, old: Option<&Value>, pool: &mut Pool<'_>) -> Result<(), Refusal> {
-    let families: Vec<&str> = pool.ranges.networks.iter().map(family).collect();
+    let families: Vec<&str> = pool.ranges.networks.iter().map(network::family).collect();
     default_ip_families(object, old, &families).map_err(Refusal::Invalid)?;
     match old {
         None => allocate_addresses(object, pool)?,
@@ -76,10 +81,6 @@ pub fn allocate(object: &mut Value, old: Option<&Value>, pool: &mut Pool<'_>) ->
         allocate_health_check_port(object, &mut ports)?;
     }
     Ok(())
-}
-
-fn family(network: &Cidr) -> &'static str {
-    family_of(&net::ip_text(network.address))
 }
 
 fn refuse_value(path: &Path<'_>, error_text: impl pintle_meta::field::ErrorText, detail: &str) -> Refusal {
@@ -142,25 +143,15 @@ fn allocate_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Resul
     Ok(())
 }
 
-fn take_address(text: &str, address_family: &str, pool: &Pool<'_>) -> Result<(), String> {
-    let Some(address) = net::parse_ip_sloppy(text).map(|a| a.to_canonical()) else {
-        return Err("the provided network does not match the current range".to_string());
-    };
-    // The first and last address of a network cannot be allocated.
-    let in_range = |network: &Cidr| {
-        bounds(network).is_some_and(|(first, last)| (first..=last).contains(&address_bits(address)))
-    };
-    let mut ours = pool.ranges.networks.iter().filter(|network| family(network) == address_family);
-    let first = ours.clone().next().filter(|_| pool.dry_run);
-    if !ours.any(in_range) {
-        return Err(first.map_or_else(
-            || "the provided network does not match the current range".to_string(),
-            |network| {
-                let range = network.network_text();
-                format!(
-                    "the provided IP ({text}) is not in the valid range. The range of valid IPs is {range}"
-                )
-            },
+fn take_address(text: &str, family: &str, pool: &Pool<'_>) -> Result<(), String> {
+    const NO_NETWORK: &str = "the provided network does not match the current range";
+    let address = net::parse_ip_sloppy(text).map(|address| address.to_canonical()).ok_or(NO_NETWORK)?;
+    let mut ready = pool.networks.iter().filter(|network| network.ready && network.family() == family);
+    if !ready.clone().any(|network| network.has(address)) {
+        let Some(first) = ready.next().filter(|_| pool.dry_run) else { return Err(NO_NETWORK.to_string()) };
+        let range = first.cidr.network_text();
+        return Err(format!(
+            "the provided IP ({text}) is not in the valid range. The range of valid IPs is {range}"
         ));
     }
     if !pool.dry_run && (pool.ip_taken)(address) {
@@ -169,21 +160,18 @@ fn take_address(text: &str, address_family: &str, pool: &Pool<'_>) -> Result<(),
     Ok(())
 }
 
-/// Allocates any free address: from the upper part of the range first, so that the lower part is left for requested
-/// addresses.
-fn next_address(address_family: &str, pool: &mut Pool<'_>) -> Option<String> {
-    let network = *pool.ranges.networks.iter().find(|n| family(n) == address_family)?;
+/// Allocates any free address of a network that is ready, beginning with any of them.
+fn next_address(family: &str, pool: &mut Pool<'_>) -> Option<String> {
+    let ready = pool.networks.iter().filter(|network| network.ready && network.family() == family);
+    let mut ready: Vec<&ServiceNetwork> = ready.collect();
     if pool.dry_run {
-        return Some(net::ip_text(network.network()));
+        return ready.first().map(|network| net::ip_text(network.cidr.network()));
     }
-    let (first, last) = bounds(&network)?;
-    let reserved = reserved(last.checked_sub(first)?.saturating_add(1), 16, 256);
-    let v4 = network.address.is_ipv4();
-    let free = |at: u128| !(pool.ip_taken)(address_of_bits(at, v4));
-    let found = probe(first.saturating_add(reserved), last, (pool.random)(), &free);
-    let found = found
-        .or_else(|| probe(first, first.saturating_add(reserved.checked_sub(1)?), (pool.random)(), &free))?;
-    Some(net::ip_text(address_of_bits(found, v4)))
+    if ready.len() > 1 {
+        let any = (pool.random)().checked_rem(u64::try_from(ready.len()).ok()?)?;
+        ready.rotate_left(usize::try_from(any).ok()?);
+    }
+    ready.into_iter().find_map(|network| network.free_address(pool)).map(net::ip_text)
 }
 
 /// The size of the part of a range that is reserved for requested values.
@@ -199,32 +187,6 @@ fn probe(first: u128, last: u128, random: u64, free: &dyn Fn(u128) -> bool) -> O
     (0..size.min(PROBES_MAX))
         .map(|step| first.saturating_add(start.saturating_add(step).checked_rem(size).unwrap_or(0)))
         .find(|at| free(*at))
-}
-
-fn address_bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()),
-        IpAddr::V6(v6) => v6.to_bits(),
-    }
-}
-
-fn address_of_bits(bits: u128, v4: bool) -> IpAddr {
-    match u32::try_from(bits) {
-        Ok(bits) if v4 => IpAddr::V4(Ipv4Addr::from_bits(bits)),
-        _ => IpAddr::V6(Ipv6Addr::from_bits(bits)),
-    }
-}
-
-/// The first and last address that can be allocated: without the network and broadcast addresses.
-/// The last of all addresses is a network without any.
-fn bounds(network: &Cidr) -> Option<(u128, u128)> {
-    let base = address_bits(network.network());
-    let width = if network.address.is_ipv4() { 32 } else { 128 };
-    let free_bits = u32::saturating_sub(width, u32::from(network.bits));
-    let size = 1u128.checked_shl(free_bits).unwrap_or(0);
-    let end = base.wrapping_add(size).wrapping_sub(1);
-    let last = if network.address.is_ipv4() { end.saturating_sub(1) } else { end };
-    Some((base.checked_add(1)?, last))
 }
 
 /// Node ports, including those of this allocation.

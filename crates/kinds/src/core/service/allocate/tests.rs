@@ -4,10 +4,24 @@ use pintle_value::json;
 
 /// Allocates from 10.0.0.0/24 and 30000-32767 with the highest of all random numbers, the given things taken.
 fn given(object: &str, old: Option<&str>, dry_run: bool, ips: &[&str], ports: &[i64]) -> String {
-    let ranges =
-        Ranges { networks: vec![net::parse_cidr_sloppy("10.0.0.0/24").unwrap()], node_ports: 30000..=32767 };
+    given_from(&[("10.0.0.0/24", true)], object, old, dry_run, ips, ports)
+}
+
+fn given_from(
+    networks: &[(&str, bool)],
+    object: &str,
+    old: Option<&str>,
+    dry_run: bool,
+    ips: &[&str],
+    ports: &[i64],
+) -> String {
+    let cidr = |text: &str| net::parse_cidr_sloppy(text).unwrap();
+    let ranges = Ranges { networks: vec![cidr("10.0.0.0/24")], node_ports: 30000..=32767 };
+    let networks: Vec<ServiceNetwork> =
+        networks.iter().map(|(text, ready)| ServiceNetwork { cidr: cidr(text), ready: *ready }).collect();
     let mut pool = Pool {
         ranges: &ranges,
+        networks: &networks,
         dry_run,
         ip_taken: &|ip| ips.contains(&ip.to_string().as_str()),
         port_taken: &|port| ports.contains(&port),
@@ -59,6 +73,30 @@ fn a_service_gets_an_address() {
             given(&wants(ip), None, dry_run, &["10.0.0.13"], &[]),
             format!(r#"spec.clusterIPs: Invalid value: ["{ip}"]: failed to allocate IP {ip}: {why}"#)
         );
+    }
+}
+
+#[test]
+fn addresses_come_from_all_networks_that_are_ready() {
+    let plain = r#"{"spec":{"type":"ClusterIP"}}"#;
+    let wants = r#"{"spec":{"type":"ClusterIP","clusterIP":"10.9.0.5","clusterIPs":["10.9.0.5"]}}"#;
+    let no_network = r#"spec.clusterIPs: Invalid value: ["10.9.0.5"]: failed to allocate IP 10.9.0.5: the provided network does not match the current range"#;
+    let full = r#"failed to allocate a serviceIP for Service "": range is full"#;
+    // Each of these networks has two addresses.
+    let (small, other) = ("10.0.0.0/30", "10.9.0.4/30");
+    for (networks, object, taken, expected) in [
+        (vec![(small, true), (other, true)], wants, vec![], "10.9.0.5"),
+        (vec![(small, true), (other, false)], wants, vec![], no_network),
+        (vec![(small, true)], wants, vec![], no_network),
+        (vec![(small, true), (other, true)], plain, vec!["10.0.0.1"], "10.0.0.2"),
+        (vec![(small, true), (other, true)], plain, vec!["10.0.0.1", "10.0.0.2"], "10.9.0.5"),
+        (vec![(small, true), (other, false)], plain, vec!["10.0.0.1", "10.0.0.2"], full),
+        (vec![(small, false), (other, true)], plain, vec![], "10.9.0.5"),
+        (vec![], plain, vec![], full),
+    ] {
+        let got = given_from(&networks, object, None, false, &taken, &[]);
+        let address = got.strip_prefix(r#"{"clusterIP":""#).and_then(|rest| rest.split('"').next());
+        assert_eq!(address.unwrap_or(&got), expected, "{networks:?} {object}");
     }
 }
 
@@ -119,21 +157,4 @@ fn a_change_takes_only_what_is_new() {
             r#"{{"clusterIP":"10.0.0.17","clusterIPs":["10.0.0.17"],"externalName":"a.b",{FAMILIES},"type":"ClusterIP"}}"#
         )
     );
-}
-
-#[test]
-fn the_last_of_all_networks_has_no_address_to_allocate() {
-    let network = |text: &str| net::parse_cidr_sloppy(text).unwrap();
-    assert_eq!(bounds(&network("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")), None);
-    assert_eq!(bounds(&network("10.0.0.0/30")), Some((0x0a00_0001, 0x0a00_0002)));
-}
-
-#[test]
-fn a_changed_service_has_each_node_port_once() {
-    let old = r#"{"spec":{"type":"NodePort","clusterIP":"10.0.0.9","clusterIPs":["10.0.0.9"],"ports":[{"protocol":"UDP","port":1,"nodePort":30007}]}}"#;
-    let port = r#"{"protocol":"UDP","port":1,"nodePort":30007}"#;
-    let new = format!(
-        r#"{{"spec":{{"type":"NodePort","clusterIP":"10.0.0.9","clusterIPs":["10.0.0.9"],"ports":[{port},{port}]}}}}"#
-    );
-    assert_eq!(given(&new, Some(old), false, &[], &[]), "(unclassified) duplicate nodePort: {UDP 30007}");
 }
