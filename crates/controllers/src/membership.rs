@@ -316,8 +316,19 @@ fn slice_of(endpoints: &Value) -> Value {
         slice.set_at(path, text.into());
     }
     slice.set_at(&["endpoints"], Value::Array(entries.collect()));
-    slice.set_at(&["ports"], subset.and_then(|subset| subset.get("ports")).cloned().unwrap_or(Value::Null));
+    slice.set_at(&["ports"], subset.and_then(|subset| subset.get("ports")).map_or(Value::Null, named_ports));
     slice
+}
+
+/// The ports of Endpoints as those of an EndpointSlice, in which a port without a name has an empty one.
+fn named_ports(ports: &Value) -> Value {
+    let mut ports = ports.clone();
+    for port in ports.as_array_mut().into_iter().flatten() {
+        if port.get("name").is_none() {
+            port.set_at(&["name"], "".into());
+        }
+    }
+    ports
 }
 
 #[cfg(test)]
@@ -345,6 +356,18 @@ mod tests {
         assert_eq!(live, new_endpoints(&two[1..], 7000));
         correct_endpoints(&mut live, &[], 7000, true);
         assert_eq!(addresses(&live), Vec::<String>::new());
+    }
+
+    #[test]
+    fn ports_of_slices_have_names() {
+        let mut endpoints = new_endpoints(&["192.0.2.1".to_owned()], 6443);
+        let named = slice_of(&endpoints);
+        assert_eq!(named.items_at(&["ports"])[0].str_at(&["name"]), "https");
+        let mut port = Value::object();
+        port.set_at(&["port"], Value::Int(1));
+        endpoints.at_mut(&["subsets"]).and_then(Value::as_array_mut).unwrap()[0]
+            .set_at(&["ports"], Value::Array(vec![port]));
+        assert_eq!(slice_of(&endpoints).items_at(&["ports"])[0].get("name"), Some(&"".into()));
     }
 
     #[test]

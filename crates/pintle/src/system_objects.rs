@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::{bootstrap, reconcile_roles, runtime_config};
 use pintle_engine::{Engine, Repairs};
-use pintle_meta::{GroupVersion, Status};
+use pintle_meta::{GroupVersion, Status, Timestamp};
 use pintle_value::{Str, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) async fn create_missing(engine: &Arc<Engine>, config: &Config) -> Res
     create_defaults(engine, config).await?;
     register_versions(engine).await?;
     unregister_versions(engine).await?;
-    create_service_network(engine, config).await?;
+    maintain_service_network(engine, config).await?;
     repair_allocations(engine).await
 }
 
@@ -152,13 +152,12 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
 const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// Recreates the system namespaces, the service `kubernetes` and the ServiceCIDR of the flags if they were deleted, or if etcd
-/// came back without them.
+/// came back without them, and repairs what only the server sets.
 pub(crate) async fn ensure(engine: &Engine, config: &Config) -> Result<(), Status> {
     let cache = engine.storage().cache();
     let has = |prefix: &str, key: &str| cache.resource(prefix).is_some_and(|all| all.get(key).is_some());
-    if !has("/registry/servicecidrs/", "kubernetes") {
-        create_service_network(engine, config).await?;
-    }
+    maintain_service_network(engine, config).await?;
+    repair_token_tracking(engine).await?;
     if has("/registry/services/specs/", "default/kubernetes")
         && SYSTEM_NAMESPACES.iter().all(|name| has("/registry/namespaces/", name))
     {
@@ -175,18 +174,35 @@ pub(crate) async fn ensure(engine: &Engine, config: &Config) -> Result<(), Statu
     repair_allocations(engine).await
 }
 
-/// Creates the ServiceCIDR of the networks in the flags.
-async fn create_service_network(engine: &Engine, config: &Config) -> Result<(), Status> {
+/// Creates the ServiceCIDR of the networks in the flags, adds the second network to one that was created without it, and
+/// reports that it is ready.
+async fn maintain_service_network(engine: &Engine, config: &Config) -> Result<(), Status> {
     let networks = config.service_ranges.networks.iter().map(|network| Value::from(network.network_text()));
-    let mut object = Value::object();
-    object.set_at(&["kind"], "ServiceCIDR".into());
-    object.set_at(&["apiVersion"], "networking.k8s.io/v1".into());
-    object.set_at(&["metadata", "name"], "kubernetes".into());
-    object.set_at(&["spec", "cidrs"], Value::Array(networks.collect()));
-    let Some(target) = target_of(engine, &object) else { return Ok(()) };
-    engine.writer().ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
-    let is_ready = |live: &Value| !live.items_at(&["status", "conditions"]).is_empty();
-    if engine.reader().object_tree(&target)?.is_none_or(|live| is_ready(&live)) {
+    let cidrs = Value::Array(networks.collect());
+    let Some(target) = engine.storage().target("networking.k8s.io", "v1", "servicecidrs", "", "kubernetes")
+    else {
+        return Ok(());
+    };
+    let live = engine.reader().object_tree(&target)?;
+    match live.as_ref().and_then(|live| live.at(&["spec", "cidrs"])) {
+        Some(live_cidrs) if *live_cidrs == cidrs => {}
+        Some(live_cidrs) if is_first_of(live_cidrs, &cidrs) => {
+            let add = |live: &mut Value| live.set_at(&["spec", "cidrs"], cidrs.clone());
+            let manager = bootstrap::manager(&target.kind.group);
+            return engine.writer().mutate(&target, Some(manager), add).await;
+        }
+        // Another server has other flags.
+        Some(_) => return Ok(()),
+        None => {
+            let mut object = Value::object();
+            object.set_at(&["kind"], "ServiceCIDR".into());
+            object.set_at(&["apiVersion"], "networking.k8s.io/v1".into());
+            object.set_at(&["metadata", "name"], "kubernetes".into());
+            object.set_at(&["spec", "cidrs"], cidrs);
+            engine.writer().ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
+        }
+    }
+    if live.is_some_and(|live| has_state(&live)) {
         return Ok(());
     }
     // kube-apiserver's controller applies this status with server-side apply.
@@ -204,6 +220,42 @@ async fn create_service_network(engine: &Engine, config: &Config) -> Result<(), 
     engine.writer().apply_status(&target, "kubernetes-service-cidr-controller", status).await
 }
 
+/// Returns whether a list has only the first item of another one, which is longer.
+fn is_first_of(one: &Value, more: &Value) -> bool {
+    match (one.as_array(), more.as_array()) {
+        (Some([one]), Some([first, _, ..])) => one == first,
+        _ => false,
+    }
+}
+
+/// Returns whether a ServiceCIDR is known to be ready or not, or is being deleted.
+fn has_state(live: &Value) -> bool {
+    let mut conditions = live.items_at(&["status", "conditions"]).iter();
+    let ready = conditions.find(|condition| condition.str_at(&["type"]) == "Ready");
+    live.at(&["metadata", "deletionTimestamp"]).is_some()
+        || ready.is_some_and(|ready| ready.str_at(&["status"]) != "Unknown")
+}
+
+/// Sets the day since when the use of legacy tokens is tracked to today, if it is no date.
+async fn repair_token_tracking(engine: &Engine) -> Result<(), Status> {
+    let name = "kube-apiserver-legacy-service-account-token-tracking";
+    let Some(target) = engine.storage().target("", "v1", "configmaps", "kube-system", name) else {
+        return Ok(());
+    };
+    let Some(live) = engine.reader().object_tree(&target)? else { return Ok(()) };
+    if is_date(live.str_at(&["data", "since"])) {
+        return Ok(());
+    }
+    let now = engine.storage().now_text();
+    let today = now.split('T').next().unwrap_or_default();
+    let repair = |live: &mut Value| live.set_at(&["data", "since"], today.into());
+    engine.writer().mutate(&target, Some(bootstrap::manager("")), repair).await
+}
+
+fn is_date(text: &str) -> bool {
+    Timestamp::parse(&format!("{text}T00:00:00Z")).is_ok()
+}
+
 /// The target of an object; `None` if its kind is not served.
 fn target_of(engine: &Engine, object: &Value) -> Option<pintle_engine::Target> {
     let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap_or_default();
@@ -216,4 +268,51 @@ fn target_of(engine: &Engine, object: &Value) -> Option<pintle_engine::Target> {
         name: object.str_at(&["metadata", "name"]).into(),
         subresource: Default::default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_value::json;
+
+    fn tree(text: &str) -> Value {
+        json::parse(text.as_bytes()).unwrap().value
+    }
+
+    #[test]
+    fn a_second_network_is_added_to_the_first_one() {
+        for (one, more, expected) in [
+            (r#"["10.0.0.0/24"]"#, r#"["10.0.0.0/24","fd00::/112"]"#, true),
+            (r#"["10.0.0.0/24"]"#, r#"["10.0.0.0/24"]"#, false),
+            (r#"["10.1.0.0/24"]"#, r#"["10.0.0.0/24","fd00::/112"]"#, false),
+            (r#"["fd00::/112","10.0.0.0/24"]"#, r#"["10.0.0.0/24","fd00::/112"]"#, false),
+        ] {
+            assert_eq!(is_first_of(&tree(one), &tree(more)), expected, "{one} {more}");
+        }
+    }
+
+    #[test]
+    fn the_state_of_a_service_cidr_is_known_or_not() {
+        let condition = |status: &str| {
+            tree(&format!(r#"{{"status":{{"conditions":[{{"type":"Ready","status":"{status}"}}]}}}}"#))
+        };
+        for (object, expected) in [
+            (tree("{}"), false),
+            (condition("True"), true),
+            (condition("False"), true),
+            (condition("Unknown"), false),
+            (tree(r#"{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}"#), true),
+        ] {
+            assert_eq!(has_state(&object), expected, "{object:?}");
+        }
+    }
+
+    #[test]
+    fn dates_are_days_of_the_calendar() {
+        for (text, expected) in
+            [("2026-02-28", true), ("2026-02-30", false), ("2026-2-3", false), ("", false), ("x", false)]
+        {
+            assert_eq!(is_date(text), expected, "{text}");
+        }
+    }
 }
