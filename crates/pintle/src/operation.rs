@@ -128,7 +128,7 @@ impl Operation {
 /// Starts the log according to the flags.
 pub(crate) fn start_log(flags: &Flags) -> Result<(), FlagError> {
     let format = match flags.text("logging-format") {
-        "text" | "" => Format::Text,
+        "text" => Format::Text,
         "json" => Format::Json,
         other => {
             return Err(FlagError::new(&format!("format: Invalid value: {other:?}: Unsupported log format")));
