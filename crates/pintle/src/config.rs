@@ -14,7 +14,7 @@ use crate::history;
 use crate::program::Program;
 use crate::proxying::Proxying;
 use crate::runtime_config::RuntimeConfig;
-use crate::{endpoint, flag_checks, identity_flags, token_signing};
+use crate::{endpoint, flag_checks};
 use http::HeaderValue;
 use pintle_controllers::leader::Terms;
 use pintle_http::version::GIT_VERSION;
@@ -25,7 +25,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use service_network::{Network, node_ports};
+pub(crate) use service_network::{Network, node_ports, service_network_errors, service_networks};
 use service_network::{service_network, service_ranges};
 
 /// The configuration of the server.
@@ -211,8 +211,6 @@ impl Config {
     /// Reads the flags.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
         flag_checks::check(flags)?;
-        identity_flags::check(flags)?;
-        token_signing::check(flags)?;
         let port = u16::try_from(flags.int("secure-port")).unwrap_or(0);
         let program = Program::current();
         let stands_in = stands_in_for_kube_apiserver(flags, program);
@@ -292,7 +290,7 @@ impl Config {
                 Ok(0) | Err(_) => DEFAULT_STREAMS_MAX,
                 Ok(n) => n,
             },
-            strict_transport: strict_transport(&flags.list("strict-transport-security-directives"))?,
+            strict_transport: strict_transport(flags)?,
             external_host: flags.text("external-hostname").to_string(),
             advertise: flags.ip("advertise-address").or_else(|| endpoint::host_address(ip)),
             advertise_given: flags.ip("advertise-address"),
@@ -427,7 +425,8 @@ fn non_empty(list: Vec<String>, default: &str) -> Vec<String> {
     if list.is_empty() { vec![default.to_string()] } else { list }
 }
 
-fn token_seconds_max(flags: &Flags) -> Result<i64, FlagError> {
+/// The longest life of a token, in seconds; 0 if the flag does not limit it.
+pub(crate) fn token_seconds_max(flags: &Flags) -> Result<i64, FlagError> {
     const SECOND: i64 = 1_000_000_000;
     let nanos = flags.signed_duration("service-account-max-token-expiration").0;
     let seconds = nanos / SECOND;
@@ -438,7 +437,9 @@ fn token_seconds_max(flags: &Flags) -> Result<i64, FlagError> {
     Ok(seconds)
 }
 
-fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, FlagError> {
+/// The header that tells browsers to use TLS only.
+pub(crate) fn strict_transport(flags: &Flags) -> Result<Option<HeaderValue>, FlagError> {
+    let directives = flags.list("strict-transport-security-directives");
     let known = |directive: &String| {
         let age = directive.strip_prefix("max-age=").filter(|age| !age.contains('='));
         age.is_some() || matches!(directive.as_str(), "includeSubDomains" | "preload")
@@ -472,6 +473,7 @@ fn runtime_config(flags: &Flags) -> Result<RuntimeConfig, FlagError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::{Invocation, parse};
 
     #[test]
     fn browsers_are_told_what_the_flag_says() {
@@ -482,9 +484,9 @@ mod tests {
             ("max-age=1=2", None),
             ("for-ever", None),
         ] {
-            let directives: Vec<String> =
-                given.split(',').filter(|d| !d.is_empty()).map(str::to_string).collect();
-            let header = strict_transport(&directives).ok();
+            let line = format!("--strict-transport-security-directives={given}");
+            let Ok(Invocation::Serve(flags)) = parse([line]) else { panic!("{given}") };
+            let header = strict_transport(&flags).ok();
             let header = header.as_ref().map(|value| value.as_ref().map(|value| value.to_str().unwrap()));
             assert_eq!(header, want, "{given}");
         }

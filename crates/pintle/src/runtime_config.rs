@@ -72,6 +72,20 @@ fn unknown_group(key: &str) -> Option<&str> {
 }
 
 impl RuntimeConfig {
+    /// The error of entries that name no version, or no known group. A server without any version has no meaning.
+    pub(crate) fn flag_error(entries: &BTreeMap<String, String>) -> Option<String> {
+        if entries.len() == 1 && entries.get("api/all").is_some_and(|value| value == "false") {
+            return Some("invalid runtime-config with only api/all=false".to_string());
+        }
+        let named = || entries.keys().filter(|key| STAGES.iter().all(|(stage, _)| stage != key));
+        if let Some(key) = named().find(|key| !matches!(key.split('/').count(), 2 | 3)) {
+            return Some(format!("runtime-config invalid key {key}"));
+        }
+        let mut unknown: Vec<&str> = named().filter_map(|key| unknown_group(key)).collect();
+        unknown.dedup();
+        (!unknown.is_empty()).then(|| format!("unknown api groups {}", unknown.join(",")))
+    }
+
     /// Parses the entries of the flag.
     pub(crate) fn parse(entries: &BTreeMap<String, String>, emulation: Emulation) -> Result<Self, String> {
         let mut config = RuntimeConfig { emulation, ..RuntimeConfig::default() };
@@ -84,15 +98,6 @@ impl RuntimeConfig {
             }
         }
         let named = || entries.iter().filter(|(key, _)| STAGES.iter().all(|(stage, _)| stage != key));
-        for (key, _) in named() {
-            if !matches!(key.split('/').count(), 2 | 3) {
-                return Err(format!("runtime-config invalid key {key}"));
-            }
-        }
-        let unknown: Vec<&str> = named().map(|(key, _)| key.as_str()).filter_map(unknown_group).collect();
-        if !unknown.is_empty() {
-            return Err(format!("unknown api groups {}", unknown.join(",")));
-        }
         for (key, value) in named() {
             config.add(key, value)?;
         }
