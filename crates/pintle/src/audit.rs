@@ -56,11 +56,17 @@ impl AuditConfig {
     }
 
     /// Opens the backends; `None` without a policy or without a backend.
-    pub(crate) fn open(self) -> std::io::Result<Option<Arc<Auditor>>> {
+    pub(crate) fn open(self) -> Result<Option<Arc<Auditor>>, FlagError> {
         let Some(policy) = self.policy else { return Ok(None) };
         let mut sinks: Vec<Arc<dyn Sink>> = Vec::new();
         if let Some((options, delivery)) = self.log {
-            sinks.push(delivery.sink_to(Arc::new(Log::open(options)?)));
+            let path = options.path.clone().unwrap_or_default();
+            let log = Log::open(options).map_err(|error| {
+                // Opening a folder for writing fails, unlike opening it for reading.
+                let why = crate::config_file::go_text(&path, &error).replacen("read ", "open ", 1);
+                FlagError::new(&format!("ensureLogFile: {why}"))
+            })?;
+            sinks.push(delivery.sink_to(Arc::new(log)));
         }
         if let Some((webhook, delivery)) = self.webhook {
             sinks.push(delivery.sink_to(Arc::new(webhook)));

@@ -13,7 +13,7 @@ use crate::flow::FlowFlags;
 use crate::history;
 use crate::program::Program;
 use crate::proxying::Proxying;
-use crate::runtime_config::RuntimeConfig;
+use crate::runtime_config::{self, RuntimeConfig};
 use crate::{endpoint, flag_checks};
 use http::HeaderValue;
 use pintle_controllers::leader::Terms;
@@ -218,6 +218,9 @@ impl Config {
         let data_dir_given = flags.given("data-dir");
         let ephemeral = is_ephemeral(flags, program);
         let serving_files = serving_files(flags)?;
+        // kube-apiserver looks at these before it reads files about users and rights.
+        let runtime_config = selected_versions(flags)?;
+        let flow = FlowFlags::new(flags)?;
         let issuers = non_empty(flags.values("service-account-issuer"), DEFAULT_ISSUER);
         let audiences = match flags.list("api-audiences") {
             none if none.is_empty() => issuers.clone(),
@@ -276,7 +279,7 @@ impl Config {
             disabled_plugins: flags.raw_list("disable-admission-plugins"),
             service_node_port: u16::try_from(flags.int("kubernetes-service-node-port")).unwrap_or(0),
             service_ranges: service_ranges(flags)?,
-            runtime_config: runtime_config(flags)?,
+            runtime_config,
             emulation: Emulation::of(flags)?,
             leadership: leadership_terms(flags),
             shares_port: flags.bool("permit-port-sharing"),
@@ -319,7 +322,7 @@ impl Config {
                 _ => GIT_VERSION.to_string(),
             },
             proxying: Proxying::new(flags)?,
-            flow: FlowFlags::new(flags)?,
+            flow,
         })
     }
 
@@ -465,8 +468,8 @@ fn leadership_terms(flags: &Flags) -> Terms {
     }
 }
 
-fn runtime_config(flags: &Flags) -> Result<RuntimeConfig, FlagError> {
-    RuntimeConfig::parse(&flags.map("runtime-config"), Emulation::of(flags)?)
+fn selected_versions(flags: &Flags) -> Result<RuntimeConfig, FlagError> {
+    RuntimeConfig::parse(&runtime_config::entries(flags), Emulation::of(flags)?)
         .map_err(|why| FlagError::new(&why))
 }
 

@@ -4,12 +4,13 @@
 use crate::emulation::{self, MINOR};
 use crate::etcd::BAD_OVERRIDE;
 use crate::flags::{FlagError, Flags};
-use crate::runtime_config::RuntimeConfig;
+use crate::runtime_config::{self, RuntimeConfig};
 use crate::{
     audit, authentication, authorization, config, identity_flags, metric_flags, operation, token_signing,
 };
 use pintle_admission::plugin_faults;
 use pintle_value::quantity::Quantity;
+use std::path::Path;
 
 /// Numbers and durations that must not be negative, with the message. Those after the chance of a GOAWAY are in `LATER_NOT_NEGATIVE`.
 const NOT_NEGATIVE: [(&str, &str); 4] = [
@@ -40,9 +41,8 @@ const PEER_FLAGS: [&str; 3] = ["peer-ca-file", "peer-advertise-ip", "peer-advert
 const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
 
-/// Refuses flags that kube-apiserver refuses, in its order: faults of single values, then what it completes, each alone, and
-/// then all that it validates together.
-pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
+/// Refuses values that kube-apiserver refuses while it parses them.
+pub(crate) fn check_values(flags: &Flags) -> Result<(), FlagError> {
     let name = "oidc-required-claim";
     if let Some(value) = flags.values(name).iter().find(|value| !value.contains('=')) {
         let why = "malformed pair, expect string=string";
@@ -52,6 +52,12 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     check_buffer_sizes(flags)?;
     config::node_ports(flags.text("service-node-port-range"))?;
     operation::named_certificates(&flags.values("tls-sni-cert-key"))?;
+    operation::modules(flags).map(|_| ())
+}
+
+/// Refuses flags that kube-apiserver refuses, in its order: those of the log, then what it completes, each alone, and then
+/// all that it validates together.
+pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     check_log(flags)?;
     complete(flags)?;
     FlagError::aggregate(validation_errors(flags)?)
@@ -60,9 +66,22 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
 /// What kube-apiserver computes before it validates.
 fn complete(flags: &Flags) -> Result<(), FlagError> {
     config::service_networks(flags)?;
+    create_certificate_folder(flags)?;
     config::token_seconds_max(flags)?;
     token_signing::check_key(flags)?;
     if flags.bool("watch-cache") { check_watch_cache_sizes(flags) } else { Ok(()) }
+}
+
+/// The folder of a serving certificate that the server issues itself must be writable before anything is validated.
+fn create_certificate_folder(flags: &Flags) -> Result<(), FlagError> {
+    let folder = flags.text("cert-dir");
+    if !flags.given("cert-dir") || folder.is_empty() || !flags.text("tls-cert-file").is_empty() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder).map_err(|error| {
+        let why = crate::config_file::go_text(Path::new(folder), &error).replacen("open ", "mkdir ", 1);
+        FlagError::new(&format!("error creating self-signed certificates: {why}"))
+    })
 }
 
 /// All errors that kube-apiserver reports together, in its order.
@@ -88,7 +107,8 @@ fn validation_errors(flags: &Flags) -> Result<Vec<String>, FlagError> {
         ["enable-admission-plugins", "disable-admission-plugins", "admission-control"]
             .map(|name| flags.raw_list(name));
     errors.extend(plugin_faults(&enabled, &disabled, &only));
-    errors.extend(RuntimeConfig::flag_error(&flags.map("runtime-config")));
+    errors.extend(RuntimeConfig::flag_error(&runtime_config::entries(flags)));
+    errors.extend(token_signing::request_error(flags));
     errors.extend(metrics_errors(flags));
     errors.extend(peer_errors(flags)?);
     errors.extend(token_signing::errors(flags));
@@ -192,7 +212,7 @@ fn check_buffer_sizes(flags: &Flags) -> Result<(), FlagError> {
 
 /// Priority and fairness needs its own version.
 fn fairness_error(flags: &Flags) -> Option<String> {
-    let config = flags.map("runtime-config");
+    let config = runtime_config::entries(flags);
     // kube-apiserver searches the text of all entries, sorted.
     let text = config.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
     let decides = |key: &&&str| [true, false].iter().any(|on| text.contains(&format!("{key}={on}")));
@@ -236,9 +256,7 @@ fn check_watch_cache_sizes(flags: &Flags) -> Result<(), FlagError> {
             }
             Ok(_) => {}
             Err(_) => {
-                return Err(FlagError::new(&format!(
-                    "invalid size of watch cache: strconv.Atoi: parsing {size:?}: invalid syntax"
-                )));
+                return Err(FlagError::new(&format!("invalid size of watch cache size: {item}")));
             }
         }
     }
@@ -320,6 +338,18 @@ mod tests {
                 "flushFrequency: Invalid value: \"-1s\": Must be greater than zero",
             ),
             ("--watch-cache-sizes=foo", "invalid value of watch cache size: foo"),
+            (
+                "--cert-dir=/proc/none --secure-port=-1",
+                "error creating self-signed certificates: mkdir /proc/none: no such file or directory",
+            ),
+            ("--watch-cache-sizes=pods#a", "invalid size of watch cache size: pods#a"),
+            ("--watch-cache=false --watch-cache-sizes=pods#a", ""),
+            ("--runtime-config=v1=false,api/legacy=false,api/v1/pods=false", ""),
+            (
+                "--service-account-issuer= --api-audiences=a",
+                "[service-account-issuer should not be an empty string, --service-account-signing-key-file, \
+                 --service-account-issuer, and --api-audiences should be specified together]",
+            ),
             ("--watch-cache-sizes=pods#-1", "watch cache size cannot be negative: pods#-1"),
             ("--emulated-version=1.99", "emulation version 1.99 is not between [1.33, 1.36.0]"),
             (

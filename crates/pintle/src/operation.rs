@@ -122,12 +122,16 @@ impl Operation {
     }
 }
 
+/// The verbosities of `--vmodule`.
+pub(crate) fn modules(flags: &Flags) -> Result<VModule, FlagError> {
+    let modules = flags.list("vmodule").join(",");
+    VModule::parse(&modules)
+        .map_err(|why| FlagError::new(&format!("invalid argument {modules:?} for \"--vmodule\" flag: {why}")))
+}
+
 /// Starts the log according to the flags.
 pub(crate) fn start_log(flags: &Flags) -> Result<(), FlagError> {
-    let modules = flags.list("vmodule").join(",");
-    let modules = VModule::parse(&modules).map_err(|why| {
-        FlagError::new(&format!("invalid argument {modules:?} for \"--vmodule\" flag: {why}"))
-    })?;
+    let modules = modules(flags)?;
     flag_checks::check_log(flags)?;
     let format = if flags.text("logging-format") == "json" { Format::Json } else { Format::Text };
     let verbosity = u32::try_from(flags.int("v")).unwrap_or(0);

@@ -1,6 +1,7 @@
 //! `--runtime-config`: enables and disables versions of the API.
 
 use crate::emulation::{self, Emulation};
+use crate::flags::Flags;
 use pintle_kinds::{Selectable, builtin_versions, features};
 use std::collections::BTreeMap;
 
@@ -69,6 +70,17 @@ fn unknown_group(key: &str) -> Option<&str> {
     }
     let end = rest.find('/').unwrap_or(rest.len());
     key.get(..slash.saturating_add(1).saturating_add(end))
+}
+
+/// The entries of the flag. As in kube-apiserver, all names of the core group and its resources mean the core group, and
+/// `api/legacy` means nothing.
+pub(crate) fn entries(flags: &Flags) -> BTreeMap<String, String> {
+    let is_core = |key: &str| {
+        let name = key.strip_prefix("api/").unwrap_or(key);
+        name == "v1" || name.starts_with("v1/")
+    };
+    let given = flags.map("runtime-config").into_iter().filter(|(key, _)| key != "api/legacy");
+    given.map(|(key, value)| (if is_core(&key) { "/v1".to_string() } else { key }, value)).collect()
 }
 
 impl RuntimeConfig {

@@ -147,7 +147,7 @@ async fn serve(
     audit: AuditConfig,
     began: Instant,
 ) -> Result<(), ServeError> {
-    let auditor = audit.open().map_err(ServeError::Runtime)?;
+    let auditor = audit.open()?;
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     // Listen first, to report an occupied port before the data is changed.
     let listener = listen(config.bind, config.shares_port).map_err(|e| ServeError::Listen(config.bind, e))?;

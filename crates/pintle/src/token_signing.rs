@@ -38,6 +38,21 @@ pub(crate) fn check_key(flags: &Flags) -> Result<(), FlagError> {
     identity_flags::signing_key(Path::new(file)).map(|_| ()).map_err(|why| FlagError::new(&why.to_string()))
 }
 
+/// The error of an issuer that is given without a name. Without the flag, there is a default.
+pub(crate) fn request_error(flags: &Flags) -> Option<String> {
+    let issuers = flags.values("service-account-issuer");
+    if issuers.first().is_none_or(|first| !first.is_empty()) {
+        return None;
+    }
+    let signs = !flags.text("service-account-signing-key-file").is_empty();
+    Some(if signs || !flags.list("api-audiences").is_empty() {
+        "--service-account-signing-key-file, --service-account-issuer, and --api-audiences should be specified together"
+            .to_string()
+    } else {
+        "--service-account-signing-key-file and --service-account-issuer are required flags".to_string()
+    })
+}
+
 /// Errors of the flags of an external signer.
 pub(crate) fn errors(flags: &Flags) -> Vec<String> {
     let endpoint = flags.text("service-account-signing-endpoint");

@@ -76,6 +76,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation
                     "\"kube-apiserver\" does not take any arguments, got [{operands}]"
                 )));
             }
+            crate::flag_checks::check_values(&flags)?;
             flags.gates()?;
             match flags.text("version") {
                 "true" | "raw" => Ok(Invocation::Print(format!("Kubernetes {GIT_VERSION}\n"))),
