@@ -343,7 +343,8 @@ fn url_matches(path: &str, wanted: &str) -> bool {
 }
 
 fn texts(value: &Value, key: &str) -> Vec<String> {
-    value.items_at(&[key]).iter().filter_map(Value::as_str).map(str::to_string).collect()
+    // Go reads null as an empty string.
+    value.items_at(&[key]).iter().map(|item| item.as_str().unwrap_or_default().to_string()).collect()
 }
 
 fn list_text(items: &[String]) -> String {
@@ -455,6 +456,10 @@ rules:
             (
                 "{level: Metadata, nonResourceURLs: [a]}",
                 "rules[0].nonResourceURLs[0]: Invalid value: \"a\": non-resource URL rules must begin with a '/' character",
+            ),
+            (
+                "{level: Metadata, nonResourceURLs: [null]}",
+                "rules[0].nonResourceURLs[0]: Invalid value: \"\": non-resource URL rules must begin with a '/' character",
             ),
             (
                 "{level: Metadata, omitStages: [End]}",
