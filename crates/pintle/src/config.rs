@@ -7,6 +7,7 @@ use crate::authorization::Authorization;
 use crate::bootstrap::KubernetesService;
 use crate::emulation::Emulation;
 use crate::encryption::EncryptionFlags;
+use crate::endpoint;
 use crate::etcd::EtcdSettings;
 use crate::flags::{FlagError, Flags};
 use crate::flow::FlowFlags;
@@ -14,7 +15,6 @@ use crate::history;
 use crate::program::Program;
 use crate::proxying::Proxying;
 use crate::runtime_config::{self, RuntimeConfig};
-use crate::{endpoint, flag_checks};
 use http::HeaderValue;
 use pintle_controllers::leader::Terms;
 use pintle_http::version::GIT_VERSION;
@@ -208,9 +208,8 @@ impl Config {
         says(name) || (says("*") && by_default && !says(&format!("-{name}")))
     }
 
-    /// Reads the flags.
+    /// Reads the flags, which must be validated (`flag_checks::check`).
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
-        flag_checks::check(flags)?;
         let port = u16::try_from(flags.int("secure-port")).unwrap_or(0);
         let program = Program::current();
         let stands_in = stands_in_for_kube_apiserver(flags, program);
