@@ -334,9 +334,9 @@ fn concerns(plugin: &dyn Plugin, request: &Attributes<'_>) -> bool {
         })
 }
 
-/// The names of the enabled plugins, in their order.
-fn names(settings: &Settings) -> Result<Vec<&'static str>, SettingsError> {
-    let Settings { enabled, disabled, only, .. } = settings;
+/// What is wrong with the flags that name plugins: `--enable-admission-plugins`, `--disable-admission-plugins` and
+/// `--admission-control`.
+pub fn plugin_faults(enabled: &[String], disabled: &[String], only: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     if !only.is_empty() && (!enabled.is_empty() || !disabled.is_empty()) {
         let flags = "admission-control and enable-admission-plugins/disable-admission-plugins";
@@ -362,7 +362,13 @@ fn names(settings: &Settings) -> Result<Vec<&'static str>, SettingsError> {
     // kube-apiserver lists equal errors once.
     let mut seen = std::collections::BTreeSet::new();
     faults.retain(|fault| seen.insert(fault.clone()));
-    match faults.as_slice() {
+    faults
+}
+
+/// The names of the enabled plugins, in their order.
+fn names(settings: &Settings) -> Result<Vec<&'static str>, SettingsError> {
+    let Settings { enabled, disabled, only, .. } = settings;
+    match plugin_faults(enabled, disabled, only).as_slice() {
         [] => {}
         [one] => return Err(SettingsError::Flags(one.clone())),
         many => return Err(SettingsError::Flags(format!("[{}]", many.join(", ")))),

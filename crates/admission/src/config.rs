@@ -1,6 +1,7 @@
 //! The file of `--admission-control-config-file`, which configures plugins. Files are read once, at start.
 
 use pintle_meta::field::quoted;
+use pintle_meta::go_type::{head_type_error, missing_head};
 use pintle_value::quote::go_general;
 use pintle_value::{Value, json, yaml};
 use std::path::{Path, PathBuf};
@@ -309,22 +310,27 @@ impl PluginConfig {
         self.tree.as_ref().map_err(Clone::clone)
     }
 
+    /// An error of a decoder that converts YAML to JSON before it decodes.
+    pub(crate) fn yaml_error(&self, why: &str) -> String {
+        if self.text.trim_start().starts_with('{') {
+            why.to_string()
+        } else {
+            format!("error unmarshaling JSON: while decoding JSON: {why}")
+        }
+    }
+
     /// Decodes the document as one of the scheme's kinds and returns which. The error has kube-apiserver's text.
     pub(crate) fn decode(&self, scheme: &Scheme) -> Result<(&'static str, Value), DecodeError> {
         let unread =
             |why: String| DecodeError::Invalid(format!("couldn't get version/kind; json parse error: {why}"));
         let tree = self.tree().map_err(unread)?;
-        if !matches!(tree, Value::Object(_) | Value::Null) {
-            let type_ = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-            let found = tree.json_type();
-            return Err(unread(format!("json: cannot unmarshal {found} into Go value of type {type_}")));
+        if let Some(error) = head_type_error(tree) {
+            return Err(DecodeError::Invalid(error));
+        }
+        if let Some(error) = missing_head(self.text.as_bytes(), tree) {
+            return Err(DecodeError::Unknown(error));
         }
         let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
-        for (name, given) in [("Kind", kind), ("apiVersion", version)] {
-            if given.is_empty() {
-                return Err(DecodeError::Unknown(format!("Object '{name}' is missing in '{}'", self.text)));
-            }
-        }
         let known = scheme.kinds.iter().find(|known| known.0 == version && known.1 == kind);
         let Some((_, kind, type_)) = known else {
             return Err(DecodeError::Unknown(format!(
@@ -335,7 +341,8 @@ impl PluginConfig {
             )));
         };
         let mut unknown: Vec<String> = self.strict_error.iter().cloned().collect();
-        check(tree, &Shape::Struct(type_), &mut ValuePosition::default(), &mut unknown)
+        let package = version.rsplit('/').next().unwrap_or_default();
+        check(tree, &Shape::Struct(type_), &mut ValuePosition::in_package(package), &mut unknown)
             .map_err(DecodeError::Invalid)?;
         if scheme.strict && !unknown.is_empty() {
             Err(DecodeError::Invalid(format!("strict decoding error: {}", unknown.join(", "))))
@@ -345,47 +352,62 @@ impl PluginConfig {
     }
 }
 
-/// Checks that a document without kind has a shape. The error has the text of Go's decoder.
-pub(crate) fn check_shape(value: &Value, shape: &Shape) -> Result<(), String> {
-    check(value, shape, &mut ValuePosition::default(), &mut Vec::new())
+/// Checks that a document without kind has a shape of this package. The error has the text of Go's decoder.
+pub(crate) fn check_shape(value: &Value, shape: &Shape, package: &str) -> Result<(), String> {
+    check(value, shape, &mut ValuePosition::in_package(package), &mut Vec::new())
 }
 
-/// The position of a value in a document: the path with indices, the path without them, and the type of the last field.
-#[derive(Default)]
-struct ValuePosition {
+/// The position of a value in a document: the path with indices, the path without them, the type of the last field, and the
+/// package of the types.
+struct ValuePosition<'a> {
     path: String,
     fields: Vec<&'static str>,
     owner: &'static str,
+    package: &'a str,
+}
+
+impl<'a> ValuePosition<'a> {
+    fn in_package(package: &'a str) -> Self {
+        ValuePosition { path: String::new(), fields: Vec::new(), owner: "", package }
+    }
+}
+
+/// The error about a value of another type than that of its position.
+fn mismatch(position: &ValuePosition<'_>, type_: &str, found: &str) -> Result<(), String> {
+    let place = if position.fields.is_empty() {
+        "value".to_string()
+    } else {
+        format!("struct field {}.{}", position.owner, position.fields.join("."))
+    };
+    Err(format!("json: cannot unmarshal {found} into Go {place} of type {type_}"))
 }
 
 fn check(
     value: &Value,
     shape: &Shape,
-    position: &mut ValuePosition,
+    position: &mut ValuePosition<'_>,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
-    let wrong = |type_: &str, found: &str| {
-        let place = if position.fields.is_empty() {
-            "value".to_string()
-        } else {
-            format!("struct field {}.{}", position.owner, position.fields.join("."))
-        };
-        Err(format!("json: cannot unmarshal {found} into Go {place} of type {type_}"))
-    };
     match (shape, value) {
         (Shape::Any, _) | (_, Value::Null) | (Shape::Text | Shape::Named(_), Value::String(_)) => Ok(()),
         (Shape::Bool, Value::Bool(_)) | (Shape::Int64(_), Value::Int(_)) => Ok(()),
         (Shape::Int32, Value::Int(number)) => match i32::try_from(*number) {
             Ok(_) => Ok(()),
-            Err(_) => wrong("int32", &format!("number {number}")),
+            Err(_) => mismatch(position, "int32", &format!("number {number}")),
         },
-        (Shape::Int32, Value::Float(number)) => wrong("int32", &format!("number {}", go_general(*number))),
-        (Shape::Int64(type_), Value::Float(number)) => {
-            wrong(type_, &format!("number {}", go_general(*number)))
+        (Shape::Int32, Value::Float(number)) => {
+            mismatch(position, "int32", &format!("number {}", go_general(*number)))
         }
-        (Shape::List(item, _), Value::Array(items)) => {
+        (Shape::Int64(type_), Value::Float(number)) => {
+            mismatch(position, type_, &format!("number {}", go_general(*number)))
+        }
+        (Shape::List(item, type_), Value::Array(items)) => {
             let at = position.path.len();
             for (index, value) in items.iter().enumerate() {
+                // The types of a list are of its package.
+                if matches!(item, Shape::Struct(_)) && !matches!(value, Value::Object(_) | Value::Null) {
+                    return mismatch(position, type_.trim_start_matches("[]"), value.json_type());
+                }
                 position.path.push_str(&format!("[{index}]"));
                 check(value, item, position, unknown)?;
                 position.path.truncate(at);
@@ -414,12 +436,14 @@ fn check(
             position.owner = owner;
             Ok(())
         }
-        (Shape::Text, other) => wrong("string", other.json_type()),
-        (Shape::Bool, other) => wrong("bool", other.json_type()),
-        (Shape::Int32, other) => wrong("int32", other.json_type()),
-        (Shape::Int64(type_) | Shape::Named(type_), other) => wrong(type_, other.json_type()),
-        (Shape::List(_, type_), other) => wrong(type_, other.json_type()),
-        (Shape::Struct(type_), other) => wrong(type_.name, other.json_type()),
+        (Shape::Text, other) => mismatch(position, "string", other.json_type()),
+        (Shape::Bool, other) => mismatch(position, "bool", other.json_type()),
+        (Shape::Int32, other) => mismatch(position, "int32", other.json_type()),
+        (Shape::Int64(type_) | Shape::Named(type_), other) => mismatch(position, type_, other.json_type()),
+        (Shape::List(_, type_), other) => mismatch(position, type_, other.json_type()),
+        (Shape::Struct(type_), other) => {
+            mismatch(position, &format!("{}.{}", position.package, type_.name), other.json_type())
+        }
     }
 }
 

@@ -54,7 +54,8 @@ impl ImagePolicyWebhook {
     pub(crate) fn new(config: Option<&PluginConfig>) -> Result<Self, String> {
         let config = config.ok_or("no config specified")?;
         let tree = config.tree()?;
-        check_shape(tree, &Shape::Struct(&CONFIGURATION))?;
+        check_shape(tree, &Shape::Struct(&CONFIGURATION), "imagepolicy")
+            .map_err(|why| config.yaml_error(&why))?;
         let number = |key: &str| tree.at(&["imagePolicy", key]).and_then(Value::as_int).unwrap_or(0);
         let (second, milli) = (Duration::from_secs(1), Duration::from_millis(1));
         let (five_minutes, half_hour) = (Duration::from_secs(300), Duration::from_secs(1800));

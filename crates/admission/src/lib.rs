@@ -49,7 +49,7 @@ mod tolerations;
 pub mod webhook;
 mod webhook_config;
 
-pub use chain::{Chain, Settings, SettingsError};
+pub use chain::{Chain, Settings, SettingsError, plugin_faults};
 pub use config::{AdmissionConfiguration, ConfigError};
 pub use durations::{EnginePlugin, Measuring, Step, observe_first_plugin};
 pub use request::{Options, admission_request};

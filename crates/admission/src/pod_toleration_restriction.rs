@@ -150,7 +150,7 @@ fn read(text: &str) -> Result<Vec<Toleration>, String> {
     for toleration in tree.as_array_mut().into_iter().flatten() {
         fold_case(toleration);
     }
-    check_shape(&tree, &TOLERATIONS)?;
+    check_shape(&tree, &TOLERATIONS, "v1")?;
     Ok(tree.as_array().unwrap_or_default().iter().map(Toleration::of).collect())
 }
 

@@ -1,7 +1,7 @@
 //! The audit policy: which requests are recorded, how much of them, and at which stages.
 
 use pintle_auth::UserInfo;
-use pintle_meta::go_type::{GoStruct, GoType};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
 use pintle_value::{Value, json, yaml};
 use std::path::Path;
 
@@ -202,6 +202,9 @@ impl Policy {
         };
         let tree = tree
             .map_err(|why| format!("failed decoding: couldn't get version/kind; json parse error: {why}"))?;
+        if let Some(error) = head_type_error(&tree) {
+            return Err(format!("failed decoding: {error}"));
+        }
         check_version(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))?;
         if let Some(error) = POLICY.type_error(&tree, "v1") {
             return Err(format!("failed decoding: {error}"));
@@ -340,7 +343,8 @@ fn url_matches(path: &str, wanted: &str) -> bool {
 }
 
 fn texts(value: &Value, key: &str) -> Vec<String> {
-    value.items_at(&[key]).iter().filter_map(Value::as_str).map(str::to_string).collect()
+    // Go reads null as an empty string.
+    value.items_at(&[key]).iter().map(|item| item.as_str().unwrap_or_default().to_string()).collect()
 }
 
 fn list_text(items: &[String]) -> String {
@@ -452,6 +456,10 @@ rules:
             (
                 "{level: Metadata, nonResourceURLs: [a]}",
                 "rules[0].nonResourceURLs[0]: Invalid value: \"a\": non-resource URL rules must begin with a '/' character",
+            ),
+            (
+                "{level: Metadata, nonResourceURLs: [null]}",
+                "rules[0].nonResourceURLs[0]: Invalid value: \"\": non-resource URL rules must begin with a '/' character",
             ),
             (
                 "{level: Metadata, omitStages: [End]}",

@@ -117,6 +117,11 @@ impl Record {
         self.event.response_status.get_or_insert_default().code = self.code.unwrap_or(code);
     }
 
+    /// Sets the message of the response, which a body replaces.
+    pub fn response_message(&mut self, message: String) {
+        self.event.response_status.get_or_insert_default().message = message;
+    }
+
     /// Sets the body of the response, if it is an object in JSON. A `Status` is recorded at all levels.
     pub fn response_body(&mut self, body: &[u8]) {
         let Ok(parsed) = json::parse(body) else { return };

@@ -1,6 +1,7 @@
 //! Configuration files of the API server: YAML with a kind and a version, decoded strictly.
 
-use pintle_meta::go_type::{GoStruct, GoType};
+use pintle_meta::field::quoted;
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, missing_head};
 use pintle_value::{Value, json, yaml};
 
 const GROUP: &str = "apiserver.config.k8s.io";
@@ -15,8 +16,8 @@ const OTHER_KINDS: [GoStruct; 6] = [
     GoStruct("TracingConfiguration", &[("endpoint", GoType::Any), ("samplingRatePerMillion", GoType::Any)]),
 ];
 
-/// Decodes a file of this kind into a tree. The error has kube-apiserver's text.
-pub(crate) fn decode(text: &[u8], versions: &[&str], type_: &GoStruct) -> Result<Value, String> {
+/// Decodes a file of this kind into a tree. The error has kube-apiserver's text; `place` is where it defines the scheme.
+pub(crate) fn decode(text: &[u8], versions: &[&str], type_: &GoStruct, place: &str) -> Result<Value, String> {
     let kind = type_.0;
     if text.is_empty() {
         return Err("empty config data".to_string());
@@ -35,13 +36,14 @@ pub(crate) fn decode(text: &[u8], versions: &[&str], type_: &GoStruct) -> Result
         }
     };
     let (found_kind, version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
-    let known = versions.iter().any(|known| version == format!("{GROUP}/{known}"));
-    if found_kind.is_empty() {
-        return Err("Object 'Kind' is missing in the configuration".to_string());
+    if let Some(error) = head_type_error(&tree).or_else(|| missing_head(text, &tree)) {
+        return Err(error);
     }
+    let known = versions.iter().any(|known| version == format!("{GROUP}/{known}"));
     let is_kind = found_kind == kind || OTHER_KINDS.iter().any(|other| found_kind == other.0);
     if !known || !is_kind {
-        return Err(format!("no kind \"{found_kind}\" is registered for version \"{version}\""));
+        let (kind, version) = (quoted(found_kind), quoted(version));
+        return Err(format!("no kind {kind} is registered for version {version} in scheme \"{place}\""));
     }
     // A file of another kind is validated by that kind's fields first.
     let other = OTHER_KINDS.iter().find(|other| found_kind == other.0 && found_kind != kind);

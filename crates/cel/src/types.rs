@@ -100,6 +100,27 @@ impl Type {
 }
 
 impl Type {
+    /// The name that cel-go prints outside of messages of the checker.
+    pub fn declared_name(&self) -> String {
+        let within = |name: &str, params: &[&Type]| {
+            let params: Vec<String> = params.iter().map(|param| param.declared_name()).collect();
+            format!("{name}({})", params.join(", "))
+        };
+        match self {
+            Type::Any => "google.protobuf.Any".to_string(),
+            Type::Null => "null_type".to_string(),
+            Type::Timestamp => "google.protobuf.Timestamp".to_string(),
+            Type::Duration => "google.protobuf.Duration".to_string(),
+            Type::List(element) => within("list", &[element]),
+            Type::Map(ty) => within("map", &[&ty.0, &ty.1]),
+            Type::Opaque(name, params) if !params.is_empty() => {
+                within(name, &params.iter().collect::<Vec<_>>())
+            }
+            Type::Type(Some(ty)) => within("type", &[ty]),
+            other => other.to_string(),
+        }
+    }
+
     /// The name of the type at run time.
     pub fn runtime_name(&self) -> Arc<str> {
         match self {

@@ -8,7 +8,7 @@ use crate::secretbox::Secretbox;
 use pintle_meta::FieldErrors;
 use pintle_meta::duration::GoDuration;
 use pintle_meta::field::{ErrorKind, quoted};
-use pintle_meta::go_type::{GoStruct, GoType};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
 use pintle_value::{Path, Value, base64, json, yaml};
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +103,9 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
     let tree = yaml::parse(bytes)
         .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?
         .value;
+    if let Some(error) = head_type_error(&tree) {
+        return Err(error);
+    }
     let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
     if kind.is_empty() {
         let mut error_value = Vec::new();

@@ -6,7 +6,7 @@ use crate::filter_metrics::{Filter, Steps};
 use crate::negotiate::Encoding;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
-use crate::{auditing, filter_metrics, headers, respond, target, websocket};
+use crate::{auditing, filter_metrics, headers, query, respond, target, websocket};
 use http::HeaderMap;
 use pintle_auth::{
     Attributes, Authenticated, Credentials, Decision, Unauthorized, UserInfo, authz, impersonate,
@@ -55,6 +55,30 @@ pub(crate) async fn authenticate(
         tracing::warn!(client = %peer.address, "refused credentials: {why}");
     }
     (known, now)
+}
+
+/// Which credentials a refused request had, as kube-apiserver's audit says it.
+pub(crate) fn attempts(headers: &HeaderMap, query: &[(String, String)], peer: &Peer) -> String {
+    let authorization = headers.get(http::header::AUTHORIZATION).map(headers::text).unwrap_or_default();
+    let authorization = authorization.trim();
+    let scheme = authorization.split_once(' ').map(|(scheme, _)| scheme);
+    let is = |name: &str| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(name));
+    let has_token = !query::first(query, "access_token").unwrap_or_default().trim().is_empty();
+    let attempts: Vec<&str> = [
+        (is("basic"), "basic"),
+        (is("bearer"), "bearer"),
+        (has_token, "access_token"),
+        (!peer.certificates.is_empty(), "x509"),
+    ]
+    .into_iter()
+    .filter(|(was_attempted, _)| *was_attempted)
+    .map(|(_, name)| name)
+    .collect();
+    if attempts.is_empty() {
+        "Authentication failed, no credentials provided".to_string()
+    } else {
+        format!("Authentication failed, attempted: {}", attempts.join(", "))
+    }
 }
 
 /// A connection counts as unauthenticated until a request on it is authenticated. HTTP/2 is expensive and prone to

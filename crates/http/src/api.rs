@@ -109,19 +109,27 @@ pub struct ApiResponse {
     pub warnings: Vec<String>,
     /// Body.
     pub body: Body,
+    /// Whether the body has a media type that the client accepts. kube-apiserver does not record other errors.
+    pub is_acceptable: bool,
 }
 
 impl ApiResponse {
     /// An answer without body and content type.
     pub fn empty(code: u16) -> Self {
-        ApiResponse { code, headers: HeaderMap::new(), warnings: Vec::new(), body: Vec::new().into() }
+        ApiResponse {
+            code,
+            headers: HeaderMap::new(),
+            warnings: Vec::new(),
+            body: Vec::new().into(),
+            is_acceptable: true,
+        }
     }
 
     /// An answer of this code, content type and body.
     pub fn new(code: u16, content_type: &'static str, body: impl Into<Body>) -> Self {
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        ApiResponse { code, headers, warnings: Vec::new(), body: body.into() }
+        ApiResponse { code, headers, warnings: Vec::new(), body: body.into(), is_acceptable: true }
     }
 
     /// Sets a header; an invalid value is dropped.

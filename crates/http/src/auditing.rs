@@ -46,9 +46,13 @@ pub(crate) async fn refused_early(
     info: &RequestInfo,
     id: &str,
     answer: ApiResponse,
+    message: String,
 ) -> ApiResponse {
     let Some(mut record) = begin(context, peer, parts, info, None, id) else { return answer };
-    if let Body::Full(body) = &answer.body {
+    record.response_message(message);
+    if let Body::Full(body) = &answer.body
+        && answer.is_acceptable
+    {
         record.response_body(body);
     }
     record.answered(answer.code);
@@ -109,6 +113,9 @@ fn response_document(record: &Record, answer: &ApiResponse) -> Option<Bytes> {
         return Some(noted.into());
     }
     let Body::Full(body) = &answer.body else { return None };
+    if !answer.is_acceptable {
+        return None;
+    }
     let is_status = answer.code >= 400 || body.starts_with(b"{\"kind\":\"Status\"");
     if !(record.wants_response() || is_status) {
         return None;

@@ -183,7 +183,7 @@ async fn filter(call: &mut Call<'_>, record: &mut Record) -> Result<Arc<UserInfo
         Ok(timeout) => call.timeout = timeout,
         Err(status) => {
             let answer = respond::status(&status, call.accept.for_errors(Media::WITHOUT_CBOR));
-            return Err(Box::pin(refuse_early(call, answer)).await);
+            return Err(Box::pin(refuse_early(call, answer, status.message)).await);
         }
     }
     let call = &*call;
@@ -245,16 +245,17 @@ async fn authenticate(call: &Call<'_>) -> Result<(Authenticated, Steps), ApiResp
         Err(_) => {
             let errors = call.accept.for_errors(Media::WITHOUT_CBOR);
             let answer = respond::status(&respond::unauthorized(), errors);
-            let answer = Box::pin(refuse_early(call, answer)).await;
+            let attempts = access::attempts(&parts.headers, &call.query, peer);
+            let answer = Box::pin(refuse_early(call, answer, attempts)).await;
             context.turns.turn_for_refusal(context.turns.key_of_address(peer.address.ip())).next().await;
             Err(answer)
         }
     }
 }
 
-/// Audits a refusal from before the request had a user.
-async fn refuse_early(call: &Call<'_>, answer: ApiResponse) -> ApiResponse {
-    auditing::refused_early(call.context, call.peer, call.parts, &call.info, call.id, answer).await
+/// Audits a refusal from before the request had a user. The message is recorded if the answer is not.
+async fn refuse_early(call: &Call<'_>, answer: ApiResponse, message: String) -> ApiResponse {
+    auditing::refused_early(call.context, call.peer, call.parts, &call.info, call.id, answer, message).await
 }
 
 /// Returns the time-out of a request. `?timeout=` may shorten the server's; it does not apply to watches.

@@ -12,7 +12,7 @@ const WARNINGS_CHARS_MAX: usize = 4 * 1024;
 
 /// Adds the warnings and caching headers to an answer, and compresses it if the client accepts `gzip`.
 pub(crate) fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool) -> Response<Body> {
-    let ApiResponse { code, mut headers, warnings: more, mut body } = answer;
+    let ApiResponse { code, mut headers, warnings: more, mut body, .. } = answer;
     warnings.extend(more);
     add_warnings(&mut headers, &warnings);
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));

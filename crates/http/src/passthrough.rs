@@ -62,6 +62,7 @@ pub(crate) fn answer(response: Response<ProxyBody>, deadline: Option<Instant>) -
         headers,
         warnings: Vec::new(),
         body: Body::Chunks(Box::pin(chunks)),
+        is_acceptable: true,
     }
 }
 

@@ -20,6 +20,7 @@ pub fn status(status: &Status, encoding: Option<Encoding>) -> ApiResponse {
         response.set_header("retry-after", &status.details.retry_after_seconds.to_string());
     }
     response.warnings.extend(status.warnings.iter().cloned());
+    response.is_acceptable = encoding.is_some();
     response
 }
 

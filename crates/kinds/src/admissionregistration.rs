@@ -7,7 +7,6 @@ mod rules;
 mod webhooks;
 
 pub(crate) use binding::PolicyBinding;
-pub(crate) use expressions::declared;
 pub(crate) use policy::Policy;
 pub(crate) use webhooks::WebhookConfiguration;
 

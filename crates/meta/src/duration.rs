@@ -60,6 +60,11 @@ fn term<'a>(text: &str, rest: &'a str) -> Result<(u64, &'a str), DurationError> 
     if whole.is_empty() && fraction.is_empty() {
         return Err(invalid());
     }
+    // Go reads the number before it looks for the unit.
+    let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().map_err(|_| invalid())? };
+    if whole > 1 << 63 {
+        return Err(invalid());
+    }
     let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
     let (unit, tail) = after.split_at_checked(end).ok_or_else(invalid)?;
     let scale: u64 = match unit {
@@ -74,7 +79,6 @@ fn term<'a>(text: &str, rest: &'a str) -> Result<(u64, &'a str), DurationError> 
             return Err(DurationError(format!("unknown unit {} in duration {}", quote(unit), quote(text))));
         }
     };
-    let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().map_err(|_| invalid())? };
     let nanos = whole.checked_mul(scale).filter(|n| *n <= 1 << 63).ok_or_else(invalid)?;
     Ok((nanos.saturating_add(fraction_of(fraction, scale)), tail))
 }

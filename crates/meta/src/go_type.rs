@@ -7,7 +7,7 @@ pub struct GoStruct(pub &'static str, pub &'static [(&'static str, GoType)]);
 
 /// The type of a field.
 pub enum GoType {
-    /// A string, or a named type of strings.
+    /// A string, or a named type of strings with its package.
     Text(&'static str),
     /// A list of strings, given the type of its items.
     Texts(&'static str),
@@ -23,6 +23,34 @@ pub enum GoType {
     Structs(&'static GoStruct),
     /// Any value.
     Any,
+}
+
+/// The type that apimachinery decodes the head of a document into.
+const HEAD: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// The error of apimachinery's decoder about a document that is no object, or whose `apiVersion` or `kind` is no string.
+pub fn head_type_error(tree: &Value) -> Option<String> {
+    let unread = |why: &str| {
+        Some(format!("couldn't get version/kind; json parse error: json: cannot unmarshal {why}"))
+    };
+    let Some(map) = tree.as_object() else {
+        let found = tree.json_type();
+        return if tree.is_null() { None } else { unread(&format!("{found} into Go value of type {HEAD}")) };
+    };
+    let is_wrong = |key: &str, value: &Value| {
+        matches!(key, "apiVersion" | "kind") && !value.is_null() && value.as_str().is_none()
+    };
+    let (key, value) = map.iter().find(|(key, value)| is_wrong(key, value))?;
+    unread(&format!("{} into Go struct field .{key} of type string", value.json_type()))
+}
+
+/// The error of apimachinery's decoder about a document that has no `kind` or no `apiVersion`, given its text.
+pub fn missing_head(text: &[u8], tree: &Value) -> Option<String> {
+    let (name, _) = [("Kind", "kind"), ("apiVersion", "apiVersion")]
+        .into_iter()
+        .find(|(_, key)| tree.str_at(&[key]).is_empty())?;
+    Some(format!("Object '{name}' is missing in '{}'", String::from_utf8_lossy(text)))
 }
 
 impl GoStruct {
@@ -99,9 +127,7 @@ impl GoType {
                 _ => wrong(value, "int32"),
             },
             GoType::Duration if value.as_str().is_some() => None,
-            GoType::Duration => {
-                Some(format!("json: cannot unmarshal {} into Go value of type string", value.json_type()))
-            }
+            GoType::Duration => wrong(value, "string"),
             GoType::Struct(inner) if value.as_object().is_some() => inner.error_below(value, package, path),
             GoType::Struct(inner) => wrong(value, &format!("{package}.{}", inner.0)),
             GoType::Structs(element) => {
@@ -131,6 +157,35 @@ mod tests {
     );
 
     #[test]
+    fn heads_are_strings_that_are_there() {
+        for (text, want) in [
+            (r#"{"apiVersion":"v1","kind":"A"}"#, None),
+            ("null", Some("Object 'Kind' is missing in 'null'")),
+            (
+                r#"{"kind":"A","apiVersion":null}"#,
+                Some(r#"Object 'apiVersion' is missing in '{"kind":"A","apiVersion":null}'"#),
+            ),
+            (
+                r#"{"kind":7}"#,
+                Some(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of \
+                     type string",
+                ),
+            ),
+            (
+                "[]",
+                Some(
+                    r#"couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#,
+                ),
+            ),
+        ] {
+            let tree = json::parse(text.as_bytes()).unwrap().value;
+            let found = head_type_error(&tree).or_else(|| missing_head(text.as_bytes(), &tree));
+            assert_eq!(found.as_deref(), want, "{text}");
+        }
+    }
+
+    #[test]
     fn unknown_fields_are_named_by_their_paths() {
         let text = r#"{"kind":"Outer","x":1,"list":[{"name":"a"},{"y":1,"kind":"z"}],"one":{"z":{}}}"#;
         let found = OUTER.unknown_fields(&json::parse(text.as_bytes()).unwrap().value);
@@ -155,7 +210,7 @@ mod tests {
                 Some("number 1.5 into Go struct field Inner.one.count of type int32"),
             ),
             (r#"{"names":["a",{}]}"#, Some("object into Go struct field Outer.names of type string")),
-            (r#"{"time":3}"#, Some("number into Go value of type string")),
+            (r#"{"time":3}"#, Some("number into Go struct field Outer.time of type string")),
         ] {
             let found = OUTER.type_error(&json::parse(text.as_bytes()).unwrap().value, "v1");
             let want = want.map(|want| format!("json: cannot unmarshal {want}"));

@@ -37,11 +37,11 @@ enum Mode {
 impl AuditConfig {
     /// Reads and checks the flags and the files that they name.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
-        let log = log_options(flags)?;
+        let log = log_options(flags);
         let webhook = match flags.text("audit-webhook-config-file") {
             "" => None,
             file => {
-                let delivery = Delivery::new(flags, "webhook")?;
+                let delivery = Delivery::new(flags, "webhook");
                 let backoff = flags.duration("audit-webhook-initial-backoff");
                 let dialer = egress::read(flags)?.unwrap_or_default().to_control_plane();
                 let webhook = Webhook::load(Path::new(file), backoff, dialer);
@@ -56,11 +56,17 @@ impl AuditConfig {
     }
 
     /// Opens the backends; `None` without a policy or without a backend.
-    pub(crate) fn open(self) -> std::io::Result<Option<Arc<Auditor>>> {
+    pub(crate) fn open(self) -> Result<Option<Arc<Auditor>>, FlagError> {
         let Some(policy) = self.policy else { return Ok(None) };
         let mut sinks: Vec<Arc<dyn Sink>> = Vec::new();
         if let Some((options, delivery)) = self.log {
-            sinks.push(delivery.sink_to(Arc::new(Log::open(options)?)));
+            let path = options.path.clone().unwrap_or_default();
+            let log = Log::open(options).map_err(|error| {
+                // Opening a folder for writing fails, unlike opening it for reading.
+                let why = crate::config_file::go_text(&path, &error).replacen("read ", "open ", 1);
+                FlagError::new(&format!("ensureLogFile: {why}"))
+            })?;
+            sinks.push(delivery.sink_to(Arc::new(log)));
         }
         if let Some((webhook, delivery)) = self.webhook {
             sinks.push(delivery.sink_to(Arc::new(webhook)));
@@ -70,34 +76,20 @@ impl AuditConfig {
 }
 
 impl Delivery {
-    fn new(flags: &Flags, backend: &str) -> Result<Self, FlagError> {
+    fn new(flags: &Flags, backend: &str) -> Self {
         let name = |suffix: &str| format!("audit-{backend}-{suffix}");
         let text = |suffix: &str| flags.text(&name(suffix));
         let mode = match text("mode") {
             "batch" => Mode::Batch,
-            "blocking" => Mode::Blocking,
             "blocking-strict" => Mode::BlockingStrict,
-            other => {
-                return Err(FlagError::new(&format!(
-                    "invalid audit {backend} mode {other}, allowed modes are \"batch,blocking,blocking-strict\""
-                )));
-            }
+            _ => Mode::Blocking,
         };
-        if text("version") != "audit.k8s.io/v1" {
-            return Err(FlagError::new("invalid group version, allowed versions are [\"audit.k8s.io/v1\"]"));
-        }
-        let positive = |suffix: &str, what: &str| match usize::try_from(flags.int(&name(suffix))) {
-            Ok(number) if number > 0 => Ok(number),
-            _ => Err(FlagError::new(&format!(
-                "invalid audit batch {backend} {what} {}, must be a positive number",
-                flags.int(&name(suffix))
-            ))),
-        };
+        let number = |suffix: &str| usize::try_from(flags.int(&name(suffix))).unwrap_or(1);
         let mut batch =
             BatchOptions { buffer_size: 1, max_size: 1, max_wait: Duration::ZERO, throttle: None };
         if mode == Mode::Batch {
-            batch.buffer_size = positive("batch-buffer-size", "buffer size")?;
-            batch.max_size = positive("batch-max-size", "max batch size")?;
+            batch.buffer_size = number("batch-buffer-size");
+            batch.max_size = number("batch-max-size");
             batch.max_wait = flags.duration(&name("batch-max-wait"));
             if flags.bool(&name("batch-throttle-enable")) {
                 let qps = text("batch-throttle-qps").parse().unwrap_or(0.0);
@@ -105,7 +97,7 @@ impl Delivery {
                 batch.throttle = Some((qps, burst));
             }
         }
-        Ok(Delivery { mode, batch, truncation: truncation_settings(flags, backend)? })
+        Delivery { mode, batch, truncation: truncation_settings(flags, backend) }
     }
 
     fn sink_to(self, backend: Arc<dyn pintle_audit::sink::Backend>) -> Arc<dyn Sink> {
@@ -120,53 +112,100 @@ impl Delivery {
     }
 }
 
-fn truncation_settings(flags: &Flags, backend: &str) -> Result<Option<Truncation>, FlagError> {
-    if !flags.bool(&format!("audit-{backend}-truncate-enabled")) {
-        return Ok(None);
-    }
-    let event = flags.int(&format!("audit-{backend}-truncate-max-event-size"));
-    let batch = flags.int(&format!("audit-{backend}-truncate-max-batch-size"));
-    let refuse = |why: String| Err(FlagError::new(&format!("invalid audit truncate {backend} {why}")));
-    match (usize::try_from(event), usize::try_from(batch)) {
-        (Ok(event_bytes_max @ 1..), Ok(batch_bytes_max)) if batch_bytes_max >= event_bytes_max => {
-            Ok(Some(Truncation { event_bytes_max, batch_bytes_max }))
-        }
-        (Ok(1..), _) => {
-            refuse(format!("max batch size {batch}, must be greater than max event size ({event})"))
-        }
-        _ => refuse(format!("max event size {event}, must be a positive number")),
-    }
+fn truncation_settings(flags: &Flags, backend: &str) -> Option<Truncation> {
+    let number =
+        |suffix: &str| usize::try_from(flags.int(&format!("audit-{backend}-truncate-{suffix}"))).unwrap_or(1);
+    flags.bool(&format!("audit-{backend}-truncate-enabled")).then(|| Truncation {
+        event_bytes_max: number("max-event-size"),
+        batch_bytes_max: number("max-batch-size"),
+    })
 }
 
-fn log_options(flags: &Flags) -> Result<Option<(LogOptions, Delivery)>, FlagError> {
+fn log_options(flags: &Flags) -> Option<(LogOptions, Delivery)> {
     let path = flags.text("audit-log-path");
     if path.is_empty() {
-        return Ok(None);
+        return None;
     }
-    let mut negative = Vec::new();
-    for name in ["audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize"] {
-        if flags.int(name) < 0 {
-            negative.push(format!("--{name} {} can't be a negative number", flags.int(name)));
-        }
-    }
-    FlagError::aggregate(negative)?;
-    let format = match flags.text("audit-log-format") {
-        "json" => Format::Json,
-        "legacy" => Format::Legacy,
-        other => {
-            return Err(FlagError::new(&format!(
-                "invalid audit log format {other}, allowed formats are \"legacy,json\""
-            )));
-        }
-    };
     let number = |name: &str| u64::try_from(flags.int(name)).unwrap_or(0);
     let options = LogOptions {
         path: (path != "-").then(|| PathBuf::from(path)),
-        format,
+        format: if flags.text("audit-log-format") == "legacy" { Format::Legacy } else { Format::Json },
         max_age_days: number("audit-log-maxage"),
         max_backups: usize::try_from(number("audit-log-maxbackup")).unwrap_or(usize::MAX),
         max_size_bytes: number("audit-log-maxsize").saturating_mul(BYTES_PER_MEGABYTE),
         compress: flags.bool("audit-log-compress"),
     };
-    Ok(Some((options, Delivery::new(flags, "log")?)))
+    Some((options, Delivery::new(flags, "log")))
+}
+
+/// Errors of the flags of backends that are used.
+pub(crate) fn errors(flags: &Flags) -> Vec<String> {
+    let mut errors = Vec::new();
+    if !flags.text("audit-log-path").is_empty() {
+        errors.extend(backend_errors(flags, "log"));
+        let format = flags.text("audit-log-format");
+        if !matches!(format, "legacy" | "json") {
+            errors.push(format!("invalid audit log format {format}, allowed formats are \"legacy,json\""));
+        }
+        for name in ["audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize"] {
+            if flags.int(name) < 0 {
+                errors.push(format!("--{name} {} can't be a negative number", flags.int(name)));
+            }
+        }
+    }
+    if !flags.text("audit-webhook-config-file").is_empty() {
+        errors.extend(backend_errors(flags, "webhook"));
+    }
+    errors
+}
+
+/// The first error of how events are batched, the first of how they are truncated (even if they are not), and that of their
+/// version.
+fn backend_errors(flags: &Flags, backend: &str) -> Vec<String> {
+    let version = flags.text(&format!("audit-{backend}-version")) != "audit.k8s.io/v1";
+    let version =
+        version.then(|| "invalid group version, allowed versions are [\"audit.k8s.io/v1\"]".to_string());
+    [batch_error(flags, backend), truncation_error(flags, backend), version].into_iter().flatten().collect()
+}
+
+fn batch_error(flags: &Flags, backend: &str) -> Option<String> {
+    let name = |suffix: &str| format!("audit-{backend}-{suffix}");
+    let mode = flags.text(&name("mode"));
+    match mode {
+        "batch" => {}
+        "blocking" | "blocking-strict" => return None,
+        _ => {
+            let modes = "batch,blocking,blocking-strict";
+            return Some(format!("invalid audit {backend} mode {mode}, allowed modes are \"{modes}\""));
+        }
+    }
+    let qps: f32 = flags.text(&name("batch-throttle-qps")).parse().unwrap_or(0.0);
+    let burst = flags.int(&name("batch-throttle-burst"));
+    let is_throttled = flags.bool(&name("batch-throttle-enable"));
+    let (buffer, size) = (flags.int(&name("batch-buffer-size")), flags.int(&name("batch-max-size")));
+    let (what, value) = if buffer <= 0 {
+        ("buffer size", buffer.to_string())
+    } else if size <= 0 {
+        ("max batch size", size.to_string())
+    } else if is_throttled && qps <= 0.0 {
+        ("throttle QPS", qps.to_string())
+    } else if is_throttled && burst <= 0 {
+        ("throttle burst", burst.to_string())
+    } else {
+        return None;
+    };
+    Some(format!("invalid audit batch {backend} {what} {value}, must be a positive number"))
+}
+
+fn truncation_error(flags: &Flags, backend: &str) -> Option<String> {
+    let event = flags.int(&format!("audit-{backend}-truncate-max-event-size"));
+    let batch = flags.int(&format!("audit-{backend}-truncate-max-batch-size"));
+    let why = if event <= 0 {
+        format!("max event size {event}, must be a positive number")
+    } else if batch < event {
+        format!("max batch size {batch}, must be greater than max event size ({event})")
+    } else {
+        return None;
+    };
+    Some(format!("invalid audit truncate {backend} {why}"))
 }

@@ -41,6 +41,20 @@ pub(crate) struct Authentication {
     egress: Option<Egress>,
 }
 
+/// The error of flags that belong together, or exclude each other.
+pub(crate) fn flag_error(flags: &Flags) -> Option<String> {
+    let uses_flags = OIDC_FLAGS.iter().any(|name| flags.given(name));
+    let lacks = |name: &str| flags.text(name).is_empty();
+    let why = if !lacks("authentication-config") {
+        "authentication-config file and oidc-* flags are mutually exclusive"
+    } else if lacks("oidc-issuer-url") || lacks("oidc-client-id") {
+        "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set"
+    } else {
+        return None;
+    };
+    uses_flags.then(|| why.to_string())
+}
+
 impl Authentication {
     /// Reads the flags, and the file that they name.
     pub(crate) fn new(flags: &Flags, account_issuers: &[String]) -> Result<Self, FlagError> {
@@ -56,10 +70,6 @@ impl Authentication {
                 out.config.jwt = vec![from_flags(flags)?];
             }
             "" => {}
-            _ if uses_flags => {
-                let why = "authentication-config file and oidc-* flags are mutually exclusive";
-                return Err(FlagError::new(why));
-            }
             path => {
                 out.algorithms = ALGORITHMS.iter().map(ToString::to_string).collect();
                 let load = read(Path::new(path))
@@ -148,11 +158,6 @@ impl Authentication {
 
 fn from_flags(flags: &Flags) -> Result<JwtConfig, FlagError> {
     let (url, client) = (flags.text("oidc-issuer-url"), flags.text("oidc-client-id"));
-    if url.is_empty() || client.is_empty() {
-        let why =
-            "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
-        return Err(FlagError::new(why));
-    }
     let certificate_authority = match flags.text("oidc-ca-file") {
         "" => String::new(),
         path => {

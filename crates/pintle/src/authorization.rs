@@ -67,7 +67,7 @@ impl Authorization {
         let dialer = egress::read(flags)?.unwrap_or_default().to_control_plane();
         let path = flags.text("authorization-config");
         if path.is_empty() {
-            let config = from_flags(flags)?;
+            let config = from_flags(flags);
             let allows_everything = config.authorizers.iter().any(|a| a.type_ == "AlwaysAllow");
             return Ok(Authorization {
                 config,
@@ -77,14 +77,7 @@ impl Authorization {
                 ..Authorization::default()
             });
         }
-        if REPLACED_FLAGS.iter().any(|name| flags.given(name)) {
-            let why = "--authorization-config can not be specified when --authorization-mode or \
-                       --authorization-webhook-* flags are defined";
-            return Err(FlagError::new(why));
-        }
-        let loaded = read(Path::new(path))
-            .and_then(|text| Ok((AuthorizationConfig::load(&text, &BTreeSet::new())?, text)));
-        let (config, text) = loaded.map_err(|why| FlagError::new(&why))?;
+        let (config, text) = load(path).map_err(|why| FlagError::new(&why))?;
         let file = Some(PathBuf::from(path));
         Ok(Authorization { config, file, text, policy_file, dialer, allows_everything: false })
     }
@@ -224,11 +217,32 @@ fn abac(path: &Path) -> Result<Abac, String> {
 }
 
 /// The flags in terms of the file. All errors are reported together, as in kube-apiserver.
-fn from_flags(flags: &Flags) -> Result<AuthorizationConfig, FlagError> {
-    let mut modes = flags.list("authorization-mode");
-    if modes.is_empty() {
-        modes.push("RBAC".to_string());
+/// Errors of the flags, and of the file that they name.
+pub(crate) fn errors(flags: &Flags) -> Vec<String> {
+    let path = flags.text("authorization-config");
+    if path.is_empty() {
+        return mode_errors(flags);
     }
+    if REPLACED_FLAGS.iter().any(|name| flags.given(name)) {
+        let why = "--authorization-config can not be specified when --authorization-mode or \
+                   --authorization-webhook-* flags are defined";
+        return vec![why.to_string()];
+    }
+    load(path).err().into_iter().collect()
+}
+
+/// Reads the file of `--authorization-config`; also returns its text.
+fn load(path: &str) -> Result<(AuthorizationConfig, Vec<u8>), String> {
+    read(Path::new(path)).and_then(|text| Ok((AuthorizationConfig::load(&text, &BTreeSet::new())?, text)))
+}
+
+fn modes(flags: &Flags) -> Vec<String> {
+    let modes = flags.list("authorization-mode");
+    if modes.is_empty() { vec!["RBAC".to_string()] } else { modes }
+}
+
+fn mode_errors(flags: &Flags) -> Vec<String> {
+    let modes = modes(flags);
     let has = |mode: &str| modes.iter().any(|named| named == mode);
     let is_given = |name: &str| !flags.text(name).is_empty();
     let mut errors = Vec::new();
@@ -253,15 +267,16 @@ fn from_flags(flags: &Flags) -> Result<AuthorizationConfig, FlagError> {
         let listed: Vec<String> = modes.iter().map(|mode| format!("{mode:?}")).collect();
         errors.push(format!("authorization-mode [{}] has mode specified more than once", listed.join(" ")));
     }
-    if !errors.is_empty() {
-        return Err(FlagError::new(&pintle_auth::aggregate(errors)));
-    }
-    let authorizers = modes.into_iter().map(|mode| AuthorizerConfig {
+    errors
+}
+
+fn from_flags(flags: &Flags) -> AuthorizationConfig {
+    let authorizers = modes(flags).into_iter().map(|mode| AuthorizerConfig {
         name: if mode == WEBHOOK { "default".to_string() } else { mode.to_lowercase() },
         webhook: (mode == WEBHOOK).then(|| webhook_of_flags(flags)),
         type_: mode,
     });
-    Ok(AuthorizationConfig { authorizers: authorizers.collect() })
+    AuthorizationConfig { authorizers: authorizers.collect() }
 }
 
 fn webhook_of_flags(flags: &Flags) -> WebhookConfig {

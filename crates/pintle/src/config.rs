@@ -7,14 +7,14 @@ use crate::authorization::Authorization;
 use crate::bootstrap::KubernetesService;
 use crate::emulation::Emulation;
 use crate::encryption::EncryptionFlags;
+use crate::endpoint;
 use crate::etcd::EtcdSettings;
 use crate::flags::{FlagError, Flags};
 use crate::flow::FlowFlags;
 use crate::history;
 use crate::program::Program;
 use crate::proxying::Proxying;
-use crate::runtime_config::RuntimeConfig;
-use crate::{endpoint, flag_checks, identity_flags, token_signing};
+use crate::runtime_config::{self, RuntimeConfig};
 use http::HeaderValue;
 use pintle_controllers::leader::Terms;
 use pintle_http::version::GIT_VERSION;
@@ -25,7 +25,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use service_network::{Network, node_ports};
+pub(crate) use service_network::{Network, node_ports, service_network_errors, service_networks};
 use service_network::{service_network, service_ranges};
 
 /// The configuration of the server.
@@ -208,11 +208,8 @@ impl Config {
         says(name) || (says("*") && by_default && !says(&format!("-{name}")))
     }
 
-    /// Reads the flags.
+    /// Reads the flags, which must be validated (`flag_checks::check`).
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
-        flag_checks::check(flags)?;
-        identity_flags::check(flags)?;
-        token_signing::check(flags)?;
         let port = u16::try_from(flags.int("secure-port")).unwrap_or(0);
         let program = Program::current();
         let stands_in = stands_in_for_kube_apiserver(flags, program);
@@ -220,6 +217,9 @@ impl Config {
         let data_dir_given = flags.given("data-dir");
         let ephemeral = is_ephemeral(flags, program);
         let serving_files = serving_files(flags)?;
+        // kube-apiserver looks at these before it reads files about users and rights.
+        let runtime_config = selected_versions(flags)?;
+        let flow = FlowFlags::new(flags)?;
         let issuers = non_empty(flags.values("service-account-issuer"), DEFAULT_ISSUER);
         let audiences = match flags.list("api-audiences") {
             none if none.is_empty() => issuers.clone(),
@@ -278,7 +278,7 @@ impl Config {
             disabled_plugins: flags.raw_list("disable-admission-plugins"),
             service_node_port: u16::try_from(flags.int("kubernetes-service-node-port")).unwrap_or(0),
             service_ranges: service_ranges(flags)?,
-            runtime_config: runtime_config(flags)?,
+            runtime_config,
             emulation: Emulation::of(flags)?,
             leadership: leadership_terms(flags),
             shares_port: flags.bool("permit-port-sharing"),
@@ -292,7 +292,7 @@ impl Config {
                 Ok(0) | Err(_) => DEFAULT_STREAMS_MAX,
                 Ok(n) => n,
             },
-            strict_transport: strict_transport(&flags.list("strict-transport-security-directives"))?,
+            strict_transport: strict_transport(flags)?,
             external_host: flags.text("external-hostname").to_string(),
             advertise: flags.ip("advertise-address").or_else(|| endpoint::host_address(ip)),
             advertise_given: flags.ip("advertise-address"),
@@ -321,7 +321,7 @@ impl Config {
                 _ => GIT_VERSION.to_string(),
             },
             proxying: Proxying::new(flags)?,
-            flow: FlowFlags::new(flags)?,
+            flow,
         })
     }
 
@@ -427,7 +427,8 @@ fn non_empty(list: Vec<String>, default: &str) -> Vec<String> {
     if list.is_empty() { vec![default.to_string()] } else { list }
 }
 
-fn token_seconds_max(flags: &Flags) -> Result<i64, FlagError> {
+/// The longest life of a token, in seconds; 0 if the flag does not limit it.
+pub(crate) fn token_seconds_max(flags: &Flags) -> Result<i64, FlagError> {
     const SECOND: i64 = 1_000_000_000;
     let nanos = flags.signed_duration("service-account-max-token-expiration").0;
     let seconds = nanos / SECOND;
@@ -438,7 +439,9 @@ fn token_seconds_max(flags: &Flags) -> Result<i64, FlagError> {
     Ok(seconds)
 }
 
-fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, FlagError> {
+/// The header that tells browsers to use TLS only.
+pub(crate) fn strict_transport(flags: &Flags) -> Result<Option<HeaderValue>, FlagError> {
+    let directives = flags.list("strict-transport-security-directives");
     let known = |directive: &String| {
         let age = directive.strip_prefix("max-age=").filter(|age| !age.contains('='));
         age.is_some() || matches!(directive.as_str(), "includeSubDomains" | "preload")
@@ -464,14 +467,15 @@ fn leadership_terms(flags: &Flags) -> Terms {
     }
 }
 
-fn runtime_config(flags: &Flags) -> Result<RuntimeConfig, FlagError> {
-    RuntimeConfig::parse(&flags.map("runtime-config"), Emulation::of(flags)?)
+fn selected_versions(flags: &Flags) -> Result<RuntimeConfig, FlagError> {
+    RuntimeConfig::parse(&runtime_config::entries(flags), Emulation::of(flags)?)
         .map_err(|why| FlagError::new(&why))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::{Invocation, parse};
 
     #[test]
     fn browsers_are_told_what_the_flag_says() {
@@ -482,9 +486,9 @@ mod tests {
             ("max-age=1=2", None),
             ("for-ever", None),
         ] {
-            let directives: Vec<String> =
-                given.split(',').filter(|d| !d.is_empty()).map(str::to_string).collect();
-            let header = strict_transport(&directives).ok();
+            let line = format!("--strict-transport-security-directives={given}");
+            let Ok(Invocation::Serve(flags)) = parse([line]) else { panic!("{given}") };
+            let header = strict_transport(&flags).ok();
             let header = header.as_ref().map(|value| value.as_ref().map(|value| value.to_str().unwrap()));
             assert_eq!(header, want, "{given}");
         }

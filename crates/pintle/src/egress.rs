@@ -2,8 +2,7 @@
 
 use crate::flags::{FlagError, Flags};
 use pintle_meta::field::FieldErrors;
-use pintle_meta::go_type::{GoStruct, GoType};
-
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, missing_head};
 use pintle_proxy::{ConnectProxy, Dialer, Egress, Identity, TlsOptions, Trust};
 use pintle_value::{Path as FieldPath, Value, yaml};
 use std::collections::BTreeSet;
@@ -30,7 +29,7 @@ const TRANSPORT: GoStruct = GoStruct(
 );
 const CONNECTION: GoStruct = GoStruct(
     "Connection",
-    &[("proxyProtocol", GoType::Text("ProtocolType")), ("transport", GoType::Struct(&TRANSPORT))],
+    &[("proxyProtocol", GoType::Text("v1beta1.ProtocolType")), ("transport", GoType::Struct(&TRANSPORT))],
 );
 const SELECTION: GoStruct =
     GoStruct("EgressSelection", &[("name", TEXT), ("connection", GoType::Struct(&CONNECTION))]);
@@ -56,9 +55,8 @@ fn parse(text: &[u8]) -> Result<Egress, String> {
     let unreadable = |why: &str| format!("failed to read egress selector config: {why}");
     let parsed = yaml::parse(text).map_err(|error| unreadable(&error.to_string()))?.value;
     let (kind, version) = (parsed.str_at(&["kind"]), parsed.str_at(&["apiVersion"]));
-    if kind.is_empty() {
-        let text = String::from_utf8_lossy(text);
-        return Err(unreadable(&format!("Object 'Kind' is missing in '{text}'")));
+    if let Some(error) = head_type_error(&parsed).or_else(|| missing_head(text, &parsed)) {
+        return Err(unreadable(&error));
     }
     if kind != FILE.0 || !VERSIONS.contains(&version) {
         return Err(unreadable(&format!(

@@ -2,6 +2,7 @@
 //! earlier version of Kubernetes.
 
 use crate::flags::{FlagError, Flags};
+use std::collections::BTreeMap;
 
 /// The latest minor version that can be emulated: the server's own.
 pub(crate) const MINOR: u64 = 36;
@@ -138,27 +139,58 @@ pub(crate) fn errors(flags: &Flags) -> Result<Vec<String>, FlagError> {
 
 /// The version of a flag, `[kube=]1.N`: its text and N.
 fn version(flags: &Flags, name: &str) -> Result<Option<(String, u64)>, FlagError> {
-    let mut found: Option<(String, u64)> = None;
+    let mut found: BTreeMap<String, (String, u64)> = BTreeMap::new();
     for item in flags.list(name) {
-        let text = match item.split_once('=') {
-            None => item.as_str(),
-            Some(("kube", text)) => text,
-            Some((other, _)) => return Err(FlagError::new(&format!("component not registered: {other}"))),
+        let (component, text) = match item.split_once('=') {
+            None => ("kube", item.as_str()),
+            Some((component, text)) => (component.trim(), text.trim()),
         };
-        if let Some((earlier, _)) = &found {
-            return Err(FlagError::new(&format!("duplicate version flag, kube={earlier} and kube={text}")));
+        let numbers = components(text).map_err(|why| FlagError::new(&why))?;
+        let text = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(".");
+        let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
+        if number(2) != 0 {
+            return Err(FlagError::new(&format!("patch version not allowed, got: {component}={text}")));
         }
-        let number = |part: Option<&str>| part.and_then(|part| part.parse::<u64>().ok());
-        let text = text.strip_prefix('v').unwrap_or(text);
-        let mut parts = text.split('.');
-        let (Some(major), Some(minor)) = (number(parts.next()), number(parts.next())) else {
-            return Err(FlagError::new(&format!("could not parse {text:?} as version")));
-        };
-        if number(parts.next()).is_some_and(|patch| patch != 0) {
-            return Err(FlagError::new(&format!("patch version not allowed, got: kube={text}")));
+        if let Some((earlier, _)) = found.get(component) {
+            return Err(FlagError::new(&format!(
+                "duplicate version flag, {component}={earlier} and {component}={text}"
+            )));
         }
         // Other major versions are out of range in any case.
-        found = Some((text.to_string(), if major == 1 { minor } else { 0 }));
+        found.insert(component.to_string(), (text, if number(0) == 1 { number(1) } else { 0 }));
     }
-    Ok(found)
+    match found.keys().find(|component| *component != "kube") {
+        Some(other) => Err(FlagError::new(&format!("component not registered: {other}"))),
+        None => Ok(found.remove("kube")),
+    }
+}
+
+/// The numbers of a version. What follows them is ignored.
+fn components(text: &str) -> Result<Vec<u64>, String> {
+    let start = text.strip_prefix('v').unwrap_or(text);
+    let mut end = start.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(start.len());
+    // A point belongs to the numbers if a digit follows.
+    if let Some(at) = start.get(..end).and_then(|numbers| numbers.find("..")) {
+        end = at;
+    }
+    let numbers = start.get(..end).unwrap_or_default().trim_end_matches('.');
+    if !numbers.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("could not parse {text:?} as version"));
+    }
+    if !numbers.contains('.') {
+        return Err(format!("illegal version string {text:?}"));
+    }
+    let first = numbers.split('.').next().unwrap_or_default();
+    if first.starts_with('0') && first != "0" {
+        return Err(format!("illegal zero-prefixed version component {first:?} in {text:?}"));
+    }
+    let number = |part: &str| {
+        part.parse::<u64>().map_err(|_| {
+            format!(
+                "illegal non-numeric version component {part:?} in {text:?}: strconv.ParseUint: parsing {part:?}: value \
+                 out of range"
+            )
+        })
+    };
+    numbers.split('.').map(number).collect()
 }

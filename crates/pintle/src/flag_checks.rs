@@ -4,15 +4,22 @@
 use crate::emulation::{self, MINOR};
 use crate::etcd::BAD_OVERRIDE;
 use crate::flags::{FlagError, Flags};
-use crate::metric_flags;
+use crate::runtime_config::{self, RuntimeConfig};
+use crate::{
+    audit, authentication, authorization, config, identity_flags, metric_flags, operation, token_signing,
+};
+use pintle_admission::plugin_faults;
 use pintle_value::quantity::Quantity;
+use std::path::Path;
 
-/// Numbers and durations that must not be negative, with the message.
-const NOT_NEGATIVE: [(&str, &str); 8] = [
+/// Numbers and durations that must not be negative, with the message. Those after the chance of a GOAWAY are in `LATER_NOT_NEGATIVE`.
+const NOT_NEGATIVE: [(&str, &str); 4] = [
     ("livez-grace-period", "--livez-grace-period can not be a negative value"),
     ("max-requests-inflight", "--max-requests-inflight can not be negative value"),
     ("max-mutating-requests-inflight", "--max-mutating-requests-inflight can not be negative value"),
     ("request-timeout", "--request-timeout can not be negative value"),
+];
+const LATER_NOT_NEGATIVE: [(&str, &str); 4] = [
     ("min-request-timeout", "--min-request-timeout can not be negative value"),
     ("storage-initialization-timeout", "--storage-initialization-timeout can not be negative value"),
     ("shutdown-delay-duration", "--shutdown-delay-duration can not be negative value"),
@@ -34,10 +41,8 @@ const PEER_FLAGS: [&str; 3] = ["peer-ca-file", "peer-advertise-ip", "peer-advert
 const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
 
-/// Refuses flags that kube-apiserver refuses. All errors are reported together.
-pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
-    // kube-apiserver refuses these before all others.
-    check_watch_cache_sizes(flags)?;
+/// Refuses values that kube-apiserver refuses while it parses them.
+pub(crate) fn check_values(flags: &Flags) -> Result<(), FlagError> {
     let name = "oidc-required-claim";
     if let Some(value) = flags.values(name).iter().find(|value| !value.contains('=')) {
         let why = "malformed pair, expect string=string";
@@ -45,27 +50,80 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     }
     metric_flags::allowed_values(flags)?;
     check_buffer_sizes(flags)?;
-    let mut errors = log_errors(flags)?;
+    config::node_ports(flags.text("service-node-port-range"))?;
+    operation::named_certificates(&flags.values("tls-sni-cert-key"))?;
+    operation::modules(flags).map(|_| ())
+}
+
+/// Refuses flags that kube-apiserver refuses, in its order: those of the log, then what it completes, each alone, and then
+/// all that it validates together.
+pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
+    check_log(flags)?;
+    complete(flags)?;
+    FlagError::aggregate(validation_errors(flags)?)
+}
+
+/// What kube-apiserver computes before it validates.
+fn complete(flags: &Flags) -> Result<(), FlagError> {
+    config::service_networks(flags)?;
+    create_certificate_folder(flags)?;
+    config::token_seconds_max(flags)?;
+    token_signing::check_key(flags)?;
+    if flags.bool("watch-cache") { check_watch_cache_sizes(flags) } else { Ok(()) }
+}
+
+/// The folder of a serving certificate that the server issues itself must be writable before anything is validated.
+fn create_certificate_folder(flags: &Flags) -> Result<(), FlagError> {
+    let folder = flags.text("cert-dir");
+    if !flags.given("cert-dir") || folder.is_empty() || !flags.text("tls-cert-file").is_empty() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder).map_err(|error| {
+        let why = crate::config_file::go_text(Path::new(folder), &error).replacen("open ", "mkdir ", 1);
+        FlagError::new(&format!("error creating self-signed certificates: {why}"))
+    })
+}
+
+/// All errors that kube-apiserver reports together, in its order.
+fn validation_errors(flags: &Flags) -> Result<Vec<String>, FlagError> {
     let is_negative = |name: &str| flags.int(name) < 0 || flags.signed_duration(name).0 < 0;
-    errors
-        .extend(NOT_NEGATIVE.iter().filter(|(name, _)| is_negative(name)).map(|(_, why)| (*why).to_string()));
+    let negative = |names: &[(&str, &'static str)]| -> Vec<String> {
+        names.iter().filter(|(name, _)| is_negative(name)).map(|(_, why)| (*why).to_string()).collect()
+    };
+    let mut errors = negative(&NOT_NEGATIVE);
+    errors.extend(operation::goaway_error(flags));
+    errors.extend(negative(&LATER_NOT_NEGATIVE));
+    errors.extend(config::strict_transport(flags).err().map(|error| error.to_string()));
+    errors.extend(operation::cors_errors(flags));
     errors.extend(emulation::errors(flags)?);
-    let media_type = flags.text("storage-media-type");
-    // An empty value means JSON.
-    if !media_type.is_empty() && !MEDIA_TYPES.contains(&media_type) {
-        errors.push(format!(
-            "--storage-media-type {media_type:?} invalid, allowed values: {}",
-            MEDIA_TYPES.join(", ")
-        ));
+    errors.extend(storage_errors(flags));
+    errors.extend(fairness_error(flags));
+    errors.extend(secure_port_error(flags));
+    errors.extend(authentication::flag_error(flags));
+    errors.extend(identity_flags::errors(flags));
+    errors.extend(authorization::errors(flags));
+    errors.extend(audit::errors(flags));
+    let [enabled, disabled, only] =
+        ["enable-admission-plugins", "disable-admission-plugins", "admission-control"]
+            .map(|name| flags.raw_list(name));
+    errors.extend(plugin_faults(&enabled, &disabled, &only));
+    errors.extend(RuntimeConfig::flag_error(&runtime_config::entries(flags)));
+    errors.extend(token_signing::request_error(flags));
+    errors.extend(metrics_errors(flags));
+    errors.extend(peer_errors(flags)?);
+    errors.extend(token_signing::errors(flags));
+    errors.extend(leadership_errors(flags));
+    errors.extend(config::service_network_errors(flags));
+    errors.extend(node_port_errors(flags));
+    if flags.int("apiserver-count") <= 0 {
+        let count = flags.int("apiserver-count");
+        errors.push(format!("--apiserver-count should be a positive number, but value '{count}' provided"));
     }
-    if flags.bool("encryption-provider-config-automatic-reload")
-        && flags.text("encryption-provider-config").is_empty()
-    {
-        errors.push(
-            "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
-                .to_string(),
-        );
-    }
+    Ok(errors)
+}
+
+fn storage_errors(flags: &Flags) -> Vec<String> {
+    let mut errors = Vec::new();
     if !matches!(flags.text("storage-backend"), "" | "etcd3") {
         errors.push(
             "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'"
@@ -75,23 +133,31 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     if flags.list("etcd-servers-overrides").iter().any(|item| !is_override(item)) {
         errors.push(BAD_OVERRIDE.to_string());
     }
-    errors.extend(metrics_errors(flags));
-    errors.extend(node_port_errors(flags));
-    if flags.int("apiserver-count") <= 0 {
-        let count = flags.int("apiserver-count");
-        errors.push(format!("--apiserver-count should be a positive number, but value '{count}' provided"));
+    if flags.bool("encryption-provider-config-automatic-reload")
+        && flags.text("encryption-provider-config").is_empty()
+    {
+        errors.push(
+            "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
+                .to_string(),
+        );
     }
-    errors.extend(runtime_config_errors(flags));
-    errors.extend(peer_errors(flags)?);
-    errors.extend(leadership_errors(flags));
-    let port = flags.int("secure-port");
-    // Unlike kube-apiserver, Pintle chooses a port if it is 0.
-    if !(0..=65535).contains(&port) {
+    let media_type = flags.text("storage-media-type");
+    // An empty value means JSON.
+    if !media_type.is_empty() && !MEDIA_TYPES.contains(&media_type) {
         errors.push(format!(
-            "--secure-port {port} must be between 1 and 65535, inclusive. It cannot be turned off with 0"
+            "--storage-media-type {media_type:?} invalid, allowed values: {}",
+            MEDIA_TYPES.join(", ")
         ));
     }
-    FlagError::aggregate(errors)
+    errors
+}
+
+fn secure_port_error(flags: &Flags) -> Option<String> {
+    let port = flags.int("secure-port");
+    // Unlike kube-apiserver, Pintle chooses a port if it is 0.
+    (!(0..=65535).contains(&port)).then(|| {
+        format!("--secure-port {port} must be between 1 and 65535, inclusive. It cannot be turned off with 0")
+    })
 }
 
 /// Returns the type of `--endpoint-reconciler-type` if it is not known. kube-apiserver notices it after all other checks.
@@ -99,25 +165,36 @@ pub(crate) fn unknown_reconciler(flags: &Flags) -> Option<&str> {
     Some(flags.text("endpoint-reconciler-type")).filter(|type_| !RECONCILERS.contains(type_))
 }
 
-/// Errors of flags of the log. Its buffers need a feature gate.
-fn log_errors(flags: &Flags) -> Result<Vec<String>, FlagError> {
+/// Refuses flags of the log, before all others. Its buffers need a feature gate.
+pub(crate) fn check_log(flags: &Flags) -> Result<(), FlagError> {
     let mut errors = Vec::new();
     let frequency = flags.signed_duration("log-flush-frequency");
     if frequency.0 < 1 {
         let why = "Must be greater than zero";
         errors.push(format!("flushFrequency: Invalid value: \"{frequency}\": {why}"));
     }
-    if flags.gates()?.get("LoggingAlphaOptions") == Some(&true) {
-        return Ok(errors);
+    let format = flags.text("logging-format");
+    if !matches!(format, "text" | "json") {
+        errors.push(format!("format: Invalid value: {format:?}: Unsupported log format"));
     }
-    for (format, split, size) in LOG_BUFFERS {
-        let is_zero = Quantity::parse(flags.text(size)).is_ok_and(|size| size.is_zero());
-        let used = [("splitStream", flags.bool(split)), ("infoBufferSize", flags.given(size) && !is_zero)];
-        errors.extend(used.iter().filter(|(_, is_used)| *is_used).map(|(field, _)| {
-            format!("options.{format}.{field}: Forbidden: Feature LoggingAlphaOptions is disabled")
-        }));
+    let verbosity = flags.int("v");
+    if verbosity > i64::from(i32::MAX) {
+        errors.push(format!("verbosity: Invalid value: {verbosity}: Must be <= {}", i32::MAX));
     }
-    Ok(errors)
+    if format != "text" && !format.is_empty() && flags.list("vmodule").iter().any(|item| !item.is_empty()) {
+        errors.push("vmodule: Forbidden: Only supported for text log format".to_string());
+    }
+    if flags.gates()?.get("LoggingAlphaOptions") != Some(&true) {
+        for (format, split, size) in LOG_BUFFERS {
+            let is_zero = Quantity::parse(flags.text(size)).is_ok_and(|size| size.is_zero());
+            let used =
+                [("splitStream", flags.bool(split)), ("infoBufferSize", flags.given(size) && !is_zero)];
+            errors.extend(used.iter().filter(|(_, is_used)| *is_used).map(|(field, _)| {
+                format!("options.{format}.{field}: Forbidden: Feature LoggingAlphaOptions is disabled")
+            }));
+        }
+    }
+    FlagError::aggregate(errors)
 }
 
 /// Sizes of buffers are quantities.
@@ -133,21 +210,16 @@ fn check_buffer_sizes(flags: &Flags) -> Result<(), FlagError> {
     Ok(())
 }
 
-/// Errors of versions that are turned off: priority and fairness need their own, and a server needs some.
-fn runtime_config_errors(flags: &Flags) -> Vec<String> {
-    let config = flags.map("runtime-config");
+/// Priority and fairness needs its own version.
+fn fairness_error(flags: &Flags) -> Option<String> {
+    let config = runtime_config::entries(flags);
     // kube-apiserver searches the text of all entries, sorted.
     let text = config.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
     let decides = |key: &&&str| [true, false].iter().any(|on| text.contains(&format!("{key}={on}")));
     let decisive = ["flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"];
     let off = decisive.iter().find(decides).filter(|key| text.contains(&format!("{key}=false")));
     let off = off.filter(|_| flags.bool("enable-priority-and-fairness"));
-    let conflict = off.map(|key| {
-        format!("--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true")
-    });
-    let nothing = config.len() == 1 && config.get("api/all").is_some_and(|value| value == "false");
-    let nothing = nothing.then(|| "invalid runtime-config with only api/all=false".to_string());
-    conflict.into_iter().chain(nothing).collect()
+    off.map(|key| format!("--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true"))
 }
 
 /// Errors of the flags of the proxy between servers.
@@ -184,9 +256,7 @@ fn check_watch_cache_sizes(flags: &Flags) -> Result<(), FlagError> {
             }
             Ok(_) => {}
             Err(_) => {
-                return Err(FlagError::new(&format!(
-                    "invalid size of watch cache: strconv.Atoi: parsing {size:?}: invalid syntax"
-                )));
+                return Err(FlagError::new(&format!("invalid size of watch cache size: {item}")));
             }
         }
     }
@@ -268,6 +338,18 @@ mod tests {
                 "flushFrequency: Invalid value: \"-1s\": Must be greater than zero",
             ),
             ("--watch-cache-sizes=foo", "invalid value of watch cache size: foo"),
+            (
+                "--cert-dir=/proc/none --secure-port=-1",
+                "error creating self-signed certificates: mkdir /proc/none: no such file or directory",
+            ),
+            ("--watch-cache-sizes=pods#a", "invalid size of watch cache size: pods#a"),
+            ("--watch-cache=false --watch-cache-sizes=pods#a", ""),
+            ("--runtime-config=v1=false,api/legacy=false,api/v1/pods=false", ""),
+            (
+                "--service-account-issuer= --api-audiences=a",
+                "[service-account-issuer should not be an empty string, --service-account-signing-key-file, \
+                 --service-account-issuer, and --api-audiences should be specified together]",
+            ),
             ("--watch-cache-sizes=pods#-1", "watch cache size cannot be negative: pods#-1"),
             ("--emulated-version=1.99", "emulation version 1.99 is not between [1.33, 1.36.0]"),
             (
@@ -312,6 +394,42 @@ mod tests {
             (
                 "--encryption-provider-config-automatic-reload",
                 "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config",
+            ),
+            (
+                "--tls-sni-cert-key=a --authorization-mode=Nope",
+                "invalid argument \"a\" for \"--tls-sni-cert-key\" flag: expected comma separated certificate and key file paths",
+            ),
+            ("--goaway-chance=0.5", "--goaway-chance can not be less than 0 or greater than 0.02"),
+            ("--logging-format=", "format: Invalid value: \"\": Unsupported log format"),
+            (
+                "--logging-format=json --vmodule=a=1 --log-flush-frequency=0s",
+                "[flushFrequency: Invalid value: \"0s\": Must be greater than zero, vmodule: Forbidden: Only supported for text log format]",
+            ),
+            (
+                "--audit-log-path=x --audit-log-maxage=-1 --audit-log-format=xml --audit-log-mode=slow --audit-log-version=v1 \
+                 --audit-log-truncate-max-event-size=0",
+                "[invalid audit log mode slow, allowed modes are \"batch,blocking,blocking-strict\", invalid audit truncate log max \
+                 event size 0, must be a positive number, invalid group version, allowed versions are [\"audit.k8s.io/v1\"], invalid \
+                 audit log format xml, allowed formats are \"legacy,json\", --audit-log-maxage -1 can't be a negative number]",
+            ),
+            (
+                "--audit-log-path=x --audit-log-mode=batch --audit-log-batch-throttle-enable",
+                "invalid audit batch log throttle QPS 0, must be a positive number",
+            ),
+            (
+                "--request-timeout=-1s --storage-backend=x --secure-port=70000 --oidc-client-id=a --service-account-issuer=a:%zz \
+                 --authorization-mode=RBAC,Nope --enable-admission-plugins=Nope --runtime-config=nope.k8s.io/v1=true,a=true \
+                 --apiserver-count=-1",
+                "[--request-timeout can not be negative value, --storage-backend invalid, allowed values: etcd3. If not specified, it \
+                 will default to 'etcd3', --secure-port 70000 must be between 1 and 65535, inclusive. It cannot be turned off with 0, \
+                 oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set, authorization-mode \
+                 \"Nope\" is not a valid mode, enable-admission-plugins plugin \"Nope\" is unknown, runtime-config invalid key a, \
+                 --apiserver-count should be a positive number, but value '-1' provided]",
+            ),
+            (
+                "--service-cluster-ip-range=10.0.0.0/24,10.1.0.0/24,nonsense",
+                "[--service-cluster-ip-range must not contain more than two entries, --service-cluster-ip-range[0] and \
+                 --service-cluster-ip-range[1] must be of different IP family]",
             ),
             ("--apiserver-count=0", "--apiserver-count should be a positive number, but value '0' provided"),
         ] {

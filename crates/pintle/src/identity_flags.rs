@@ -1,6 +1,6 @@
 //! Validates the flags about trust: service account issuers and keys, front proxies. The messages are kube-apiserver's.
 
-use crate::flags::{FlagError, Flags};
+use crate::flags::Flags;
 use crate::pki::{self, PkiError};
 use pintle_auth::authn::keys::{SigningKey, VerifyingKey};
 use pintle_auth::authn::x509::ClientAuthorities;
@@ -16,8 +16,8 @@ const NAME_LISTS: [&str; 5] = [
     "requestheader-uid-headers",
 ];
 
-/// Refuses flags that kube-apiserver refuses. All errors are reported together.
-pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
+/// Errors of the flags, in kube-apiserver's order.
+pub(crate) fn errors(flags: &Flags) -> Vec<String> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
     for issuer in flags.values("service-account-issuer") {
@@ -60,7 +60,7 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
                 .to_string(),
         );
     }
-    if errors.is_empty() { Ok(()) } else { Err(FlagError::new(&pintle_auth::aggregate(errors))) }
+    errors
 }
 
 /// Returns whether clients and proxies have a CA in common. Unreadable files are reported elsewhere.

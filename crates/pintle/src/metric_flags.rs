@@ -166,7 +166,11 @@ mod tests {
     use crate::flags::{Invocation, parse};
 
     fn check(line: &str) -> Result<Selection, String> {
-        let Ok(Invocation::Serve(flags)) = parse(line.split(' ').map(str::to_string)) else { panic!() };
+        let flags = match parse(line.split(' ').map(str::to_string)) {
+            Ok(Invocation::Serve(flags)) => flags,
+            Ok(Invocation::Print(text)) => return Err(text),
+            Err(error) => return Err(error.to_string()),
+        };
         read(&flags).map_err(|errors| errors.join(", "))
     }
 

@@ -6,7 +6,7 @@ use crate::etcd::EtcdSettings;
 use crate::flags::{self, Flags, Invocation};
 use crate::output::{Output, number, object};
 use crate::progress::{self, Progress};
-use crate::{encryption, objects};
+use crate::{encryption, flag_checks, objects};
 use bytes::Bytes;
 use pintle_engine::{Codec, MASTER_LEASES, PEER_LEASES, is_object_key};
 use pintle_store::{Entry, Expect, Key, Options, Revision, Snapshot, Store, Write};
@@ -98,7 +98,8 @@ struct Migration {
 
 impl Migration {
     fn new(flags: &Flags) -> Result<Migration, String> {
-        let config = Config::new(flags).map_err(|error| error.to_string())?;
+        let config = flag_checks::check(flags).and_then(|()| Config::new(flags));
+        let config = config.map_err(|error| error.to_string())?;
         match &config.etcd {
             None => return Err("--etcd-servers must name an etcd".into()),
             Some(etcd) if etcd.has_overrides() => {

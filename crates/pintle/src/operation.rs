@@ -1,6 +1,7 @@
 //! The flags about operation: logs, TLS, CORS, shutdown.
 
 use crate::config::Config;
+use crate::flag_checks;
 use crate::flags::{FlagError, FlagValues, Flags};
 use pintle_http::tls::TlsSettings;
 use pintle_http::{Cors, Pages};
@@ -78,15 +79,11 @@ const CURVES: [u16; 7] = [23, 24, 25, 29, 4587, 4588, 4589];
 impl Operation {
     /// Reads the flags.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
-        let goaway_chance: f64 = flags.text("goaway-chance").parse().unwrap_or(0.0);
-        if !(0.0..=0.02).contains(&goaway_chance) {
-            return Err(FlagError::new("--goaway-chance can not be less than 0 or greater than 0.02"));
-        }
         Ok(Operation {
             tls: tls_settings(flags)?,
             named_certificates: named_certificates(&flags.values("tls-sni-cert-key"))?,
-            cors: cors(&flags.list("cors-allowed-origins"))?,
-            goaway_chance,
+            cors: cors(flags)?,
+            goaway_chance: goaway_chance(flags),
             sends_retry_after: flags.bool("shutdown-send-retry-after"),
             ends_watches_first: !flags.duration("shutdown-watch-termination-grace-period").is_zero(),
             profiling: flags.bool("profiling"),
@@ -125,22 +122,18 @@ impl Operation {
     }
 }
 
+/// The verbosities of `--vmodule`.
+pub(crate) fn modules(flags: &Flags) -> Result<VModule, FlagError> {
+    let modules = flags.list("vmodule").join(",");
+    VModule::parse(&modules)
+        .map_err(|why| FlagError::new(&format!("invalid argument {modules:?} for \"--vmodule\" flag: {why}")))
+}
+
 /// Starts the log according to the flags.
 pub(crate) fn start_log(flags: &Flags) -> Result<(), FlagError> {
-    let format = match flags.text("logging-format") {
-        "text" | "" => Format::Text,
-        "json" => Format::Json,
-        other => {
-            return Err(FlagError::new(&format!("format: Invalid value: {other:?}: Unsupported log format")));
-        }
-    };
-    let modules = flags.list("vmodule").join(",");
-    let modules = VModule::parse(&modules).map_err(|why| {
-        FlagError::new(&format!("invalid argument {modules:?} for \"--vmodule\" flag: {why}"))
-    })?;
-    if format == Format::Json && flags.given("vmodule") {
-        return Err(FlagError::new("vmodule: Forbidden: Only supported for text log format"));
-    }
+    let modules = modules(flags)?;
+    flag_checks::check_log(flags)?;
+    let format = if flags.text("logging-format") == "json" { Format::Json } else { Format::Text };
     let verbosity = u32::try_from(flags.int("v")).unwrap_or(0);
     let split = match format {
         Format::Text => flags.bool("log-text-split-stream"),
@@ -197,7 +190,7 @@ fn tls_settings(flags: &Flags) -> Result<TlsSettings, FlagError> {
 }
 
 /// Parses values of the form `certfile,keyfile` or `certfile,keyfile:name,name`.
-fn named_certificates(values: &[String]) -> Result<Vec<NamedFiles>, FlagError> {
+pub(crate) fn named_certificates(values: &[String]) -> Result<Vec<NamedFiles>, FlagError> {
     let wrong = |value: &str, why: &str| {
         FlagError::new(&format!("invalid argument {value:?} for \"--tls-sni-cert-key\" flag: {why}"))
     };
@@ -226,24 +219,43 @@ const CORS_HELP: &str = "List of allowed origins for CORS, comma separated. An a
                          of valid expressions are '//example\\.com(:|$)' and '^https://example\\.com(:|$)'";
 
 /// Parses CORS patterns. They must match the host at both ends, otherwise `example.com.evil.org` would match.
-fn cors(patterns: &[String]) -> Result<Option<Cors>, FlagError> {
-    let wrong = |why: &str| {
-        FlagError::new(&format!(
-            "--cors-allowed-origins has an invalid regular expression: {why}, help: {CORS_HELP}"
-        ))
-    };
+fn cors(flags: &Flags) -> Result<Option<Cors>, FlagError> {
+    FlagError::aggregate(cors_errors(flags))?;
+    let patterns = flags.list("cors-allowed-origins");
     if patterns.is_empty() {
         return Ok(None);
     }
-    let cors = Cors::new(patterns).map_err(|why| wrong(&why))?;
-    for pattern in patterns {
+    Cors::new(&patterns).map(Some).map_err(|why| FlagError::new(&why))
+}
+
+/// Errors of the patterns of `--cors-allowed-origins`.
+pub(crate) fn cors_errors(flags: &Flags) -> Vec<String> {
+    let mut errors = Vec::new();
+    for pattern in flags.list("cors-allowed-origins") {
         let starts = pattern.contains('^') || pattern.contains("//");
         let ends = pattern.contains('$') || pattern.contains(':');
-        if !starts || !ends {
-            return Err(wrong("regular expression does not pin to start/end of host in the origin header"));
-        }
+        let why = match Cors::new(std::slice::from_ref(&pattern)) {
+            Err(why) => why,
+            Ok(_) if starts && ends => continue,
+            Ok(_) => "regular expression does not pin to start/end of host in the origin header".to_string(),
+        };
+        errors.push(format!(
+            "--cors-allowed-origins has an invalid regular expression: {why}, help: {CORS_HELP}"
+        ));
     }
-    Ok(Some(cors))
+    errors
+}
+
+fn goaway_chance(flags: &Flags) -> f64 {
+    flags.text("goaway-chance").parse().unwrap_or(0.0)
+}
+
+/// The error of a chance of a GOAWAY that is out of range.
+pub(crate) fn goaway_error(flags: &Flags) -> Option<String> {
+    let chance = goaway_chance(flags);
+    // In Go no comparison with NaN holds, so it is accepted.
+    let is_accepted = chance.is_nan() || (0.0..=0.02).contains(&chance);
+    (!is_accepted).then(|| "--goaway-chance can not be less than 0 or greater than 0.02".to_string())
 }
 
 #[cfg(test)]
@@ -262,7 +274,6 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_in_the_words_of_kube_apiserver() {
         for (line, want) in [
-            ("--goaway-chance=0.5", "--goaway-chance can not be less than 0 or greater than 0.02"),
             ("--tls-min-version=1.3", "unknown tls version \"1.3\""),
             ("--tls-cipher-suites=NULL", "Cipher suite NULL not supported or doesn't exist"),
             ("--tls-curve-preferences=29,29", "duplicate curve preference 29"),

@@ -322,17 +322,104 @@ pub(crate) fn certificates(pem: &[u8], source: &Path) -> Result<Vec<CertificateD
     }
 }
 
-/// Converts a pair for TLS.
+/// Converts a pair for TLS. The errors are those of Go's `tls.X509KeyPair`.
 pub(crate) fn serving_certificate(pair: &Pair, source: &Path) -> Result<ServingCertificate, PkiError> {
+    let fault =
+        certificate_fault(&pem_labels(&pair.certificate)).or_else(|| key_fault(&pem_labels(&pair.key)));
+    if let Some(why) = fault {
+        return Err(PkiError::Text(format!("tls: {why}")));
+    }
     let chain = certificates(pair.certificate.as_bytes(), source)?;
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())
         .map_err(|e| PkiError::Pem(source.to_path_buf(), format!("private key: {e}")))?;
-    Ok(ServingCertificate { chain, key })
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let together = rustls::sign::CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider);
+    match together {
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            Err(PkiError::Text("tls: private key does not match public key".to_string()))
+        }
+        // Other errors are reported where the certificate is used.
+        _ => Ok(ServingCertificate { chain, key }),
+    }
+}
+
+/// The types of the PEM blocks of a text.
+fn pem_labels(text: &str) -> Vec<&str> {
+    let begins =
+        text.lines().filter_map(|line| line.trim_end().strip_prefix("-----BEGIN ")?.strip_suffix("-----"));
+    begins.filter(|label| text.contains(&format!("-----END {label}-----"))).collect()
+}
+
+fn certificate_fault(labels: &[&str]) -> Option<String> {
+    match labels {
+        [] => Some("failed to find any PEM data in certificate input".to_string()),
+        _ if labels.contains(&"CERTIFICATE") => None,
+        [one] if one.ends_with("PRIVATE KEY") => Some(
+            "failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have \
+             been switched"
+                .to_string(),
+        ),
+        others => Some(format!(
+            "failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following \
+             types: [{}]",
+            others.join(" ")
+        )),
+    }
+}
+
+fn key_fault(labels: &[&str]) -> Option<String> {
+    match labels {
+        [] => Some("failed to find any PEM data in key input".to_string()),
+        _ if labels.iter().any(|label| label.ends_with("PRIVATE KEY")) => None,
+        ["CERTIFICATE"] => {
+            Some("found a certificate rather than a key in the PEM for the private key".to_string())
+        }
+        others => Some(format!(
+            "failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks of the \
+             following types: [{}]",
+            others.join(" ")
+        )),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn faults_of_serving_files_have_gos_words() {
+        let block = |label: &str| format!("-----BEGIN {label}-----\nAAAA\n-----END {label}-----\n");
+        for (certificate, key, want) in [
+            ("x".to_string(), String::new(), "failed to find any PEM data in certificate input"),
+            (
+                block("EC PRIVATE KEY"),
+                String::new(),
+                "failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been \
+                 switched",
+            ),
+            (
+                block("A") + &block("B"),
+                String::new(),
+                "failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following types: \
+                 [A B]",
+            ),
+            (block("CERTIFICATE"), String::new(), "failed to find any PEM data in key input"),
+            (
+                block("CERTIFICATE"),
+                block("CERTIFICATE"),
+                "found a certificate rather than a key in the PEM for the private key",
+            ),
+            (
+                block("CERTIFICATE"),
+                block("PUBLIC KEY"),
+                "failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks of the \
+                 following types: [PUBLIC KEY]",
+            ),
+        ] {
+            let error = serving_certificate(&Pair { certificate, key }, Path::new("x")).err();
+            assert_eq!(error.map(|error| error.to_string()), Some(format!("tls: {want}")));
+        }
+    }
 
     #[test]
     fn a_certificate_is_good_for_its_names_only() {

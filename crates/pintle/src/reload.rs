@@ -155,7 +155,8 @@ pub(crate) fn named_certificates(operation: &Operation) -> Result<Vec<NamedCerti
     let mut all = Vec::new();
     for files in &operation.named_certificates {
         let pair = pki::read_pair(&files.certificate, &files.key).map_err(ServeError::NamedCertificate)?;
-        let certificate = pki::serving_certificate(&pair, &files.certificate)?;
+        let certificate = pki::serving_certificate(&pair, &files.certificate);
+        let certificate = certificate.map_err(ServeError::NamedCertificate)?;
         all.push(NamedCertificate { certificate, names: files.names.clone() });
     }
     Ok(all)

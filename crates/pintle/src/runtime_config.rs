@@ -1,6 +1,7 @@
 //! `--runtime-config`: enables and disables versions of the API.
 
 use crate::emulation::{self, Emulation};
+use crate::flags::Flags;
 use pintle_kinds::{Selectable, builtin_versions, features};
 use std::collections::BTreeMap;
 
@@ -71,7 +72,32 @@ fn unknown_group(key: &str) -> Option<&str> {
     key.get(..slash.saturating_add(1).saturating_add(end))
 }
 
+/// The entries of the flag. As in kube-apiserver, all names of the core group and its resources mean the core group, and
+/// `api/legacy` means nothing.
+pub(crate) fn entries(flags: &Flags) -> BTreeMap<String, String> {
+    let is_core = |key: &str| {
+        let name = key.strip_prefix("api/").unwrap_or(key);
+        name == "v1" || name.starts_with("v1/")
+    };
+    let given = flags.map("runtime-config").into_iter().filter(|(key, _)| key != "api/legacy");
+    given.map(|(key, value)| (if is_core(&key) { "/v1".to_string() } else { key }, value)).collect()
+}
+
 impl RuntimeConfig {
+    /// The error of entries that name no version, or no known group. A server without any version has no meaning.
+    pub(crate) fn flag_error(entries: &BTreeMap<String, String>) -> Option<String> {
+        if entries.len() == 1 && entries.get("api/all").is_some_and(|value| value == "false") {
+            return Some("invalid runtime-config with only api/all=false".to_string());
+        }
+        let named = || entries.keys().filter(|key| STAGES.iter().all(|(stage, _)| stage != key));
+        if let Some(key) = named().find(|key| !matches!(key.split('/').count(), 2 | 3)) {
+            return Some(format!("runtime-config invalid key {key}"));
+        }
+        let mut unknown: Vec<&str> = named().filter_map(|key| unknown_group(key)).collect();
+        unknown.dedup();
+        (!unknown.is_empty()).then(|| format!("unknown api groups {}", unknown.join(",")))
+    }
+
     /// Parses the entries of the flag.
     pub(crate) fn parse(entries: &BTreeMap<String, String>, emulation: Emulation) -> Result<Self, String> {
         let mut config = RuntimeConfig { emulation, ..RuntimeConfig::default() };
@@ -84,15 +110,6 @@ impl RuntimeConfig {
             }
         }
         let named = || entries.iter().filter(|(key, _)| STAGES.iter().all(|(stage, _)| stage != key));
-        for (key, _) in named() {
-            if !matches!(key.split('/').count(), 2 | 3) {
-                return Err(format!("runtime-config invalid key {key}"));
-            }
-        }
-        let unknown: Vec<&str> = named().map(|(key, _)| key.as_str()).filter_map(unknown_group).collect();
-        if !unknown.is_empty() {
-            return Err(format!("unknown api groups {}", unknown.join(",")));
-        }
         for (key, value) in named() {
             config.add(key, value)?;
         }

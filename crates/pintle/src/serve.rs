@@ -17,7 +17,7 @@ use crate::program::Program;
 use crate::reload::Reload;
 use crate::shutdown::{self, Signals};
 use crate::upkeep::Upkeep;
-use crate::{config_file, descriptors, etcd_stand_in, idle, metric_flags, upkeep};
+use crate::{config_file, descriptors, etcd_stand_in, flag_checks, idle, metric_flags, upkeep};
 use context::{Addresses, server_context};
 use parts::{Keys, ListenerTls, OtherServers, Parts};
 use pintle_admission::SettingsError;
@@ -96,7 +96,7 @@ fn check_late(flags: &Flags) -> Result<(), ServeError> {
             }
         }
     }
-    match crate::flag_checks::unknown_reconciler(flags) {
+    match flag_checks::unknown_reconciler(flags) {
         Some(type_) => Err(ServeError::Reconciler(type_.to_string())),
         None => Ok(()),
     }
@@ -110,8 +110,10 @@ const STACK_BYTES: usize = 64 << 20;
 pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let began = Instant::now();
     operation::start_log(flags)?;
-    let config = Config::new(flags)?;
+    flag_checks::check(flags)?;
+    // kube-apiserver looks at TLS and traces before it reads files of users and rights.
     let operation = Arc::new(Operation::new(flags)?);
+    let config = Config::new(flags)?;
     let audit = AuditConfig::new(flags)?;
     check_late(flags)?;
     // Their errors are those of `flag_checks`.
@@ -147,7 +149,7 @@ async fn serve(
     audit: AuditConfig,
     began: Instant,
 ) -> Result<(), ServeError> {
-    let auditor = audit.open().map_err(ServeError::Runtime)?;
+    let auditor = audit.open()?;
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     // Listen first, to report an occupied port before the data is changed.
     let listener = listen(config.bind, config.shares_port).map_err(|e| ServeError::Listen(config.bind, e))?;

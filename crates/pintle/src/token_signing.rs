@@ -9,6 +9,7 @@ use crate::{identity_flags, pki};
 use pintle_auth::authn::external_signer::{ExternalSigner, SignerError};
 use pintle_auth::authn::token_keys::TokenKeys;
 use pintle_engine::TOKEN_SECONDS_EXTENDED;
+use std::path::Path;
 
 /// The shortest maximum lifetime that a signer must allow, in seconds.
 const SECONDS_MIN: i64 = 600;
@@ -22,31 +23,57 @@ pub(crate) struct TokenSigning {
     pub(crate) extended_seconds: i64,
 }
 
-/// Rejects flags that contradict each other. The messages are kube-apiserver's.
-pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
-    let endpoint = flags.text("service-account-signing-endpoint");
-    if endpoint.is_empty() {
+/// Refuses a key file beside an endpoint, and a file that holds no key. kube-apiserver does so before it validates other flags.
+pub(crate) fn check_key(flags: &Flags) -> Result<(), FlagError> {
+    let file = flags.text("service-account-signing-key-file");
+    if file.is_empty() {
         return Ok(());
     }
-    if !flags.text("service-account-signing-key-file").is_empty() {
+    if !flags.text("service-account-signing-endpoint").is_empty() {
         return Err(FlagError::new(
             "service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive and cannot be set \
              at the same time",
         ));
     }
+    identity_flags::signing_key(Path::new(file)).map(|_| ()).map_err(|why| FlagError::new(&why.to_string()))
+}
+
+/// The error of an issuer that is given without a name. Without the flag, there is a default.
+pub(crate) fn request_error(flags: &Flags) -> Option<String> {
+    let issuers = flags.values("service-account-issuer");
+    if issuers.first().is_none_or(|first| !first.is_empty()) {
+        return None;
+    }
+    let signs = !flags.text("service-account-signing-key-file").is_empty();
+    Some(if signs || !flags.list("api-audiences").is_empty() {
+        "--service-account-signing-key-file, --service-account-issuer, and --api-audiences should be specified together"
+            .to_string()
+    } else {
+        "--service-account-signing-key-file and --service-account-issuer are required flags".to_string()
+    })
+}
+
+/// Errors of the flags of an external signer.
+pub(crate) fn errors(flags: &Flags) -> Vec<String> {
+    let endpoint = flags.text("service-account-signing-endpoint");
+    let mut errors = Vec::new();
+    if endpoint.is_empty() {
+        return errors;
+    }
     if !flags.list("service-account-key-file").is_empty() {
-        return Err(FlagError::new(
+        errors.push(
             "can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with \
-             `--service-account-signing-endpoint` (They are mutually exclusive)",
-        ));
+             `--service-account-signing-endpoint` (They are mutually exclusive)"
+                .to_string(),
+        );
     }
     if endpoint.strip_prefix('@').is_some_and(|name| !is_abstract_name(name)) {
-        return Err(FlagError::new(&format!(
+        errors.push(format!(
             "invalid value {endpoint:?} passed for `--service-account-signing-endpoint`, when prefixed with @ must be a valid \
              abstract socket name"
-        )));
+        ));
     }
-    Ok(())
+    errors
 }
 
 /// Words of letters, digits, `_` and `-` with dots between them.

@@ -1,15 +1,16 @@
 //! `--tracing-config-file`: the destination and the sampling rate of traces.
 
 use crate::flags::{FlagError, Flags};
-use pintle_meta::go_type::{GoStruct, GoType};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
 use pintle_trace::Settings;
 use pintle_value::{Value, yaml};
 
 const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const DEFAULT_ENDPOINT: &str = "localhost:4317";
+/// The fields are those of an embedded struct of the same name.
 const FILE: GoStruct = GoStruct(
-    "TracingConfiguration",
+    "TracingConfiguration.TracingConfiguration",
     &[("endpoint", GoType::Text("string")), ("samplingRatePerMillion", GoType::Int32)],
 );
 
@@ -34,8 +35,13 @@ pub(crate) fn read(flags: &Flags) -> Result<Option<Settings>, FlagError> {
 
 fn decode(bytes: &[u8]) -> Result<Value, String> {
     let tree = yaml::parse(bytes).map_err(|error| error.message().to_string())?.value;
+    if let Some(error) = head_type_error(&tree) {
+        return Err(error);
+    }
     let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
-    if !VERSIONS.contains(&version) || kind != "TracingConfiguration" {
+    // kube-apiserver knows what it reads, so neither has to be given.
+    let is_known = version.is_empty() || VERSIONS.contains(&version);
+    if !is_known || !matches!(kind, "" | "TracingConfiguration") {
         let scheme = "k8s.io/apiserver/pkg/server/options/tracing.go:49";
         return Err(format!("no kind {kind:?} is registered for version {version:?} in scheme {scheme:?}"));
     }
@@ -109,7 +115,7 @@ mod tests {
             ("samplingRatePerMillion: 1000001\n", "must be less than or equal to one million"),
             (
                 "samplingRatePerMillion: a\n",
-                "json: cannot unmarshal string into Go struct field TracingConfiguration",
+                "cannot unmarshal string into Go struct field TracingConfiguration.TracingConfiguration.samplingRatePerMillion of type int32",
             ),
             ("endpoint: 'http://a'\n", "endpoint: Invalid value: \"http://a\": unsupported scheme: http."),
             (
@@ -121,6 +127,7 @@ mod tests {
             let error = settings(wrong).unwrap_err();
             assert!(error.contains(want), "{error}");
         }
-        assert!(decode(b"kind: TracingConfiguration\n").is_err());
+        assert!(decode(b"kind: TracingConfiguration\n").is_ok());
+        assert!(decode(b"apiVersion: v1\nkind: TracingConfiguration\n").is_err());
     }
 }

@@ -10,6 +10,7 @@ pub use current::validate;
 use current::{Current, invalid_configuration, server_url};
 use http::{HeaderMap, HeaderValue, Method, header};
 use pintle_meta::Status;
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
 use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -93,6 +94,63 @@ impl Kubeconfig {
     }
 }
 
+const TEXT: GoType = GoType::Text("string");
+const BYTES: GoType = GoType::Text("[]uint8");
+const CLUSTER: GoStruct = GoStruct(
+    "Cluster",
+    &[
+        ("server", TEXT),
+        ("tls-server-name", TEXT),
+        ("insecure-skip-tls-verify", GoType::Bool),
+        ("certificate-authority", TEXT),
+        ("certificate-authority-data", BYTES),
+        ("proxy-url", TEXT),
+        ("disable-compression", GoType::Bool),
+    ],
+);
+const USER: GoStruct = GoStruct(
+    "AuthInfo",
+    &[
+        ("client-certificate", TEXT),
+        ("client-certificate-data", BYTES),
+        ("client-key", TEXT),
+        ("client-key-data", BYTES),
+        ("token", TEXT),
+        ("tokenFile", TEXT),
+        ("as", TEXT),
+        ("as-uid", TEXT),
+        ("as-groups", GoType::Texts("string")),
+        ("username", TEXT),
+        ("password", TEXT),
+    ],
+);
+const CONTEXT: GoStruct = GoStruct("Context", &[("cluster", TEXT), ("user", TEXT), ("namespace", TEXT)]);
+/// The fields of a kubeconfig, whose types client-go checks.
+const FILE: GoStruct = GoStruct(
+    "Config",
+    &[
+        (
+            "clusters",
+            GoType::Structs(&GoStruct(
+                "NamedCluster",
+                &[("name", TEXT), ("cluster", GoType::Struct(&CLUSTER))],
+            )),
+        ),
+        (
+            "users",
+            GoType::Structs(&GoStruct("NamedAuthInfo", &[("name", TEXT), ("user", GoType::Struct(&USER))])),
+        ),
+        (
+            "contexts",
+            GoType::Structs(&GoStruct(
+                "NamedContext",
+                &[("name", TEXT), ("context", GoType::Struct(&CONTEXT))],
+            )),
+        ),
+        ("current-context", TEXT),
+    ],
+);
+
 const NO_CONFIGURATION: &str = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER \
                                 environment variable";
 
@@ -103,12 +161,8 @@ pub fn read_file(path: &Path) -> Result<Value, String> {
     let parsed = yaml::parse(&text);
     let refused = |why: &str| format!("error loading config file \"{}\": {why}", path.display());
     let tree = parsed.map_err(|e| refused(e.message()))?.value;
-    if !tree.is_null() && tree.as_object().is_none() {
-        return Err(refused(&format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
-             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            tree.json_type()
-        )));
+    if let Some(error) = head_type_error(&tree) {
+        return Err(refused(&error));
     }
     let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
     if !matches!(version, "" | "v1") || !matches!(kind, "" | "Config") {
@@ -118,7 +172,10 @@ pub fn read_file(path: &Path) -> Result<Value, String> {
              \"k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50\""
         )));
     }
-    Ok(tree)
+    match FILE.type_error(&tree, "v1") {
+        Some(error) => Err(refused(&error)),
+        None => Ok(tree),
+    }
 }
 
 fn non_empty<'a>(text: &'a str, default: &'a str) -> &'a str {
@@ -397,6 +454,35 @@ mod tests {
         assert_eq!(client.calls.available_permits(), 0);
         drop(calls);
         assert_eq!(client.calls.available_permits(), CALLS_MAX);
+    }
+
+    #[test]
+    fn fields_have_types() {
+        let folder = std::env::temp_dir().join(format!("kubeconfig-types-{}", std::process::id()));
+        for (text, want) in [
+            ("current-context: x", ""),
+            (
+                "kind: 7",
+                "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of type string",
+            ),
+            (
+                "clusters: [a]",
+                "json: cannot unmarshal string into Go struct field Config.clusters of type v1.NamedCluster",
+            ),
+            (
+                "clusters: [{name: a, cluster: {insecure-skip-tls-verify: 'yes'}}]",
+                "json: cannot unmarshal string into Go struct field Cluster.clusters.cluster.insecure-skip-tls-verify of type bool",
+            ),
+            (
+                "users: [{name: a, user: {token: {}}}]",
+                "json: cannot unmarshal object into Go struct field AuthInfo.users.user.token of type string",
+            ),
+        ] {
+            std::fs::write(&folder, text).unwrap();
+            let error = read_file(&folder).err().unwrap_or_default();
+            assert_eq!(error.split_once("\": ").map_or("", |(_, why)| why), want, "{text}");
+        }
+        std::fs::remove_file(&folder).unwrap();
     }
 
     #[test]

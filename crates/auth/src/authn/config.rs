@@ -6,6 +6,8 @@ use pintle_meta::FieldErrors;
 use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_value::{Path, Value};
 
+/// Where kube-apiserver defines the scheme of the file, which is part of errors.
+const SCHEME: &str = "pkg/kubeapiserver/options/authentication.go:879";
 /// The maximum number of issuers.
 const ISSUERS_MAX: usize = 64;
 
@@ -125,7 +127,7 @@ impl AuthenticationConfig {
     /// Parses the text of a file. The error has kube-apiserver's text, without the file name.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let versions = ["v1", "v1beta1", "v1alpha1"];
-        let tree = config_file::decode(text, &versions, &FILE)?;
+        let tree = config_file::decode(text, &versions, &FILE, SCHEME)?;
         let anonymous = tree.get("anonymous").filter(|value| !value.is_null()).map(|value| AnonymousConfig {
             enabled: value.at(&["enabled"]).and_then(Value::as_bool).unwrap_or(false),
             paths: value

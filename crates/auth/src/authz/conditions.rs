@@ -55,7 +55,7 @@ impl Conditions {
         let checked =
             condition_env().compile(text).map_err(|issues| format!("compilation failed: {issues}"))?;
         if *checked.output_type() != Type::Bool {
-            return Err(format!("must evaluate to bool but got {}", checked.output_type()));
+            return Err(format!("must evaluate to bool but got {}", checked.output_type().declared_name()));
         }
         let program = checked.plan().map_err(|why| format!("program instantiation failed: {why}"))?;
         self.expressions.push((text.to_string(), program));
@@ -159,6 +159,7 @@ mod tests {
                 "request.user",
                 "a.matchConditions[0].expression: Invalid value: \"request.user\": must evaluate to bool but got string",
             ),
+            ("null", "must evaluate to bool but got null_type"),
             ("request.name == 'x'", "undefined field 'name'"),
         ] {
             let why = compile(&[text]).err().unwrap_or_default();

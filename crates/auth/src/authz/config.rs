@@ -9,6 +9,8 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::BTreeSet;
 
+/// Where kube-apiserver defines the scheme of the file, which is part of errors.
+const SCHEME: &str = "k8s.io/apiserver/pkg/apis/apiserver/load/load.go:32";
 /// Types of authorizers, sorted.
 const TYPES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
 /// The type that may occur several times.
@@ -96,7 +98,7 @@ impl AuthorizationConfig {
             return Ok(AuthorizationConfig::default());
         }
         let versions = ["v1", "v1beta1", "v1alpha1"];
-        let tree = config_file::decode(text, &versions, &FILE)?;
+        let tree = config_file::decode(text, &versions, &FILE, SCHEME)?;
         let authorizers = tree.items_at(&["authorizers"]).iter().map(read_authorizer);
         Ok(AuthorizationConfig { authorizers: authorizers.collect::<Result<_, _>>()? })
     }
@@ -252,9 +254,10 @@ fn read_authorizer(tree: &Value) -> Result<AuthorizerConfig, String> {
 fn webhook_config(tree: &Value) -> Result<WebhookConfig, String> {
     let text = |path: &[&str]| tree.str_at(path).to_string();
     let flag = |key: &str| tree.get(key).and_then(Value::as_bool).unwrap_or(true);
-    let duration = |key: &str, default: i64| match tree.str_at(&[key]) {
-        "" => Ok(GoDuration(default)),
-        given => match GoDuration::parse(given).map_err(|error| error.to_string())? {
+    // Go reads null as an empty duration, which is none.
+    let duration = |key: &str, default: i64| match tree.get(key).map(|_| tree.str_at(&[key])) {
+        None => Ok(GoDuration(default)),
+        Some(given) => match GoDuration::parse(given).map_err(|error| error.to_string())? {
             GoDuration(0) => Ok(GoDuration(default)),
             other => Ok::<_, String>(other),
         },

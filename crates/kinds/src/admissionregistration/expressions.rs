@@ -78,10 +78,10 @@ impl Expressions {
         if wanted.contains(found) {
             return Ok(checked);
         }
-        let names: Vec<String> = wanted.iter().map(declared).collect();
+        let names: Vec<String> = wanted.iter().map(Type::declared_name).collect();
         Err(match names.as_slice() {
-            [one] => format!("must evaluate to {one} but got {}", declared(found)),
-            many => format!("must evaluate to one of [{}] but got {}", many.join(" "), declared(found)),
+            [one] => format!("must evaluate to {one} but got {}", found.declared_name()),
+            many => format!("must evaluate to one of [{}] but got {}", many.join(" "), found.declared_name()),
         })
     }
 
@@ -164,25 +164,6 @@ fn shape_of_type(ty: &Type) -> ShapeKind {
             ShapeKind::Map { value: Arc::new(Shape::of(shape_of_type(&ty.1))) }
         }
         _ => ShapeKind::Dyn,
-    }
-}
-
-/// The name that cel-go prints for a type outside of checker messages.
-pub(crate) fn declared(ty: &Type) -> String {
-    let within = |name: &str, params: &[&Type]| {
-        let params: Vec<String> = params.iter().map(|p| declared(p)).collect();
-        format!("{name}({})", params.join(", "))
-    };
-    match ty {
-        Type::Any => "google.protobuf.Any".to_string(),
-        Type::Null => "null_type".to_string(),
-        Type::Timestamp => "google.protobuf.Timestamp".to_string(),
-        Type::Duration => "google.protobuf.Duration".to_string(),
-        Type::List(element) => within("list", &[element]),
-        Type::Map(ty) => within("map", &[&ty.0, &ty.1]),
-        Type::Opaque(name, params) if !params.is_empty() => within(name, &params.iter().collect::<Vec<_>>()),
-        Type::Type(Some(ty)) => within("type", &[ty]),
-        other => other.to_string(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! CEL expressions that select devices.
 
-use crate::admissionregistration::declared;
 use crate::features;
 use pintle_cel::cost::{CallEstimate, CostEstimate, CostModel, Node, SizeEstimate};
 use pintle_cel::decl::{Function, Overload};
@@ -39,7 +38,7 @@ pub(super) fn validate(expression: &str, path: &Path<'_>, errors: &mut FieldErro
     let unknown =
         if features::is_enabled(LIST_ATTRIBUTES) { &[Type::Any, Type::Dyn][..] } else { &[Type::Any] };
     if *found != Type::Bool && !unknown.contains(found) {
-        let why = format!("must evaluate to bool or the unknown type, not {}", declared(found));
+        let why = format!("must evaluate to bool or the unknown type, not {}", found.declared_name());
         return errors.invalid(path, expression, &why);
     }
     if let Err(why) = checked.plan() {

@@ -74,34 +74,57 @@ pub(crate) fn node_ports(given: &str) -> Result<(i64, i64), FlagError> {
     Ok((first.max(1), last))
 }
 
-/// The addresses and ports that services are allocated from.
-pub(super) fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {
-    let texts = non_empty(flags.raw_list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK);
+/// The networks of service addresses. Of more than two, the first two are read.
+pub(crate) fn service_networks(flags: &Flags) -> Result<Vec<net::Cidr>, FlagError> {
     let mut networks: Vec<net::Cidr> = Vec::new();
-    for (at, text) in texts.iter().enumerate() {
+    for (at, text) in service_network_texts(flags).iter().take(2).enumerate() {
         let what = if at == 0 { "a valid cidr" } else { "an ip net" };
         let bad = || FlagError::new(&format!("service-cluster-ip-range[{at}] is not {what}"));
-        networks.push(net::parse_cidr_sloppy(text).ok_or_else(bad)?);
+        let network = net::parse_cidr_sloppy(text).ok_or_else(bad)?;
+        if at == 0 {
+            check_size(&network, "primary")?;
+        }
+        networks.push(network);
     }
-    match networks.as_slice() {
-        [_] => {}
-        [first, second] if first.address.is_ipv4() != second.address.is_ipv4() => {}
-        [_, _] => {
-            let why = "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family";
-            return Err(FlagError::new(why));
-        }
-        _ => {
-            return Err(FlagError::new("--service-cluster-ip-range must not contain more than two entries"));
-        }
+    Ok(networks)
+}
+
+/// Errors of several networks.
+pub(crate) fn service_network_errors(flags: &Flags) -> Vec<String> {
+    let mut errors = Vec::new();
+    if service_network_texts(flags).len() > 2 {
+        errors.push("--service-cluster-ip-range must not contain more than two entries".to_string());
     }
-    for (network, which) in networks.iter().zip(["primary", "secondary"]) {
-        let bits: u8 = if network.address.is_ipv4() { 32 } else { 128 };
-        if bits.saturating_sub(network.bits) < SERVICE_BITS_MIN {
-            return Err(FlagError::new(&format!(
-                "error determining service IP ranges for {which} service cidr: the service cluster IP range must be at \
-                 least 8 IP addresses"
-            )));
-        }
+    if let Ok([first, second]) = service_networks(flags).as_deref()
+        && first.address.is_ipv4() == second.address.is_ipv4()
+    {
+        let why =
+            "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family";
+        errors.push(why.to_string());
+    }
+    errors
+}
+
+fn service_network_texts(flags: &Flags) -> Vec<String> {
+    non_empty(flags.raw_list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK)
+}
+
+fn check_size(network: &net::Cidr, which: &str) -> Result<(), FlagError> {
+    let bits: u8 = if network.address.is_ipv4() { 32 } else { 128 };
+    if bits.saturating_sub(network.bits) < SERVICE_BITS_MIN {
+        return Err(FlagError::new(&format!(
+            "error determining service IP ranges for {which} service cidr: the service cluster IP range must be at \
+             least 8 IP addresses"
+        )));
+    }
+    Ok(())
+}
+
+/// The addresses and ports of services. `flag_checks` refuses more than two networks.
+pub(super) fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {
+    let networks = service_networks(flags)?;
+    if let Some(second) = networks.get(1) {
+        check_size(second, "secondary")?;
     }
     let (first, last) = node_ports(flags.text("service-node-port-range"))?;
     Ok(Ranges { networks, node_ports: first..=last })

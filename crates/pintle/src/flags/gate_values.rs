@@ -3,7 +3,7 @@
 use super::gates::{self, GATES, Stage};
 use super::{FlagError, Flags, go_bool};
 use crate::emulation::Emulation;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Every feature gate of a minor version with its stage, as in metrics.
 pub(crate) fn gate_stages(minor: u64) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -23,28 +23,15 @@ pub(crate) fn gate_stages(minor: u64) -> impl Iterator<Item = (&'static str, &'s
 impl Flags {
     /// Every feature gate with its effective value.
     pub(crate) fn gates(&self) -> Result<BTreeMap<&'static str, bool>, FlagError> {
-        for item in self.list("feature-gates") {
-            let Some((name, _)) = item.split_once('=') else {
-                return Err(FlagError(format!("missing bool value for {item}")));
-            };
-            let (component, name) = name.split_once(':').unwrap_or(("kube", name));
-            if component != "kube" {
-                return Err(FlagError(format!("component not registered: {component}")));
-            }
-            // The first unknown gate is reported, in the order of the command line.
-            if !GATES.iter().any(|gate| gate.0 == name) {
-                return Err(FlagError(format!(
-                    "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
-                )));
-            }
-        }
+        // kube-apiserver looks at the versions before the gates.
+        let emulation = Emulation::of(self)?;
+        self.check_gate_values()?;
         let requested = self.map("feature-gates");
         let requested: BTreeMap<&str, &str> = requested
             .iter()
             .map(|(k, v)| (k.rsplit_once(':').map_or(k.as_str(), |(_, k)| k), v.as_str()))
             .collect();
         let boolean = |name: &str| requested.get(name).map(|v| go_bool(v));
-        let emulation = Emulation::of(self)?;
         for (name, value) in &requested {
             let Some((_, stage, default, locked)) =
                 GATES.iter().find(|g| g.0 == *name).map(|gate| gates::at(gate, emulation.minor))
@@ -53,11 +40,7 @@ impl Flags {
                     "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
                 )));
             };
-            let Some(value) = go_bool(value) else {
-                return Err(FlagError(format!(
-                    "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
-                )));
-            };
+            let value = go_bool(value).unwrap_or(default);
             if locked && value != default {
                 return Err(FlagError(format!(
                     "cannot set feature gate {name} to {value}, feature is locked to {default}"
@@ -83,6 +66,44 @@ impl Flags {
         let gates = gates.collect();
         check_dependencies(&gates)?;
         Ok(gates)
+    }
+
+    /// Refuses gates without a valid value, those of other components, and unknown ones, in this order.
+    fn check_gate_values(&self) -> Result<(), FlagError> {
+        let items = self.list("feature-gates");
+        let mut names = Vec::new();
+        let mut components = BTreeSet::new();
+        for item in &items {
+            let (component, pair) = match item.split_once(':') {
+                Some((component, pair)) => (component.trim(), pair.trim()),
+                None => ("", item.as_str()),
+            };
+            if !matches!(component, "" | "kube") {
+                return Err(FlagError(format!("component not registered: {component}")));
+            }
+            components.insert(component);
+            let Some((name, value)) = pair.split_once('=') else {
+                return Err(FlagError(format!("missing bool value for {pair}")));
+            };
+            let (name, value) = (name.trim(), value.trim());
+            if go_bool(value).is_none() {
+                return Err(FlagError(format!(
+                    "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
+                )));
+            }
+            names.push(name);
+        }
+        if components.len() > 1 {
+            let why = "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use";
+            return Err(FlagError::new(why));
+        }
+        // The first unknown gate is reported, in the order of the command line.
+        match names.iter().find(|name| !GATES.iter().any(|gate| gate.0 == **name)) {
+            None => Ok(()),
+            Some(name) => Err(FlagError(format!(
+                "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
+            ))),
+        }
     }
 }
 

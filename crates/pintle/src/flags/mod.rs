@@ -6,6 +6,7 @@ mod gate_values;
 mod gates;
 pub(crate) mod sections;
 pub(crate) mod table;
+mod values;
 
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use table::{FLAGS, Flag, Type};
+use values::{go_bool, value_parser};
 
 pub(crate) use gate_values::gate_stages;
 
@@ -74,6 +76,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation
                     "\"kube-apiserver\" does not take any arguments, got [{operands}]"
                 )));
             }
+            crate::flag_checks::check_values(&flags)?;
             flags.gates()?;
             match flags.text("version") {
                 "true" | "raw" => Ok(Invocation::Print(format!("Kubernetes {GIT_VERSION}\n"))),
@@ -83,6 +86,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation
         Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelp => Ok(Invocation::Print(help())),
         Err(e) if e.kind() == clap::error::ErrorKind::UnknownArgument => Err(unknown_argument(&e, &args)),
         Err(e) if e.kind() == clap::error::ErrorKind::ValueValidation => Err(invalid_value(&e)),
+        Err(e) if e.kind() == clap::error::ErrorKind::InvalidValue => Err(missing_value(&e, &args)),
         Err(e) => Err(FlagError(first_line(&e.to_string()))),
     }
 }
@@ -121,13 +125,18 @@ fn invalid_value(error: &clap::Error) -> FlagError {
     let name = text(ContextKind::InvalidArg).split(' ').next().unwrap_or("");
     let name = name.split(['=', '[']).next().unwrap_or(name);
     let why = error.source().map(ToString::to_string).unwrap_or_default();
-    let (name, why) = match name {
-        // The verbosity is klog's own flag, which has a short name and is an unsigned number.
-        "--v" => ("-v, --v", why.replace("ParseInt", "ParseUint")),
-        "--kubelet-port" | "--kubelet-read-only-port" => (name, why.replace("ParseInt", "ParseUint")),
-        _ => (name, why),
-    };
+    // The verbosity is klog's own flag, which has a short name.
+    let name = if name == "--v" { "-v, --v" } else { name };
     FlagError(format!("invalid argument {:?} for {name:?} flag: {why}", text(ContextKind::InvalidValue)))
+}
+
+/// The error for a flag without its value, which only the last argument can be.
+fn missing_value(error: &clap::Error, args: &[String]) -> FlagError {
+    match args.last() {
+        Some(last) if last.starts_with("--") => FlagError(format!("flag needs an argument: {last}")),
+        Some(last) if last == "-v" => FlagError("flag needs an argument: 'v' in -v".to_string()),
+        _ => FlagError(first_line(&error.to_string())),
+    }
 }
 
 impl Flags {
@@ -217,7 +226,7 @@ fn clap_command() -> Command {
 fn clap_argument(flag: &'static Flag) -> Arg {
     let mut arg = Arg::new(flag.name)
         .long(flag.name)
-        .value_parser(value_parser(flag.type_))
+        .value_parser(value_parser(flag))
         .allow_hyphen_values(true)
         .overrides_with(flag.name);
     if flag.name == "v" {
@@ -226,7 +235,7 @@ fn clap_argument(flag: &'static Flag) -> Arg {
     if matches!(flag.type_, Type::List | Type::Map | Type::IntList | Type::Values) {
         arg = Arg::new(flag.name)
             .long(flag.name)
-            .value_parser(value_parser(flag.type_))
+            .value_parser(value_parser(flag))
             .allow_hyphen_values(true)
             .action(ArgAction::Append);
     }
@@ -248,50 +257,10 @@ fn version_parser() -> ValueParser {
     })
 }
 
-fn value_parser(type_: Type) -> ValueParser {
-    /// Rejects a value with the error of Go's parser.
-    fn checked(fault: fn(&str) -> Option<String>) -> ValueParser {
-        ValueParser::new(move |text: &str| match fault(text) {
-            None => Ok(text.to_string()),
-            Some(why) => Err(why),
-        })
-    }
-    fn syntax(function: &str, text: &str) -> Option<String> {
-        Some(format!("strconv.{function}: parsing {text:?}: invalid syntax"))
-    }
-    match type_ {
-        Type::Bool => ValueParser::new(|text: &str| match go_bool(text) {
-            Some(value) => Ok(value.to_string()),
-            None => Err(syntax("ParseBool", text).unwrap_or_default()),
-        }),
-        Type::Int => checked(|t| if t.parse::<i64>().is_ok() { None } else { syntax("ParseInt", t) }),
-        Type::Float => checked(|t| if t.parse::<f64>().is_ok() { None } else { syntax("ParseFloat", t) }),
-        Type::Duration => checked(|t| GoDuration::parse(t).err().map(|error| error.to_string())),
-        Type::Ip => checked(|t| {
-            let is_address = t.is_empty() || t.parse::<IpAddr>().is_ok();
-            (!is_address).then(|| format!("failed to parse IP: {t:?}"))
-        }),
-        Type::IntList => checked(|t| {
-            let bad = t.split(',').find(|i| i.trim().parse::<i32>().is_err());
-            bad.and_then(|item| syntax("Atoi", item))
-        }),
-        Type::Text | Type::List | Type::Map | Type::Values => ValueParser::string(),
-    }
-}
-
 /// A Go duration that is not negative.
 fn go_duration(text: &str) -> Option<Duration> {
     let nanos = GoDuration::parse(text).ok()?.0;
     u64::try_from(nanos).ok().map(Duration::from_nanos)
-}
-
-/// Go's `strconv.ParseBool`.
-fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
 }
 
 /// Accepts `--secure_port` for `--secure-port`, as kube-apiserver does.
@@ -382,6 +351,55 @@ mod tests {
     }
 
     #[test]
+    fn faults_of_values_have_kube_apiservers_words() {
+        for (line, want) in [
+            ("--secure-port", "flag needs an argument: --secure-port"),
+            ("--anonymous-auth --oidc-ca-file", "flag needs an argument: --oidc-ca-file"),
+            ("-v", "flag needs an argument: 'v' in -v"),
+            (
+                "--secure-port=99999999999999999999",
+                "invalid argument \"99999999999999999999\" for \"--secure-port\" flag: strconv.ParseInt: parsing \
+                 \"99999999999999999999\": value out of range",
+            ),
+            (
+                "--v=-1",
+                "invalid argument \"-1\" for \"-v, --v\" flag: strconv.ParseUint: parsing \"-1\": invalid syntax",
+            ),
+            (
+                "--tls-curve-preferences=a",
+                "invalid argument \"a\" for \"--tls-curve-preferences\" flag: strconv.ParseInt: parsing \"a\": invalid \
+                 syntax",
+            ),
+            (
+                "--event-ttl=99999999999999999999",
+                "invalid argument \"99999999999999999999\" for \"--event-ttl\" flag: time: invalid duration \
+                 \"99999999999999999999\"",
+            ),
+            (
+                "--feature-gates=Nope=maybe",
+                "invalid value of Nope=maybe, err: strconv.ParseBool: parsing \"maybe\": invalid syntax",
+            ),
+            (
+                "--feature-gates=WatchList=true,kube:APIServerIdentity=true",
+                "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use",
+            ),
+            ("--emulated-version=1", "illegal version string \"1\""),
+            ("--emulated-version=x=y", "could not parse \"y\" as version"),
+            ("--emulated-version=x=1.35", "component not registered: x"),
+            (
+                "--min-compatibility-version=01.35",
+                "illegal zero-prefixed version component \"01\" in \"01.35\"",
+            ),
+        ] {
+            assert_eq!(flags(line).err().as_deref(), Some(want), "{line}");
+        }
+        assert_eq!(
+            flags("--secure-port=0x1F90 --emulated-version=v1.35-beta").unwrap().int("secure-port"),
+            8080
+        );
+    }
+
+    #[test]
     fn gates_need_the_gates_that_they_depend_on() {
         assert!(flags("--feature-gates=GenericWorkload=true,GangScheduling=true").is_ok());
         let why = "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]";
@@ -390,7 +408,7 @@ mod tests {
 
     #[test]
     fn gates_follow_their_stage_and_the_command_line() {
-        let gates = flags("--feature-gates=CBORServingAndStorage=true,kube:WatchList=false")
+        let gates = flags("--feature-gates=kube:CBORServingAndStorage=true,kube:WatchList=false")
             .unwrap()
             .gates()
             .unwrap();
