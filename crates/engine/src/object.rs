@@ -161,14 +161,28 @@ fn read_form(kind: &Kind, value: &Bytes) -> ReadForm {
         && let Ok(parsed) = json::parse(json)
         && parsed.value.has_whole_floats()
     {
-        return ReadForm::Compacted(encode_plainly(kind, &parsed.value));
+        return ReadForm::ForReaders(encode_plainly(kind, &parsed.value));
     }
     if kind.hooks.is_defaulted_when_read()
         && let Ok(parsed) = json::parse(json)
     {
         return defaulted(kind, value, parsed.value);
     }
+    if kind.hooks.hides_from_readers()
+        && let Ok(parsed) = json::parse(json)
+    {
+        return without_hidden(kind, value, parsed.value);
+    }
     ReadForm::AsStored
+}
+
+/// Removes what the kind stores but does not return from a value, of which `tree` is the decoded form.
+fn without_hidden(kind: &Kind, value: &Bytes, mut tree: Value) -> ReadForm {
+    if !kind.hooks.hide_from_readers(&mut tree) {
+        return ReadForm::AsStored;
+    }
+    let encoded = encode(kind, &tree);
+    ReadForm::ForReaders(if is_outdated(value) { mark_outdated(encoded) } else { encoded })
 }
 
 /// Applies the defaults that kube-apiserver applies on every read to a value, of which `tree` is the decoded form.
