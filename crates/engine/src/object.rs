@@ -145,15 +145,31 @@ pub(crate) fn unstored(
     object.ok_or_else(|| Status::internal("the object could not be encoded"))
 }
 
-/// Determines how a just-written value of a built-in kind differs from its stored form when it is read. Most kinds do
-/// not differ, and their values are not decoded.
+/// Determines how a just-written value differs from its stored form when it is read. Most kinds do not differ, and their
+/// values are not decoded.
 fn read_form(kind: &Kind, value: &Bytes) -> ReadForm {
+    if is_decoded_again(kind)
+        && let Ok(parsed) = json::parse(value.get(value_header(0).len()..).unwrap_or_default())
+    {
+        return read_custom(kind, value, parsed.value).1;
+    }
+    read_form_of_own_version(kind, value)
+}
+
+/// Whether a value that was just written may have been written in another version than the stored one. Its reader sees it
+/// as that version decodes it: with its defaults and without what it does not have.
+fn is_decoded_again(kind: &Kind) -> bool {
+    !kind.storage_version().schema.converts_through_internal_version() && kind.versions.len() > 1
+}
+
+/// Like [`read_form`], of a value that its own version has decoded.
+fn read_form_of_own_version(kind: &Kind, value: &Bytes) -> ReadForm {
     let (header, json) = value.split_at_checked(value_header(0).len()).unwrap_or_default();
     if kind.has_raw() && !json::is_compact(json) {
         // Raw fields are stored as they were sent but returned without white space.
         let mut out = header.to_vec();
         json::compact(json, &mut out);
-        return ReadForm::Compacted(out.into());
+        return ReadForm::ForReaders(out.into());
     }
     // Only whole floats have a text that contains `.0`.
     if retains_floats(kind)
@@ -201,6 +217,11 @@ fn default_read(kind: &Kind, tree: &mut Value) {
 
 /// Extracts what selectors need from an object that is being written, as it will be read.
 pub(crate) fn extract_written(kind: &Kind, tree: &Value) -> Extracted {
+    if is_decoded_again(kind)
+        && let Some(from) = own_version(kind, tree)
+    {
+        return extract(kind, &revise(kind, from, tree.clone()));
+    }
     if !kind.hooks.is_defaulted_when_read() {
         return extract(kind, tree);
     }
@@ -277,24 +298,29 @@ impl Extract for KindExtract {
         if self.0.storage_version().schema.converts_through_internal_version() {
             return (extract_written(&self.0, &parsed), read_form(&self.0, value));
         }
-        let Some(from) = own_version(&self.0, &parsed) else {
-            let written = parsed.str_at(&["apiVersion"]);
-            let why = format!("request to convert CR from an invalid group/version: {written}");
-            return (extract(&self.0, &parsed), ReadForm::Unreadable(why.into()));
-        };
-        let today = revise(&self.0, from, parsed);
-        let encoded = encode(&self.0, &today);
-        let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
-        let read_form = if encoded == value {
-            read_form(&self.0, value)
-        } else if retains_floats(&self.0) {
-            // Clients see a revised value, so it has no spelled floats. The next write stores integers.
-            ReadForm::Revised(encode_plainly(&self.0, &today))
-        } else {
-            ReadForm::Revised(encoded)
-        };
-        (extract(&self.0, &today), read_form)
+        read_custom(&self.0, value, parsed)
     }
+}
+
+/// Reads a value of a custom resource, of which `parsed` is the decoded form.
+fn read_custom(kind: &Kind, value: &Bytes, parsed: Value) -> (Extracted, ReadForm) {
+    let Some(from) = own_version(kind, &parsed) else {
+        let written = parsed.str_at(&["apiVersion"]);
+        let why = format!("request to convert CR from an invalid group/version: {written}");
+        return (extract(kind, &parsed), ReadForm::Unreadable(why.into()));
+    };
+    let today = revise(kind, from, parsed);
+    let encoded = encode(kind, &today);
+    let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
+    let read_form = if encoded == value {
+        read_form_of_own_version(kind, value)
+    } else if retains_floats(kind) {
+        // Clients see a revised value, so it has no spelled floats. The next write stores integers.
+        ReadForm::Revised(encode_plainly(kind, &today))
+    } else {
+        ReadForm::Revised(encoded)
+    };
+    (extract(kind, &today), read_form)
 }
 
 /// The index of the version that an object was written in.
