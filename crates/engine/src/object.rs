@@ -8,8 +8,8 @@ use pintle_cache::{
 };
 use pintle_kinds::{Kind, KindVersion, SelectableField, features};
 use pintle_meta::Status;
-use pintle_schema::{Schema, structural, typed};
-use pintle_value::{Map, Path, Str, Value, json};
+use pintle_schema::{structural, typed};
+use pintle_value::{Map, Str, Value, json};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -130,6 +130,25 @@ pub(crate) fn tree(kind: &Kind, object: &Object) -> Result<Value, Status> {
     Ok(tree)
 }
 
+/// Whether the object of a write is in the form in which its storage version decodes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// It is, as most are: their version decoded them before they were changed.
+    Decoded,
+    /// Readers see what the storage version decodes, which may have other defaults and fewer fields and nulls.
+    Undecoded,
+}
+
+/// Determines how the cache and readers see `value`, the encoded form of `tree`. Without a read form, the cache asks
+/// for it.
+pub(crate) fn prepare(kind: &Kind, value: &Bytes, tree: &Value, form: Form) -> (Extracted, Option<ReadForm>) {
+    if form == Form::Decoded {
+        return (extract_written(kind, tree), None);
+    }
+    let (extracted, read_form) = read_custom(kind, value, tree.clone());
+    (extracted, Some(read_form))
+}
+
 /// An object that is not in the store: the answer of a dry run, or the last state of a deleted object.
 pub(crate) fn unstored(
     target: &Target,
@@ -137,10 +156,21 @@ pub(crate) fn unstored(
     tree: &Value,
     revision: u64,
 ) -> Result<Arc<Object>, Status> {
+    unstored_in(target, value, tree, revision, Form::Decoded)
+}
+
+/// Like [`unstored`], for an object in any form.
+pub(crate) fn unstored_in(
+    target: &Target,
+    value: &Bytes,
+    tree: &Value,
+    revision: u64,
+    form: Form,
+) -> Result<Arc<Object>, Status> {
     let name = tree.str_at(&["metadata", "name"]);
     let key = ObjectKey::new(&target.named(name).store_key(), &target.kind.store_prefix);
-    let extracted = extract_written(&target.kind, tree);
-    let read_form = read_form(&target.kind, value);
+    let (extracted, prepared) = prepare(&target.kind, value, tree, form);
+    let read_form = prepared.unwrap_or_else(|| read_form(&target.kind, value));
     let object = key.and_then(|key| Object::unstored(key, revision, value.clone(), extracted, read_form));
     object.ok_or_else(|| Status::internal("the object could not be encoded"))
 }
@@ -148,22 +178,6 @@ pub(crate) fn unstored(
 /// Determines how a just-written value differs from its stored form when it is read. Most kinds do not differ, and their
 /// values are not decoded.
 fn read_form(kind: &Kind, value: &Bytes) -> ReadForm {
-    if is_decoded_again(kind)
-        && let Ok(parsed) = json::parse(value.get(value_header(0).len()..).unwrap_or_default())
-    {
-        return read_custom(kind, value, parsed.value).1;
-    }
-    read_form_of_own_version(kind, value)
-}
-
-/// Whether a value that was just written may have been written in another version than the stored one. Its reader sees it
-/// as that version decodes it: with its defaults and without what it does not have.
-fn is_decoded_again(kind: &Kind) -> bool {
-    !kind.storage_version().schema.converts_through_internal_version() && kind.versions.len() > 1
-}
-
-/// Like [`read_form`], of a value that its own version has decoded.
-fn read_form_of_own_version(kind: &Kind, value: &Bytes) -> ReadForm {
     let (header, json) = value.split_at_checked(value_header(0).len()).unwrap_or_default();
     if kind.has_raw() && !json::is_compact(json) {
         // Raw fields are stored as they were sent but returned without white space.
@@ -217,11 +231,6 @@ fn default_read(kind: &Kind, tree: &mut Value) {
 
 /// Extracts what selectors need from an object that is being written, as it will be read.
 pub(crate) fn extract_written(kind: &Kind, tree: &Value) -> Extracted {
-    if is_decoded_again(kind)
-        && let Some(from) = own_version(kind, tree)
-    {
-        return extract(kind, &revise(kind, from, tree.clone()));
-    }
     if !kind.hooks.is_defaulted_when_read() {
         return extract(kind, tree);
     }
@@ -313,7 +322,7 @@ fn read_custom(kind: &Kind, value: &Bytes, parsed: Value) -> (Extracted, ReadFor
     let encoded = encode(kind, &today);
     let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
     let read_form = if encoded == value {
-        read_form_of_own_version(kind, value)
+        read_form(kind, value)
     } else if retains_floats(kind) {
         // Clients see a revised value, so it has no spelled floats. The next write stores integers.
         ReadForm::Revised(encode_plainly(kind, &today))
@@ -353,7 +362,7 @@ pub(crate) fn convert(kind: &Kind, tree: &mut Value, from: usize, to: usize) {
     kind.hooks.convert(tree, from, to);
     tree.set_at(&["apiVersion"], crate::decode::api_version(&to.group, &to.name).into());
     if to.schema.validates_objects() {
-        prune(&to.schema, tree);
+        structural::coerce(&to.schema, tree);
     }
 }
 
@@ -367,21 +376,6 @@ pub(crate) fn relabel(kind: &Kind, tree: &mut Value, to: usize) {
 /// Drops the fields that the version `to` does not have from a tree that was made elsewhere.
 pub(crate) fn coerce(kind: &Kind, tree: &mut Value, to: usize) {
     if let Some(version) = kind.versions.get(to) {
-        prune(&version.schema, tree);
-    }
-}
-
-/// Drops the fields that are not in the schema of a custom resource.
-fn prune(schema: &Schema, tree: &mut Value) {
-    let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
-    structural::prune(
-        schema.arena(),
-        schema.root(),
-        tree,
-        &Path::ROOT,
-        &mut structural::UnknownFields::ignored(),
-    );
-    if let Some(metadata) = metadata {
-        tree.set_at(&["metadata"], metadata);
+        structural::coerce(&version.schema, tree);
     }
 }
