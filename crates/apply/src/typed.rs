@@ -136,10 +136,11 @@ impl<'s> Fields<'s> {
         }
     }
 
-    /// Whether the fields have no schema.
-    fn is_deduced(&self) -> bool {
-        self.known.is_none_or(|known| known.fields.is_empty())
-            && self.others.is_some_and(|others| others.at == TypePosition::Deduced)
+    /// Whether there are no known fields, and others have no certain type. Embedded objects have known fields.
+    fn is_untyped(&self) -> bool {
+        !self.embedded
+            && self.known.is_none_or(|known| known.fields.is_empty())
+            && self.others.is_some_and(Type::is_untyped)
     }
 }
 
@@ -152,6 +153,19 @@ impl<'s> Type<'s> {
 
     fn deduced(self) -> Self {
         Type { at: TypePosition::Deduced, ..self }
+    }
+
+    /// Whether values of several types are allowed, as the published schema says: it has no type for strings with a format.
+    fn is_untyped(self) -> bool {
+        let TypePosition::Node { id, .. } = self.at else { return self.at == TypePosition::Deduced };
+        let node = self.arena.node(id);
+        match &node.shape {
+            Shape::Any => !node.go.ends_with("RawExtension"),
+            Shape::IntOrString if node.type_name == "string" => has_format(node),
+            Shape::IntOrString => node.type_name.is_empty(),
+            Shape::String => has_format(node),
+            _ => false,
+        }
     }
 
     fn opaque(self) -> Self {

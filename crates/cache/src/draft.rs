@@ -1,20 +1,23 @@
 //! Drafts: what a writer prepares for the sink, and where it finds the committed object.
 
-use crate::object::{Extracted, Object};
+use crate::object::{Extracted, Object, ReadForm};
 use pintle_store::Note;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What selectors need from the object, and its read form unless the sink is to determine it.
+pub(crate) type Prepared = (Extracted, Option<ReadForm>);
 
 /// The writer's knowledge of an object before it has a revision. It is the write's note, so that the sink need not
 /// parse; afterwards the writer finds the committed object in it.
 pub struct Draft {
     resource: u64,
-    extracted: Mutex<Option<Extracted>>,
+    prepared: Mutex<Option<Prepared>>,
     object: OnceLock<Arc<Object>>,
 }
 
 impl Draft {
-    pub(crate) fn new(resource: u64, extracted: Extracted) -> Arc<Draft> {
-        Arc::new(Draft { resource, extracted: Mutex::new(Some(extracted)), object: OnceLock::new() })
+    pub(crate) fn new(resource: u64, prepared: Prepared) -> Arc<Draft> {
+        Arc::new(Draft { resource, prepared: Mutex::new(Some(prepared)), object: OnceLock::new() })
     }
 
     /// The note for the write of this object. A draft can be used once.
@@ -33,11 +36,11 @@ impl Draft {
     }
 
     /// Takes the prepared data, once, and only for the resource it was prepared for.
-    pub(crate) fn take(&self, resource: u64) -> Option<Extracted> {
+    pub(crate) fn take(&self, resource: u64) -> Option<Prepared> {
         if self.resource != resource {
             return None;
         }
-        self.extracted.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn set_committed(&self, object: &Arc<Object>) {

@@ -50,8 +50,9 @@ pub enum ReadForm {
     /// Clients read this value instead, which is also what a write would store now: the kind has new defaults or
     /// another storage version.
     Revised(Bytes),
-    /// Reads as this value, which only differs in white space and escapes. Writers see the stored bytes.
-    Compacted(Bytes),
+    /// Clients read this value instead, but writers work with the stored one, which has white space in raw fields or a
+    /// field that is not returned.
+    ForReaders(Bytes),
     /// The value cannot be read, for this reason.
     Unreadable(Box<str>),
 }
@@ -133,7 +134,7 @@ impl Object {
     pub(crate) fn with_read_form(mut self, read_form: ReadForm) -> Object {
         self.read_form = match read_form {
             ReadForm::AsStored => None,
-            ReadForm::Revised(value) | ReadForm::Compacted(value) if !is_valid(&value) => None,
+            ReadForm::Revised(value) | ReadForm::ForReaders(value) if !is_valid(&value) => None,
             read_form => Some(Box::new(read_form)),
         };
         self.metadata = AtomicU64::new(0);
@@ -160,7 +161,7 @@ impl Object {
 
     fn current(&self) -> &Bytes {
         match self.read_form.as_deref() {
-            Some(ReadForm::Revised(value) | ReadForm::Compacted(value)) => value,
+            Some(ReadForm::Revised(value) | ReadForm::ForReaders(value)) => value,
             _ => &self.value,
         }
     }
@@ -249,7 +250,7 @@ impl Object {
     /// The stored JSON without resourceVersion; clients may see another form.
     pub fn stored_json(&self) -> &[u8] {
         match self.read_form.as_deref() {
-            Some(ReadForm::Compacted(_)) => json(&self.value),
+            Some(ReadForm::ForReaders(_)) => json(&self.value),
             _ => self.json(),
         }
     }

@@ -1,6 +1,6 @@
 //! One registered resource: its current index, its event window, and its groups of watchers.
 
-use crate::draft::Draft;
+use crate::draft::{Draft, Prepared};
 use crate::error::{RevisionError, WaitTimeout};
 use crate::event::{Event, Place};
 use crate::filter::Filter;
@@ -208,9 +208,10 @@ impl Resource {
         Duration::from_millis(self.now_ms().saturating_sub(since))
     }
 
-    /// Prepares the extracted values of an object before it is written, so that the sink need not parse it.
-    pub fn draft(&self, extracted: Extracted) -> Arc<Draft> {
-        Draft::new(self.id, extracted)
+    /// Prepares the extracted values of an object before it is written, so that the sink need not parse it. Without a read
+    /// form, the sink asks [`Extract::read_form`].
+    pub fn draft(&self, extracted: Extracted, read_form: Option<ReadForm>) -> Arc<Draft> {
+        Draft::new(self.id, (extracted, read_form))
     }
 
     /// Starts a watch.
@@ -345,10 +346,11 @@ impl Resource {
         revision: u64,
         created: u64,
         value: &Bytes,
-        prepared: Option<Extracted>,
+        prepared: Option<Prepared>,
     ) -> Option<Arc<Object>> {
         let (extracted, read_form) = match prepared {
-            Some(extracted) => (extracted, self.reader.load().read_form(value)),
+            Some((extracted, Some(read_form))) => (extracted, read_form),
+            Some((extracted, None)) => (extracted, self.reader.load().read_form(value)),
             None => self.reader.load().read(value),
         };
         if let ReadForm::Unreadable(_) = read_form {

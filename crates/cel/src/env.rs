@@ -10,7 +10,7 @@ use crate::issue::Issues;
 use crate::library::{self, Library, Pricing, Tracker, Validator};
 use crate::parser::Macro;
 use crate::shape::{Provider, Shape};
-use crate::types::Type;
+use crate::types::{OPTIONAL, Type};
 use crate::value::Value;
 use crate::{checker, parser};
 
@@ -200,6 +200,12 @@ impl Env {
     /// A variable by its full name.
     pub fn variable(&self, name: &str) -> Option<&Variable> {
         self.variables.iter().find(|variable| &*variable.name == name)
+    }
+
+    /// Whether the type of a variable is `optional_type`.
+    pub(crate) fn has_optional_variable(&self) -> bool {
+        let is_optional = |ty: &Type| matches!(ty, Type::Opaque(name, _) if **name == *OPTIONAL);
+        self.variables.iter().any(|variable| is_optional(&variable.ty))
     }
 
     /// The shape of a variable that was declared with one.

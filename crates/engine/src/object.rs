@@ -8,8 +8,8 @@ use pintle_cache::{
 };
 use pintle_kinds::{Kind, KindVersion, SelectableField, features};
 use pintle_meta::Status;
-use pintle_schema::{Schema, structural, typed};
-use pintle_value::{Map, Path, Str, Value, json};
+use pintle_schema::{structural, typed};
+use pintle_value::{Map, Str, Value, json};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -130,6 +130,25 @@ pub(crate) fn tree(kind: &Kind, object: &Object) -> Result<Value, Status> {
     Ok(tree)
 }
 
+/// Whether the object of a write is in the form in which its storage version decodes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// It is, as most are: their version decoded them before they were changed.
+    Decoded,
+    /// Readers see what the storage version decodes, which may have other defaults and fewer fields and nulls.
+    Undecoded,
+}
+
+/// Determines how the cache and readers see `value`, the encoded form of `tree`. Without a read form, the cache asks
+/// for it.
+pub(crate) fn prepare(kind: &Kind, value: &Bytes, tree: &Value, form: Form) -> (Extracted, Option<ReadForm>) {
+    if form == Form::Decoded {
+        return (extract_written(kind, tree), None);
+    }
+    let (extracted, read_form) = read_custom(kind, value, tree.clone());
+    (extracted, Some(read_form))
+}
+
 /// An object that is not in the store: the answer of a dry run, or the last state of a deleted object.
 pub(crate) fn unstored(
     target: &Target,
@@ -137,23 +156,34 @@ pub(crate) fn unstored(
     tree: &Value,
     revision: u64,
 ) -> Result<Arc<Object>, Status> {
+    unstored_in(target, value, tree, revision, Form::Decoded)
+}
+
+/// Like [`unstored`], for an object in any form.
+pub(crate) fn unstored_in(
+    target: &Target,
+    value: &Bytes,
+    tree: &Value,
+    revision: u64,
+    form: Form,
+) -> Result<Arc<Object>, Status> {
     let name = tree.str_at(&["metadata", "name"]);
     let key = ObjectKey::new(&target.named(name).store_key(), &target.kind.store_prefix);
-    let extracted = extract_written(&target.kind, tree);
-    let read_form = read_form(&target.kind, value);
+    let (extracted, prepared) = prepare(&target.kind, value, tree, form);
+    let read_form = prepared.unwrap_or_else(|| read_form(&target.kind, value));
     let object = key.and_then(|key| Object::unstored(key, revision, value.clone(), extracted, read_form));
     object.ok_or_else(|| Status::internal("the object could not be encoded"))
 }
 
-/// Determines how a just-written value of a built-in kind differs from its stored form when it is read. Most kinds do
-/// not differ, and their values are not decoded.
+/// Determines how a just-written value differs from its stored form when it is read. Most kinds do not differ, and their
+/// values are not decoded.
 fn read_form(kind: &Kind, value: &Bytes) -> ReadForm {
     let (header, json) = value.split_at_checked(value_header(0).len()).unwrap_or_default();
     if kind.has_raw() && !json::is_compact(json) {
         // Raw fields are stored as they were sent but returned without white space.
         let mut out = header.to_vec();
         json::compact(json, &mut out);
-        return ReadForm::Compacted(out.into());
+        return ReadForm::ForReaders(out.into());
     }
     // Only whole floats have a text that contains `.0`.
     if retains_floats(kind)
@@ -161,14 +191,28 @@ fn read_form(kind: &Kind, value: &Bytes) -> ReadForm {
         && let Ok(parsed) = json::parse(json)
         && parsed.value.has_whole_floats()
     {
-        return ReadForm::Compacted(encode_plainly(kind, &parsed.value));
+        return ReadForm::ForReaders(encode_plainly(kind, &parsed.value));
     }
     if kind.hooks.is_defaulted_when_read()
         && let Ok(parsed) = json::parse(json)
     {
         return defaulted(kind, value, parsed.value);
     }
+    if kind.hooks.hides_from_readers()
+        && let Ok(parsed) = json::parse(json)
+    {
+        return without_hidden(kind, value, parsed.value);
+    }
     ReadForm::AsStored
+}
+
+/// Removes what the kind stores but does not return from a value, of which `tree` is the decoded form.
+fn without_hidden(kind: &Kind, value: &Bytes, mut tree: Value) -> ReadForm {
+    if !kind.hooks.hide_from_readers(&mut tree) {
+        return ReadForm::AsStored;
+    }
+    let encoded = encode(kind, &tree);
+    ReadForm::ForReaders(if is_outdated(value) { mark_outdated(encoded) } else { encoded })
 }
 
 /// Applies the defaults that kube-apiserver applies on every read to a value, of which `tree` is the decoded form.
@@ -263,24 +307,29 @@ impl Extract for KindExtract {
         if self.0.storage_version().schema.converts_through_internal_version() {
             return (extract_written(&self.0, &parsed), read_form(&self.0, value));
         }
-        let Some(from) = own_version(&self.0, &parsed) else {
-            let written = parsed.str_at(&["apiVersion"]);
-            let why = format!("request to convert CR from an invalid group/version: {written}");
-            return (extract(&self.0, &parsed), ReadForm::Unreadable(why.into()));
-        };
-        let today = revise(&self.0, from, parsed);
-        let encoded = encode(&self.0, &today);
-        let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
-        let read_form = if encoded == value {
-            read_form(&self.0, value)
-        } else if retains_floats(&self.0) {
-            // Clients see a revised value, so it has no spelled floats. The next write stores integers.
-            ReadForm::Revised(encode_plainly(&self.0, &today))
-        } else {
-            ReadForm::Revised(encoded)
-        };
-        (extract(&self.0, &today), read_form)
+        read_custom(&self.0, value, parsed)
     }
+}
+
+/// Reads a value of a custom resource, of which `parsed` is the decoded form.
+fn read_custom(kind: &Kind, value: &Bytes, parsed: Value) -> (Extracted, ReadForm) {
+    let Some(from) = own_version(kind, &parsed) else {
+        let written = parsed.str_at(&["apiVersion"]);
+        let why = format!("request to convert CR from an invalid group/version: {written}");
+        return (extract(kind, &parsed), ReadForm::Unreadable(why.into()));
+    };
+    let today = revise(kind, from, parsed);
+    let encoded = encode(kind, &today);
+    let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
+    let read_form = if encoded == value {
+        read_form(kind, value)
+    } else if retains_floats(kind) {
+        // Clients see a revised value, so it has no spelled floats. The next write stores integers.
+        ReadForm::Revised(encode_plainly(kind, &today))
+    } else {
+        ReadForm::Revised(encoded)
+    };
+    (extract(kind, &today), read_form)
 }
 
 /// The index of the version that an object was written in.
@@ -313,7 +362,7 @@ pub(crate) fn convert(kind: &Kind, tree: &mut Value, from: usize, to: usize) {
     kind.hooks.convert(tree, from, to);
     tree.set_at(&["apiVersion"], crate::decode::api_version(&to.group, &to.name).into());
     if to.schema.validates_objects() {
-        prune(&to.schema, tree);
+        structural::coerce(&to.schema, tree);
     }
 }
 
@@ -327,21 +376,6 @@ pub(crate) fn relabel(kind: &Kind, tree: &mut Value, to: usize) {
 /// Drops the fields that the version `to` does not have from a tree that was made elsewhere.
 pub(crate) fn coerce(kind: &Kind, tree: &mut Value, to: usize) {
     if let Some(version) = kind.versions.get(to) {
-        prune(&version.schema, tree);
-    }
-}
-
-/// Drops the fields that are not in the schema of a custom resource.
-fn prune(schema: &Schema, tree: &mut Value) {
-    let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
-    structural::prune(
-        schema.arena(),
-        schema.root(),
-        tree,
-        &Path::ROOT,
-        &mut structural::UnknownFields::ignored(),
-    );
-    if let Some(metadata) = metadata {
-        tree.set_at(&["metadata"], metadata);
+        structural::coerce(&version.schema, tree);
     }
 }

@@ -211,12 +211,17 @@ impl Versions for TargetVersions<'_> {
         self.target.kind.rules.unappliable.then(|| invalid_version(&api_version))
     }
 
-    /// The fields that a custom resource resets are only known for the written version, except for its status.
+    /// The fields that a custom resource resets are only known for the written version, those of its status for all versions
+    /// with that subresource.
     fn filter(&self, api_version: &str) -> Option<&Filter> {
         let version = self.target.kind_version();
+        let has_status = || {
+            let other = self.position(api_version).and_then(|at| self.target.kind.versions.get(at));
+            other.is_some_and(|other| other.subresources.iter().any(|sub| sub.name == "status"))
+        };
         self.filter.as_ref().filter(|_| {
             crate::decode::is_api_version(&version.group, &version.name, api_version)
-                || self.target.subresource == "status"
+                || (self.target.subresource == "status" && has_status())
                 || version.schema.converts_through_internal_version()
         })
     }

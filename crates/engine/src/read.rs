@@ -127,15 +127,16 @@ impl Reader {
         }
         let _span = pintle_trace::span("cacher.GetList");
         let moment = self.moment(&resource, request).await?;
-        // On the first page, kube-apiserver ignores a limit with resourceVersion=0: a quirk pinned by
-        // list-rv-match-unset.http.
-        let first = options.continue_token.is_empty();
-        let limit = if options.resource_version == "0" && first { 0 } else { options.limit.max(0) };
+        // kube-apiserver ignores a limit with resourceVersion=0, also if the list continues: a quirk pinned by
+        // list-rv-match-unset.http and list-paging-quirks.http.
+        let limit = if options.resource_version == "0" { 0 } else { options.limit.max(0) };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let selects = self.prepare_selectors(selects, target, &moment.view).await?;
         let mut items = Vec::new();
         if let Some(key) = single_key(request) {
-            items.extend(moment.view.get(&key).filter(|object| selects.matches(object)).cloned());
+            let continues = moment.after.as_deref().is_none_or(|start| key.as_str() >= start);
+            let found = moment.view.get(&key).filter(|object| continues && selects.matches(object));
+            items.extend(found.cloned());
             self.check_listable(target, &items).await?;
             let continue_token = String::new();
             return Ok(Listed { items, revision: moment.revision, continue_token, remaining: None, shard });

@@ -1,6 +1,7 @@
 //! The stored objects and the kinds that are served: lookups, and conditional commits that return the committed object.
 
 use crate::environment::{Clock, Random};
+use crate::object::Form;
 use crate::registry::{Kinds, Registry};
 use crate::{Codec, Target, decode, measures, object, object_key};
 use arc_swap::ArcSwapOption;
@@ -84,7 +85,7 @@ impl Storage {
         write: Write,
         tree: &Value,
     ) -> Result<Arc<Object>, WriteError> {
-        self.commit_with(target, write, tree, Vec::new()).await
+        self.commit_with(target, write, tree, Form::Decoded, Vec::new()).await
     }
 
     /// Stores an object and, in the same transaction, the extra writes in `extra_writes`.
@@ -93,17 +94,20 @@ impl Storage {
         target: &Target,
         mut write: Write,
         tree: &Value,
+        form: Form,
         mut extra_writes: Vec<Write>,
     ) -> Result<Arc<Object>, WriteError> {
-        let extracted = object::extract_written(&target.kind, tree);
-        let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| resource.draft(extracted));
-        if let Some(draft) = &draft {
-            write.note = draft.note();
-        }
         let value = match &write.op {
             Op::Put(value) => value.clone(),
             Op::Delete => Bytes::new(),
         };
+        let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| {
+            let (extracted, read_form) = object::prepare(&target.kind, &value, tree, form);
+            resource.draft(extracted, read_form)
+        });
+        if let Some(draft) = &draft {
+            write.note = draft.note();
+        }
         if let Some(codec) = &self.codec {
             write = codec.encode_write(write, Some(tree))?;
         }
@@ -120,7 +124,7 @@ impl Storage {
             return Ok(object);
         }
         // The cache was reloaded or the resource registered again during the write.
-        object::unstored(target, &value, tree, revision.0).map_err(|_| StoreFault::Stopped.into())
+        object::unstored_in(target, &value, tree, revision.0, form).map_err(|_| StoreFault::Stopped.into())
     }
 
     /// The current time in the format of metadata.

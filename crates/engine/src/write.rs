@@ -403,11 +403,6 @@ impl Writer {
                 }
             }
         }
-        // Neither applied objects nor those that a Scale was put into were pruned before. kube-apiserver prunes them when it
-        // reads them back.
-        if matches!(request.change, Change::Apply { .. }) || target.subresource == "scale" {
-            pintle_schema::coerce(schema, candidate);
-        }
         if target.scope() == Scope::Main {
             warnings.extend(target.working_version().hooks.warnings(candidate, old));
         }

@@ -135,8 +135,9 @@ fn find(
         (resource, sub, action)
     } else {
         let resource = resource.filter(|r| defined_here(r, info)).ok_or(Refusal::Page)?;
-        let (sub, action) = defined(resource, info)
-            .map_err(|status| Refusal::Resource(with_deprecation(resource, status)))?;
+        // kube-apiserver encodes these errors as its router does, which does not know CBOR.
+        let (sub, action) =
+            defined(resource, info).map_err(|status| Refusal::Router(with_deprecation(resource, status)))?;
         (resource, sub, action)
     };
     // The warning of a deprecated version comes before all that handlers check, but after the routes.
@@ -152,6 +153,10 @@ fn find(
     }
     let patch = matches!(action, Action::Patch(_)).then(|| checked_body(action, group, request, media));
     let patch = patch.transpose().map_err(refused)?;
+    // Handlers read the name before they negotiate the answer.
+    if matches!(action, Action::Update | Action::Patch(_)) && info.name.is_empty() {
+        return Err(refused(Status::bad_request("name must be provided")));
+    }
     let accept = negotiate_encoding(resource, subresource, &action, request, media).map_err(refused)?;
     let (action, content) = match patch {
         Some(patch) => patch,

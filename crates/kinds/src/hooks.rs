@@ -28,6 +28,16 @@ pub trait Hooks: Sync + Send {
         false
     }
 
+    /// Returns whether objects of the kind may have fields that are stored but not returned.
+    fn hides_from_readers(&self) -> bool {
+        false
+    }
+
+    /// Removes the fields of a stored object that readers do not see (Go's `Decorator`). Returns whether it had any.
+    fn hide_from_readers(&self, _object: &mut Value) -> bool {
+        false
+    }
+
     /// Prepares a new object, after [`crate::Strategy`]: sets what only the server decides.
     fn prepare_create(&self, _object: &mut Value) {}
 

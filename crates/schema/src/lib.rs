@@ -38,13 +38,6 @@ pub fn decode_applied(
     }
 }
 
-/// Removes the unknown fields and disallowed nulls that an apply left in a custom resource.
-pub fn coerce(schema: &Schema, tree: &mut pintle_value::Value) {
-    if schema.validates_objects() {
-        structural::coerce(schema, tree);
-    }
-}
-
 pub use model::{
     Arena, Checks, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch,
     Schema, Shape, Struct, Wire,

@@ -7,7 +7,7 @@ use crate::fieldset::{Entry, PathElement, Set};
 pub fn reconcile(set: &Set, ty: Type<'_>) -> Option<Set> {
     let atom = ty.atom(None);
     let member_type = |element: &PathElement| match (&atom, element) {
-        (Atom::Map(fields), _) if fields.is_deduced() => None,
+        (Atom::Map(fields), _) if fields.is_untyped() => None,
         (Atom::Map(fields), PathElement::Field(name)) => fields.field(name),
         (Atom::Map(fields), _) => fields.others,
         (Atom::List(list), _) => Some(list.item),
@@ -27,7 +27,8 @@ fn reconcile_entry(entry: &Entry, ty: Type<'_>) -> Option<Entry> {
     }
     let whole = match ty.atom(None) {
         Atom::List(list) => list.is_atomic(),
-        Atom::Map(fields) => fields.atomic,
+        // Sets of maps without types are not adapted.
+        Atom::Map(fields) => fields.atomic && !fields.is_untyped(),
         Atom::Scalar(_) => false,
     };
     if whole {

@@ -137,7 +137,7 @@ async fn state_and_history_survive_a_restart() {
     assert_eq!(drain(&mut watcher), ["ADDED n1=web@4"]);
 
     // After a commit, the writer's draft has the committed object.
-    let draft = before.draft(before.extract(b"web|n1"));
+    let draft = before.draft(before.extract(b"web|n1"), None);
     let write = Write::put("/registry/pods/a/z", Expect::Absent, value("web|n1")).with_note(draft.note());
     let revision = store.write(write).await.unwrap();
     let committed = draft.committed().unwrap();

@@ -42,7 +42,7 @@ async fn write(run: Arc<Run>, seed: u64) {
         }
         let text = format!("{}|n{}|{}", random.below(3), random.below(3), random.below(1000));
         let mut write = Write::put(&*full, Expect::Any, value(&text));
-        let draft = run.pods.draft(run.pods.extract(text.as_bytes()));
+        let draft = run.pods.draft(run.pods.extract(text.as_bytes()), None);
         if full.starts_with(PODS) && random.below(2) == 0 {
             write = write.with_note(draft.note());
         }

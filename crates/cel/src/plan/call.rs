@@ -179,7 +179,12 @@ impl Planner<'_> {
         Ok((find(name).unwrap_or_else(unknown), target))
     }
 
+    /// Whether the checker knows the type that the value has at run time. It does not if a variable is an optional, whose
+    /// value has no schema.
     fn type_is_known(&self, expr: &Expr) -> bool {
+        if self.env.has_optional_variable() {
+            return false;
+        }
         let Some(checked) = self.checked else { return false };
         is_concrete(checked.type_of(expr.id))
     }

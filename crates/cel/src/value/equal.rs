@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{EvalError, List, Map, Object, Value};
-use crate::shape::{ListKind, ShapeKind};
+use crate::shape::{ListKind, Shape, ShapeKind};
 
 impl<'a> Value<'a> {
     /// `self == other`. As in kube-apiserver, values of a tree with a shape return an error for values of another type;
@@ -24,10 +24,12 @@ impl<'a> Value<'a> {
             (Value::List(list), _) if list.is_shaped() => return Err(EvalError::NoSuchOverload),
             (Value::Map(a), Value::Map(b)) => return a.equals(b),
             (Value::Map(a), Value::Object(b @ Object::Lazy(..))) => return a.equals_lazy(b),
-            (Value::Map(Map::Tree(_, shape)), _) if matches!(shape.kind, ShapeKind::Map { .. }) => {
-                return Err(EvalError::NoSuchOverload);
-            }
+            (Value::Map(a), _) if a.is_shaped() => return Err(EvalError::NoSuchOverload),
+            (Value::Map(a), Value::Object(b @ Object::Tree(..))) => return a.equals_object(b),
             (Value::Object(a), Value::Object(b)) => return a.equals(b),
+            (Value::Object(Object::Tree(ours, shape)), Value::Map(b)) => {
+                return object_equals_map(ours, shape, b);
+            }
             (Value::Object(Object::Tree(..) | Object::Lazy(..)), _) => return Err(EvalError::NoSuchOverload),
             (Value::Type(a), Value::Type(b)) => a.runtime_name() == b.runtime_name(),
             (Value::Optional(None), Value::Optional(b)) => b.is_none(),
@@ -78,7 +80,9 @@ impl List<'_> {
         if self.len() != other.len() {
             return Ok(false);
         }
-        if let (List::Tree(ours, _), List::Tree(theirs, _)) = (self, other)
+        if !self.is_shaped()
+            && !other.is_shaped()
+            && let (List::Tree(ours, _), List::Tree(theirs, _)) = (self, other)
             && ours == theirs
         {
             return Ok(true);
@@ -129,16 +133,23 @@ impl List<'_> {
 }
 
 impl Map<'_> {
+    /// Whether the map is part of a tree whose shape is a map.
+    fn is_shaped(&self) -> bool {
+        matches!(self, Map::Tree(_, shape) if matches!(shape.kind, ShapeKind::Map { .. }))
+    }
+
     fn equals(&self, other: &Map<'_>) -> Result<bool, EvalError> {
         if self.len() != other.len() {
             return Ok(false);
         }
-        if let (Map::Tree(ours, _), Map::Tree(theirs, _)) = (self, other)
+        let shaped = self.is_shaped();
+        if !shaped
+            && !other.is_shaped()
+            && let (Map::Tree(ours, _), Map::Tree(theirs, _)) = (self, other)
             && ours == theirs
         {
             return Ok(true);
         }
-        let shaped = matches!(self, Map::Tree(_, shape) if matches!(shape.kind, ShapeKind::Map { .. }));
         for (key, value) in self.entries() {
             let Some(theirs) = other.find(&key)? else { return Ok(false) };
             match value?.equals(&theirs) {
@@ -169,6 +180,49 @@ impl Map<'_> {
     }
 }
 
+impl Map<'_> {
+    /// `map == object`, where the map has no shape: the optional `oldSelf` of a rule is one.
+    fn equals_object(&self, object: &Object<'_>) -> Result<bool, EvalError> {
+        if self.len() != object.len() {
+            return Ok(false);
+        }
+        for (key, value) in self.entries() {
+            let Value::String(key) = key else { return Ok(false) };
+            let Some(theirs) = object.member(key.as_str())? else { return Ok(false) };
+            // As between maps, values that cannot be compared do not make them unequal.
+            if let Ok(false) = value?.equals(&theirs) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// `object == map`, where the object has the members `ours`.
+fn object_equals_map(ours: &pintle_value::Map, shape: &Shape, map: &Map<'_>) -> Result<bool, EvalError> {
+    if ours.len() != map.len() {
+        return Ok(false);
+    }
+    let ShapeKind::Object(declared) = &shape.kind else { return Err(EvalError::NoSuchOverload) };
+    for field in declared.fields.values().filter(|field| ours.get(&field.json).is_some()) {
+        let a = Object::read_field(ours, &field.json, &field.shape)?;
+        let b = map.find(&Value::from(&*field.json))?;
+        match (a, b) {
+            (None, None) => {}
+            (Some(a), Some(b)) => match a.equals(&b) {
+                Ok(true) => {}
+                unequal => return unequal,
+            },
+            _ => return Ok(false),
+        }
+    }
+    // Members without a declared field can only be compared with another object.
+    if ours.iter().any(|(key, _)| !declared.has_member(key)) {
+        return Err(EvalError::NoSuchOverload);
+    }
+    Ok(true)
+}
+
 impl Object<'_> {
     fn equals(&self, other: &Object<'_>) -> Result<bool, EvalError> {
         match (self, other) {
@@ -176,12 +230,9 @@ impl Object<'_> {
                 if ours.len() != theirs.len() {
                     return Ok(false);
                 }
-                // Equal trees are equal regardless of their shapes; most comparisons are with the old value.
-                if ours == theirs {
-                    return Ok(true);
-                }
+                // Equal trees are compared, too, because members that do not match their shape are errors.
                 let ShapeKind::Object(declared) = &shape.kind else { return Ok(ours == theirs) };
-                for field in declared.fields.values() {
+                for field in declared.fields.values().filter(|field| ours.get(&field.json).is_some()) {
                     let a = Object::read_field(ours, &field.json, &field.shape)?;
                     let b = Object::read_field(theirs, &field.json, &field.shape)?;
                     match (a, b) {

@@ -51,6 +51,17 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// A field of a tree by the key of its member, which kube-apiserver unescapes all the same. A member that is `null` counts as
+    /// missing.
+    pub(super) fn member(&self, key: &str) -> Result<Option<Value<'a>>, EvalError> {
+        let (Object::Tree(map, shape), Some(key)) = (self, unescape(key)) else { return Ok(None) };
+        let ShapeKind::Object(declared) = &shape.kind else { return Ok(None) };
+        match declared.fields.values().find(|field| *field.json == *key) {
+            Some(field) => Object::read_field(map, &field.json, &field.shape),
+            None => Ok(None),
+        }
+    }
+
     /// A field of a tree whose position and shape are known.
     #[inline]
     pub(crate) fn read_field(

@@ -1,6 +1,7 @@
 //! The last step of a write: stores the object, or answers as if it were stored.
 
 use super::{Live, Outcome, WriteRequest, Written};
+use crate::object::Form;
 use crate::propose::Change;
 use crate::status::write_error;
 use crate::{Target, Writer, metadata, object};
@@ -57,7 +58,8 @@ impl Writer {
                 None if !text.is_empty() => object::encode_with_version(&target.kind, &candidate, text),
                 _ => object::encode(&target.kind, &candidate),
             };
-            let object = object::unstored(&target, &encoded, &candidate, revision.unwrap_or(0))?;
+            let object =
+                object::unstored_in(&target, &encoded, &candidate, revision.unwrap_or(0), form_of(request))?;
             return Ok(written(object, true, false));
         }
         let encoded = object::encode(&target.kind, &candidate);
@@ -86,13 +88,14 @@ impl Writer {
         candidate: &mut Value,
         extra_writes: Vec<Write>,
     ) -> Result<Arc<Object>, WriteError> {
+        let form = form_of(request);
         let write = Write::put(target.store_key(), expect, encoded);
-        match self.storage.commit_with(target, write, candidate, extra_writes.clone()).await {
+        match self.storage.commit_with(target, write, candidate, form, extra_writes.clone()).await {
             Err(WriteError::TooLarge { .. }) if !matches!(request.change, Change::Apply { .. }) => {
                 candidate.remove_at(&["metadata", "managedFields"]);
                 let encoded = object::encode(&target.kind, candidate);
                 let write = Write::put(target.store_key(), expect, encoded);
-                self.storage.commit_with(target, write, candidate, extra_writes).await
+                self.storage.commit_with(target, write, candidate, form, extra_writes).await
             }
             outcome => outcome,
         }
@@ -123,14 +126,16 @@ impl Writer {
             return Ok(written(object, false, false));
         }
         if request.dry_run {
-            let object = object::unstored(target, &encoded, &candidate, live.object.revision())?;
+            let object =
+                object::unstored_in(target, &encoded, &candidate, live.object.revision(), form_of(request))?;
             return Ok(written(object, false, false));
         }
         let expect = Expect::Revision(Revision(live.object.revision()));
         let _span = pintle_trace::span("GuaranteedUpdate etcd3");
         let committed = if removes {
             // The client expects the object that it wrote, at the revision that it knew.
-            let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
+            let last =
+                object::unstored_in(target, &encoded, &candidate, live.object.revision(), form_of(request))?;
             self.erase(target, expect, &live.tree).await.map(|_| last)
         } else {
             self.put(request, target, expect, encoded, &mut candidate, extra_writes).await
@@ -140,6 +145,21 @@ impl Writer {
             Err(WriteError::Conflict { .. }) => Ok(Outcome::Conflict),
             Err(error) => Ok(Outcome::NotStored(write_error(error))),
         }
+    }
+}
+
+/// The form of the object that a request writes. kube-apiserver decodes what it has stored before it answers; here, that
+/// is done for custom resources that are written through a version that may not be the stored one, applied (which retains
+/// unknown fields) or scaled (which may create objects without their defaults).
+fn form_of(request: &WriteRequest) -> Form {
+    let kind = &request.target.kind;
+    let converts = kind.versions.len() > 1;
+    let changes_values =
+        request.target.subresource == "scale" || matches!(request.change, Change::Apply { .. });
+    if kind.storage_version().schema.validates_objects() && (converts || changes_values) {
+        Form::Undecoded
+    } else {
+        Form::Decoded
     }
 }
 

@@ -14,9 +14,7 @@ const CONVENTIONS: &str =
 
 /// The schema of one version of a CustomResourceDefinition.
 pub(super) fn schema(definition: &Value, gvk: &Gvk, dialect: Dialect) -> Value {
-    let version =
-        definition.items_at(&["spec", "versions"]).iter().find(|v| v.str_at(&["name"]) == gvk.version);
-    let source = version.and_then(|v| v.at(&["schema", "openAPIV3Schema"]));
+    let source = version_of(definition, gvk).and_then(|v| v.at(&["schema", "openAPIV3Schema"]));
     let preserves = |s: &Value| {
         is_true(s, PRESERVE)
             || definition.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true)
@@ -32,13 +30,22 @@ pub(super) fn schema(definition: &Value, gvk: &Gvk, dialect: Dialect) -> Value {
         }
     };
     out.set_at(&["x-kubernetes-group-version-kind"], Value::Array(vec![gvk.to_value()]));
-    let fields = version
+    add_selectable_fields(definition, gvk, &mut out);
+    out
+}
+
+/// Adds the extension that names the selectable fields of a version, if it has any. Its list has it, too.
+fn add_selectable_fields(definition: &Value, gvk: &Gvk, out: &mut Value) {
+    let fields = version_of(definition, gvk)
         .and_then(|v| v.get("selectableFields"))
         .filter(|f| f.as_array().is_some_and(|a| !a.is_empty()));
     if let Some(fields) = fields.map(selectable_fields) {
         out.set_at(&["x-kubernetes-selectable-fields"], fields);
     }
-    out
+}
+
+fn version_of<'a>(definition: &'a Value, gvk: &Gvk) -> Option<&'a Value> {
+    definition.items_at(&["spec", "versions"]).iter().find(|v| v.str_at(&["name"]) == gvk.version)
 }
 
 /// The schema of the list of a definition's objects.
@@ -60,6 +67,7 @@ pub(super) fn list_schema(definition: &Value, gvk: &Gvk) -> Value {
     add_type_meta(TYPE_WORDS, &mut out);
     let list = Gvk { kind: list_kind.to_string(), ..gvk.clone() };
     out.set_at(&["x-kubernetes-group-version-kind"], Value::Array(vec![list.to_value()]));
+    add_selectable_fields(definition, gvk, &mut out);
     out
 }
 

@@ -31,10 +31,13 @@ impl Hooks for Service {
         change::drop_for_type(object, old);
     }
 
-    fn canonicalize(&self, object: &mut Value) {
-        if kind(object) == "ExternalName" {
-            object.remove_at(&["spec", "internalTrafficPolicy"]);
-        }
+    fn hides_from_readers(&self) -> bool {
+        true
+    }
+
+    /// The policy of a service whose type does not use it comes back with another type.
+    fn hide_from_readers(&self, object: &mut Value) -> bool {
+        kind(object) == "ExternalName" && object.remove_at(&["spec", "internalTrafficPolicy"]).is_some()
     }
 
     fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {

@@ -104,15 +104,26 @@ struct Subject<'a, 'p> {
 struct Values<'v> {
     this: CelValue<'v>,
     old: Option<CelValue<'v>>,
+    /// The value of an optional `oldSelf`.
+    optional_old: Option<CelValue<'v>>,
     /// Whether a rule of this value uses the old value.
     knows_old: bool,
+}
+
+/// The value within an optional `oldSelf`. Quirk of cel-go: a variable that is an optional is unwrapped to its native value, so
+/// lists and maps have no schema: no formats, no sets, no escaped names, and members that are null or unknown.
+fn within_optional<'v>(read: CelValue<'v>, tree: &'v Value) -> CelValue<'v> {
+    match read {
+        CelValue::List(_) | CelValue::Map(_) | CelValue::Object(_) => CelValue::any(tree),
+        scalar => scalar,
+    }
 }
 
 impl<'v> Values<'v> {
     fn variables(&self, optional_old_self: bool) -> Vec<(&'static str, CelValue<'v>)> {
         let mut out = vec![(SELF, self.this.clone())];
         if optional_old_self && self.knows_old {
-            out.push((OLD_SELF, CelValue::Optional(self.old.clone().map(Arc::new))));
+            out.push((OLD_SELF, CelValue::Optional(self.optional_old.clone().map(Arc::new))));
         } else {
             out.extend(self.old.clone().map(|old| (OLD_SELF, old)));
         }
@@ -232,7 +243,11 @@ impl Walk<'_> {
         let knows_old = compiled.iter().any(|c| matches!(c, Some(Ok(c)) if c.uses_old_self));
         let this = CelValue::read(subject.value, shape);
         let old = subject.old.filter(|_| knows_old).map(|old| CelValue::read(old, shape)).transpose();
-        let read = this.and_then(|this| Ok(Values { this, old: old?, knows_old }));
+        let read = this.and_then(|this| {
+            let old = old?;
+            let optional_old = old.clone().zip(subject.old).map(|(read, tree)| within_optional(read, tree));
+            Ok(Values { this, old, optional_old, knows_old })
+        });
         for (rule, compiled) in scope.rules.iter().zip(compiled) {
             match compiled {
                 None => {}

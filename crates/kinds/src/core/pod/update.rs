@@ -108,6 +108,10 @@ fn validate_unchanged(spec: &Value, old: &Value, errors: &mut FieldErrors) {
             for (container, old) in containers.iter_mut().zip(list(old, name)) {
                 take(container, old, &["image"]);
             }
+            // kube-apiserver copies the containers to a new list, which is null if there are none.
+            if containers.is_empty() {
+                munged.remove_at(&[name]);
+            }
         }
     }
     for key in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
