@@ -48,7 +48,9 @@ pub(crate) enum HeadTarget {
 pub(crate) enum Next {
     /// A body of so many bytes follows, and then the next head.
     Body(u64),
-    /// Something follows whose end only hyper can determine: chunks, an upgraded connection, HTTP/2.
+    /// Chunks follow, whose end only hyper can determine.
+    Chunks,
+    /// Something else follows whose end only hyper can determine: an upgraded connection, HTTP/2.
     Unknown,
 }
 
@@ -58,12 +60,15 @@ pub(crate) struct RequestExtras {
     pub(crate) target: HeadTarget,
     /// The headers that hyper has no room for.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// Whether the connection ends after the answer, unless it is upgraded: nobody looked at the head of a request after this one,
+    /// and hyper would cut its URL at `#`.
+    pub(crate) is_last: bool,
 }
 
 impl RequestExtras {
     /// The value for most requests, which have no such parts.
     pub(crate) const NOTHING: RequestExtras =
-        RequestExtras { target: HeadTarget::Plain, headers: Vec::new() };
+        RequestExtras { target: HeadTarget::Plain, headers: Vec::new(), is_last: false };
 
     /// A request with this target and no other such parts.
     pub(crate) fn of(target: HeadTarget) -> Self {
@@ -117,7 +122,8 @@ impl Head {
             Vec::new()
         };
         let Some((bytes, target)) = read_target(bytes) else { return Head::refused(400) };
-        Head { bytes, beside: Some(RequestExtras { target, headers }), next }
+        let is_last = next == Next::Unknown;
+        Head { bytes, beside: Some(RequestExtras { target, headers, is_last }), next }
     }
 }
 
@@ -278,8 +284,10 @@ fn headers(head: &[u8]) -> (Next, usize) {
         let Some((name, value)) = memchr(b':', line).and_then(|colon| line.split_at_checked(colon)) else {
             continue;
         };
-        if name.eq_ignore_ascii_case(b"transfer-encoding") || name.eq_ignore_ascii_case(b"upgrade") {
+        if name.eq_ignore_ascii_case(b"upgrade") {
             next = Next::Unknown;
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            next = if next == Next::Body(0) && !has_length { Next::Chunks } else { Next::Unknown };
         } else if name.eq_ignore_ascii_case(b"content-length") {
             next = match (plain_number(value.get(1..).unwrap_or_default()), has_length, next) {
                 (Some(number), false, Next::Body(_)) => Next::Body(number),
@@ -393,7 +401,12 @@ mod tests {
             ("content-length:\r\n", Next::Unknown),
             ("content-length: 99999999999999999999999\r\n", Next::Unknown),
             ("content-length: 1\r\ncontent-length: 1\r\n", Next::Unknown),
-            ("Transfer-Encoding: identity\r\n", Next::Unknown),
+            ("Transfer-Encoding: chunked\r\n", Next::Chunks),
+            ("Transfer-Encoding: identity\r\n", Next::Chunks),
+            ("transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
+            ("transfer-encoding: chunked\r\nupgrade: websocket\r\n", Next::Unknown),
+            ("upgrade: websocket\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
+            ("upgrade: websocket\r\ncontent-length: 1\r\n", Next::Unknown),
             ("content-length: 1\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
             ("transfer-encoding: chunked\r\ncontent-length: 1\r\n", Next::Unknown),
             ("upgrade: websocket\r\n", Next::Unknown),
