@@ -185,7 +185,7 @@ pub(crate) fn target_form(target: &[u8]) -> TargetForm {
 
 /// The target of a CONNECT request, without the authority if it has a path. Go puts `http://` before a target that is no path,
 /// so that the text before the first `/` is the authority, even in an absolute URL: `https://h/x` has the path `//h/x`.
-/// `None` if Go refuses the port.
+/// `None` if Go refuses the host or port.
 fn connect_target(target: &[u8]) -> Option<&[u8]> {
     if target.starts_with(b"/") {
         return Some(target);
@@ -195,18 +195,30 @@ fn connect_target(target: &[u8]) -> Option<&[u8]> {
     let after_brackets = authority.rsplit(|byte| *byte == b']').next().unwrap_or_default();
     let mut parts = after_brackets.rsplitn(2, |byte| *byte == b':');
     let (last, has_port) = (parts.next().unwrap_or_default(), parts.next().is_some());
-    if has_port && !last.iter().all(u8::is_ascii_digit) {
+    if has_port && !last.iter().all(u8::is_ascii_digit) || !is_host_encoded(authority) {
         return None;
     }
     if authority.len() < before_query.len() {
         target.get(authority.len()..)
-    } else if authority == b"*" {
-        // hyper takes `*` for a path.
+    } else if authority == b"*" || authority.contains(&b'%') {
+        // hyper takes `*` for a path, and refuses percent-encodings.
         Some(b"-")
     } else {
         // Without a path there is nothing that the query could belong to.
         Some(authority)
     }
+}
+
+/// Returns whether the percent-encodings of a host stand for `%` or for bytes outside of ASCII.
+fn is_host_encoded(authority: &[u8]) -> bool {
+    let host = authority.rsplit(|byte| *byte == b'@').next().unwrap_or_default();
+    host.split(|byte| *byte == b'%').skip(1).all(|part| match part {
+        [b'2', b'5', ..] => true,
+        [high, low, ..] => {
+            low.is_ascii_hexdigit() && high.is_ascii_hexdigit() && !matches!(high, b'0'..=b'7')
+        }
+        _ => false,
+    })
 }
 
 /// Returns whether a byte is accepted everywhere in a URL, so that no check has to consider it.
@@ -346,6 +358,10 @@ mod tests {
             (b"CONNECT a?b=/c HTTP/1.1", "CONNECT a HTTP/1.1 Plain"),
             (b"CONNECT * HTTP/1.1", "CONNECT - HTTP/1.1 Plain"),
             (b"CONNECT a:b/api HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"CONNECT %2fapi/v1 HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"CONNECT a%zz/v1 HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"CONNECT a%c3%A9%25/v1 HTTP/1.1", "CONNECT /v1 HTTP/1.1 Plain"),
+            (b"CONNECT a%c3 HTTP/1.1", "CONNECT - HTTP/1.1 Plain"),
             // Go answers these 400.
             (b"GET < HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
             (b"GET api HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
