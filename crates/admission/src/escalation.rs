@@ -3,13 +3,14 @@
 
 use crate::{Attributes, ClusterState, Operation};
 use pintle_auth::authz::Attributes as Question;
-use pintle_auth::authz::rbac::{Policy, PolicyKind, Rule};
+use pintle_auth::authz::rbac::{Policy, PolicyKind, Rule, Rules};
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
 use pintle_value::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -136,8 +137,9 @@ const MISSING_MAX: usize = 10_000;
 
 /// The permissions of `rules` that `owned` does not have, as rules of one verb on one resource, up to [`MISSING_MAX`]. A rule
 /// with too many permissions is missing as a whole, unless one of the owned rules covers it.
-pub fn uncovered(owned: &[Rule], rules: &[Rule]) -> Vec<Rule> {
-    let is_covered = |wanted: &Rule| owned.iter().any(|rule| covers(rule, wanted));
+pub fn uncovered(owned: &[Rules], rules: &[Rule]) -> Vec<Rule> {
+    let is_covered =
+        |wanted: &Rule| owned.iter().flat_map(|rules| rules.iter()).any(|rule| covers(rule, wanted));
     let mut missing = Vec::new();
     let mut examined = 0_usize;
     for rule in rules.iter().filter(|rule| !is_covered(rule)) {
@@ -160,7 +162,9 @@ pub fn uncovered(owned: &[Rule], rules: &[Rule]) -> Vec<Rule> {
 
 /// Refuses rules that the writer does not have.
 fn confirm(request: &Attributes<'_>, object: &Value, policy: &Policy, rules: &[Rule]) -> Result<(), Status> {
-    let (owned, errors) = policy.rules_for(request.user, request.namespace);
+    let (mut owned, errors) = policy.rules_for(request.user, request.namespace);
+    let mut seen = HashSet::new();
+    owned.retain(|rules| seen.insert(Arc::as_ptr(rules)));
     let missing = uncovered(&owned, rules);
     if missing.is_empty() {
         return Ok(());
@@ -329,12 +333,12 @@ mod tests {
             ..no_rule()
         };
         let all = rule(r#"{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}"#);
-        assert!(uncovered(std::slice::from_ref(&all), std::slice::from_ref(&bomb)).is_empty());
+        assert!(uncovered(&[[all].into()], std::slice::from_ref(&bomb)).is_empty());
         assert_eq!(uncovered(&[], std::slice::from_ref(&bomb)).len(), MISSING_MAX);
         // Each of thirty rules covers a part, so that no permission is missing.
-        let parts: Vec<Rule> =
+        let parts: Rules =
             words("v").into_iter().map(|verb| Rule { verbs: vec![verb], ..bomb.clone() }).collect();
-        let missing = uncovered(&parts, std::slice::from_ref(&bomb));
+        let missing = uncovered(&[parts], std::slice::from_ref(&bomb));
         assert!(matches!(missing.as_slice(), [one] if one.verbs.len() == 30), "refused as a whole");
     }
 

@@ -12,6 +12,7 @@ use pintle_engine::{Engine, Target};
 use pintle_meta::options::{DeleteOptions, Preconditions, Propagation};
 use pintle_meta::{GroupVersion, Status};
 use pintle_value::{Str, Value};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,6 +211,13 @@ async fn collect(
         .map(|_| ())
 }
 
+/// The owner references of an object but those to `owners`. There can be ten thousands of each.
+fn references_without(object: &Value, owners: &[Str]) -> Vec<Value> {
+    let owners: HashSet<&str> = owners.iter().map(Str::as_str).collect();
+    let all = object.items_at(&["metadata", "ownerReferences"]).iter();
+    all.filter(|reference| !owners.contains(reference.str_at(&["uid"]))).cloned().collect()
+}
+
 /// Removes the references to `owners` from an object, if it still has this uid.
 async fn drop_references(engine: &Engine, target: &Target, uid: &str, owners: &[Str]) -> Result<(), Status> {
     engine
@@ -218,9 +226,7 @@ async fn drop_references(engine: &Engine, target: &Target, uid: &str, owners: &[
             if object.str_at(&["metadata", "uid"]) != uid {
                 return;
             }
-            let left = object.items_at(&["metadata", "ownerReferences"]).iter();
-            let left: Vec<Value> =
-                left.filter(|r| !owners.iter().any(|o| o == r.str_at(&["uid"]))).cloned().collect();
+            let left = references_without(object, owners);
             set_list(object, "ownerReferences", left);
         })
         .await
@@ -288,4 +294,30 @@ async fn drop_finalizer(engine: &Engine, target: &Target, uid: &str, finalizer: 
             set_list(object, "finalizers", left);
         })
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_not_compared_one_by_one() {
+        let time = |count: usize| {
+            let owners: Vec<Str> = (0..count).map(|n| Str::from(format!("u{n}"))).collect();
+            let reference = |uid: &Str| {
+                let mut reference = Value::object();
+                reference.set_at(&["uid"], uid.clone().into());
+                reference
+            };
+            let mut object = Value::object();
+            let mut references: Vec<Value> = owners.iter().map(reference).collect();
+            references.push(reference(&"other".into()));
+            object.set_at(&["metadata", "ownerReferences"], Value::Array(references));
+            let begin = std::time::Instant::now();
+            assert_eq!(references_without(&object, &owners), [reference(&"other".into())]);
+            begin.elapsed()
+        };
+        // One by one it takes four hundred times as long. Other processes may disturb some of the measurements.
+        assert!((0..5).any(|_| time(10_000) < time(500) * 100));
+    }
 }

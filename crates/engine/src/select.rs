@@ -6,7 +6,7 @@ use crate::shard::Shard;
 use crate::{Reader, Target};
 use pintle_cache::{Extracted, Object};
 use pintle_kinds::{Kind, SelectableField};
-use pintle_meta::{LabelSelector, Status};
+use pintle_meta::{LabelMatcher, Status};
 use pintle_metrics::{Handle, families};
 use pintle_value::Str;
 use std::collections::HashMap;
@@ -15,8 +15,11 @@ use std::sync::Arc;
 /// The selectors of a list or watch, prepared for matching. If a webhook converts, they apply to the requested version,
 /// otherwise to the stored one.
 pub(crate) struct Selects {
-    labels: LabelSelector,
-    fields: Vec<(FieldAt, bool, Str)>,
+    labels: LabelMatcher,
+    /// The values that fields must have.
+    equal: Vec<(FieldAt, Str)>,
+    /// The values that each field must not have, in ascending order.
+    unequal: Vec<(FieldAt, Vec<Str>)>,
     shard: Option<Shard>,
     /// Counts a watch of a shard while it is open.
     watched_shard: Option<WatchedShard>,
@@ -24,6 +27,7 @@ pub(crate) struct Selects {
     converted: HashMap<Str, Extracted>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldAt {
     Name,
     Namespace,
@@ -54,11 +58,27 @@ impl Selects {
                 seen.iter().position(fits).map_or(FieldAt::Unknown, FieldAt::Place)
             }
         };
-        let terms = request.options.field_selector.terms();
-        let fields = terms.iter().map(|t| (place(&t.field), t.equal, t.value.clone())).collect();
+        let (mut equal, mut unequal) = (Vec::new(), Vec::<(FieldAt, Vec<Str>)>::new());
+        // Equal terms are adjacent, and so are those of a field.
+        for term in request.options.field_selector.terms() {
+            let at = place(&term.field);
+            if term.equal {
+                equal.push((at, term.value.clone()));
+            } else if let Some((_, values)) = unequal.iter_mut().find(|(other, _)| *other == at) {
+                values.push(term.value.clone());
+            } else {
+                unequal.push((at, vec![term.value.clone()]));
+            }
+        }
+        equal.dedup();
+        for (_, values) in &mut unequal {
+            values.sort_unstable();
+            values.dedup();
+        }
         Selects {
-            labels: request.options.label_selector.clone(),
-            fields,
+            labels: LabelMatcher::of(&request.options.label_selector),
+            equal,
+            unequal,
             shard: None,
             watched_shard: None,
             converted: HashMap::new(),
@@ -83,7 +103,7 @@ impl Selects {
 
     /// Returns whether a page may say how many objects follow: kube-apiserver ignores the shard there.
     pub(crate) fn counts_all(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_empty() && self.equal.is_empty() && self.unequal.is_empty()
     }
 
     /// The shard selector in its canonical notation.
@@ -93,14 +113,14 @@ impl Selects {
 
     /// Returns whether anything other than name and namespace is selected by.
     pub(crate) fn needs_object_content(&self) -> bool {
-        !self.labels.is_empty()
-            || self.fields.iter().any(|(place, ..)| !matches!(place, FieldAt::Name | FieldAt::Namespace))
+        let mut places = self.equal.iter().map(|(at, _)| at).chain(self.unequal.iter().map(|(at, _)| at));
+        !self.labels.is_empty() || places.any(|at| !matches!(at, FieldAt::Name | FieldAt::Namespace))
     }
 
     /// The index and value of a field that all selected objects have; `None` if no such field is required.
     pub(crate) fn required_field(&self) -> Option<(usize, Str)> {
-        self.fields.iter().find_map(|(place, equal, value)| match place {
-            FieldAt::Place(at) if *equal && !value.is_empty() => Some((*at, value.clone())),
+        self.equal.iter().find_map(|(place, value)| match place {
+            FieldAt::Place(at) if !value.is_empty() => Some((*at, value.clone())),
             _ => None,
         })
     }
@@ -139,10 +159,6 @@ impl Selects {
             FieldAt::Place(at) => fields.get(*at).map_or("", Str::as_str),
             FieldAt::Unknown => "",
         };
-        let label = |key: &str| {
-            let at = labels.binary_search_by(|(label, _)| label.as_str().cmp(key)).ok()?;
-            labels.get(at).map(|(_, value)| value.as_str())
-        };
         // As in kube-apiserver, objects outside the shard count as filtered whatever the other selectors say.
         if !self.shard.as_ref().is_none_or(|shard| shard.matches(object)) {
             if let Some(watched) = &self.watched_shard {
@@ -150,9 +166,10 @@ impl Selects {
             }
             return false;
         }
-        self.fields.iter().all(|(place, equal, value)| (field(place) == value.as_str()) == *equal)
-            && self.labels.requirements().iter().all(|r| r.matches(label(r.key())))
-            && !self.labels.is_nothing()
+        let has = |values: &[Str], value: &str| values.binary_search_by(|v| v.as_str().cmp(value)).is_ok();
+        self.equal.iter().all(|(place, value)| field(place) == value.as_str())
+            && !self.unequal.iter().any(|(place, values)| has(values, field(place)))
+            && self.labels.matches(labels)
     }
 }
 

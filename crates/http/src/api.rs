@@ -77,6 +77,8 @@ pub struct ApiRequest {
     pub user_agent: HeaderValue,
     /// See `user_agent`.
     pub content_type: HeaderValue,
+    /// Whether bodies in CBOR are accepted.
+    pub cbor: bool,
     /// Body, read to its end.
     pub body: Bytes,
     /// The authenticated user.

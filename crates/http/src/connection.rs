@@ -13,6 +13,7 @@ use crate::server::{answer, bad_request};
 use crate::stream::{ClientStream, UnreadLimit};
 use crate::turns::ClientTurns;
 use arc_swap::ArcSwap;
+use http::header::{CONNECTION, HeaderValue};
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -175,7 +176,7 @@ fn connection(
         of_requests.received_request();
         let (context, peer) = (Arc::clone(&context), Arc::clone(&of_requests));
         let unread_limit = Arc::clone(&unread_limit);
-        let RequestExtras { target, headers } = match &urls {
+        let RequestExtras { target, headers, is_last } = match &urls {
             Some(urls) => urls.extras(request.uri().path()),
             None => pending_extras.next(),
         };
@@ -195,10 +196,12 @@ fn connection(
                 return Ok(refusal);
             }
             let running = peer.run();
-            let response = answer(context, Arc::clone(&peer), RequestBody::of(request)).await;
+            let mut response = answer(context, Arc::clone(&peer), RequestBody::of(request)).await;
             drop(running);
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 unread_limit.set_upgraded();
+            } else if is_last {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             if is_http2 && peer.is_unknown_and_closing() && peer.count_answer() > STRANGER_ANSWERS_MAX {
                 return Err(TooManyAnswers);

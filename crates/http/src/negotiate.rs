@@ -21,6 +21,11 @@ impl Media {
     /// The encodings of endpoints that are not resources.
     pub const WITHOUT_CBOR: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf];
 
+    /// The encodings of resources, with or without CBOR.
+    pub fn served(cbor: bool) -> &'static [Media] {
+        if cbor { Media::ALL } else { Media::WITHOUT_CBOR }
+    }
+
     /// The media type's name.
     pub fn name(self) -> &'static str {
         match self {
@@ -456,6 +461,12 @@ pub fn of_body(content_type: &str, supported: &[Media]) -> Result<Media, Status>
     }
     let name = media_type(content_type).ok_or_else(refused)?;
     supported.iter().copied().find(|m| m.name() == name).ok_or_else(refused)
+}
+
+/// Returns whether kube-apiserver's router accepts the `Content-Type` of a request without a body: it compares literally.
+pub fn consumes(content_type: &str, supported: &[Media]) -> bool {
+    let mut types = content_type.split(',').map(|t| t.split(';').next().unwrap_or("").trim_matches(' '));
+    content_type.is_empty() || types.any(|t| supported.iter().any(|media| media.name() == t))
 }
 
 /// The type of a `Content-Type` in lower case, if the header is well-formed.

@@ -5,7 +5,7 @@ use crate::conditional::Conditions;
 use crate::context::Context;
 use crate::discovery::{DiscoveryState, Merged, serve as discovery};
 use crate::health;
-use crate::negotiate::{Accept, Media};
+use crate::negotiate::{Accept, Media, consumes};
 use crate::openapi::{Source, serve as documents};
 use crate::openid::{KEYS_MEDIA_TYPE, OpenId};
 use crate::{compress, respond, version};
@@ -21,6 +21,7 @@ pub(crate) struct NonResourceRequest<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a [(String, String)],
     pub(crate) accept: &'a Accept,
+    pub(crate) content_type: &'a str,
     pub(crate) if_none_match: &'a str,
     pub(crate) conditions: &'a Conditions,
     pub(crate) accept_encoding: &'a str,
@@ -71,6 +72,7 @@ pub(crate) fn serve(
             let discovery_asked = discovery::DiscoveryRequest {
                 method: request.method,
                 accept: request.accept,
+                content_type: request.content_type,
                 if_none_match: request.if_none_match,
                 address,
                 cbor: context.cbor,
@@ -117,6 +119,8 @@ fn version_document(context: &Context, request: &NonResourceRequest<'_>) -> ApiR
         respond::route_not_found()
     } else if request.method != "GET" {
         respond::method_not_allowed()
+    } else if !consumes(request.content_type, &[Media::Json]) {
+        respond::route_unsupported_media_type()
     } else if !request.accept.names_any_of(|name| name == Media::Json.name()) {
         respond::route_not_acceptable(&[Media::Json.name()])
     } else {

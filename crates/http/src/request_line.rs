@@ -48,7 +48,9 @@ pub(crate) enum HeadTarget {
 pub(crate) enum Next {
     /// A body of so many bytes follows, and then the next head.
     Body(u64),
-    /// Something follows whose end only hyper can determine: chunks, an upgraded connection, HTTP/2.
+    /// Chunks follow, whose end only hyper can determine.
+    Chunks,
+    /// Something else follows whose end only hyper can determine: an upgraded connection, HTTP/2.
     Unknown,
 }
 
@@ -58,12 +60,15 @@ pub(crate) struct RequestExtras {
     pub(crate) target: HeadTarget,
     /// The headers that hyper has no room for.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// Whether the connection ends after the answer, unless it is upgraded: nobody looked at the head of a request after this one,
+    /// and hyper would cut its URL at `#`.
+    pub(crate) is_last: bool,
 }
 
 impl RequestExtras {
     /// The value for most requests, which have no such parts.
     pub(crate) const NOTHING: RequestExtras =
-        RequestExtras { target: HeadTarget::Plain, headers: Vec::new() };
+        RequestExtras { target: HeadTarget::Plain, headers: Vec::new(), is_last: false };
 
     /// A request with this target and no other such parts.
     pub(crate) fn of(target: HeadTarget) -> Self {
@@ -117,7 +122,8 @@ impl Head {
             Vec::new()
         };
         let Some((bytes, target)) = read_target(bytes) else { return Head::refused(400) };
-        Head { bytes, beside: Some(RequestExtras { target, headers }), next }
+        let is_last = next == Next::Unknown;
+        Head { bytes, beside: Some(RequestExtras { target, headers, is_last }), next }
     }
 }
 
@@ -179,7 +185,7 @@ pub(crate) fn target_form(target: &[u8]) -> TargetForm {
 
 /// The target of a CONNECT request, without the authority if it has a path. Go puts `http://` before a target that is no path,
 /// so that the text before the first `/` is the authority, even in an absolute URL: `https://h/x` has the path `//h/x`.
-/// `None` if Go refuses the port.
+/// `None` if Go refuses the host or port.
 fn connect_target(target: &[u8]) -> Option<&[u8]> {
     if target.starts_with(b"/") {
         return Some(target);
@@ -189,18 +195,30 @@ fn connect_target(target: &[u8]) -> Option<&[u8]> {
     let after_brackets = authority.rsplit(|byte| *byte == b']').next().unwrap_or_default();
     let mut parts = after_brackets.rsplitn(2, |byte| *byte == b':');
     let (last, has_port) = (parts.next().unwrap_or_default(), parts.next().is_some());
-    if has_port && !last.iter().all(u8::is_ascii_digit) {
+    if has_port && !last.iter().all(u8::is_ascii_digit) || !is_host_encoded(authority) {
         return None;
     }
     if authority.len() < before_query.len() {
         target.get(authority.len()..)
-    } else if authority == b"*" {
-        // hyper takes `*` for a path.
+    } else if authority == b"*" || authority.contains(&b'%') {
+        // hyper takes `*` for a path, and refuses percent-encodings.
         Some(b"-")
     } else {
         // Without a path there is nothing that the query could belong to.
         Some(authority)
     }
+}
+
+/// Returns whether the percent-encodings of a host stand for `%` or for bytes outside of ASCII.
+fn is_host_encoded(authority: &[u8]) -> bool {
+    let host = authority.rsplit(|byte| *byte == b'@').next().unwrap_or_default();
+    host.split(|byte| *byte == b'%').skip(1).all(|part| match part {
+        [b'2', b'5', ..] => true,
+        [high, low, ..] => {
+            low.is_ascii_hexdigit() && high.is_ascii_hexdigit() && !matches!(high, b'0'..=b'7')
+        }
+        _ => false,
+    })
 }
 
 /// Returns whether a byte is accepted everywhere in a URL, so that no check has to consider it.
@@ -278,8 +296,10 @@ fn headers(head: &[u8]) -> (Next, usize) {
         let Some((name, value)) = memchr(b':', line).and_then(|colon| line.split_at_checked(colon)) else {
             continue;
         };
-        if name.eq_ignore_ascii_case(b"transfer-encoding") || name.eq_ignore_ascii_case(b"upgrade") {
+        if name.eq_ignore_ascii_case(b"upgrade") {
             next = Next::Unknown;
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            next = if next == Next::Body(0) && !has_length { Next::Chunks } else { Next::Unknown };
         } else if name.eq_ignore_ascii_case(b"content-length") {
             next = match (plain_number(value.get(1..).unwrap_or_default()), has_length, next) {
                 (Some(number), false, Next::Body(_)) => Next::Body(number),
@@ -338,6 +358,10 @@ mod tests {
             (b"CONNECT a?b=/c HTTP/1.1", "CONNECT a HTTP/1.1 Plain"),
             (b"CONNECT * HTTP/1.1", "CONNECT - HTTP/1.1 Plain"),
             (b"CONNECT a:b/api HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"CONNECT %2fapi/v1 HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"CONNECT a%zz/v1 HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"CONNECT a%c3%A9%25/v1 HTTP/1.1", "CONNECT /v1 HTTP/1.1 Plain"),
+            (b"CONNECT a%c3 HTTP/1.1", "CONNECT - HTTP/1.1 Plain"),
             // Go answers these 400.
             (b"GET < HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
             (b"GET api HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
@@ -393,7 +417,12 @@ mod tests {
             ("content-length:\r\n", Next::Unknown),
             ("content-length: 99999999999999999999999\r\n", Next::Unknown),
             ("content-length: 1\r\ncontent-length: 1\r\n", Next::Unknown),
-            ("Transfer-Encoding: identity\r\n", Next::Unknown),
+            ("Transfer-Encoding: chunked\r\n", Next::Chunks),
+            ("Transfer-Encoding: identity\r\n", Next::Chunks),
+            ("transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
+            ("transfer-encoding: chunked\r\nupgrade: websocket\r\n", Next::Unknown),
+            ("upgrade: websocket\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
+            ("upgrade: websocket\r\ncontent-length: 1\r\n", Next::Unknown),
             ("content-length: 1\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
             ("transfer-encoding: chunked\r\ncontent-length: 1\r\n", Next::Unknown),
             ("upgrade: websocket\r\n", Next::Unknown),

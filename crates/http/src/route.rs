@@ -101,7 +101,7 @@ pub(crate) fn route(
     info: &RequestInfo,
     request: &RouteRequest<'_>,
 ) -> Result<Routed, ApiResponse> {
-    let media = if request.cbor { Media::ALL } else { Media::WITHOUT_CBOR };
+    let media = Media::served(request.cbor);
     let errors = request.accept.for_errors(media);
     find(state, info, request, media).map(|(target, accept)| Routed { target, accept, errors }).map_err(
         |refusal| match refusal {

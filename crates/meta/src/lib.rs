@@ -23,6 +23,6 @@ pub mod time;
 pub use field::{FieldError, FieldErrors};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use pintle_value::quantity::{self, Quantity};
-pub use selector::{FieldSelector, LabelSelector};
+pub use selector::{FieldSelector, LabelMatcher, LabelSelector};
 pub use status::{Cause, Details, Reason, Status};
 pub use time::Timestamp;

@@ -3,7 +3,7 @@
 //! `autoupdate` is `false` is not changed.
 
 use pintle_admission::escalation::uncovered;
-use pintle_auth::authz::rbac::Rule;
+use pintle_auth::authz::rbac::{Rule, Rules};
 use pintle_value::{Map, Value};
 
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
@@ -31,8 +31,8 @@ pub(crate) fn reconcile(expected: &Value, live: &mut Value) {
         }
     }
     let rules =
-        |object: &Value| -> Vec<Rule> { object.items_at(&["rules"]).iter().map(Rule::from_value).collect() };
-    let missing = uncovered(&rules(live), &rules(expected));
+        |object: &Value| -> Rules { object.items_at(&["rules"]).iter().map(Rule::from_value).collect() };
+    let missing = uncovered(&[rules(live)], &rules(expected));
     add(live, &["rules"], missing.iter().map(to_value).collect());
     let selectors = ["aggregationRule", "clusterRoleSelectors"];
     match expected.get("aggregationRule") {

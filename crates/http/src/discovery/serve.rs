@@ -3,7 +3,7 @@
 use super::node::Node;
 use super::{DiscoveryState, Document, Merged, documents, protobuf};
 use crate::api::ApiResponse;
-use crate::negotiate::{Accept, Convert, Encoding, Media, Offer, names};
+use crate::negotiate::{Accept, Convert, Encoding, Media, Offer, consumes, names};
 use crate::respond;
 use pintle_meta::Status;
 use pintle_metrics::families;
@@ -15,6 +15,8 @@ pub(crate) struct DiscoveryRequest<'a> {
     pub(crate) method: &'a str,
     /// The client's `Accept` header.
     pub(crate) accept: &'a Accept,
+    /// `Content-Type`, or "".
+    pub(crate) content_type: &'a str,
     /// `If-None-Match`, or "".
     pub(crate) if_none_match: &'a str,
     /// The server's address for clients inside the cluster.
@@ -144,6 +146,9 @@ fn serve_resources(
 fn routed(request: &DiscoveryRequest<'_>, media: &[Media]) -> Result<(), Status> {
     if request.method != "GET" {
         return Err(respond::method_not_allowed());
+    }
+    if !consumes(request.content_type, media) {
+        return Err(respond::route_unsupported_media_type());
     }
     let produced = names(media);
     if request.accept.names_any_of(|name| produced.contains(&name)) {

@@ -28,7 +28,7 @@ struct Builder<'a> {
 
 /// The operations of a group-version.
 pub(super) fn of_version(group: &Group, version: &Version, cbor: bool) -> Paths {
-    let media = offered(cbor);
+    let media = Media::served(cbor);
     let mut paths = Paths::new();
     if group.installed {
         let path = format!("{}/", version_root(group, version));
@@ -47,12 +47,8 @@ pub(super) fn of_version(group: &Group, version: &Version, cbor: bool) -> Paths 
 /// The operations of one resource.
 pub(super) fn of_resource(group: &Group, version: &Version, resource: &Resource, cbor: bool) -> Paths {
     let mut paths = Paths::new();
-    Builder { group, version, resource, media: offered(cbor), paths: &mut paths }.add();
+    Builder { group, version, resource, media: Media::served(cbor), paths: &mut paths }.add();
     paths
-}
-
-fn offered(cbor: bool) -> &'static [Media] {
-    if cbor { Media::ALL } else { Media::WITHOUT_CBOR }
 }
 
 /// The operation that reads a document.

@@ -102,7 +102,7 @@ impl Resources {
         if request.body.is_empty() {
             return DeleteOptions::from_query(Query(&request.query));
         }
-        let content = negotiate::of_body(&headers::text(&request.content_type), Media::ALL)?;
+        let content = negotiate::of_body(&headers::text(&request.content_type), Media::served(request.cbor))?;
         let schema = self.types.by_go("meta/v1.DeleteOptions");
         let schema = schema.ok_or_else(|| Status::internal("options of deletions have no type"))?;
         let tree = pintle_engine::decode::decode_options(&request.body, media(content), &schema)?;

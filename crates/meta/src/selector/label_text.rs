@@ -49,29 +49,24 @@ fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// All tokens, the last of them `End`. A NUL between tokens ends the text.
-fn lex(text: &str) -> Vec<(Token, String)> {
-    let mut out = Vec::new();
-    let mut rest = text.trim_start_matches(is_space);
-    while let Some(first) = rest.chars().next().filter(|c| *c != '\0') {
-        let (token, literal, used) = if is_symbol(first) { symbol(rest) } else { lex_word(rest) };
-        out.push((token, literal));
-        rest = rest.get(used..).unwrap_or("").trim_start_matches(is_space);
-    }
-    out.push((Token::End, String::new()));
-    out
+/// The first token of a text, and what follows it. A NUL between tokens ends the text.
+fn lex(text: &str) -> (Token, &str, &str) {
+    let rest = text.trim_start_matches(is_space);
+    let Some(first) = rest.chars().next().filter(|c| *c != '\0') else { return (Token::End, "", "") };
+    let (token, literal, used) = if is_symbol(first) { symbol(rest) } else { lex_word(rest) };
+    (token, literal, rest.get(used..).unwrap_or(""))
 }
 
-fn lex_word(rest: &str) -> (Token, String, usize) {
+fn lex_word(rest: &str) -> (Token, &str, usize) {
     let end = rest.find(|c| c == '\0' || is_symbol(c) || is_space(c)).unwrap_or(rest.len());
     let literal = rest.get(..end).unwrap_or(rest);
     // A NUL that ends a word is consumed with it.
     let used = end.saturating_add(usize::from(rest.get(end..).is_some_and(|r| r.starts_with('\0'))));
-    (parse_keyword(literal).unwrap_or(Token::Identifier), literal.to_string(), used)
+    (parse_keyword(literal).unwrap_or(Token::Identifier), literal, used)
 }
 
 /// The longest operator at the start of `rest`: reads symbols while they extend it.
-fn symbol(rest: &str) -> (Token, String, usize) {
+fn symbol(rest: &str) -> (Token, &str, usize) {
     let mut found = (Token::Error, 0);
     // Every single symbol is an operator, so the first symbol that does not extend one ends it.
     for (at, _) in rest.char_indices().take_while(|(_, c)| is_symbol(*c)) {
@@ -81,34 +76,42 @@ fn symbol(rest: &str) -> (Token, String, usize) {
         }
     }
     let (token, end) = found;
-    (token, rest.get(..end).unwrap_or("").to_string(), end.max(1))
+    // A NUL that ends an operator is consumed with it, too.
+    let used = end.saturating_add(usize::from(rest.get(end..).is_some_and(|r| r.starts_with('\0'))));
+    (token, rest.get(..end).unwrap_or(""), used.max(1))
 }
 
-struct Parser {
-    tokens: Vec<(Token, String)>,
-    position: usize,
+/// Reads tokens one by one: a list of them would take many times the memory of the text.
+struct Parser<'a> {
+    /// The current token as it was read.
+    current: (Token, &'a str),
+    rest: &'a str,
 }
 
 /// The requirements in the order of the text.
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
-    Parser { tokens: lex(text), position: 0 }.run()
+    let (token, literal, rest) = lex(text);
+    Parser { current: (token, literal), rest }.run()
 }
 
-impl Parser {
+impl<'a> Parser<'a> {
     /// The current token; `in` and `notin` are ordinary words where values are expected.
-    fn current_token(&self) -> (Token, &str) {
-        match self.tokens.get(self.position) {
-            Some((Token::In | Token::NotIn, literal)) => (Token::Identifier, literal),
-            Some((token, literal)) => (*token, literal),
-            None => (Token::End, ""),
+    fn current_token(&self) -> (Token, &'a str) {
+        match self.current {
+            (Token::In | Token::NotIn, literal) => (Token::Identifier, literal),
+            other => other,
         }
     }
 
-    fn take(&mut self) -> (Token, String) {
-        let (token, literal) = self.current_token();
-        let taken = (token, literal.to_string());
-        self.position = self.position.saturating_add(1);
+    fn take(&mut self) -> (Token, &'a str) {
+        let taken = self.current_token();
+        self.advance();
         taken
+    }
+
+    fn advance(&mut self) {
+        let (token, literal, rest) = lex(self.rest);
+        (self.current, self.rest) = ((token, literal), rest);
     }
 
     fn run(mut self) -> Result<Vec<Requirement>, String> {
@@ -157,11 +160,11 @@ impl Parser {
                 (operator, values)
             }
         };
-        Requirement::new(&key, operator, values, None).map_err(|errors| errors.aggregate_message())
+        Requirement::new(key, operator, values, None).map_err(|errors| errors.aggregate_message())
     }
 
     /// Parses the key, and the operator if it is one that takes no values.
-    fn key(&mut self) -> Result<(String, Option<Operator>), String> {
+    fn key(&mut self) -> Result<(&'a str, Option<Operator>), String> {
         let (mut token, mut literal) = self.take();
         let mut operator = None;
         if token == Token::Not {
@@ -173,7 +176,7 @@ impl Parser {
         }
         let mut errors = FieldErrors::new();
         // kube-apiserver passes no path here, and Go prints that as <nil>.
-        check_key(&literal, &Path::of("<nil>"), &mut errors);
+        check_key(literal, &Path::of("<nil>"), &mut errors);
         if !errors.is_empty() {
             return Err(errors.aggregate_message());
         }
@@ -184,8 +187,8 @@ impl Parser {
     }
 
     fn parse_operator(&mut self) -> Result<Operator, String> {
-        let (token, literal) = self.tokens.get(self.position).cloned().unwrap_or((Token::End, String::new()));
-        self.position = self.position.saturating_add(1);
+        let (token, literal) = self.current;
+        self.advance();
         Ok(match token {
             Token::In => Operator::In,
             Token::NotIn => Operator::NotIn,
@@ -206,11 +209,11 @@ impl Parser {
         match self.current_token() {
             (Token::Identifier | Token::Comma, _) => {
                 let values = self.identifiers()?;
-                self.position = self.position.saturating_add(1);
+                self.advance();
                 Ok(values)
             }
             (Token::ClosedPar, _) => {
-                self.position = self.position.saturating_add(1);
+                self.advance();
                 Ok(vec![Str::default()])
             }
             (_, literal) => Err(format!("found '{literal}', expected: ',', ')' or identifier")),
@@ -318,7 +321,15 @@ mod tests {
         assert!(read("-a=x").starts_with(
             "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist"
         ));
-        assert_eq!(read("a\0"), "a");
+        for (text, expected) in [
+            ("a\0", "a"),
+            ("a=\0b", "a=b"),
+            ("a in(\0b,\0c)\0,d", "a in (b,c),d"),
+            ("a \0,b", "a"),
+            ("!\0a", "!a"),
+        ] {
+            assert_eq!(read(text), expected, "{text:?}");
+        }
         let _ = read("é in (\u{0}é,)>=");
     }
 }

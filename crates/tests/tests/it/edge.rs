@@ -212,6 +212,27 @@ async fn requests_on_one_connection_stay_apart() {
     }
 }
 
+/// After a request that could have become a tunnel, nobody looks at heads: a URL would be cut at `#`, and its query be lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_follows_a_request_that_could_have_become_a_tunnel() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let cut = "GET /livez#/x?exclude=y HTTP/1.1\r\nHost: a\r\n\r\n";
+    for first in [
+        "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
+        "CONNECT /livez HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+        "POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let mut connection = server.admin().unwrap().target().connect().await.unwrap();
+        connection.send(format!("{first}{cut}").as_bytes()).await.unwrap();
+        let head = connection.read_head(false).await.unwrap();
+        connection.read_body(&mut Vec::new()).await.unwrap();
+        assert!(head.all("connection").any(|value| value == "close"), "{first:?}");
+        assert!(connection.read_head(false).await.is_err(), "{first:?}");
+    }
+    assert_eq!(exchange(&server, cut).await[..4], *"403 ");
+}
+
 /// A rejected request is answered although its body is not read, and the connection remains usable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_nobody_reads_do_not_break_the_connection() {

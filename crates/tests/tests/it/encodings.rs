@@ -1,6 +1,6 @@
 //! Long lists are equal in every encoding, however many chunks they are written in.
 
-use pintle_testkit::{Client, Request, Server};
+use pintle_testkit::{Client, Options, Request, Server};
 use pintle_value::{Value, cbor, json, yaml};
 use serde_json::json;
 
@@ -76,6 +76,19 @@ async fn long_lists_are_compressed_in_every_encoding() {
         let request = request.header("Accept", accept).header("Accept-Encoding", "gzip");
         let answer = client.send(&request).await.unwrap();
         assert_eq!(answer.head.get("content-encoding"), Some("gzip"), "{accept} {query}");
+    }
+}
+
+/// Without the feature gate, no body is read as CBOR, not even the options of a deletion.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_of_deletions_are_read_as_cbor_only_behind_the_gate() {
+    for (gate, code) in [(true, 404), (false, 415)] {
+        let flags = vec![format!("--feature-gates=CBORServingAndStorage={gate}")];
+        let server = Server::start_with(Options { ephemeral: true, flags }).await.unwrap();
+        // `{}` in CBOR.
+        let request = Request::new("DELETE", &format!("{MAPS}/none")).body("application/cbor", vec![0xa0]);
+        let answer = server.admin().unwrap().send(&request).await.unwrap();
+        assert_eq!(answer.status(), code, "{}", String::from_utf8_lossy(&answer.body));
     }
 }
 

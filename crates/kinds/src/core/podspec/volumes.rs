@@ -7,7 +7,7 @@ use crate::facts::{self, UnionMember};
 use crate::fields::{list, member, quantity, text};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The valid volumes by name, which containers can mount.
 pub(crate) type Volumes<'a> = HashMap<&'a str, &'a Value>;
@@ -25,6 +25,7 @@ pub(crate) fn validate<'a>(
 ) -> Volumes<'a> {
     let pod = pod.filter(|name| !name.is_empty());
     let mut fine = Volumes::new();
+    let generated = generated_claims(volumes, pod);
     for (at, volume) in volumes.iter().enumerate() {
         let path = path.index(at);
         let name = text(volume, "name");
@@ -37,23 +38,28 @@ pub(crate) fn validate<'a>(
         if errors.0.len() == before {
             fine.insert(name, volume);
         }
-        refuse_generated_claim(volume, volumes, pod, &path, errors);
+        refuse_generated_claim(volume, &generated, &path, errors);
     }
     fine
+}
+
+/// The names of the claims that are generated for a pod.
+fn generated_claims(volumes: &[Value], pod: Option<&str>) -> HashSet<String> {
+    let Some(pod) = pod else { return HashSet::new() };
+    let generated = volumes.iter().filter(|volume| member(volume, "ephemeral").is_some());
+    generated.map(|volume| format!("{pod}-{}", text(volume, "name"))).collect()
 }
 
 /// A pod cannot refer to a claim that is generated for it.
 fn refuse_generated_claim(
     volume: &Value,
-    volumes: &[Value],
-    pod: Option<&str>,
+    generated: &HashSet<String>,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let (Some(claim), Some(pod)) = (member(volume, "persistentVolumeClaim"), pod) else { return };
+    let Some(claim) = member(volume, "persistentVolumeClaim") else { return };
     let claim = text(claim, "claimName");
-    let generated = |v: &&Value| member(v, "ephemeral").is_some();
-    if volumes.iter().filter(generated).any(|v| format!("{pod}-{}", text(v, "name")) == claim) {
+    if generated.contains(claim) {
         let detail = "must not reference a PVC that gets created for an ephemeral volume";
         errors.invalid(&path.field("persistentVolumeClaim.claimName"), claim, detail);
     }
@@ -136,4 +142,35 @@ pub(crate) fn is_claim(volume: &Value) -> bool {
 /// The volumes of a spec.
 pub(crate) fn of(spec: &Value) -> &[Value] {
     list(spec, "volumes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn claims_are_not_compared_one_by_one() {
+        let errors = |count: usize| {
+            let ephemeral = r#"{"volumeClaimTemplate":{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1"}}}}}"#;
+            let volumes: Vec<String> = (0..count)
+                .map(|n| {
+                    format!(
+                        r#"{{"name":"v{n}","persistentVolumeClaim":{{"claimName":"c{n}"}}}},{{"name":"e{n}","ephemeral":{ephemeral}}}"#
+                    )
+                })
+                .collect();
+            let refused = r#"{"name":"r","persistentVolumeClaim":{"claimName":"pod-e0"}}"#;
+            let volumes = tree(&format!("[{},{refused}]", volumes.join(",")));
+            let mut errors = FieldErrors::new();
+            let begin = std::time::Instant::now();
+            validate(volumes.as_array().unwrap(), Some("pod"), &Path::ROOT, &Options::default(), &mut errors);
+            (begin.elapsed(), errors.aggregate_message())
+        };
+        let (_, text) = errors(1);
+        let wanted = "persistentVolumeClaim.claimName: Invalid value: \"pod-e0\": must not reference a PVC";
+        assert!(text.contains(wanted), "{text}");
+        // One by one it takes four hundred times as long. Other processes may disturb some of the measurements.
+        assert!((0..5).any(|_| errors(4000).0 < errors(200).0 * 100));
+    }
 }
