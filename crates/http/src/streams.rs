@@ -12,7 +12,6 @@ use arc_swap::ArcSwap;
 use http::header::{HOST, HeaderValue, LOCATION, USER_AGENT};
 use http::request::Parts;
 use http::{Method, Request};
-use http_body_util::{BodyExt, Limited};
 use hyper::upgrade::OnUpgrade;
 use pintle_auth::UserInfo;
 use pintle_engine::{Backend, Location, NodeSettings};
@@ -22,7 +21,7 @@ use pintle_proxy::header::{IdentityHeaders, is_upgrade};
 use pintle_proxy::rewrite::Links;
 use pintle_proxy::{
     Address, Dialer, Forward, ForwardError, Identity, ProxyBody, RequestBody, TlsOptions, Transport, Trust,
-    Upgrade, empty_body, encode_query, escape_path, join_keeping_slash,
+    Upgrade, empty_body, encode_query, escape_path, join_keeping_slash, read_whole,
 };
 use std::net::IpAddr;
 use std::num::NonZeroU64;
@@ -389,8 +388,7 @@ async fn stream_log(streams: &Streams, location: &Location, pod: &str) -> Result
         return Err(Status::unclassified(format!("Get \"{elsewhere}\": redirects forbidden")));
     }
     if !(200..=206).contains(&code) {
-        let message = Limited::new(answer.into_body(), REFUSAL_BYTES_MAX).collect().await;
-        let message = message.map(|body| body.to_bytes()).unwrap_or_default();
+        let message = read_whole(answer.into_body(), REFUSAL_BYTES_MAX).await.unwrap_or_default();
         let message = String::from_utf8_lossy(&message);
         return Err(match code {
             500 => Status::internal(&message),

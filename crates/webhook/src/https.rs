@@ -5,8 +5,8 @@ use crate::connect::{self, Connections};
 use crate::{Fault, Route, go_error_text};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
-use http_body_util::{BodyExt, Full, Limited};
-use pintle_proxy::{Dialer, TlsOptions, Trust};
+use http_body_util::Full;
+use pintle_proxy::{BoxError, Dialer, TlsOptions, Trust, read_whole};
 use std::time::Duration;
 
 /// A client with its own CAs and credentials.
@@ -127,9 +127,62 @@ impl HttpsClient {
     }
 }
 
-async fn read(answer: http::Response<hyper::body::Incoming>, bytes_max: usize) -> Result<HttpsAnswer, Fault> {
+async fn read<B>(answer: http::Response<B>, bytes_max: usize) -> Result<HttpsAnswer, Fault>
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
+{
     let (parts, body) = answer.into_parts();
-    let body = Limited::new(body, bytes_max).collect().await;
-    let body = body.map_err(|error| Fault::Unread(error.to_string()))?;
-    Ok(HttpsAnswer { code: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+    let body = read_whole(body, bytes_max).await.map_err(|error| Fault::Unread(error.to_string()))?;
+    Ok(HttpsAnswer { code: parts.status.as_u16(), headers: parts.headers, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::body::Frame;
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll};
+
+    /// A body that arrives in chunks of a byte, each of which holds a buffer.
+    struct Dribble {
+        left: usize,
+        buffer: Arc<[u8; 1]>,
+        buffers_held_max: Arc<std::sync::atomic::AtomicUsize>,
+    }
+
+    struct Chunk(Arc<[u8; 1]>);
+
+    impl AsRef<[u8]> for Chunk {
+        fn as_ref(&self) -> &[u8] {
+            &*self.0
+        }
+    }
+
+    impl hyper::body::Body for Dribble {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let held = Arc::strong_count(&self.buffer).saturating_sub(1);
+            self.buffers_held_max.fetch_max(held, std::sync::atomic::Ordering::Relaxed);
+            let Some(left) = self.left.checked_sub(1) else { return Poll::Ready(None) };
+            self.left = left;
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(Chunk(self.buffer.clone()))))))
+        }
+    }
+
+    #[tokio::test]
+    async fn chunks_of_an_answer_are_not_held_until_its_end() {
+        let buffers_held_max = Arc::default();
+        let body =
+            Dribble { left: 1000, buffer: Arc::new([7]), buffers_held_max: Arc::clone(&buffers_held_max) };
+        let Ok(answer) = read(http::Response::new(body), 1000).await else { panic!("the answer is read") };
+        assert_eq!(answer.body.len(), 1000);
+        assert!(buffers_held_max.load(std::sync::atomic::Ordering::Relaxed) <= 1);
+    }
 }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use http::{Request, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use pintle_audit::Event;
 use pintle_audit::sink::{Backend, Pending};
-use pintle_proxy::{Address, Dialer, Identity, TlsOptions, Transport, Trust};
+use pintle_proxy::{Address, Dialer, Identity, TlsOptions, Transport, Trust, read_whole};
 use pintle_value::{Value, base64};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Webhook {
         let answer = self.transport.send(&self.to, request).await.map_err(|e| e.to_string())?;
         let code = answer.status();
         // Read the answer so that the connection can be reused.
-        _ = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        _ = read_whole(answer.into_body(), ANSWER_BYTES_MAX).await;
         if code.is_success() { Ok(()) } else { Err(format!("the server answered {}", code.as_u16())) }
     }
 }

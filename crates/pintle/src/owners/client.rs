@@ -2,8 +2,8 @@
 
 use super::config::Config;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use pintle_proxy::{Address, Dialer, Identity, SendError, TlsOptions, Transport, Trust};
+use http_body_util::{BodyExt, Full};
+use pintle_proxy::{Address, Dialer, Identity, SendError, TlsOptions, Transport, Trust, read_whole};
 use pintle_value::{Value, json};
 use std::time::Duration;
 
@@ -131,8 +131,8 @@ impl Client {
                     SendError::Broken(why) => failed(why),
                 })?;
             let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-            Ok((status, body.map_err(|e| failed(e.to_string()))?.to_bytes()))
+            let body = read_whole(response.into_body(), ANSWER_BYTES_MAX).await;
+            Ok((status, body.map_err(|e| failed(e.to_string()))?))
         };
         let late = |_| ClientError::Answer(format!("{path} took too long"));
         tokio::time::timeout(TIMEOUT, exchanged).await.map_err(late)?
