@@ -34,7 +34,7 @@ pub(super) fn options(eviction: &Value, name: &str, dry_run: bool) -> Result<Del
     let mut given = given.clone();
     given.remove_at(&["kind"]);
     given.remove_at(&["apiVersion"]);
-    let mut options = DeleteOptions::from_value(&given)?;
+    let mut options = DeleteOptions::from_value(&given, false)?;
     options.dry_run |= dry_run;
     Ok(options)
 }

@@ -18,7 +18,7 @@ const NO_UNSAFE_DELETER: &str =
 impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
         let options = self.delete_options(request)?;
-        if options.ignore_store_read_error && self.engine.reader().unsafe_deletion() {
+        if options.ignore_store_read_error {
             if target.kind.rules.unsafe_deletion_unsupported {
                 return Err(Status::internal(NO_UNSAFE_DELETER));
             }
@@ -99,8 +99,9 @@ impl Resources {
 
     /// Parses the options from the body, or from the query if there is no body.
     fn delete_options(&self, request: &ApiRequest) -> Result<DeleteOptions, Status> {
+        let unsafe_deletion = self.engine.reader().unsafe_deletion();
         if request.body.is_empty() {
-            return DeleteOptions::from_query(Query(&request.query));
+            return DeleteOptions::from_query(Query(&request.query), unsafe_deletion);
         }
         let content = negotiate::of_body(&headers::text(&request.content_type), Media::served(request.cbor))?;
         let schema = self.types.by_go("meta/v1.DeleteOptions");
@@ -115,7 +116,7 @@ impl Resources {
             pintle_value::json::print(&tree, &mut out);
             Some(out)
         });
-        DeleteOptions::from_value(&tree)
+        DeleteOptions::from_value(&tree, unsafe_deletion)
     }
 }
 

@@ -85,7 +85,7 @@ pub struct DeleteOptions {
 
 impl DeleteOptions {
     /// Reads and checks the options in the query of a deletion without a body.
-    pub fn from_query(query: Query<'_>) -> Result<Self, Status> {
+    pub fn from_query(query: Query<'_>, unsafe_deletion: bool) -> Result<Self, Status> {
         let given = |name: &str| Some(Str::from(query.text(name))).filter(|v| !v.is_empty());
         let (uid, resource_version) = (given("uid"), given("resourceVersion"));
         let preconditions = Preconditions { uid, resource_version };
@@ -97,13 +97,13 @@ impl DeleteOptions {
             dry_run: query.all("dryRun"),
             ignore_store_read_error: query.switch(IGNORE_READ_ERROR),
         }
-        .check()
+        .check(unsafe_deletion)
     }
 
     /// Reads and checks the options in a body. The version in its `apiVersion` does not matter, but the kind does.
-    pub fn from_value(body: &Value) -> Result<Self, Status> {
+    pub fn from_value(body: &Value, unsafe_deletion: bool) -> Result<Self, Status> {
         check_type(body).map_err(Status::bad_request)?;
-        read_body(body).map_err(Status::bad_request)?.check()
+        read_body(body).map_err(Status::bad_request)?.check(unsafe_deletion)
     }
 
     /// The options as an object, without an `apiVersion`.
@@ -162,7 +162,10 @@ struct Raw {
 }
 
 impl Raw {
-    fn check(self) -> Result<DeleteOptions, Status> {
+    /// Checks the options. Without `unsafe_deletion` (a feature gate), the option to delete what cannot be read counts
+    /// as not sent.
+    fn check(mut self, unsafe_deletion: bool) -> Result<DeleteOptions, Status> {
+        self.ignore_store_read_error = self.ignore_store_read_error.filter(|_| unsafe_deletion);
         let mut errors = FieldErrors::new();
         let path = Path::of("propagationPolicy");
         let policy = self.propagation.as_deref();
@@ -392,14 +395,14 @@ mod tests {
             ),
         ] {
             let tree = pintle_value::json::parse(body.as_bytes()).unwrap().value;
-            assert_eq!(said(DeleteOptions::from_value(&tree)), expected, "{body}");
+            assert_eq!(said(DeleteOptions::from_value(&tree, true)), expected, "{body}");
         }
     }
 
     #[test]
     fn queries_and_preconditions() {
         let query = pairs("gracePeriodSeconds=-1&uid=u&orphanDependents=false");
-        let options = DeleteOptions::from_query(Query(&query)).unwrap();
+        let options = DeleteOptions::from_query(Query(&query), true).unwrap();
         assert_eq!((options.grace_period_seconds, options.orphan_dependents), (Some(-1), Some(false)));
         let mut meta = Value::object();
         meta.set_at(&["name"], "a".into());
@@ -411,8 +414,23 @@ mod tests {
             "Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (u) does not match the UID in record (v). The object might have been deleted and then recreated"
         );
         assert_eq!(
-            said(DeleteOptions::from_query(Query(&pairs("propagationPolicy=")))),
+            said(DeleteOptions::from_query(Query(&pairs("propagationPolicy=")), true)),
             r#"422 DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "": supported values: "Foreground", "Background", "Orphan", "nil""#
         );
+    }
+
+    #[test]
+    fn without_its_gate_the_option_for_unreadable_objects_counts_as_not_sent() {
+        let body = br#"{"ignoreStoreReadErrorWithClusterBreakingPotential":true,"dryRun":["All"]}"#;
+        let tree = pintle_value::json::parse(body).unwrap().value;
+        let query = pairs("ignoreStoreReadErrorWithClusterBreakingPotential=true&gracePeriodSeconds=0");
+        for unsafe_deletion in [false, true] {
+            let from_value = DeleteOptions::from_value(&tree, unsafe_deletion);
+            let from_query = DeleteOptions::from_query(Query(&query), unsafe_deletion);
+            for options in [from_value, from_query] {
+                let ignored = options.map(|options| !options.ignore_store_read_error);
+                assert_eq!(ignored.unwrap_or(false), !unsafe_deletion);
+            }
+        }
     }
 }

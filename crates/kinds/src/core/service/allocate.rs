@@ -98,7 +98,8 @@ fn update_addresses(object: &mut Value, old: &Value, pool: &mut Pool<'_>) -> Res
     }
     let grows = texts(old, "ipFamilies").len() == 1 && texts(object, "ipFamilies").len() == 2;
     if grows && texts(old, "clusterIPs").first() != Some(&"None") {
-        allocate_address(object, 1, pool)?;
+        let requested = requested_addresses(object, 2);
+        allocate_address(object, 1, &requested, pool)?;
     }
     Ok(())
 }
@@ -109,16 +110,30 @@ fn allocate_addresses(object: &mut Value, pool: &mut Pool<'_>) -> Result<(), Ref
     if kind(object) == "ExternalName" || headless {
         return Ok(());
     }
-    for at in 0..texts(object, "ipFamilies").len() {
-        allocate_address(object, at, pool)?;
+    let families = texts(object, "ipFamilies").len();
+    let requested = requested_addresses(object, families);
+    for at in 0..families {
+        allocate_address(object, at, &requested, pool)?;
     }
     Ok(())
 }
 
-/// Allocates the address at an index of `clusterIPs`: the requested one, or any.
-fn allocate_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Result<(), Refusal> {
+/// The requested addresses with an empty one for each family that has none. Errors show them, whatever was already
+/// allocated.
+fn requested_addresses(object: &Value, families: usize) -> Vec<Str> {
     let mut ips: Vec<Str> = texts(object, "clusterIPs").into_iter().map(Str::from).collect();
-    ips.resize(ips.len().max(at.saturating_add(1)), Str::default());
+    ips.resize(ips.len().max(families), Str::default());
+    ips
+}
+
+/// Allocates the address at an index of `clusterIPs`: the requested one, or any.
+fn allocate_address(
+    object: &mut Value,
+    at: usize,
+    requested: &[Str],
+    pool: &mut Pool<'_>,
+) -> Result<(), Refusal> {
+    let mut ips = requested_addresses(object, at.saturating_add(1));
     let family = texts(object, "ipFamilies").get(at).copied().unwrap_or("");
     let name = object.str_at(&["metadata", "name"]);
     let wanted = ips.get(at).cloned().unwrap_or_default();
@@ -129,7 +144,7 @@ fn allocate_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Resul
     } else {
         take_address(&wanted, family, pool).map_err(|why| {
             let detail = format!("failed to allocate IP {wanted}: {why}");
-            refuse_value(&Path::of("spec.clusterIPs"), ips.as_slice(), &detail)
+            refuse_value(&Path::of("spec.clusterIPs"), requested, &detail)
         })?;
         wanted
     };

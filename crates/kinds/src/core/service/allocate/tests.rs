@@ -77,6 +77,34 @@ fn a_service_gets_an_address() {
 }
 
 #[test]
+fn refused_addresses_are_shown_as_requested() {
+    let cidrs = ["10.0.0.0/24", "fd00::/112"].map(|text| net::parse_cidr_sloppy(text).unwrap());
+    let ranges = Ranges { networks: cidrs.to_vec(), node_ports: 30000..=32767 };
+    let networks = cidrs.map(|cidr| ServiceNetwork { cidr, ready: true });
+    for (ips, families, expected) in [
+        (r#"["10.0.0.0"]"#, r#"["IPv4","IPv6"]"#, r#"["10.0.0.0",""]: failed to allocate IP 10.0.0.0"#),
+        (r#"["","fd00::"]"#, r#"["IPv4","IPv6"]"#, r#"["","fd00::"]: failed to allocate IP fd00::"#),
+        (r#"["fd00::"]"#, r#"["IPv6"]"#, r#"["fd00::"]: failed to allocate IP fd00::"#),
+    ] {
+        let mut pool = Pool {
+            ranges: &ranges,
+            networks: &networks,
+            dry_run: false,
+            ip_taken: &|_| false,
+            port_taken: &|_| false,
+            random: &mut || 0,
+        };
+        let spec =
+            format!(r#""clusterIPs":{ips},"ipFamilies":{families},"ipFamilyPolicy":"PreferDualStack""#);
+        let mut object = tree(&format!(r#"{{"spec":{{"type":"ClusterIP",{spec}}}}}"#));
+        let error = allocate_addresses(&mut object, &mut pool).unwrap_err();
+        let Refusal::Invalid(errors) = error else { panic!("{error}") };
+        let why = "the provided network does not match the current range";
+        assert_eq!(errors.aggregate_message(), format!("spec.clusterIPs: Invalid value: {expected}: {why}"));
+    }
+}
+
+#[test]
 fn addresses_come_from_all_networks_that_are_ready() {
     let plain = r#"{"spec":{"type":"ClusterIP"}}"#;
     let wants = r#"{"spec":{"type":"ClusterIP","clusterIP":"10.9.0.5","clusterIPs":["10.9.0.5"]}}"#;
