@@ -4,7 +4,7 @@
 //! hyper alone decides what a request is. `HeadStream` holds back a head until it is complete and passes hyper one
 //! head at a time. It rewrites bytes only where it knows that a head begins: at the start of the connection, and
 //! after a body whose length is given by one plain `Content-Length`. After anything else (chunks, upgrades) it passes
-//! all bytes unchanged. If no upgrade follows where one was possible, the request is the last one of its connection.
+//! all bytes unchanged. A CONNECT request is the last one of its connection.
 
 use crate::head_budget::{HeadBudget, HeadShare};
 use crate::http2_heads::{Found, Http2Heads, PREFACE, ReplacedUrls, TooManyFields};
@@ -143,7 +143,7 @@ impl<S: AsyncRead + Unpin> HeadStream<S> {
         self.state = match (&head.beside, head.next) {
             (Some(RequestExtras { target: HeadTarget::Refused(_), .. }), _) => State::Refused,
             (_, Next::Body(length)) => State::Body(length),
-            (_, Next::Chunks | Next::Unknown) => State::Unchanged,
+            (_, Next::Chunks | Next::Upgrade | Next::Unknown) => State::Unchanged,
         };
         if let Some(beside) = head.beside {
             self.pending_extras.push(beside);

@@ -50,7 +50,10 @@ pub(crate) enum Next {
     Body(u64),
     /// Chunks follow, whose end only hyper can determine.
     Chunks,
-    /// Something else follows whose end only hyper can determine: an upgraded connection, HTTP/2.
+    /// An upgraded connection follows, or else a request whose head nobody looks at. kube-apiserver does not end the connection
+    /// either.
+    Upgrade,
+    /// Something else follows whose end only hyper can determine: a tunnel, HTTP/2.
     Unknown,
 }
 
@@ -281,12 +284,13 @@ fn target_range(head: &[u8]) -> Option<std::ops::Range<usize>> {
 /// determines the length, only hyper can tell.
 fn headers(head: &[u8]) -> (Next, usize) {
     let (mut next, mut count) = (Next::Body(0), 0_usize);
-    let (mut has_length, mut rest) = (false, head);
+    let (mut has_length, mut has_upgrade, mut is_connect) = (false, false, false);
+    let mut rest = head;
     while let Some(end) = memchr(b'\n', rest) {
         let (line, behind) = rest.split_at(end);
         rest = behind.get(1..).unwrap_or_default();
         if count == 0 && line.starts_with(b"CONNECT ") {
-            next = Next::Unknown;
+            (next, is_connect) = (Next::Unknown, true);
         }
         count = count.saturating_add(1);
         // Of most lines the first letter is enough.
@@ -297,7 +301,7 @@ fn headers(head: &[u8]) -> (Next, usize) {
             continue;
         };
         if name.eq_ignore_ascii_case(b"upgrade") {
-            next = Next::Unknown;
+            has_upgrade = true;
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             next = if next == Next::Body(0) && !has_length { Next::Chunks } else { Next::Unknown };
         } else if name.eq_ignore_ascii_case(b"content-length") {
@@ -307,6 +311,9 @@ fn headers(head: &[u8]) -> (Next, usize) {
             };
             has_length = true;
         }
+    }
+    if has_upgrade && !is_connect {
+        next = Next::Upgrade;
     }
     // Of the lines, the first is the request line and the last is empty.
     (next, count.saturating_sub(2))
@@ -420,16 +427,18 @@ mod tests {
             ("Transfer-Encoding: chunked\r\n", Next::Chunks),
             ("Transfer-Encoding: identity\r\n", Next::Chunks),
             ("transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
-            ("transfer-encoding: chunked\r\nupgrade: websocket\r\n", Next::Unknown),
-            ("upgrade: websocket\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
-            ("upgrade: websocket\r\ncontent-length: 1\r\n", Next::Unknown),
+            ("transfer-encoding: chunked\r\nupgrade: websocket\r\n", Next::Upgrade),
+            ("upgrade: websocket\r\ntransfer-encoding: chunked\r\n", Next::Upgrade),
+            ("upgrade: websocket\r\ncontent-length: 1\r\n", Next::Upgrade),
             ("content-length: 1\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
             ("transfer-encoding: chunked\r\ncontent-length: 1\r\n", Next::Unknown),
-            ("upgrade: websocket\r\n", Next::Unknown),
+            ("upgrade: websocket\r\n", Next::Upgrade),
         ] {
             assert_eq!(read(b"POST / HTTP/1.1", headers).next, want, "{headers:?}");
         }
-        assert_eq!(read(b"CONNECT a:1 HTTP/1.1", "").next, Next::Unknown);
+        for headers in ["", "upgrade: websocket\r\n"] {
+            assert_eq!(read(b"CONNECT a:1 HTTP/1.1", headers).next, Next::Unknown);
+        }
         assert!(Head::read(HTTP2_PREFACE.to_vec()).beside.is_none());
     }
 
