@@ -7,8 +7,10 @@ use pintle_value::Value;
 use pintle_webhook::HttpsClient;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-/// The limit of issuers of distributed claims, which tokens name.
+/// The limit of issuers of distributed claims, which tokens name. Beyond it, the one whose keys have been looked for longest
+/// without success is given up, so that made-up names cannot take all places for ever.
 const ISSUERS_MAX: usize = 64;
 
 /// Resolves one claim.
@@ -21,14 +23,16 @@ pub(super) struct Distributed {
     providers: Mutex<BTreeMap<String, DiscoveredProvider>>,
 }
 
-/// A provider and its discovery task.
-type DiscoveredProvider = (Arc<Provider>, tokio::task::JoinHandle<()>);
+/// A provider and the task that looks for its keys.
+struct DiscoveredProvider {
+    provider: Arc<Provider>,
+    discovery: tokio::task::JoinHandle<()>,
+    began: Instant,
+}
 
-impl Drop for Distributed {
+impl Drop for DiscoveredProvider {
     fn drop(&mut self) {
-        if let Ok(providers) = self.providers.lock() {
-            providers.values().for_each(|(_, discovery)| discovery.abort());
-        }
+        self.discovery.abort();
     }
 }
 
@@ -102,11 +106,13 @@ impl Distributed {
     /// The provider of an issuer; its discovery starts on the first call.
     fn provider(&self, issuer: &str) -> Option<Arc<Provider>> {
         let mut providers = self.providers.lock().ok()?;
-        if let Some((provider, _)) = providers.get(issuer) {
-            return Some(provider.clone());
+        if let Some(known) = providers.get(issuer) {
+            return Some(known.provider.clone());
         }
         if providers.len() >= ISSUERS_MAX {
-            return None;
+            let not_ready = providers.iter().filter(|(_, known)| !known.provider.is_ready());
+            let longest = not_ready.min_by_key(|(_, known)| known.began)?.0.clone();
+            providers.remove(&longest);
         }
         let expected = Expected {
             issuer: issuer.to_string(),
@@ -117,7 +123,28 @@ impl Distributed {
         let provider = Arc::new(Provider::new(expected, self.client.clone(), None));
         let looked_for = provider.clone();
         let discovery = tokio::spawn(async move { looked_for.discover().await });
-        providers.insert(issuer.to_string(), (provider.clone(), discovery));
+        let began = Instant::now();
+        let known = DiscoveredProvider { provider: provider.clone(), discovery, began };
+        providers.insert(issuer.to_string(), known);
         Some(provider)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_webhook::Identity;
+
+    #[tokio::test]
+    async fn issuers_without_keys_do_not_take_all_places() {
+        let client = Arc::new(HttpsClient::new(&Identity::default()).unwrap());
+        let distributed = Distributed::new("groups".to_string(), Vec::new(), Vec::new(), client);
+        for n in 0..=ISSUERS_MAX {
+            let issuer = format!("https://127.0.0.1:1/{n}");
+            assert!(distributed.provider(&issuer).is_some(), "{issuer}");
+        }
+        let providers = distributed.providers.lock().unwrap();
+        assert_eq!(providers.len(), ISSUERS_MAX);
+        assert!(!providers.contains_key("https://127.0.0.1:1/0"), "the first one is given up");
     }
 }
