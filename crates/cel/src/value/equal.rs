@@ -23,7 +23,7 @@ impl<'a> Value<'a> {
             (Value::List(a), Value::List(b)) => return a.equals(b),
             (Value::List(list), _) if list.is_shaped() => return Err(EvalError::NoSuchOverload),
             (Value::Map(a), Value::Map(b)) => return a.equals(b),
-            (Value::Map(a), Value::Object(b @ Object::Lazy(..))) => return a.equals_lazy(b),
+            (Value::Map(a), Value::Object(b @ Object::Lazy(..))) => return a.equals_object(b),
             (Value::Map(a), _) if a.is_shaped() => return Err(EvalError::NoSuchOverload),
             (Value::Map(a), Value::Object(b @ Object::Tree(..))) => return a.equals_object(b),
             (Value::Object(a), Value::Object(b)) => return a.equals(b),
@@ -160,35 +160,20 @@ impl Map<'_> {
         }
         Ok(true)
     }
-}
 
-impl Map<'_> {
-    /// `map == lazy`. In this order, cel-go compares the entries; a key is unescaped to find it.
-    fn equals_lazy(&self, lazy: &Object<'_>) -> Result<bool, EvalError> {
-        if self.len() != lazy.len() {
-            return Ok(false);
-        }
-        for (key, value) in self.entries() {
-            let Value::String(key) = key else { return Ok(false) };
-            let Some(theirs) = lazy.get(key.as_str())? else { return Ok(false) };
-            // As between maps, values that cannot be compared do not make them unequal.
-            if let Ok(false) = value?.equals(&theirs) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-}
-
-impl Map<'_> {
-    /// `map == object`, where the map has no shape: the optional `oldSelf` of a rule is one.
+    /// `map == object`. In this order, cel-go compares the entries, and unescapes a key to find it. The object is a lazy one, or
+    /// the map has no shape: the optional `oldSelf` of a rule is such a map.
     fn equals_object(&self, object: &Object<'_>) -> Result<bool, EvalError> {
         if self.len() != object.len() {
             return Ok(false);
         }
         for (key, value) in self.entries() {
             let Value::String(key) = key else { return Ok(false) };
-            let Some(theirs) = object.member(key.as_str())? else { return Ok(false) };
+            let theirs = match object {
+                Object::Tree(..) => object.member(key.as_str())?,
+                _ => object.get(key.as_str())?,
+            };
+            let Some(theirs) = theirs else { return Ok(false) };
             // As between maps, values that cannot be compared do not make them unequal.
             if let Ok(false) = value?.equals(&theirs) {
                 return Ok(false);
