@@ -125,7 +125,8 @@ impl Writer {
         self.storage.target("networking.k8s.io", "v1", "ipaddresses", "", &net::ip_text(ip))
     }
 
-    /// The write that creates the IPAddress of a service, given by its namespace and name. It fails if another service owns the address.
+    /// The write that creates the IPAddress of a service, given by its namespace and name. It fails if another service owns
+    /// the address.
     fn put_address(&self, ip: IpAddr, service: (&str, &str)) -> Option<Write> {
         let target = self.address(ip)?;
         let mut tree = Value::object();

@@ -92,10 +92,11 @@ impl Storage {
         UserInfo::new("system:apiserver", &[UserInfo::MASTERS, UserInfo::AUTHENTICATED]).into()
     }
 
-    /// Makes a write and ignores a conflict: another server has already made it.
-    pub(crate) async fn try_write(&self, write: Write) -> Result<(), Status> {
+    /// Makes a write; returns `false` if it conflicts with another one, which another server may have made.
+    pub(crate) async fn try_write(&self, write: Write) -> Result<bool, Status> {
         match self.store.write(write).await {
-            Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(WriteError::Conflict { .. }) => Ok(false),
             Err(error) => Err(crate::status::write_error(error)),
         }
     }
@@ -111,7 +112,8 @@ impl Reader {
 impl Writer {
     /// Removes an object if it is still at this revision, whatever finalizers it has.
     pub async fn forget(&self, target: &Target, revision: u64) -> Result<(), Status> {
-        self.storage.try_write(Write::delete(target.store_key(), Expect::Revision(Revision(revision)))).await
+        let delete = Write::delete(target.store_key(), Expect::Revision(Revision(revision)));
+        self.storage.try_write(delete).await.map(drop)
     }
 
     /// Changes an existing object without running admission. `manager` becomes the owner of the change, if given. If

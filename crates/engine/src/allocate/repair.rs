@@ -5,7 +5,7 @@ use super::{ALLOCATOR, FAMILY_LABEL, MANAGED_BY_LABEL, addresses, family, ports}
 use crate::{Writer, object};
 use pintle_kinds::service_allocation::ServiceNetwork;
 use pintle_meta::{Status, Timestamp, net};
-use pintle_store::{Expect, Revision, Write, WriteError};
+use pintle_store::{Expect, Revision, Write};
 use pintle_value::{Str, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -86,7 +86,8 @@ impl Writer {
     /// Makes the records of addresses and node ports match the services, and returns what was found. Nothing is read if no
     /// service and no address changed since the last time.
     pub async fn repair_allocations(&self, repairs: &mut Repairs) -> Result<Vec<Finding>, Status> {
-        let seen = ["ipaddresses", "services"].map(|plural| self.changed_at(plural));
+        let seen = [("networking.k8s.io", "ipaddresses"), ("", "services")]
+            .map(|(group, plural)| self.changed_at(group, plural));
         if repairs.seen == Some(seen) && !repairs.is_pending {
             return Ok(Vec::new());
         }
@@ -109,8 +110,7 @@ impl Writer {
         Ok(findings)
     }
 
-    fn changed_at(&self, plural: &str) -> Option<u64> {
-        let group = if plural == "services" { "" } else { "networking.k8s.io" };
+    fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
         let target = self.storage.target(group, "v1", plural, "", "")?;
         self.storage.cache().resource(&target.kind.store_prefix)?.changed_at()
     }
@@ -197,7 +197,7 @@ impl Writer {
         }
         let Some(write) = self.put_address(ip, (namespace, name)) else { return Ok(()) };
         let Some(record) = state.addresses.get(text.as_str()) else {
-            if self.is_written(write).await? {
+            if self.storage.try_write(write).await? {
                 let note = format!("Cluster IP [{family}]: {text} is not allocated; repairing");
                 findings.push(finding("ClusterIPNotAllocated", note));
             }
@@ -229,9 +229,9 @@ impl Writer {
             findings.push(finding("ClusterIPNotAllocated", note));
         }
         if let Some(delete) = self.delete_record(record)
-            && self.is_written(delete).await?
+            && self.storage.try_write(delete).await?
         {
-            self.is_written(write).await?;
+            self.storage.try_write(write).await?;
         }
         Ok(())
     }
@@ -284,7 +284,7 @@ impl Writer {
         let Some(delete) = self.delete_record(address) else { return Ok(None) };
         let finding =
             Finding { regarding: address.regarding.clone(), action: "IPAddressAllocation", reason, note };
-        Ok(self.is_written(delete).await?.then_some(finding))
+        Ok(self.storage.try_write(delete).await?.then_some(finding))
     }
 
     async fn repair_node_ports(&self, state: &State, repairs: &mut Repairs) -> Result<(), Status> {
@@ -298,7 +298,7 @@ impl Writer {
         repairs.is_pending |= !in_flight.is_empty();
         repairs.unused_ports = unused;
         for write in self.repair_ports(wanted, &in_flight) {
-            self.is_written(write).await?;
+            self.storage.try_write(write).await?;
         }
         Ok(())
     }
@@ -307,15 +307,6 @@ impl Writer {
         let name = &record.regarding.name;
         let target = self.storage.target("networking.k8s.io", "v1", "ipaddresses", "", name)?;
         Some(Write::delete(target.store_key(), Expect::Revision(Revision(record.regarding.revision))))
-    }
-
-    /// Writes; returns `false` if somebody else changed the record meanwhile.
-    async fn is_written(&self, write: Write) -> Result<bool, Status> {
-        match self.storage.store.write(write).await {
-            Ok(_) => Ok(true),
-            Err(WriteError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(crate::status::write_error(error)),
-        }
     }
 }
 

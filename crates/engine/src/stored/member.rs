@@ -59,7 +59,7 @@ impl Storage {
 
     /// Removes this server's value under `key`. A missing value is not an error.
     pub async fn remove_member(&self, key: &str) -> Result<(), Status> {
-        self.try_write(Write::delete(key, Expect::Any)).await
+        self.try_write(Write::delete(key, Expect::Any)).await.map(drop)
     }
 
     /// The addresses that live servers have written under `folder`, in the order of their keys.
