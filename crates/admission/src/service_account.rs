@@ -1,7 +1,7 @@
 //! ServiceAccount: requires an existing service account for every pod and mounts its token.
 
 use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Resources, Validation};
-use pintle_meta::{GroupResource, Status, names};
+use pintle_meta::{GroupResource, Status, names, strconv};
 use pintle_value::{Value, json};
 use std::collections::HashSet;
 
@@ -200,7 +200,7 @@ fn volume_names_secrets(volume: &Value) -> bool {
 
 fn enforces_mountable_secrets(account: &Value) -> bool {
     let flag = account.str_at(&["metadata", "annotations", ENFORCE_SECRETS]);
-    matches!(flag, "1" | "t" | "T" | "TRUE" | "true" | "True")
+    strconv::parse_bool(flag) == Some(true)
 }
 
 /// If the account enforces it, refuses references to secrets that the account does not list.

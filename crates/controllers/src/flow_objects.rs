@@ -3,8 +3,8 @@
 
 use pintle_engine::decode::Media;
 use pintle_engine::{Body, Change, Engine, Target, WriteRequest};
-use pintle_meta::Status;
 use pintle_meta::options::{DeleteOptions, FieldValidation};
+use pintle_meta::{Status, strconv};
 use pintle_value::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,13 +85,8 @@ fn wanted_spec(target: &Target, wanted: &Value, live: &Value) -> Value {
     wanted.get("spec").cloned().unwrap_or_default()
 }
 
-/// The annotation, parsed as Go's `strconv.ParseBool` does.
 fn auto_update(object: &Value) -> Option<bool> {
-    match object.str_at(&["metadata", "annotations", AUTO_UPDATE]) {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
+    strconv::parse_bool(object.str_at(&["metadata", "annotations", AUTO_UPDATE]))
 }
 
 async fn update(engine: &Engine, target: &Target, revised: &Value) -> Result<(), Status> {

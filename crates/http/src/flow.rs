@@ -17,6 +17,7 @@ use pintle_auth::UserInfo;
 use pintle_flow::estimate::{self, ListParameters, Stored};
 use pintle_flow::{Controller, Digest, Entry, Estimate, Flow, ReadWrite, Seat, WatchRegistration, Work};
 use pintle_meta::selector::FieldSelector;
+use pintle_meta::strconv;
 use pintle_metrics::{Family, families};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -342,7 +343,7 @@ fn list_parameters<'a>(info: &RequestInfo, query: &'a [(String, String)]) -> Opt
         resource_version: text("resourceVersion"),
         resource_version_match: text("resourceVersionMatch"),
         continues: !text("continue").is_empty(),
-        send_initial_events: matches!(text("sendInitialEvents"), "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        send_initial_events: strconv::parse_bool(text("sendInitialEvents")) == Some(true),
         selects: !text("fieldSelector").is_empty() || !text("labelSelector").is_empty(),
     })
 }

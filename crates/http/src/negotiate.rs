@@ -1,6 +1,6 @@
 //! Content negotiation: the media type of answers, and the accepted media types of bodies.
 
-use pintle_meta::Status;
+use pintle_meta::{Status, strconv};
 use pintle_metrics::Notation;
 use pintle_value::Str;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -332,7 +332,7 @@ impl Header {
 /// Returns whether the output is indented, by `?pretty` and `User-Agent`.
 fn is_pretty(pretty: Option<&str>, user_agent: &str) -> bool {
     match pretty {
-        Some(text) if !text.is_empty() => crate::query::go_bool(text).unwrap_or(false),
+        Some(text) if !text.is_empty() => strconv::parse_bool(text).unwrap_or(false),
         _ => ["curl", "Wget", "Mozilla/5.0"].iter().any(|agent| user_agent.starts_with(agent)),
     }
 }

@@ -35,15 +35,6 @@ pub fn first<'a>(query: &'a [(String, String)], key: &str) -> Option<&'a str> {
     query.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
 }
 
-/// Go's `strconv.ParseBool`.
-pub fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

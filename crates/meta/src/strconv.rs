@@ -1,4 +1,4 @@
-//! Parses numbers as Go's `strconv` does, with its errors.
+//! Parses numbers and truth values as Go's `strconv` does, with its errors for numbers.
 
 use crate::field::quoted;
 
@@ -40,6 +40,15 @@ pub fn parse_int(text: &str) -> Result<i64, NumberError> {
 /// Parses as Go's `strconv.ParseUint(text, 10, 64)` does.
 pub fn parse_uint(text: &str) -> Result<u64, NumberError> {
     parse_magnitude(text, text, "ParseUint")
+}
+
+/// Parses as Go's `strconv.ParseBool` does.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
 }
 
 fn parse_magnitude(digits: &str, text: &str, function: &'static str) -> Result<u64, NumberError> {

@@ -216,7 +216,6 @@ fn abac(path: &Path) -> Result<Abac, String> {
     read.map_err(|why| format!("error reading policy file {}, {why}", path.display()))
 }
 
-/// The flags in terms of the file. All errors are reported together, as in kube-apiserver.
 /// Errors of the flags, and of the file that they name.
 pub(crate) fn errors(flags: &Flags) -> Vec<String> {
     let path = flags.text("authorization-config");
@@ -270,6 +269,7 @@ fn mode_errors(flags: &Flags) -> Vec<String> {
     errors
 }
 
+/// The flags, which must be valid, in terms of the file.
 fn from_flags(flags: &Flags) -> AuthorizationConfig {
     let authorizers = modes(flags).into_iter().map(|mode| AuthorizerConfig {
         name: if mode == WEBHOOK { "default".to_string() } else { mode.to_lowercase() },

@@ -3,6 +3,7 @@
 use crate::emulation::{self, Emulation};
 use crate::flags::Flags;
 use pintle_kinds::{Selectable, builtin_versions, features};
+use pintle_meta::strconv;
 use std::collections::BTreeMap;
 
 /// The parsed flag.
@@ -118,15 +119,12 @@ impl RuntimeConfig {
     }
 
     fn add(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let on = match value {
-            "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
-            other => {
-                return Err(format!(
-                    "invalid value of {key}: {other}, err: strconv.ParseBool: parsing {other:?}: invalid syntax"
-                ));
-            }
-        };
+        let on = if value.is_empty() { Some(true) } else { strconv::parse_bool(value) };
+        let on = on.ok_or_else(|| {
+            format!(
+                "invalid value of {key}: {value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
+            )
+        })?;
         let parts: Vec<&str> = key.split('/').collect();
         let (group, version, resource) = match parts.as_slice() {
             [group, version] => (*group, *version, None),

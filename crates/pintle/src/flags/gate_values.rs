@@ -1,8 +1,9 @@
 //! The values of feature gates: defaults by stage, and the flag `--feature-gates`.
 
 use super::gates::{self, GATES, Stage};
-use super::{FlagError, Flags, go_bool};
+use super::{FlagError, Flags};
 use crate::emulation::Emulation;
+use pintle_meta::strconv::parse_bool;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every feature gate of a minor version with its stage, as in metrics.
@@ -31,7 +32,7 @@ impl Flags {
             .iter()
             .map(|(k, v)| (k.rsplit_once(':').map_or(k.as_str(), |(_, k)| k), v.as_str()))
             .collect();
-        let boolean = |name: &str| requested.get(name).map(|v| go_bool(v));
+        let boolean = |name: &str| requested.get(name).map(|v| parse_bool(v));
         for (name, value) in &requested {
             let Some((_, stage, default, locked)) =
                 GATES.iter().find(|g| g.0 == *name).map(|gate| gates::at(gate, emulation.minor))
@@ -40,7 +41,7 @@ impl Flags {
                     "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
                 )));
             };
-            let value = go_bool(value).unwrap_or(default);
+            let value = parse_bool(value).unwrap_or(default);
             if locked && value != default {
                 return Err(FlagError(format!(
                     "cannot set feature gate {name} to {value}, feature is locked to {default}"
@@ -86,7 +87,7 @@ impl Flags {
                 return Err(FlagError(format!("missing bool value for {pair}")));
             };
             let (name, value) = (name.trim(), value.trim());
-            if go_bool(value).is_none() {
+            if parse_bool(value).is_none() {
                 return Err(FlagError(format!(
                     "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
                 )));

@@ -13,11 +13,12 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use pintle_http::version::{GIT_VERSION, may_be_called};
 use pintle_meta::duration::GoDuration;
+use pintle_meta::strconv::parse_bool;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use table::{FLAGS, Flag, Type};
-use values::{go_bool, value_parser};
+use values::value_parser;
 
 pub(crate) use gate_values::gate_stages;
 
@@ -249,7 +250,7 @@ fn clap_argument(flag: &'static Flag) -> Arg {
 
 /// `--version` and `--version=raw` print the version, `--version=v1.2.3-own` sets the version that the server reports.
 fn version_parser() -> ValueParser {
-    ValueParser::new(|text: &str| match (text, go_bool(text)) {
+    ValueParser::new(|text: &str| match (text, parse_bool(text)) {
         ("raw", _) => Ok(text.to_string()),
         (_, Some(value)) => Ok(value.to_string()),
         _ if may_be_called(text) => Ok(text.to_string()),

@@ -4,6 +4,7 @@ use super::table::{Flag, Type};
 use clap::builder::ValueParser;
 use pintle_meta::duration::GoDuration;
 use pintle_meta::field::quoted;
+use pintle_meta::strconv::parse_bool;
 use std::net::IpAddr;
 
 /// The verbosity, which is an unsigned decimal number of 32 bits.
@@ -20,7 +21,7 @@ const RANGE: &str = "value out of range";
 pub(super) fn value_parser(flag: &'static Flag) -> ValueParser {
     let name = flag.name;
     match flag.type_ {
-        Type::Bool => ValueParser::new(|text: &str| match go_bool(text) {
+        Type::Bool => ValueParser::new(|text: &str| match parse_bool(text) {
             Some(value) => Ok(value.to_string()),
             None => Err(fault("ParseBool", text, SYNTAX)),
         }),
@@ -119,15 +120,6 @@ fn unsigned(text: &str, base: u32) -> Result<u64, &'static str> {
     let digits = if digits.len() < text.len() { format!("0{digits}") } else { digits.to_string() };
     let is_misplaced = digits.starts_with('_') || digits.ends_with('_') || digits.contains("__");
     if is_misplaced { Err(SYNTAX) } else { Ok(number) }
-}
-
-/// Go's `strconv.ParseBool`.
-pub(super) fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
