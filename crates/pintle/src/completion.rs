@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Syntax};
 use crate::commands::{self, SUBCOMMANDS};
-use crate::flags::table::{FLAGS, Type};
+use crate::flags::table::{self, Flag, Type};
 use crate::output::{Output, object};
 use std::fmt::Write;
 
@@ -55,12 +55,12 @@ pub(crate) fn flags_of(command: &str) -> Vec<Completed> {
 }
 
 fn serve_flags() -> Vec<Completed> {
-    let one = |flag: &crate::flags::table::Flag| Completed {
+    let one = |flag: &Flag| Completed {
         name: flag.name.to_string(),
         value: if flag.type_ == Type::Bool { String::new() } else { flag.type_.name().to_string() },
         text: flag.text().to_string(),
     };
-    let mut flags: Vec<Completed> = FLAGS.iter().map(one).collect();
+    let mut flags: Vec<Completed> = table::flags().map(one).collect();
     flags.sort_by(|a, b| a.name.cmp(&b.name));
     flags
 }

@@ -3,7 +3,7 @@
 use crate::commands::{self, SUBCOMMANDS, Subcommand};
 use crate::completion::flags_of;
 use crate::flags;
-use crate::flags::sections::SECTIONS;
+use crate::flags::table::{Flag, SECTIONS, Section};
 use crate::output::{Output, object};
 use pintle_value::Value;
 
@@ -53,15 +53,15 @@ fn command_json(command: &Subcommand) -> Value {
     ])
 }
 
-fn section_json(section: &crate::flags::sections::Section) -> Vec<Value> {
-    let one = |flag: &&'static crate::flags::table::Flag| {
+fn section_json(section: &Section) -> Vec<Value> {
+    let one = |flag: &Flag| {
         let mut out = flag_json(flag.name, flag.type_.name(), flag.text());
         out.set_at(&["default"], flag.default.into());
         out.set_at(&["section"], section.name.into());
         out.set_at(&["effective"], flag.help.is_some().into());
         out
     };
-    section.flags().iter().map(one).collect()
+    section.flags.iter().map(one).collect()
 }
 
 fn flag_json(name: &str, value: &str, text: &str) -> Value {

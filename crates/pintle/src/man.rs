@@ -3,7 +3,7 @@
 use crate::arguments::{self, Syntax};
 use crate::commands::{self, SUBCOMMANDS};
 use crate::completion::flags_of;
-use crate::flags::sections::SECTIONS;
+use crate::flags::table::SECTIONS;
 use crate::output::{Output, object};
 use std::fmt::Write;
 
@@ -54,9 +54,9 @@ fn manual_page() -> String {
         }
     }
     out.push_str(".SH FLAGS OF SERVE\n");
-    for section in SECTIONS {
+    for section in SECTIONS.iter() {
         _ = writeln!(out, ".SS {} flags", escaped(section.name));
-        for flag in section.flags() {
+        for flag in &section.flags {
             write_entry(flag.name, flag.type_.name(), flag.text(), flag.default, &mut out);
         }
     }

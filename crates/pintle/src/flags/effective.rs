@@ -1,21 +1,21 @@
 //! Every flag with its effective value, in the format of kube-apiserver's flag library: for `/flagz` and for the log.
 
-use super::table::{FLAGS, Flag, Type};
-use super::{FlagValues, Flags, OWN_FLAGS};
+use super::table::{self, Flag, Type};
+use super::{FlagValues, Flags};
 use pintle_meta::duration::GoDuration;
 
 impl Flags {
     /// Flags of kube-apiserver by name, and after them those that only Pintle has.
     pub(crate) fn effective(&self) -> (FlagValues, FlagValues) {
         let mut all: Vec<(String, String)> =
-            FLAGS.iter().map(|flag| (flag.name.to_string(), self.display_value(flag))).collect();
+            table::flags().map(|flag| (flag.name.to_string(), self.display_value(flag))).collect();
         // Another name of the same flag.
         all.push((super::OLD_BACKOFF.into(), self.text(super::BACKOFF).to_string()));
         all.push(("help".into(), "false".into()));
         let version = Some(self.text("version")).filter(|text| !text.is_empty()).unwrap_or("false");
         all.push(("version".into(), version.to_string()));
         all.sort_unstable();
-        all.into_iter().partition(|(name, _)| !OWN_FLAGS.contains(&name.as_str()))
+        all.into_iter().partition(|(name, _)| !table::is_own(name))
     }
 
     fn display_value(&self, flag: &Flag) -> String {

@@ -1,6 +1,6 @@
 //! The values of feature gates: defaults by stage, and the flag `--feature-gates`.
 
-use super::gates::{self, GATES, Stage};
+use super::gates::{GATES, Gate, Stage, State};
 use super::{FlagError, Flags};
 use crate::emulation::Emulation;
 use pintle_meta::strconv::parse_bool;
@@ -9,15 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Every feature gate of a minor version with its stage, as in metrics.
 pub(crate) fn gate_stages(minor: u64) -> impl Iterator<Item = (&'static str, &'static str)> {
     GATES.iter().filter_map(move |gate| {
-        let (name, stage, ..) = gates::at(gate, minor);
-        let stage = match stage {
+        let stage = match gate.at(minor).stage {
             Stage::PreAlpha => return None,
             Stage::Alpha => "ALPHA",
             Stage::Beta => "BETA",
             Stage::Ga => "",
             Stage::Deprecated => "DEPRECATED",
         };
-        Some((name, stage))
+        Some((gate.name, stage))
     })
 }
 
@@ -34,13 +33,10 @@ impl Flags {
             .collect();
         let boolean = |name: &str| requested.get(name).map(|v| parse_bool(v));
         for (name, value) in &requested {
-            let Some((_, stage, default, locked)) =
-                GATES.iter().find(|g| g.0 == *name).map(|gate| gates::at(gate, emulation.minor))
-            else {
-                return Err(FlagError(format!(
-                    "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
-                )));
+            let Some(gate) = GATES.iter().find(|gate| gate.name == *name) else {
+                return Err(unrecognized(name));
             };
+            let State { stage, default, locked } = gate.at(emulation.minor);
             let value = parse_bool(value).unwrap_or(default);
             if locked && value != default {
                 return Err(FlagError(format!(
@@ -61,8 +57,8 @@ impl Flags {
             _ => None,
         };
         let gates = GATES.iter().map(|gate| {
-            let (name, stage, default, _) = gates::at(gate, emulation.minor);
-            (name, boolean(name).flatten().or_else(|| all(stage)).unwrap_or(default))
+            let State { stage, default, .. } = gate.at(emulation.minor);
+            (gate.name, boolean(gate.name).flatten().or_else(|| all(stage)).unwrap_or(default))
         });
         let gates = gates.collect();
         check_dependencies(&gates)?;
@@ -99,21 +95,23 @@ impl Flags {
             return Err(FlagError::new(why));
         }
         // The first unknown gate is reported, in the order of the command line.
-        match names.iter().find(|name| !GATES.iter().any(|gate| gate.0 == **name)) {
+        match names.iter().find(|name| !GATES.iter().any(|gate| gate.name == **name)) {
             None => Ok(()),
-            Some(name) => Err(FlagError(format!(
-                "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
-            ))),
+            Some(name) => Err(unrecognized(name)),
         }
     }
 }
 
+fn unrecognized(gate: &str) -> FlagError {
+    FlagError(format!("invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {gate}"))
+}
+
 /// Refuses gates without those that they need.
 fn check_dependencies(gates: &BTreeMap<&'static str, bool>) -> Result<(), FlagError> {
-    let is_off = |name: &&&str| gates.get(**name) == Some(&false);
+    let is_off = |name: &str| gates.get(name) == Some(&false);
     let mut faults = Vec::new();
-    for (name, needed) in gates::DEPENDENCIES.iter().filter(|(name, _)| !is_off(&name)) {
-        let missing: Vec<&str> = needed.iter().filter(is_off).copied().collect();
+    for Gate { name, needs, .. } in GATES.iter().filter(|gate| !is_off(gate.name)) {
+        let missing: Vec<&str> = needs.iter().copied().filter(|name| is_off(name)).collect();
         if !missing.is_empty() {
             let missing = missing.join(" ");
             faults.push(format!("{name} is enabled, but depends on features that are disabled: [{missing}]"));

@@ -1,5 +1,8 @@
-//! The feature gates of version 1.36: name, stage, default, and whether it is locked. `earlier_gates` has their state
-//! in earlier versions.
+//! The feature gates of version 1.36 and of the earlier versions that can be emulated, from `data/gates.txt`.
+
+use std::sync::LazyLock;
+
+const FILE: &str = include_str!("../../data/gates.txt");
 
 /// The stage of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,315 +19,88 @@ pub(crate) enum Stage {
     Deprecated,
 }
 
-/// One gate: name, stage, default, and whether it is locked to that default.
-pub(crate) type Gate = (&'static str, Stage, bool, bool);
-
-use super::earlier_gates::EARLIER_GATES;
-use Stage::{Alpha, Beta, Deprecated, Ga};
-
-/// All gates in order of their names.
-#[rustfmt::skip]
-pub(crate) const GATES: &[Gate] = &[
-    ("APIResponseCompression", Beta, true, false),
-    ("APIServerIdentity", Beta, true, false),
-    ("APIServerTracing", Ga, true, true),
-    ("APIServingWithRoutine", Alpha, false, false),
-    ("AggregatedDiscoveryRemoveBetaType", Deprecated, true, true),
-    ("AllAlpha", Alpha, false, false),
-    ("AllBeta", Beta, false, false),
-    ("AllowDNSOnlyNodeCSR", Deprecated, false, false),
-    ("AllowInsecureKubeletCertificateSigningRequests", Deprecated, false, false),
-    ("AllowOverwriteTerminationGracePeriodSeconds", Deprecated, false, true),
-    ("AllowParsingUserUIDFromCertAuth", Beta, true, false),
-    ("AllowServiceExternalIPs", Ga, true, false),
-    ("AllowUnsafeMalformedObjectDeletion", Alpha, false, false),
-    ("AnonymousAuthConfigurableEndpoints", Ga, true, true),
-    ("AnyVolumeDataSource", Ga, true, true),
-    ("AtomicFIFO", Beta, true, false),
-    ("AuthorizeNodeWithSelectors", Ga, true, true),
-    ("AuthorizePodWebsocketUpgradeCreatePermission", Beta, true, false),
-    ("AuthorizeWithSelectors", Ga, true, true),
-    ("BtreeWatchCache", Ga, true, true),
-    ("CBORServingAndStorage", Alpha, false, false),
-    ("CPUManagerPolicyAlphaOptions", Alpha, false, false),
-    ("CPUManagerPolicyBetaOptions", Beta, true, false),
-    ("CPUManagerPolicyOptions", Ga, true, true),
-    ("CRDObservedGenerationTracking", Beta, true, false),
-    ("CRDValidationRatcheting", Ga, true, true),
-    ("CRIListStreaming", Alpha, false, false),
-    ("CSIServiceAccountTokenSecrets", Ga, true, true),
-    ("CSIVolumeHealth", Alpha, false, false),
-    ("ChangeContainerStatusOnKubeletRestart", Deprecated, false, false),
-    ("ClearingNominatedNodeNameAfterBinding", Beta, true, false),
-    ("ClientsAllowCARotation", Beta, true, false),
-    ("ClientsAllowCBOR", Alpha, false, false),
-    ("ClientsAllowTLSCacheGC", Beta, true, false),
-    ("ClientsPreferCBOR", Alpha, false, false),
-    ("CloudControllerManagerWatchBasedRoutesReconciliation", Alpha, false, false),
-    ("CloudControllerManagerWebhook", Alpha, false, false),
-    ("ClusterTrustBundle", Beta, false, false),
-    ("ClusterTrustBundleProjection", Beta, false, false),
-    ("ComponentFlagz", Beta, true, false),
-    ("ComponentStatusz", Beta, true, false),
-    ("ConcurrentWatchObjectDecode", Beta, false, false),
-    ("ConsistentListFromCache", Ga, true, true),
-    ("ConstrainedImpersonation", Beta, true, false),
-    ("ContainerCheckpoint", Beta, true, false),
-    ("ContainerRestartRules", Beta, true, false),
-    ("ContainerStopSignals", Alpha, false, false),
-    ("ContextualLogging", Beta, true, false),
-    ("ControllerManagerReleaseLeaderElectionLockOnExit", Alpha, false, false),
-    ("CoordinatedLeaderElection", Beta, false, false),
-    ("CrossNamespaceVolumeDataSource", Alpha, false, false),
-    ("CustomCPUCFSQuotaPeriod", Ga, true, false),
-    ("CustomResourceFieldSelectors", Ga, true, true),
-    ("DRAAdminAccess", Ga, true, true),
-    ("DRAConsumableCapacity", Beta, true, false),
-    ("DRADeviceBindingConditions", Beta, true, false),
-    ("DRADeviceTaintRules", Beta, false, false),
-    ("DRADeviceTaints", Beta, true, false),
-    ("DRAExtendedResource", Beta, true, false),
-    ("DRAListTypeAttributes", Alpha, false, false),
-    ("DRANodeAllocatableResources", Alpha, false, false),
-    ("DRAPartitionableDevices", Beta, true, false),
-    ("DRAPrioritizedList", Ga, true, false),
-    ("DRAResourceClaimDeviceStatus", Beta, true, false),
-    ("DRAResourceClaimGranularStatusAuthorization", Beta, true, false),
-    ("DRAResourcePoolStatus", Alpha, false, false),
-    ("DRASchedulerFilterTimeout", Beta, true, false),
-    ("DRAWorkloadResourceClaims", Alpha, false, false),
-    ("DeclarativeValidation", Ga, true, true),
-    ("DeclarativeValidationBeta", Beta, true, false),
-    ("DeclarativeValidationTakeover", Deprecated, false, false),
-    ("DeploymentReplicaSetTerminatingReplicas", Beta, true, false),
-    ("DetectCacheInconsistency", Beta, true, false),
-    ("DisableAllocatorDualWrite", Ga, true, true),
-    ("DisableCPUQuotaWithExclusiveCPUs", Deprecated, true, false),
-    ("DisableNodeKubeProxyVersion", Deprecated, true, true),
-    ("DynamicResourceAllocation", Ga, true, true),
-    ("EnvFiles", Beta, true, false),
-    ("EventedPLEG", Alpha, false, false),
-    ("ExecProbeTimeout", Ga, true, true),
-    ("ExtendWebSocketsToKubelet", Beta, true, false),
-    ("ExternalServiceAccountTokenSigner", Ga, true, true),
-    ("GangScheduling", Alpha, false, false),
-    ("GenericWorkload", Alpha, false, false),
-    ("GitRepoVolumeDriver", Deprecated, false, true),
-    ("GracefulNodeShutdown", Beta, true, false),
-    ("GracefulNodeShutdownBasedOnPodPriority", Beta, true, false),
-    ("HPAConfigurableTolerance", Beta, true, false),
-    ("HPAScaleToZero", Alpha, false, false),
-    ("HostnameOverride", Beta, true, false),
-    ("ImageMaximumGCAge", Ga, true, true),
-    ("ImageVolume", Ga, true, true),
-    ("ImageVolumeWithDigest", Alpha, false, false),
-    ("InOrderInformers", Ga, true, true),
-    ("InOrderInformersBatchProcess", Beta, true, false),
-    ("InPlacePodLevelResourcesVerticalScaling", Beta, true, false),
-    ("InPlacePodVerticalScaling", Ga, true, true),
-    ("InPlacePodVerticalScalingExclusiveCPUs", Alpha, false, false),
-    ("InPlacePodVerticalScalingExclusiveMemory", Alpha, false, false),
-    ("InPlacePodVerticalScalingInitContainers", Beta, true, false),
-    ("InformerResourceVersion", Ga, true, false),
-    ("JobBackoffLimitPerIndex", Ga, true, true),
-    ("JobManagedBy", Ga, true, true),
-    ("JobPodReplacementPolicy", Ga, true, true),
-    ("JobSuccessPolicy", Ga, true, true),
-    ("KMSv1", Deprecated, false, false),
-    ("KubeletCgroupDriverFromCRI", Ga, true, true),
-    ("KubeletCrashLoopBackOffMax", Beta, true, false),
-    ("KubeletEnsureSecretPulledImages", Beta, true, false),
-    ("KubeletFineGrainedAuthz", Ga, true, true),
-    ("KubeletInUserNamespace", Alpha, false, false),
-    ("KubeletPSI", Ga, true, true),
-    ("KubeletPodResourcesDynamicResources", Ga, true, true),
-    ("KubeletPodResourcesGet", Ga, true, true),
-    ("KubeletPodResourcesListUseActivePods", Deprecated, true, false),
-    ("KubeletRegistrationGetOnExistsOnly", Deprecated, false, false),
-    ("KubeletSeparateDiskGC", Beta, true, false),
-    ("KubeletServiceAccountTokenForCredentialProviders", Beta, true, false),
-    ("KubeletTracing", Ga, true, true),
-    ("ListFromCacheSnapshot", Beta, true, false),
-    ("LocalStorageCapacityIsolationFSQuotaMonitoring", Beta, false, false),
-    ("LogarithmicScaleDown", Ga, true, true),
-    ("LoggingAlphaOptions", Alpha, false, false),
-    ("LoggingBetaOptions", Beta, true, false),
-    ("ManifestBasedAdmissionControlConfig", Alpha, false, false),
-    ("MatchLabelKeysInPodAffinity", Ga, true, true),
-    ("MatchLabelKeysInPodTopologySpread", Beta, true, false),
-    ("MatchLabelKeysInPodTopologySpreadSelectorMerge", Beta, true, false),
-    ("MaxUnavailableStatefulSet", Beta, false, false),
-    ("MemoryQoS", Alpha, false, false),
-    ("MultiCIDRServiceAllocator", Ga, true, true),
-    ("MutableCSINodeAllocatableCount", Ga, true, true),
-    ("MutablePVNodeAffinity", Alpha, false, false),
-    ("MutablePodResourcesForSuspendedJobs", Beta, true, false),
-    ("MutableSchedulingDirectivesForSuspendedJobs", Beta, true, false),
-    ("MutatingAdmissionPolicy", Ga, true, false),
-    ("NFTablesProxyMode", Ga, true, true),
-    ("NativeHistograms", Alpha, false, false),
-    ("NodeDeclaredFeatures", Beta, true, false),
-    ("NodeInclusionPolicyInPodTopologySpread", Ga, true, true),
-    ("NodeLogQuery", Ga, true, true),
-    ("NodeSwap", Ga, true, true),
-    ("NominatedNodeNameForExpectation", Beta, true, false),
-    ("OpenAPIEnums", Beta, true, false),
-    ("OpportunisticBatching", Beta, true, false),
-    ("OrderedNamespaceDeletion", Ga, true, true),
-    ("PLEGOnDemandRelist", Beta, true, false),
-    ("PersistentVolumeClaimUnusedSinceTime", Alpha, false, false),
-    ("PodAndContainerStatsFromCRI", Alpha, false, false),
-    ("PodCertificateRequest", Beta, false, false),
-    ("PodDeletionCost", Beta, true, false),
-    ("PodLevelResourceManagers", Alpha, false, false),
-    ("PodLevelResources", Beta, true, false),
-    ("PodLifecycleSleepAction", Ga, true, true),
-    ("PodLifecycleSleepActionAllowZero", Ga, true, true),
-    ("PodLogsQuerySplitStreams", Alpha, false, false),
-    ("PodObservedGenerationTracking", Ga, true, true),
-    ("PodReadyToStartContainersCondition", Beta, true, false),
-    ("PodSchedulingReadiness", Ga, true, true),
-    ("PodTopologyLabelsAdmission", Beta, true, false),
-    ("PodsAPI", Alpha, false, false),
-    ("PortForwardWebsockets", Beta, true, false),
-    ("PreferSameTrafficDistribution", Ga, true, true),
-    ("PreventStaticPodAPIReferences", Beta, true, false),
-    ("ProcMountType", Ga, true, true),
-    ("QOSReserved", Alpha, false, false),
-    ("RecoverVolumeExpansionFailure", Ga, true, true),
-    ("RecursiveReadOnlyMounts", Ga, true, true),
-    ("ReduceDefaultCrashLoopBackOffDecay", Alpha, false, false),
-    ("RelaxedDNSSearchValidation", Ga, true, true),
-    ("RelaxedEnvironmentVariableValidation", Ga, true, true),
-    ("RelaxedServiceNameValidation", Beta, true, false),
-    ("ReloadKubeletClientCAFile", Beta, true, false),
-    ("ReloadKubeletServerCertificateFile", Beta, true, false),
-    ("RemoteRequestHeaderUID", Beta, true, false),
-    ("ResilientWatchCacheInitialization", Ga, true, true),
-    ("ResourceHealthStatus", Beta, true, false),
-    ("ResourceHealthStatusMessage", Beta, true, false),
-    ("RestartAllContainersOnContainerExits", Beta, true, false),
-    ("RetryGenerateName", Ga, true, true),
-    ("RotateKubeletServerCertificate", Beta, true, false),
-    ("RuntimeClassInImageCriApi", Alpha, false, false),
-    ("SELinuxChangePolicy", Ga, true, true),
-    ("SELinuxMount", Beta, false, false),
-    ("SELinuxMountReadWriteOncePod", Ga, true, true),
-    ("SchedulerAsyncAPICalls", Beta, false, false),
-    ("SchedulerAsyncPreemption", Beta, true, false),
-    ("SchedulerPopFromBackoffQ", Beta, true, false),
-    ("SchedulerQueueingHints", Ga, true, true),
-    ("SeparateCacheWatchRPC", Deprecated, false, true),
-    ("SeparateTaintEvictionController", Ga, true, true),
-    ("ServiceAccountNodeAudienceRestriction", Beta, true, false),
-    ("ServiceAccountTokenJTI", Ga, true, true),
-    ("ServiceAccountTokenNodeBinding", Ga, true, true),
-    ("ServiceAccountTokenNodeBindingValidation", Ga, true, true),
-    ("ServiceAccountTokenPodNodeInfo", Ga, true, true),
-    ("ServiceCIDRStatusFieldWiping", Deprecated, true, false),
-    ("ShardedListAndWatch", Alpha, false, false),
-    ("SidecarContainers", Ga, true, true),
-    ("SizeBasedListCostEstimate", Beta, true, false),
-    ("StaleControllerConsistencyDaemonSet", Beta, true, false),
-    ("StaleControllerConsistencyJob", Beta, true, false),
-    ("StaleControllerConsistencyReplicaSet", Beta, true, false),
-    ("StaleControllerConsistencyStatefulSet", Beta, true, false),
-    ("StatefulSetSemanticRevisionComparison", Beta, true, false),
-    ("StorageCapacityScoring", Alpha, false, false),
-    ("StorageNamespaceIndex", Deprecated, true, false),
-    ("StorageVersionAPI", Alpha, false, false),
-    ("StorageVersionHash", Beta, true, false),
-    ("StorageVersionMigrator", Beta, false, false),
-    ("StreamingCollectionEncodingToJSON", Ga, true, true),
-    ("StreamingCollectionEncodingToProtobuf", Ga, true, true),
-    ("StrictIPCIDRValidation", Beta, true, false),
-    ("StructuredAuthenticationConfiguration", Ga, true, true),
-    ("StructuredAuthenticationConfigurationEgressSelector", Beta, true, false),
-    ("StructuredAuthenticationConfigurationJWKSMetrics", Beta, true, false),
-    ("SupplementalGroupsPolicy", Ga, true, true),
-    ("SystemdWatchdog", Ga, true, true),
-    ("TaintTolerationComparisonOperators", Alpha, false, false),
-    ("TokenRequestServiceAccountUIDValidation", Beta, true, false),
-    ("TopologyAwareWorkloadScheduling", Alpha, false, false),
-    ("TopologyManagerPolicyAlphaOptions", Alpha, false, false),
-    ("TopologyManagerPolicyBetaOptions", Beta, true, false),
-    ("TopologyManagerPolicyOptions", Ga, true, true),
-    ("TranslateStreamCloseWebsocketRequests", Beta, true, false),
-    ("UnauthenticatedHTTP2DOSMitigation", Beta, true, false),
-    ("UnknownVersionInteroperabilityProxy", Beta, true, false),
-    ("UnlockWhileProcessingFIFO", Beta, true, false),
-    ("UserNamespacesHostNetworkSupport", Alpha, false, false),
-    ("UserNamespacesSupport", Ga, true, true),
-    ("VolumeAttributesClass", Ga, true, true),
-    ("VolumeLimitScaling", Alpha, false, false),
-    ("WatchCacheInitializationPostStartHook", Beta, true, false),
-    ("WatchList", Beta, true, false),
-    ("WatchListClient", Beta, true, false),
-    ("WinDSR", Ga, true, true),
-    ("WinOverlay", Ga, true, true),
-    ("WindowsCPUAndMemoryAffinity", Alpha, false, false),
-    ("WindowsGracefulNodeShutdown", Beta, true, false),
-    ("WindowsHostNetwork", Deprecated, false, false),
-    ("WorkloadAwarePreemption", Alpha, false, false),
-    ("WorkloadWithJob", Alpha, false, false),
-];
-
-/// The gate as it is in a minor version.
-pub(crate) fn at(gate: &Gate, minor: u64) -> Gate {
-    let (name, ..) = *gate;
-    let earlier = EARLIER_GATES.iter().rev().find(|(earlier, last, ..)| *earlier == name && *last >= minor);
-    earlier.map_or(*gate, |&(name, _, stage, default, locked)| (name, stage, default, locked))
+/// A feature gate.
+pub(crate) struct Gate {
+    pub(crate) name: &'static str,
+    state: State,
+    /// How it was until a minor version, the latest one first.
+    earlier: Vec<(u64, State)>,
+    /// The gates without which it cannot be on, except those that were always on since 1.33.
+    pub(crate) needs: Vec<&'static str>,
 }
 
-/// The gates that a gate needs, without those that were always on since 1.33.
-#[rustfmt::skip]
-pub(crate) const DEPENDENCIES: &[(&str, &[&str])] = &[
-    ("AuthorizeNodeWithSelectors", &["AuthorizeWithSelectors"]),
-    ("ClusterTrustBundleProjection", &["ClusterTrustBundle"]),
-    ("DRAAdminAccess", &["DynamicResourceAllocation"]),
-    ("DRAConsumableCapacity", &["DynamicResourceAllocation"]),
-    ("DRADeviceBindingConditions", &["DynamicResourceAllocation", "DRAResourceClaimDeviceStatus"]),
-    ("DRADeviceTaintRules", &["DRADeviceTaints"]),
-    ("DRADeviceTaints", &["DynamicResourceAllocation"]),
-    ("DRAExtendedResource", &["DynamicResourceAllocation"]),
-    ("DRAListTypeAttributes", &["DynamicResourceAllocation"]),
-    ("DRANodeAllocatableResources", &["DynamicResourceAllocation"]),
-    ("DRAPartitionableDevices", &["DynamicResourceAllocation"]),
-    ("DRAPrioritizedList", &["DynamicResourceAllocation"]),
-    ("DRAResourceClaimGranularStatusAuthorization", &["DynamicResourceAllocation", "DRAResourceClaimDeviceStatus"]),
-    ("DRAResourcePoolStatus", &["DynamicResourceAllocation"]),
-    ("DRASchedulerFilterTimeout", &["DynamicResourceAllocation"]),
-    ("DRAWorkloadResourceClaims", &["DynamicResourceAllocation", "GenericWorkload"]),
-    ("DeclarativeValidationBeta", &["DeclarativeValidation"]),
-    ("DeclarativeValidationTakeover", &["DeclarativeValidation"]),
-    ("DisableAllocatorDualWrite", &["MultiCIDRServiceAllocator"]),
-    ("ExtendWebSocketsToKubelet", &["NodeDeclaredFeatures"]),
-    ("GangScheduling", &["GenericWorkload"]),
-    ("GracefulNodeShutdownBasedOnPodPriority", &["GracefulNodeShutdown"]),
-    ("ImageVolumeWithDigest", &["ImageVolume"]),
-    ("InPlacePodLevelResourcesVerticalScaling", &["InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"]),
-    ("InPlacePodVerticalScalingExclusiveCPUs", &["InPlacePodVerticalScaling"]),
-    ("InPlacePodVerticalScalingExclusiveMemory", &["InPlacePodVerticalScaling"]),
-    ("InPlacePodVerticalScalingInitContainers", &["InPlacePodVerticalScaling", "NodeDeclaredFeatures"]),
-    ("MatchLabelKeysInPodTopologySpreadSelectorMerge", &["MatchLabelKeysInPodTopologySpread"]),
-    ("PodCertificateRequest", &["AuthorizeNodeWithSelectors"]),
-    ("PodLevelResourceManagers", &["PodLevelResources"]),
-    ("PodLifecycleSleepActionAllowZero", &["PodLifecycleSleepAction"]),
-    ("ProcMountType", &["UserNamespacesSupport"]),
-    ("ResourceHealthStatus", &["DynamicResourceAllocation"]),
-    ("ResourceHealthStatusMessage", &["ResourceHealthStatus"]),
-    ("RestartAllContainersOnContainerExits", &["ContainerRestartRules", "NodeDeclaredFeatures"]),
-    ("StaleControllerConsistencyDaemonSet", &["AtomicFIFO"]),
-    ("StaleControllerConsistencyJob", &["AtomicFIFO"]),
-    ("StaleControllerConsistencyReplicaSet", &["AtomicFIFO"]),
-    ("StaleControllerConsistencyStatefulSet", &["AtomicFIFO"]),
-    ("StorageVersionAPI", &["APIServerIdentity"]),
-    ("StructuredAuthenticationConfigurationEgressSelector", &["StructuredAuthenticationConfiguration"]),
-    ("StructuredAuthenticationConfigurationJWKSMetrics", &["StructuredAuthenticationConfiguration"]),
-    ("TopologyAwareWorkloadScheduling", &["GenericWorkload"]),
-    ("UnknownVersionInteroperabilityProxy", &["APIServerIdentity"]),
-    ("UserNamespacesHostNetworkSupport", &["UserNamespacesSupport", "NodeDeclaredFeatures"]),
-    ("WindowsGracefulNodeShutdown", &["GracefulNodeShutdown"]),
-    ("WorkloadAwarePreemption", &["GangScheduling"]),
-    ("WorkloadWithJob", &["GenericWorkload"]),
-];
+/// A gate in one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) stage: Stage,
+    pub(crate) default: bool,
+    /// Whether it is locked to the default.
+    pub(crate) locked: bool,
+}
+
+impl State {
+    /// Parses `beta on`, `ga on locked` or `absent`.
+    fn parse(text: &str) -> Option<State> {
+        let mut words = text.split(' ');
+        let stage = match words.next()? {
+            "absent" => Stage::PreAlpha,
+            "alpha" => Stage::Alpha,
+            "beta" => Stage::Beta,
+            "ga" => Stage::Ga,
+            "deprecated" => Stage::Deprecated,
+            _ => return None,
+        };
+        Some(State { stage, default: words.next() == Some("on"), locked: words.next() == Some("locked") })
+    }
+}
+
+impl Gate {
+    fn parse(row: &'static str) -> Option<Gate> {
+        let mut parts = row.split(", ");
+        let (name, state) = parts.next()?.split_once(' ')?;
+        let mut gate = Gate { name, state: State::parse(state)?, earlier: Vec::new(), needs: Vec::new() };
+        for part in parts {
+            if let Some(names) = part.strip_prefix("needs ") {
+                gate.needs = names.split(' ').collect();
+                continue;
+            }
+            let (minor, state) = part.strip_prefix("until 1.")?.split_once(' ')?;
+            gate.earlier.push((minor.parse().ok()?, State::parse(state)?));
+        }
+        Some(gate)
+    }
+
+    /// The gate as it is in a minor version.
+    pub(crate) fn at(&self, minor: u64) -> State {
+        let earlier = self.earlier.iter().rev().find(|(last, _)| *last >= minor);
+        earlier.map_or(self.state, |(_, state)| *state)
+    }
+}
+
+/// All gates in order of their names.
+pub(crate) static GATES: LazyLock<Vec<Gate>> =
+    LazyLock::new(|| FILE.lines().filter(|line| !line.starts_with('#')).filter_map(Gate::parse).collect());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_valid_and_sorted() {
+        assert_eq!(GATES.len(), FILE.lines().filter(|line| !line.starts_with('#')).count());
+        assert!(GATES.is_sorted_by_key(|gate| gate.name));
+        for gate in GATES.iter() {
+            assert!(gate.earlier.is_sorted_by(|(later, _), (earlier, _)| later > earlier), "{}", gate.name);
+            assert!(gate.needs.iter().all(|name| GATES.iter().any(|g| g.name == *name)), "{}", gate.name);
+        }
+    }
+
+    #[test]
+    fn emulated_versions_have_the_gates_of_their_time() {
+        let gate = GATES.iter().find(|gate| gate.name == "CRDObservedGenerationTracking").unwrap();
+        let off = State { stage: Stage::Beta, default: false, locked: false };
+        assert_eq!(gate.at(36), State { default: true, ..off });
+        assert_eq!(gate.at(35), off);
+        assert_eq!([33, 34].map(|minor| gate.at(minor).stage), [Stage::PreAlpha; 2]);
+    }
+}

@@ -1,10 +1,8 @@
 //! The command line: one table of flags, a parser and a help text that derive from it, and typed access to the result.
 
-mod earlier_gates;
 mod effective;
 mod gate_values;
 mod gates;
-pub(crate) mod sections;
 pub(crate) mod table;
 mod values;
 
@@ -17,7 +15,7 @@ use pintle_meta::strconv::parse_bool;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
-use table::{FLAGS, Flag, Type};
+use table::{Flag, Type};
 use values::value_parser;
 
 pub(crate) use gate_values::gate_stages;
@@ -25,9 +23,6 @@ pub(crate) use gate_values::gate_stages;
 /// Names of flags with their values.
 pub(crate) type FlagValues = Vec<(String, String)>;
 
-/// Flags that kube-apiserver does not have.
-pub(crate) const OWN_FLAGS: [&str; 6] =
-    ["console", "controllers", "data-dir", "ephemeral", "history-retention", "watch-history-bytes"];
 /// A flag with a deprecated name.
 const BACKOFF: &str = "audit-webhook-initial-backoff";
 /// The name of the arguments that are not flags; there must be none.
@@ -100,7 +95,7 @@ fn unknown_argument(error: &clap::Error, args: &[String]) -> FlagError {
     };
     match given.strip_prefix("--") {
         Some(name) => {
-            let near = crate::commands::nearest_name(name, FLAGS.iter().map(|flag| flag.name));
+            let near = crate::commands::nearest_name(name, table::flags().map(|flag| flag.name));
             let hint =
                 near.map_or("pintle help lists them".to_string(), |near| format!("did you mean --{near}?"));
             FlagError(format!("unknown flag: --{name} ({hint})"))
@@ -209,7 +204,7 @@ impl Flags {
 
     /// The given flags without effect.
     pub(crate) fn without_effect(&self) -> Vec<&'static str> {
-        let given = FLAGS.iter().filter(|flag| flag.help.is_none() && self.given(flag.name));
+        let given = table::flags().filter(|flag| flag.help.is_none() && self.given(flag.name));
         given.map(|flag| flag.name).collect()
     }
 }
@@ -218,7 +213,7 @@ fn clap_command() -> Command {
     let version = Arg::new("version").long("version").num_args(0..=1).require_equals(true);
     let version = version.default_missing_value("true").value_parser(version_parser());
     let mut command = Command::new("pintle").no_binary_name(true).disable_version_flag(true).arg(version);
-    for flag in FLAGS {
+    for flag in table::flags() {
         command = command.arg(clap_argument(flag));
     }
     command.arg(Arg::new(OPERANDS).num_args(0..))
@@ -286,9 +281,9 @@ pub(crate) fn help() -> String {
         out.push_str(&format!("  {:<12} {}\n", command.name, command.summary));
     }
     out.push_str("\npintle COMMAND --help says more about one. The flags of serve:\n");
-    for section in sections::SECTIONS {
+    for section in table::SECTIONS.iter() {
         out.push_str(&format!("\n{} flags:\n\n", section.name));
-        section.flags().into_iter().for_each(|flag| push_flag(&mut out, flag));
+        section.flags.iter().for_each(|flag| push_flag(&mut out, flag));
     }
     out.push_str(
         "\nGlobal flags:\n\n  -h, --help                                               Print this\n      --version version[=raw|vX.Y.Z-name]                  Print the version and leave, or what the server calls itself\n",
