@@ -19,81 +19,57 @@ pub(crate) struct Subcommand {
     run: fn(Vec<String>) -> ExitCode,
 }
 
+const fn command(name: &'static str, summary: &'static str, run: fn(Vec<String>) -> ExitCode) -> Subcommand {
+    Subcommand { name, summary, run }
+}
+
 /// All commands. Without one, the server runs.
 pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand { name: "serve", summary: "Run the server (also without a command)", run: run_server },
-    Subcommand {
-        name: "console",
-        summary: "Open the web console, signed in by a one-time link",
-        run: |args| exit_code(console::run(args)),
-    },
-    Subcommand {
-        name: "owners",
-        summary: "Print the owners of an object's fields, and the conflicts that an apply would have",
-        run: |args| exit_code(owners::run(args)),
-    },
-    Subcommand {
-        name: "history",
-        summary: "Print the retained versions of an object: when, by whom, and what changed",
-        run: |args| exit_code(history::run(args)),
-    },
-    Subcommand {
-        name: "check",
-        summary: "Check manifests as the server would, without a server",
-        run: |args| check::run(args.into_iter()),
-    },
-    Subcommand {
-        name: "kubeconfig",
-        summary: "Print a kubeconfig with a new client certificate for a user",
-        run: |args| exit_code(certs::kubeconfig(args)),
-    },
-    Subcommand {
-        name: "certs",
-        summary: "List the certificates and keys of a data folder with their expiration",
-        run: |args| exit_code(certs::list(args)),
-    },
-    Subcommand {
-        name: "assets",
-        summary: "Create a folder for KUBEBUILDER_ASSETS: Pintle as envtest's kube-apiserver and etcd",
-        run: |args| exit_code(assets::run(args)),
-    },
-    Subcommand {
-        name: "backup",
-        summary: "Write all objects to a file, also while the server runs",
-        run: |args| exit_code(backup::backup(args)),
-    },
-    Subcommand {
-        name: "restore",
-        summary: "Create a data folder from a backup",
-        run: |args| exit_code(backup::restore(args)),
-    },
-    Subcommand {
-        name: "migrate",
-        summary: "Copy all objects between a data folder and etcd",
-        run: |args| exit_code(migrate::run(args)),
-    },
-    Subcommand {
-        name: "recover",
-        summary: "Restore the readable part of a damaged data folder, and report what is lost",
-        run: |args| exit_code(recover::run(args)),
-    },
-    Subcommand {
-        name: "health",
-        summary: "Check the health of a server",
-        run: |args| exit_code(health::run(args)),
-    },
-    Subcommand {
-        name: "completion",
-        summary: "Print a script that completes commands and flags in bash, zsh or fish",
-        run: |args| exit_code(completion::run(args)),
-    },
-    Subcommand { name: "man", summary: "Print the manual page", run: |args| exit_code(man::run(args)) },
-    Subcommand { name: "version", summary: "Print the version", run: |args| exit_code(print_version(args)) },
-    Subcommand {
-        name: "help",
-        summary: "Print the commands and flags",
-        run: |args| exit_code(help::run(args)),
-    },
+    command("serve", "Run the server (also without a command)", run_server),
+    command("console", "Open the web console, signed in by a one-time link", |args| {
+        exit_code(console::run(args))
+    }),
+    command(
+        "owners",
+        "Print the owners of an object's fields, and the conflicts that an apply would have",
+        |args| exit_code(owners::run(args)),
+    ),
+    command("history", "Print the retained versions of an object: when, by whom, and what changed", |args| {
+        exit_code(history::run(args))
+    }),
+    command("check", "Check manifests as the server would, without a server", |args| {
+        check::run(args.into_iter())
+    }),
+    command("kubeconfig", "Print a kubeconfig with a new client certificate for a user", |args| {
+        exit_code(certs::kubeconfig(args))
+    }),
+    command("certs", "List the certificates and keys of a data folder with their expiration", |args| {
+        exit_code(certs::list(args))
+    }),
+    command(
+        "assets",
+        "Create a folder for KUBEBUILDER_ASSETS: Pintle as envtest's kube-apiserver and etcd",
+        |args| exit_code(assets::run(args)),
+    ),
+    command("backup", "Write all objects to a file, also while the server runs", |args| {
+        exit_code(backup::backup(args))
+    }),
+    command("restore", "Create a data folder from a backup", |args| exit_code(backup::restore(args))),
+    command("migrate", "Copy all objects between a data folder and etcd", |args| {
+        exit_code(migrate::run(args))
+    }),
+    command(
+        "recover",
+        "Restore the readable part of a damaged data folder, and report what is lost",
+        |args| exit_code(recover::run(args)),
+    ),
+    command("health", "Check the health of a server", |args| exit_code(health::run(args))),
+    command("completion", "Print a script that completes commands and flags in bash, zsh or fish", |args| {
+        exit_code(completion::run(args))
+    }),
+    command("man", "Print the manual page", |args| exit_code(man::run(args))),
+    command("version", "Print the version", |args| exit_code(print_version(args))),
+    command("help", "Print the commands and flags", |args| exit_code(help::run(args))),
 ];
 
 /// Runs the command line, which is given without the program's name.

@@ -36,92 +36,36 @@ pub(crate) enum Form {
     Bytes,
 }
 
+const fn target(
+    name: &'static str,
+    what: &'static str,
+    seed: fn(&Fixture, &mut Random) -> Input,
+    form: Form,
+    check: fn(&Fixture, &Input) -> Result<(), String>,
+) -> Target {
+    Target { name, what, seed, form, check }
+}
+
 pub(crate) const TARGETS: &[Target] = &[
-    Target {
-        name: "json",
-        what: "JSON, untyped and typed",
-        seed: object_json,
-        form: Form::Json,
-        check: codecs::fuzz_json,
-    },
-    Target {
-        name: "yaml",
-        what: "YAML",
-        seed: codecs::yaml_seed,
-        form: Form::Bytes,
-        check: codecs::fuzz_yaml,
-    },
-    Target {
-        name: "cbor",
-        what: "CBOR",
-        seed: codecs::cbor_seed,
-        form: Form::Bytes,
-        check: codecs::fuzz_cbor,
-    },
-    Target {
-        name: "protobuf",
-        what: "protobuf",
-        seed: codecs::protobuf_seed,
-        form: Form::Bytes,
-        check: codecs::fuzz_protobuf,
-    },
-    Target {
-        name: "json-patch",
-        what: "JSON Patch",
-        seed: patches::json_seed,
-        form: Form::Json,
-        check: patches::fuzz_json_patch,
-    },
-    Target {
-        name: "merge-patch",
-        what: "JSON Merge Patch",
-        seed: patches::merge_seed,
-        form: Form::Json,
-        check: patches::merge,
-    },
-    Target {
-        name: "strategic-patch",
-        what: "strategic merge patch",
-        seed: patches::strategic_seed,
-        form: Form::Json,
-        check: patches::fuzz_strategic_patch,
-    },
-    Target {
-        name: "apply",
-        what: "histories of server-side apply",
-        seed: apply::seed,
-        form: Form::Json,
-        check: apply::check,
-    },
-    Target {
-        name: "fieldset",
-        what: "FieldsV1",
-        seed: texts::fields_seed,
-        form: Form::Json,
-        check: texts::fuzz_field_sets,
-    },
-    Target {
-        name: "selector",
-        what: "label and field selectors",
-        seed: texts::selector_seed,
-        form: Form::Bytes,
-        check: texts::fuzz_selectors,
-    },
-    Target {
-        name: "quantity",
-        what: "quantities",
-        seed: texts::quantity_seed,
-        form: Form::Bytes,
-        check: texts::fuzz_quantities,
-    },
-    Target {
-        name: "schema",
-        what: "schemas of custom resources",
-        seed: texts::schema_seed,
-        form: Form::Json,
-        check: texts::fuzz_schemas,
-    },
-    Target { name: "cel", what: "expressions of CEL", seed: cel::seed, form: Form::Json, check: cel::check },
+    target("json", "JSON, untyped and typed", object_json, Form::Json, codecs::fuzz_json),
+    target("yaml", "YAML", codecs::yaml_seed, Form::Bytes, codecs::fuzz_yaml),
+    target("cbor", "CBOR", codecs::cbor_seed, Form::Bytes, codecs::fuzz_cbor),
+    target("protobuf", "protobuf", codecs::protobuf_seed, Form::Bytes, codecs::fuzz_protobuf),
+    target("json-patch", "JSON Patch", patches::json_seed, Form::Json, patches::fuzz_json_patch),
+    target("merge-patch", "JSON Merge Patch", patches::merge_seed, Form::Json, patches::merge),
+    target(
+        "strategic-patch",
+        "strategic merge patch",
+        patches::strategic_seed,
+        Form::Json,
+        patches::fuzz_strategic_patch,
+    ),
+    target("apply", "histories of server-side apply", apply::seed, Form::Json, apply::check),
+    target("fieldset", "FieldsV1", texts::fields_seed, Form::Json, texts::fuzz_field_sets),
+    target("selector", "label and field selectors", texts::selector_seed, Form::Bytes, texts::fuzz_selectors),
+    target("quantity", "quantities", texts::quantity_seed, Form::Bytes, texts::fuzz_quantities),
+    target("schema", "schemas of custom resources", texts::schema_seed, Form::Json, texts::fuzz_schemas),
+    target("cel", "expressions of CEL", cel::seed, Form::Json, cel::check),
 ];
 
 /// Mutates one part of an input, or none.
