@@ -55,23 +55,19 @@ pub(crate) fn config(
     flaws: &Arc<AcceptedFlaws>,
 ) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anyone => {
-            let verdict = Verdict::Accepted(Arc::clone(flaws));
-            Arc::new(SameVerdict { provider: provider.clone(), verdict })
-        }
-        Trust::Bundle(bundle) => {
-            let (certificates, roots) = authorities(bundle)?;
-            if roots.is_empty() {
-                Arc::new(SameVerdict { provider: provider.clone(), verdict: Verdict::UnknownIssuer })
-            } else {
-                let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+    let rule = match trust {
+        Trust::Anyone => Rule::AcceptAll(Arc::clone(flaws)),
+        Trust::Bundle(bundle) => match authorities(bundle)? {
+            (_, roots) if roots.is_empty() => Rule::RejectAll,
+            (certificates, roots) => {
+                let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                     .build()
                     .map_err(|error| error.to_string())?;
-                Arc::new(BundleVerifier { inner, certificates })
+                Rule::Authorities { chains, certificates }
             }
-        }
+        },
     };
+    let verifier = Arc::new(Verifier { provider: provider.clone(), rule });
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
@@ -106,37 +102,57 @@ impl Identity {
     }
 }
 
-/// Returns the same verdict for every certificate; the server must still prove that it has the certificate's key.
+/// Verifies certificates by a rule. Whatever the rule, the server must prove that it has the certificate's key.
 #[derive(Debug)]
-struct SameVerdict {
+struct Verifier {
     provider: Arc<CryptoProvider>,
-    verdict: Verdict,
+    rule: Rule,
 }
 
-/// The verdict of [`SameVerdict`].
+/// Which certificates a [`Verifier`] accepts.
 #[derive(Debug)]
-enum Verdict {
-    /// Accepted without verification (`insecureSkipTLSVerify`).
-    Accepted(Arc<AcceptedFlaws>),
-    /// Rejected, because neither a bundle nor the system has CAs.
-    UnknownIssuer,
+enum Rule {
+    /// All of them, without verification (`insecureSkipTLSVerify`).
+    AcceptAll(Arc<AcceptedFlaws>),
+    /// None, because neither a bundle nor the system has CAs.
+    RejectAll,
+    /// Certificates that the CAs signed and, like Go, a certificate that is itself in the bundle: many webhooks have
+    /// self-signed certificates.
+    Authorities { chains: Arc<WebPkiServerVerifier>, certificates: Vec<CertificateDer<'static>> },
 }
 
-impl ServerCertVerifier for SameVerdict {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match &self.verdict {
-            Verdict::Accepted(flaws) => {
+        let (chains, certificates) = match &self.rule {
+            Rule::AcceptAll(flaws) => {
                 flaws.record_flaws(end_entity);
-                Ok(ServerCertVerified::assertion())
+                return Ok(ServerCertVerified::assertion());
             }
-            Verdict::UnknownIssuer => Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
+            Rule::RejectAll => return Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
+            Rule::Authorities { chains, certificates } => (chains, certificates),
+        };
+        let signed = chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        let explained = |error| explain(error, end_entity, server_name, certificates);
+        match signed {
+            Err(error) if certificates.iter().any(|known| known == end_entity) => {
+                if matches!(
+                    error,
+                    Error::InvalidCertificate(CertificateError::Expired | CertificateError::NotValidYet)
+                ) {
+                    return Err(error);
+                }
+                let named = ParsedCertificate::try_from(end_entity)
+                    .and_then(|parsed| verify_server_name(&parsed, server_name));
+                named.map(|()| ServerCertVerified::assertion()).map_err(explained)
+            }
+            other => other.map_err(explained),
         }
     }
 
@@ -160,65 +176,6 @@ impl ServerCertVerifier for SameVerdict {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Accepts certificates that the CAs signed and, like Go, a certificate that is itself in the bundle: many webhooks have
-/// self-signed certificates.
-#[derive(Debug)]
-struct BundleVerifier {
-    inner: Arc<WebPkiServerVerifier>,
-    certificates: Vec<CertificateDer<'static>>,
-}
-
-impl ServerCertVerifier for BundleVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let signed =
-            self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match signed {
-            Err(error) if self.certificates.iter().any(|known| known == end_entity) => {
-                if matches!(
-                    error,
-                    Error::InvalidCertificate(CertificateError::Expired | CertificateError::NotValidYet)
-                ) {
-                    return Err(error);
-                }
-                let named = ParsedCertificate::try_from(end_entity)
-                    .and_then(|parsed| verify_server_name(&parsed, server_name));
-                let explained = |error| explain(error, end_entity, server_name, &self.certificates);
-                named.map(|()| ServerCertVerified::assertion()).map_err(explained)
-            }
-            other => other.map_err(|error| explain(error, end_entity, server_name, &self.certificates)),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
     }
 }
 
