@@ -180,8 +180,8 @@ impl Candidate {
             name: object.name().into(),
             lease: spec("leaseName").into(),
             strategy: spec("strategy").into(),
-            emulation: SemanticVersion::parse(spec("emulationVersion")),
-            binary: SemanticVersion::parse(spec("binaryVersion")),
+            emulation: SemanticVersion::parse(spec("emulationVersion")).ok(),
+            binary: SemanticVersion::parse(spec("binaryVersion")).ok(),
             created: tree.str_at(&["metadata", "creationTimestamp"]).into(),
             renewed: time("renewTime")?,
             pinged: time("pingTime"),
@@ -281,12 +281,7 @@ fn best_strategy<'a>(candidates: &[&'a Candidate]) -> Result<&'a Str, String> {
 /// The candidate with the oldest emulation version, then the oldest binary, then the oldest object.
 fn oldest<'a>(candidates: &[&'a Candidate]) -> Option<&'a Candidate> {
     let valid = candidates.iter().copied().filter(|c| c.emulation.is_some() && c.binary.is_some());
-    valid.min_by(|a, b| {
-        let by_version = |a: &Option<SemanticVersion>, b| a.partial_cmp(b).unwrap_or(Ordering::Equal);
-        by_version(&a.emulation, &b.emulation)
-            .then_with(|| by_version(&a.binary, &b.binary))
-            .then_with(|| a.created.cmp(&b.created))
-    })
+    valid.min_by(|a, b| (&a.emulation, &a.binary, &a.created).cmp(&(&b.emulation, &b.binary, &b.created)))
 }
 
 impl Outcome {
@@ -349,8 +344,8 @@ mod tests {
             name: name.into(),
             lease: "l".into(),
             strategy: if emulation.is_empty() { "example.com/mine".into() } else { OLDEST.into() },
-            emulation: SemanticVersion::parse(emulation),
-            binary: SemanticVersion::parse(binary),
+            emulation: SemanticVersion::parse(emulation).ok(),
+            binary: SemanticVersion::parse(binary).ok(),
             created: "2026-01-01T00:00:00Z".into(),
             renewed: Timestamp::from_seconds(renewed),
             pinged: pinged.map(Timestamp::from_seconds),

@@ -56,7 +56,6 @@ pub use builtin::{
     Builtin, Group, GroupVersionEntry, Selectable, Types, builtin, builtin_selected, builtin_versions,
 };
 pub use certificates::RequestSubject;
-pub use coordination::leasecandidate::Version as SemanticVersion;
 pub use core::podspec::qos::class as qos_class;
 pub use core::podspec::resources::is_extended as is_extended_resource;
 pub use core::podspec::scheduling::validate_tolerations;
@@ -69,6 +68,7 @@ pub use kind::{
     Column, Generation, ImmutableField, Keep, Kind, KindVersion, MetadataOnUpdate, Rules, ScalePaths,
     SelectableField, Strategy, Subresource, Verbs,
 };
+pub use pintle_cel::library::kubernetes::semver::Version as SemanticVersion;
 
 /// What OpenAPI documents say of each type of the API: lines of a name and the facts of its schema in OpenAPI v3, with
 /// bare names for references.

@@ -6,7 +6,7 @@ use std::any::Any;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use self::version::Version;
+pub use self::version::Version;
 use crate::decl::{Function, Overload, Run};
 use crate::library::Library;
 use crate::library::operand::{bool_operand, opaque, own, text};
@@ -22,7 +22,7 @@ impl Opaque for Version {
     }
 
     fn equals(&self, other: &Value<'_>) -> Result<bool, EvalError> {
-        own::<Version>(other).map(|other| self.compare(other).is_eq()).ok_or(EvalError::NoSuchOverload)
+        own::<Version>(other).map(|other| self == other).ok_or(EvalError::NoSuchOverload)
     }
 
     fn text(&self) -> String {
@@ -88,5 +88,5 @@ fn is_semver<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
 }
 
 fn order(args: &[Value<'_>]) -> Result<Ordering, EvalError> {
-    Ok(opaque::<Version>(args, 0)?.compare(opaque::<Version>(args, 1)?))
+    Ok(opaque::<Version>(args, 0)?.cmp(opaque::<Version>(args, 1)?))
 }

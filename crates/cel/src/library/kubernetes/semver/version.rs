@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use pintle_value::quote::go_quoted;
 
-#[derive(Clone, Debug)]
-pub(super) struct Version {
+/// A semantic version: three numbers and a pre-release. Build metadata is ignored. Versions are ordered by precedence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
     pub(super) major: u64,
     pub(super) minor: u64,
     pub(super) patch: u64,
@@ -35,7 +36,7 @@ enum Pre {
 
 impl Version {
     /// Parses `major.minor.patch[-pre][+build]`.
-    pub(super) fn parse(text: &str) -> Result<Version, String> {
+    pub fn parse(text: &str) -> Result<Version, String> {
         if text.is_empty() {
             return Err("Version string empty".into());
         }
@@ -74,9 +75,10 @@ impl Version {
         }
         Version::parse(&parts.join("."))
     }
+}
 
-    /// Compares by precedence; build metadata is ignored.
-    pub(super) fn compare(&self, other: &Version) -> Ordering {
+impl Ord for Version {
+    fn cmp(&self, other: &Version) -> Ordering {
         (self.major, self.minor, self.patch).cmp(&(other.major, other.minor, other.patch)).then_with(|| {
             match (self.pre.is_empty(), other.pre.is_empty()) {
                 // A release comes after its pre-releases.
@@ -85,6 +87,12 @@ impl Version {
                 _ => self.pre.cmp(&other.pre),
             }
         })
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Version) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
