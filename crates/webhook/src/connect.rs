@@ -1,8 +1,10 @@
 //! Connections to webhooks: opened with the caller's CAs, and pooled while idle.
 
-use crate::{Fault, counts};
+use crate::{Fault, counts, go_error_text};
 use bytes::Bytes;
+use http::{Request, Response};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use pintle_proxy::{Dialer, TlsOptions, Trust, tls};
@@ -24,7 +26,34 @@ pub(crate) type Key = (String, (String, u16), Vec<u8>);
 pub(crate) struct Connections(Mutex<HashMap<Key, Vec<Connection>>>);
 
 impl Connections {
-    pub(crate) fn take(&self, key: &Key) -> Option<Connection> {
+    /// Sends a request over an idle connection, or over the one that `open` opens. An idle connection that was closed
+    /// before anything was sent is replaced. The caller passes the connection to [`Connections::keep_idle`] once it has
+    /// read the response.
+    pub(crate) async fn send(
+        &self,
+        key: &Key,
+        mut request: Request<Full<Bytes>>,
+        open: impl Future<Output = Result<Connection, Fault>>,
+    ) -> Result<(Response<Incoming>, Connection), Fault> {
+        if let Some(mut idle) = self.take(key)
+            && idle.ready().await.is_ok()
+        {
+            match idle.try_send_request(request).await {
+                Ok(response) => return Ok((response, idle)),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(Fault::Unreachable(go_error_text(error.error()))),
+                },
+            }
+        }
+        let mut fresh = open.await?;
+        match fresh.send_request(request).await {
+            Ok(response) => Ok((response, fresh)),
+            Err(error) => Err(Fault::Unreachable(go_error_text(&error))),
+        }
+    }
+
+    fn take(&self, key: &Key) -> Option<Connection> {
         self.0.lock().ok()?.get_mut(key)?.pop().filter(|connection| !connection.is_closed())
     }
 

@@ -2,7 +2,7 @@
 //! one set of CAs and credentials, and pools its connections.
 
 use crate::connect::{self, Connections};
-use crate::{Fault, Route, go_error_text};
+use crate::{Fault, Route};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::Full;
@@ -99,30 +99,15 @@ impl HttpsClient {
             message = message.header(name, value);
         }
         let message = message.body(Full::new(request.body));
-        let mut message = message.map_err(|error| Fault::Unusable(error.to_string()))?;
+        let message = message.map_err(|error| Fault::Unusable(error.to_string()))?;
         let key = (route.authority.clone(), (route.host.clone(), route.port), Vec::new());
-        if let Some(mut pooled) = self.connections.take(&key)
-            && pooled.ready().await.is_ok()
-        {
-            match pooled.try_send_request(message).await {
-                Ok(answer) => {
-                    let answer = read(answer, request.answer_bytes_max).await?;
-                    self.connections.keep_idle(key, pooled);
-                    return Ok(answer);
-                }
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => message = unsent,
-                    None => return Err(Fault::Unreachable(go_error_text(error.error()))),
-                },
-            }
-        }
-        let opened =
-            connect::connect(&self.dialer, &route.host, route.port, &route.host, &self.options).await;
-        let mut fresh = opened.map_err(Fault::Unreachable)?;
-        let answer = fresh.send_request(message).await;
-        let answer = answer.map_err(|error| Fault::Unreachable(go_error_text(&error)))?;
+        let open = async {
+            let opened = connect::connect(&self.dialer, &route.host, route.port, &route.host, &self.options);
+            opened.await.map_err(Fault::Unreachable)
+        };
+        let (answer, connection) = self.connections.send(&key, message, open).await?;
         let answer = read(answer, request.answer_bytes_max).await?;
-        self.connections.keep_idle(key, fresh);
+        self.connections.keep_idle(key, connection);
         Ok(answer)
     }
 }

@@ -312,7 +312,7 @@ impl Client {
         Err(Fault::Unreachable(format!("stopped after {REDIRECTS_MAX} redirects")))
     }
 
-    /// Sends one request. A pooled connection that was closed before anything was sent is replaced.
+    /// Sends one request.
     async fn ask(
         &self,
         hop: &Hop,
@@ -328,32 +328,17 @@ impl Client {
                 request.headers_mut().append(name, value);
             }
         }
-        if let Some(mut pooled) = self.connections.take(&key)
-            && pooled.ready().await.is_ok()
-        {
-            match pooled.try_send_request(request).await {
-                Ok(answer) => {
-                    let answer = read(answer, &self.budget).await?;
-                    self.connections.keep_idle(key, pooled);
-                    return Ok(answer);
-                }
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(Fault::Unreachable(go_error_text(error.error()))),
-                },
-            }
-        }
-        let certificate = user.map(User::certificate).transpose().map_err(Fault::Unusable)?.flatten();
-        let dialer = match &endpoint.place {
-            Place::Service { .. } => self.egress.to_cluster(),
-            Place::Url(_) => self.egress.to_control_plane(),
+        let open = async {
+            let certificate = user.map(User::certificate).transpose().map_err(Fault::Unusable)?.flatten();
+            let dialer = match &endpoint.place {
+                Place::Service { .. } => self.egress.to_cluster(),
+                Place::Url(_) => self.egress.to_control_plane(),
+            };
+            connect::open(&dialer, &key.1, &hop.route.host, &endpoint.ca_bundle, certificate).await
         };
-        let opened = connect::open(&dialer, &key.1, &hop.route.host, &endpoint.ca_bundle, certificate);
-        let mut fresh = opened.await?;
-        let answer = fresh.send_request(request).await;
-        let answer = answer.map_err(|error| Fault::Unreachable(go_error_text(&error)))?;
+        let (answer, connection) = self.connections.send(&key, request, open).await?;
         let answer = read(answer, &self.budget).await?;
-        self.connections.keep_idle(key, fresh);
+        self.connections.keep_idle(key, connection);
         Ok(answer)
     }
 }
