@@ -1,8 +1,8 @@
 //! The file of `--admission-control-config-file`, which configures plugins. Files are read once, at start.
 
+use pintle_meta::errno::go_error_text;
 use pintle_meta::field::quoted;
-use pintle_meta::go_type::{head_type_error, missing_head};
-use pintle_value::quote::go_general;
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, missing_head};
 use pintle_value::{Value, json, yaml};
 use std::path::{Path, PathBuf};
 
@@ -192,43 +192,10 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Go's text for an error of the operating system.
-pub(crate) fn go_error_text(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
-        std::io::ErrorKind::IsADirectory => "is a directory".to_string(),
-        _ => error.to_string(),
-    }
-}
-
-/// The type of a field.
-pub(crate) enum Shape {
-    Text,
-    Bool,
-    /// Go's `int32`.
-    Int32,
-    /// Go's `int64`, or a named type based on it.
-    Int64(&'static str),
-    /// A string of a named Go type.
-    Named(&'static str),
-    /// A list: the shape of its items and the Go type's name.
-    List(&'static Shape, &'static str),
-    Struct(&'static Struct),
-    /// Any value.
-    Any,
-}
-
-/// A Go struct: its name and its fields.
-pub(crate) struct Struct {
-    pub(crate) name: &'static str,
-    pub(crate) fields: &'static [(&'static str, Shape)],
-}
-
 /// The kinds that a configuration may have.
 pub(crate) struct Scheme {
     /// Versions and kinds, each with its type.
-    pub(crate) kinds: &'static [(&'static str, &'static str, &'static Struct)],
+    pub(crate) kinds: &'static [(&'static str, &'static str, &'static GoStruct)],
     /// Whether unknown fields are refused.
     pub(crate) strict: bool,
     /// kube-apiserver's name for it.
@@ -252,27 +219,20 @@ impl DecodeError {
     }
 }
 
-const PLUGIN: Struct = Struct {
-    name: "AdmissionPluginConfiguration",
-    fields: &[("name", Shape::Text), ("path", Shape::Text), ("configuration", Shape::Any)],
-};
-const V1: Struct = Struct {
-    name: "AdmissionConfiguration",
-    fields: &[("plugins", Shape::List(&Shape::Struct(&PLUGIN), "[]v1.AdmissionPluginConfiguration"))],
-};
-const V1ALPHA1: Struct = Struct {
-    name: "AdmissionConfiguration",
-    fields: &[("plugins", Shape::List(&Shape::Struct(&PLUGIN), "[]v1alpha1.AdmissionPluginConfiguration"))],
-};
+const PLUGIN: GoStruct = GoStruct(
+    "AdmissionPluginConfiguration",
+    &[("name", GoType::Text("string")), ("path", GoType::Text("string")), ("configuration", GoType::Any)],
+);
+const CONFIGURATION: GoStruct = GoStruct("AdmissionConfiguration", &[("plugins", GoType::Structs(&PLUGIN))]);
 /// A kind of the scheme whose fields do not matter here.
-const OTHER: Struct = Struct { name: "", fields: &[] };
+const OTHER: GoStruct = GoStruct("", &[]);
 const SCHEME: Scheme = Scheme {
     kinds: &[
         ("apiserver.config.k8s.io/v1", "AuthenticationConfiguration", &OTHER),
         ("apiserver.config.k8s.io/v1", "AuthorizationConfiguration", &OTHER),
         ("apiserver.config.k8s.io/v1", "EncryptionConfiguration", &OTHER),
-        ("apiserver.config.k8s.io/v1", "AdmissionConfiguration", &V1),
-        ("apiserver.k8s.io/v1alpha1", "AdmissionConfiguration", &V1ALPHA1),
+        ("apiserver.config.k8s.io/v1", "AdmissionConfiguration", &CONFIGURATION),
+        ("apiserver.k8s.io/v1alpha1", "AdmissionConfiguration", &CONFIGURATION),
     ],
     strict: true,
     place: "k8s.io/apiserver/pkg/server/options/admission.go:51",
@@ -340,109 +300,16 @@ impl PluginConfig {
                 quoted(scheme.place)
             )));
         };
-        let mut unknown: Vec<String> = self.strict_error.iter().cloned().collect();
         let package = version.rsplit('/').next().unwrap_or_default();
-        check(tree, &Shape::Struct(type_), &mut ValuePosition::in_package(package), &mut unknown)
-            .map_err(DecodeError::Invalid)?;
+        if let Some(error) = type_.type_error(tree, package) {
+            return Err(DecodeError::Invalid(error));
+        }
+        let unknown: Vec<String> =
+            self.strict_error.iter().cloned().chain(type_.unknown_fields(tree)).collect();
         if scheme.strict && !unknown.is_empty() {
             Err(DecodeError::Invalid(format!("strict decoding error: {}", unknown.join(", "))))
         } else {
             Ok((kind, tree.clone()))
-        }
-    }
-}
-
-/// Checks that a document without kind has a shape of this package. The error has the text of Go's decoder.
-pub(crate) fn check_shape(value: &Value, shape: &Shape, package: &str) -> Result<(), String> {
-    check(value, shape, &mut ValuePosition::in_package(package), &mut Vec::new())
-}
-
-/// The position of a value in a document: the path with indices, the path without them, the type of the last field, and the
-/// package of the types.
-struct ValuePosition<'a> {
-    path: String,
-    fields: Vec<&'static str>,
-    owner: &'static str,
-    package: &'a str,
-}
-
-impl<'a> ValuePosition<'a> {
-    fn in_package(package: &'a str) -> Self {
-        ValuePosition { path: String::new(), fields: Vec::new(), owner: "", package }
-    }
-}
-
-/// The error about a value of another type than that of its position.
-fn mismatch(position: &ValuePosition<'_>, type_: &str, found: &str) -> Result<(), String> {
-    let place = if position.fields.is_empty() {
-        "value".to_string()
-    } else {
-        format!("struct field {}.{}", position.owner, position.fields.join("."))
-    };
-    Err(format!("json: cannot unmarshal {found} into Go {place} of type {type_}"))
-}
-
-fn check(
-    value: &Value,
-    shape: &Shape,
-    position: &mut ValuePosition<'_>,
-    unknown: &mut Vec<String>,
-) -> Result<(), String> {
-    match (shape, value) {
-        (Shape::Any, _) | (_, Value::Null) | (Shape::Text | Shape::Named(_), Value::String(_)) => Ok(()),
-        (Shape::Bool, Value::Bool(_)) | (Shape::Int64(_), Value::Int(_)) => Ok(()),
-        (Shape::Int32, Value::Int(number)) => match i32::try_from(*number) {
-            Ok(_) => Ok(()),
-            Err(_) => mismatch(position, "int32", &format!("number {number}")),
-        },
-        (Shape::Int32, Value::Float(number)) => {
-            mismatch(position, "int32", &format!("number {}", go_general(*number)))
-        }
-        (Shape::Int64(type_), Value::Float(number)) => {
-            mismatch(position, type_, &format!("number {}", go_general(*number)))
-        }
-        (Shape::List(item, type_), Value::Array(items)) => {
-            let at = position.path.len();
-            for (index, value) in items.iter().enumerate() {
-                // The types of a list are of its package.
-                if matches!(item, Shape::Struct(_)) && !matches!(value, Value::Object(_) | Value::Null) {
-                    return mismatch(position, type_.trim_start_matches("[]"), value.json_type());
-                }
-                position.path.push_str(&format!("[{index}]"));
-                check(value, item, position, unknown)?;
-                position.path.truncate(at);
-            }
-            Ok(())
-        }
-        (Shape::Struct(type_), Value::Object(map)) => {
-            let (at, owner) = (position.path.len(), position.owner);
-            for (key, value) in map.iter() {
-                if at > 0 {
-                    position.path.push('.');
-                }
-                position.path.push_str(key);
-                match type_.fields.iter().find(|(name, _)| *name == key) {
-                    Some((name, shape)) => {
-                        position.owner = type_.name;
-                        position.fields.push(name);
-                        check(value, shape, position, unknown)?;
-                        position.fields.pop();
-                    }
-                    None if at == 0 && matches!(&**key, "kind" | "apiVersion") => {}
-                    None => unknown.push(format!("unknown field \"{}\"", position.path)),
-                }
-                position.path.truncate(at);
-            }
-            position.owner = owner;
-            Ok(())
-        }
-        (Shape::Text, other) => mismatch(position, "string", other.json_type()),
-        (Shape::Bool, other) => mismatch(position, "bool", other.json_type()),
-        (Shape::Int32, other) => mismatch(position, "int32", other.json_type()),
-        (Shape::Int64(type_) | Shape::Named(type_), other) => mismatch(position, type_, other.json_type()),
-        (Shape::List(_, type_), other) => mismatch(position, type_, other.json_type()),
-        (Shape::Struct(type_), other) => {
-            mismatch(position, &format!("{}.{}", position.package, type_.name), other.json_type())
         }
     }
 }

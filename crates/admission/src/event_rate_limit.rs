@@ -1,9 +1,10 @@
 //! EventRateLimit: limits how many events are written per second, in all, per namespace, per user, or per source and
 //! object.
 
-use crate::config::{PluginConfig, Scheme, Shape, Struct};
+use crate::config::{PluginConfig, Scheme};
 use crate::{Attributes, Operation, Plugin, Validation};
 use pintle_meta::field::Named;
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_meta::{FieldErrors, Status};
 use pintle_value::{Path, Value};
 use std::collections::{HashMap, VecDeque};
@@ -17,19 +18,16 @@ const BUCKETS_MAX: usize = 1 << 20;
 
 const TYPES: [&str; 4] = ["Namespace", "Server", "SourceAndObject", "User"];
 
-const LIMIT: Struct = Struct {
-    name: "Limit",
-    fields: &[
-        ("type", Shape::Named("v1alpha1.LimitType")),
-        ("qps", Shape::Int32),
-        ("burst", Shape::Int32),
-        ("cacheSize", Shape::Int32),
+const LIMIT: GoStruct = GoStruct(
+    "Limit",
+    &[
+        ("type", GoType::Text("v1alpha1.LimitType")),
+        ("qps", GoType::Int32),
+        ("burst", GoType::Int32),
+        ("cacheSize", GoType::Int32),
     ],
-};
-const CONFIGURATION: Struct = Struct {
-    name: "Configuration",
-    fields: &[("limits", Shape::List(&Shape::Struct(&LIMIT), "[]v1alpha1.Limit"))],
-};
+);
+const CONFIGURATION: GoStruct = GoStruct("Configuration", &[("limits", GoType::Structs(&LIMIT))]);
 const SCHEME: Scheme = Scheme {
     kinds: &[("eventratelimit.admission.k8s.io/v1alpha1", "Configuration", &CONFIGURATION)],
     strict: false,

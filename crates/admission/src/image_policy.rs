@@ -1,8 +1,9 @@
 //! ImagePolicyWebhook: a webhook decides which images pods may run. Its answers are cached for some time.
 
-use crate::config::{PluginConfig, Shape, Struct, check_shape};
+use crate::config::PluginConfig;
 use crate::{Attributes, Operation, Plugin, Reviewing};
 use pintle_meta::duration::GoDuration;
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_meta::{Reason, Status};
 use pintle_value::{Map, Value, json, yaml};
 use pintle_webhook::{Kubeconfig, ReviewClient, ReviewError};
@@ -20,18 +21,17 @@ const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
 const AUDIT_PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
 
-const WEBHOOK: Struct = Struct {
-    name: "imagePolicyWebhookConfig",
-    fields: &[
-        ("kubeConfigFile", Shape::Text),
-        ("allowTTL", Shape::Int64("time.Duration")),
-        ("denyTTL", Shape::Int64("time.Duration")),
-        ("retryBackoff", Shape::Int64("time.Duration")),
-        ("defaultAllow", Shape::Bool),
+const WEBHOOK: GoStruct = GoStruct(
+    "imagePolicyWebhookConfig",
+    &[
+        ("kubeConfigFile", GoType::Text("string")),
+        ("allowTTL", GoType::Int64("time.Duration")),
+        ("denyTTL", GoType::Int64("time.Duration")),
+        ("retryBackoff", GoType::Int64("time.Duration")),
+        ("defaultAllow", GoType::Bool),
     ],
-};
-const CONFIGURATION: Struct =
-    Struct { name: "AdmissionConfig", fields: &[("imagePolicy", Shape::Struct(&WEBHOOK))] };
+);
+const CONFIGURATION: GoStruct = GoStruct("AdmissionConfig", &[("imagePolicy", GoType::Struct(&WEBHOOK))]);
 
 pub(crate) struct ImagePolicyWebhook {
     client: ReviewClient,
@@ -54,8 +54,9 @@ impl ImagePolicyWebhook {
     pub(crate) fn new(config: Option<&PluginConfig>) -> Result<Self, String> {
         let config = config.ok_or("no config specified")?;
         let tree = config.tree()?;
-        check_shape(tree, &Shape::Struct(&CONFIGURATION), "imagepolicy")
-            .map_err(|why| config.yaml_error(&why))?;
+        if let Some(why) = GoType::Struct(&CONFIGURATION).type_error(tree, "imagepolicy") {
+            return Err(config.yaml_error(&why));
+        }
         let number = |key: &str| tree.at(&["imagePolicy", key]).and_then(Value::as_int).unwrap_or(0);
         let (second, milli) = (Duration::from_secs(1), Duration::from_millis(1));
         let (five_minutes, half_hour) = (Duration::from_secs(300), Duration::from_secs(1800));

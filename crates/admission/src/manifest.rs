@@ -1,7 +1,7 @@
 //! The files of `staticManifestsDir`: which are read, how they are split into documents, and which names they may use.
 
-use crate::config::go_error_text;
 use aws_lc_rs::digest::{Context, SHA256};
+use pintle_meta::errno::go_error_text;
 use pintle_meta::field::quoted;
 use pintle_value::hex;
 use std::collections::BTreeMap;

@@ -1,34 +1,32 @@
 //! PodTolerationRestriction: default and allowed tolerations of pods, by namespace annotation or cluster configuration.
 
-use crate::config::{PluginConfig, Scheme, Shape, Struct, check_shape};
+use crate::config::{PluginConfig, Scheme};
 use crate::quota::is_best_effort;
 use crate::tolerations::{Toleration, merge};
 use crate::{Attributes, ClusterState, Mutation, Operation, Plugin, Validation};
 use pintle_kinds::validate_tolerations;
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_meta::{FieldErrors, GroupResource, Status};
 use pintle_value::{Map, Path, Str, Value, json};
 
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
 const WHITELIST: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
 
-const TOLERATION: Struct = Struct {
-    name: "Toleration",
-    fields: &[
-        ("key", Shape::Text),
-        ("operator", Shape::Named("v1.TolerationOperator")),
-        ("value", Shape::Text),
-        ("effect", Shape::Named("v1.TaintEffect")),
-        ("tolerationSeconds", Shape::Int64("int64")),
+const TOLERATION: GoStruct = GoStruct(
+    "v1.Toleration",
+    &[
+        ("key", GoType::Text("string")),
+        ("operator", GoType::Text("v1.TolerationOperator")),
+        ("value", GoType::Text("string")),
+        ("effect", GoType::Text("v1.TaintEffect")),
+        ("tolerationSeconds", GoType::Int64("int64")),
     ],
-};
-const TOLERATIONS: Shape = Shape::List(&Shape::Struct(&TOLERATION), "[]v1.Toleration");
-const CONFIGURATION: Struct = Struct {
-    name: "Configuration",
-    fields: &[
-        ("default", Shape::List(&Shape::Struct(&TOLERATION), "[]v1.Toleration")),
-        ("whitelist", Shape::List(&Shape::Struct(&TOLERATION), "[]v1.Toleration")),
-    ],
-};
+);
+const TOLERATIONS: GoType = GoType::Structs(&TOLERATION);
+const CONFIGURATION: GoStruct = GoStruct(
+    "Configuration",
+    &[("default", GoType::Structs(&TOLERATION)), ("whitelist", GoType::Structs(&TOLERATION))],
+);
 const SCHEME: Scheme = Scheme {
     kinds: &[("podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration", &CONFIGURATION)],
     strict: false,
@@ -150,7 +148,9 @@ fn read(text: &str) -> Result<Vec<Toleration>, String> {
     for toleration in tree.as_array_mut().into_iter().flatten() {
         fold_case(toleration);
     }
-    check_shape(&tree, &TOLERATIONS, "v1")?;
+    if let Some(why) = TOLERATIONS.type_error(&tree, "v1") {
+        return Err(why);
+    }
     Ok(tree.as_array().unwrap_or_default().iter().map(Toleration::of).collect())
 }
 
@@ -158,7 +158,7 @@ fn read(text: &str) -> Result<Vec<Toleration>, String> {
 fn fold_case(toleration: &mut Value) {
     let Some(given) = toleration.as_object() else { return };
     let canonical = |key: &Str| {
-        let known = TOLERATION.fields.iter().find(|(name, _)| key.eq_ignore_ascii_case(name));
+        let known = TOLERATION.1.iter().find(|(name, _)| key.eq_ignore_ascii_case(name));
         known.map_or_else(|| key.clone(), |(name, _)| Str::from(*name))
     };
     let renamed: Map = given.iter().map(|(key, value)| (canonical(key), value.clone())).collect();

@@ -1,22 +1,23 @@
 //! The configuration of the webhook and policy plugins: credentials for webhooks, and folders of manifests.
 
-use crate::config::{PluginConfig, Scheme, Shape, Struct, go_error_text};
+use crate::config::{PluginConfig, Scheme};
 use pintle_meta::FieldErrors;
+use pintle_meta::errno::go_error_text;
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_value::{Path as FieldPath, Value};
 use pintle_webhook::Credentials;
 use std::path::{Path, PathBuf};
 
-const WEBHOOKS: Struct = Struct {
-    name: "WebhookAdmission",
-    fields: &[("kubeConfigFile", Shape::Text), ("staticManifestsDir", Shape::Text)],
-};
+const WEBHOOKS: GoStruct = GoStruct(
+    "WebhookAdmission",
+    &[("kubeConfigFile", GoType::Text("string")), ("staticManifestsDir", GoType::Text("string"))],
+);
 const WEBHOOK_SCHEME: Scheme = Scheme {
     kinds: &[("apiserver.config.k8s.io/v1", "WebhookAdmissionConfiguration", &WEBHOOKS)],
     strict: true,
     place: "k8s.io/apiserver/pkg/admission/plugin/webhook/config/kubeconfig.go:34",
 };
-const POLICIES: Struct =
-    Struct { name: "PolicyConfiguration", fields: &[("staticManifestsDir", Shape::Text)] };
+const POLICIES: GoStruct = GoStruct("PolicyConfiguration", &[("staticManifestsDir", GoType::Text("string"))]);
 const POLICY_SCHEME: Scheme = Scheme {
     kinds: &[
         ("apiserver.config.k8s.io/v1", "ValidatingAdmissionPolicyConfiguration", &POLICIES),

@@ -1,6 +1,7 @@
 //! The audit policy: which requests are recorded, how much of them, and at which stages.
 
 use pintle_auth::UserInfo;
+use pintle_meta::errno::go_error_text;
 use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
 use pintle_value::{Value, json, yaml};
 use std::path::Path;
@@ -181,11 +182,7 @@ impl Policy {
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
         let path_text = path.display();
         let bytes = std::fs::read(path).map_err(|e| {
-            let why = match e.kind() {
-                std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
-                std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
-                _ => e.to_string(),
-            };
+            let why = go_error_text(&e);
             PolicyError(format!("failed to read file path {path_text:?}: open {path_text}: {why}"))
         })?;
         Policy::parse(&bytes).map_err(|why| PolicyError(format!("{why}: from file {path_text}")))

@@ -60,14 +60,3 @@ pub(crate) fn decode(text: &[u8], versions: &[&str], type_: &GoStruct, place: &s
     }
     Ok(tree)
 }
-
-/// An operating system error in Go's words, without the operation.
-pub(crate) fn go_error_text(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
-        std::io::ErrorKind::IsADirectory => "is a directory".to_string(),
-        std::io::ErrorKind::NotADirectory => "not a directory".to_string(),
-        _ => error.to_string(),
-    }
-}

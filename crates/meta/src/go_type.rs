@@ -1,8 +1,9 @@
 //! The Go types of configuration files, for the errors of Go's JSON decoder about values of the wrong type.
 
 use pintle_value::Value;
+use pintle_value::quote::go_general;
 
-/// A struct: its name without a package, and its fields.
+/// A struct and its fields. Its name has a package only if that is not the package of the document.
 pub struct GoStruct(pub &'static str, pub &'static [(&'static str, GoType)]);
 
 /// The type of a field.
@@ -15,6 +16,8 @@ pub enum GoType {
     Bool,
     /// `int32`
     Int32,
+    /// `int64`, or a named type based on it with its package.
+    Int64(&'static str),
     /// `metav1.Duration`, which decodes itself.
     Duration,
     /// A struct or a pointer to one.
@@ -93,19 +96,33 @@ impl GoStruct {
     fn error_below(&self, tree: &Value, package: &str, path: &str) -> Option<String> {
         tree.as_object()?.iter().find_map(|(key, value)| {
             let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
-            self.field(key)?.error(value, self.0, package, &path)
+            self.field(key)?.error(value, self.name(), package, &path)
         })
+    }
+
+    fn name(&self) -> &'static str {
+        self.0.rsplit('.').next().unwrap_or(self.0)
+    }
+
+    /// The name with the package, which is `package` if the struct has none of its own.
+    fn full_name(&self, package: &str) -> String {
+        if self.0.contains('.') { self.0.to_string() } else { format!("{package}.{}", self.0) }
     }
 }
 
 impl GoType {
+    /// The error of Go's decoder if a document, which need not be an object, does not have this type.
+    pub fn type_error(&self, document: &Value, package: &str) -> Option<String> {
+        self.error(document, "", package, "")
+    }
+
     fn error(&self, value: &Value, owner: &str, package: &str, path: &str) -> Option<String> {
-        let wrong = |value: &Value, type_: &str| {
-            let found = value.json_type();
-            Some(format!(
-                "json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {type_}"
-            ))
+        let mismatch = |found: &str, type_: &str| {
+            let place =
+                if path.is_empty() { "value".to_string() } else { format!("struct field {owner}.{path}") };
+            Some(format!("json: cannot unmarshal {found} into Go {place} of type {type_}"))
         };
+        let wrong = |value: &Value, type_: &str| mismatch(value.json_type(), type_);
         let text = |value: &Value, type_: &str| match value {
             Value::Null => None,
             _ if value.as_str().is_some() => None,
@@ -122,17 +139,22 @@ impl GoType {
             GoType::Bool => value.as_bool().map_or_else(|| wrong(value, "bool"), |_| None),
             GoType::Int32 => match value {
                 Value::Int(number) if i32::try_from(*number).is_ok() => None,
-                Value::Int(number) => Some(number_error(&number.to_string(), owner, path)),
-                Value::Float(number) => Some(number_error(&number.to_string(), owner, path)),
+                Value::Int(number) => mismatch(&format!("number {number}"), "int32"),
+                Value::Float(number) => mismatch(&format!("number {}", go_general(*number)), "int32"),
                 _ => wrong(value, "int32"),
+            },
+            GoType::Int64(type_) => match value {
+                Value::Int(_) => None,
+                Value::Float(number) => mismatch(&format!("number {}", go_general(*number)), type_),
+                _ => wrong(value, type_),
             },
             GoType::Duration if value.as_str().is_some() => None,
             GoType::Duration => wrong(value, "string"),
             GoType::Struct(inner) if value.as_object().is_some() => inner.error_below(value, package, path),
-            GoType::Struct(inner) => wrong(value, &format!("{package}.{}", inner.0)),
+            GoType::Struct(inner) => wrong(value, &inner.full_name(package)),
             GoType::Structs(element) => {
                 let Some(items) = value.as_array() else {
-                    return wrong(value, &format!("[]{package}.{}", element.0));
+                    return wrong(value, &format!("[]{}", element.full_name(package)));
                 };
                 items.iter().find_map(|item| GoType::Struct(element).error(item, owner, package, path))
             }
@@ -140,14 +162,10 @@ impl GoType {
     }
 }
 
-fn number_error(number: &str, owner: &str, path: &str) -> String {
-    format!("json: cannot unmarshal number {number} into Go struct field {owner}.{path} of type int32")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use GoType::{Bool, Duration, Int32, Struct, Structs, Text, Texts};
+    use GoType::{Bool, Duration, Int32, Int64, Struct, Structs, Text, Texts};
     use pintle_value::json;
 
     const INNER: GoStruct = GoStruct("Inner", &[("name", Text("string")), ("on", Bool), ("count", Int32)]);
@@ -192,6 +210,21 @@ mod tests {
         let want =
             ["list[1].kind", "list[1].y", "one.z", "x"].map(|path| format!("unknown field \"{path}\""));
         assert_eq!(found, want);
+    }
+
+    #[test]
+    fn documents_may_be_lists_of_structs_of_another_package() {
+        const ITEM: GoStruct = GoStruct("v1.Item", &[("name", Text("string")), ("seconds", Int64("int64"))]);
+        for (text, want) in [
+            (r#"[{"name":"a","seconds":5}]"#, None),
+            ("{}", Some("object into Go value of type []v1.Item")),
+            ("[1]", Some("number into Go value of type v1.Item")),
+            (r#"[{"seconds":1e30}]"#, Some("number 1e+30 into Go struct field Item.seconds of type int64")),
+        ] {
+            let tree = json::parse(text.as_bytes()).unwrap().value;
+            let want = want.map(|want| format!("json: cannot unmarshal {want}"));
+            assert_eq!(Structs(&ITEM).type_error(&tree, "v1alpha1"), want, "{text}");
+        }
     }
 
     #[test]

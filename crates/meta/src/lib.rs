@@ -6,6 +6,7 @@
 pub mod asn1;
 pub mod conditions;
 pub mod duration;
+pub mod errno;
 pub mod field;
 pub mod generated;
 pub mod go_type;

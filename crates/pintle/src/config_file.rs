@@ -1,6 +1,7 @@
 //! Configuration files: reading them with Go's error messages, noticing changes, and the metrics of reloads.
 
 use aws_lc_rs::digest;
+use pintle_meta::errno::go_error_text;
 use pintle_metrics::Family;
 use pintle_value::hex;
 use std::path::{Path, PathBuf};
@@ -148,15 +149,9 @@ pub(crate) fn read_limited(path: &Path) -> Result<Vec<u8>, String> {
 
 /// The reason why a file cannot be read, with Go's message.
 pub(crate) fn go_text(path: &Path, error: &std::io::Error) -> String {
-    let (action, why) = match error.kind() {
-        std::io::ErrorKind::NotFound => ("open", "no such file or directory".to_string()),
-        std::io::ErrorKind::PermissionDenied => ("open", "permission denied".to_string()),
-        std::io::ErrorKind::NotADirectory => ("open", "not a directory".to_string()),
-        // Opening a folder succeeds; reading it fails.
-        std::io::ErrorKind::IsADirectory => ("read", "is a directory".to_string()),
-        _ => ("open", error.to_string()),
-    };
-    format!("{action} {}: {why}", path.display())
+    // Opening a folder succeeds; reading it fails.
+    let action = if error.kind() == std::io::ErrorKind::IsADirectory { "read" } else { "open" };
+    format!("{action} {}: {}", path.display(), go_error_text(error))
 }
 
 #[cfg(test)]

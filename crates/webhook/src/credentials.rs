@@ -2,6 +2,7 @@
 
 use crate::kubeconfig::{self, Authorization};
 use http::{HeaderName, HeaderValue, header};
+use pintle_meta::errno::go_error_text;
 use pintle_value::{Value, base64};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -134,7 +135,7 @@ impl Part {
         match self {
             Part::Data(bytes) => Ok(bytes.clone()),
             Part::File(path) => std::fs::read(path)
-                .map_err(|error| format!("open {}: {}", path.display(), kubeconfig::go_error_text(&error))),
+                .map_err(|error| format!("open {}: {}", path.display(), go_error_text(&error))),
         }
     }
 }

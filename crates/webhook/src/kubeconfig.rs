@@ -10,6 +10,7 @@ pub use current::validate;
 use current::{Current, invalid_configuration, server_url};
 use http::{HeaderMap, HeaderValue, Method, header};
 use pintle_meta::Status;
+use pintle_meta::errno::go_error_text;
 use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
 use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
@@ -240,14 +241,6 @@ fn data_or_file(tree: &Value, key: &str, owner: &str, folder: &Path, errors: &mu
         ));
         Vec::new()
     })
-}
-
-pub(crate) fn go_error_text(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
-        _ => error.to_string(),
-    }
 }
 
 /// Posts reviews to the webhook of a kubeconfig.

@@ -2,30 +2,31 @@
 
 use super::policy::{Level, LevelVersion, NO_LEVEL, NO_VERSION, Policy, Version};
 use crate::PluginError;
-use crate::config::{PluginConfig, Scheme, Shape, Struct};
+use crate::config::{PluginConfig, Scheme};
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-const TEXTS: Shape = Shape::List(&Shape::Text, "[]string");
-const DEFAULTS: Struct = Struct {
-    name: "PodSecurityDefaults",
-    fields: &[
-        ("enforce", Shape::Text),
-        ("enforce-version", Shape::Text),
-        ("audit", Shape::Text),
-        ("audit-version", Shape::Text),
-        ("warn", Shape::Text),
-        ("warn-version", Shape::Text),
+const TEXTS: GoType = GoType::Texts("string");
+const DEFAULTS: GoStruct = GoStruct(
+    "PodSecurityDefaults",
+    &[
+        ("enforce", GoType::Text("string")),
+        ("enforce-version", GoType::Text("string")),
+        ("audit", GoType::Text("string")),
+        ("audit-version", GoType::Text("string")),
+        ("warn", GoType::Text("string")),
+        ("warn-version", GoType::Text("string")),
     ],
-};
-const EXEMPTIONS: Struct = Struct {
-    name: "PodSecurityExemptions",
-    fields: &[("usernames", TEXTS), ("namespaces", TEXTS), ("runtimeClasses", TEXTS)],
-};
-const CONFIGURATION: Struct = Struct {
-    name: "PodSecurityConfiguration",
-    fields: &[("defaults", Shape::Struct(&DEFAULTS)), ("exemptions", Shape::Struct(&EXEMPTIONS))],
-};
+);
+const EXEMPTIONS: GoStruct = GoStruct(
+    "PodSecurityExemptions",
+    &[("usernames", TEXTS), ("namespaces", TEXTS), ("runtimeClasses", TEXTS)],
+);
+const CONFIGURATION: GoStruct = GoStruct(
+    "PodSecurityConfiguration",
+    &[("defaults", GoType::Struct(&DEFAULTS)), ("exemptions", GoType::Struct(&EXEMPTIONS))],
+);
 const SCHEME: Scheme = Scheme {
     kinds: &[
         ("pod-security.admission.config.k8s.io/v1", "PodSecurityConfiguration", &CONFIGURATION),

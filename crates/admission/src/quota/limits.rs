@@ -3,47 +3,37 @@
 use super::Matched;
 use super::counted::Counted;
 use crate::Attributes;
-use crate::config::{PluginConfig, Scheme, Shape, Struct};
+use crate::config::{PluginConfig, Scheme};
 use crate::resources::ResourceList;
+use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_meta::{FieldErrors, Status};
 use pintle_value::{Path, Value};
 use std::collections::BTreeSet;
 
-const TEXTS: Shape = Shape::List(&Shape::Text, "[]string");
-const SCOPE: Struct = Struct {
-    name: "ScopedResourceSelectorRequirement",
-    fields: &[
-        ("scopeName", Shape::Named("v1.ResourceQuotaScope")),
-        ("operator", Shape::Named("v1.ScopeSelectorOperator")),
+const TEXTS: GoType = GoType::Texts("string");
+const SCOPE: GoStruct = GoStruct(
+    "v1.ScopedResourceSelectorRequirement",
+    &[
+        ("scopeName", GoType::Text("v1.ResourceQuotaScope")),
+        ("operator", GoType::Text("v1.ScopeSelectorOperator")),
         ("values", TEXTS),
     ],
-};
-const LIMITED: Struct = Struct {
-    name: "LimitedResource",
-    fields: &[
-        ("apiGroup", Shape::Text),
-        ("resource", Shape::Text),
+);
+const LIMITED: GoStruct = GoStruct(
+    "LimitedResource",
+    &[
+        ("apiGroup", GoType::Text("string")),
+        ("resource", GoType::Text("string")),
         ("matchContains", TEXTS),
-        ("matchScopes", Shape::List(&Shape::Struct(&SCOPE), "[]v1.ScopedResourceSelectorRequirement")),
+        ("matchScopes", GoType::Structs(&SCOPE)),
     ],
-};
-const V1: Struct = Struct {
-    name: "Configuration",
-    fields: &[("limitedResources", Shape::List(&Shape::Struct(&LIMITED), "[]v1.LimitedResource"))],
-};
-const V1BETA1: Struct = Struct {
-    name: "Configuration",
-    fields: &[("limitedResources", Shape::List(&Shape::Struct(&LIMITED), "[]v1beta1.LimitedResource"))],
-};
-const V1ALPHA1: Struct = Struct {
-    name: "Configuration",
-    fields: &[("limitedResources", Shape::List(&Shape::Struct(&LIMITED), "[]v1alpha1.LimitedResource"))],
-};
+);
+const CONFIGURATION: GoStruct = GoStruct("Configuration", &[("limitedResources", GoType::Structs(&LIMITED))]);
 const SCHEME: Scheme = Scheme {
     kinds: &[
-        ("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration", &V1),
-        ("resourcequota.admission.k8s.io/v1beta1", "Configuration", &V1BETA1),
-        ("resourcequota.admission.k8s.io/v1alpha1", "Configuration", &V1ALPHA1),
+        ("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration", &CONFIGURATION),
+        ("resourcequota.admission.k8s.io/v1beta1", "Configuration", &CONFIGURATION),
+        ("resourcequota.admission.k8s.io/v1alpha1", "Configuration", &CONFIGURATION),
     ],
     strict: true,
     place: "k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go:31",

@@ -3,6 +3,7 @@
 use super::conditions::Conditions;
 use crate::config_file;
 use pintle_meta::duration::GoDuration;
+use pintle_meta::errno::go_error_text;
 use pintle_meta::field::{Plain, quoted};
 use pintle_meta::go_type::{GoStruct, GoType};
 use pintle_meta::{FieldErrors, names};
@@ -214,7 +215,7 @@ impl WebhookConfig {
                 Ok(found) if found.is_file() => {}
                 Ok(_) => errors.invalid(&place, file, "must be a regular file"),
                 Err(error) => {
-                    let why = config_file::go_error_text(&error);
+                    let why = go_error_text(&error);
                     errors.invalid(&place, file, &format!("error loading file: stat {file}: {why}"));
                 }
             },

@@ -1,6 +1,7 @@
 //! The current context of a kubeconfig, refused with client-go's errors.
 
-use super::{NO_CONFIGURATION, go_error_text};
+use super::NO_CONFIGURATION;
+use pintle_meta::errno::go_error_text;
 use pintle_value::Value;
 use std::path::Path;
 
