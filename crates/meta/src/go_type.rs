@@ -96,17 +96,25 @@ impl GoStruct {
     fn error_below(&self, tree: &Value, package: &str, path: &str) -> Option<String> {
         tree.as_object()?.iter().find_map(|(key, value)| {
             let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
-            self.field(key)?.error(value, self.name(), package, &path)
+            self.field(key)?.error(value, self.split().1, package, &path)
         })
     }
 
-    fn name(&self) -> &'static str {
-        self.0.rsplit('.').next().unwrap_or(self.0)
+    /// The struct's own package, if it has one, and its name. Names of packages are in lower case; what else has a dot is the
+    /// path of an embedded struct.
+    fn split(&self) -> (Option<&'static str>, &'static str) {
+        match self.0.split_once('.') {
+            Some((package, name)) if package.starts_with(|c: char| c.is_ascii_lowercase()) => {
+                (Some(package), name)
+            }
+            _ => (None, self.0),
+        }
     }
 
     /// The name with the package, which is `package` if the struct has none of its own.
     fn full_name(&self, package: &str) -> String {
-        if self.0.contains('.') { self.0.to_string() } else { format!("{package}.{}", self.0) }
+        let (own, name) = self.split();
+        format!("{}.{name}", own.unwrap_or(package))
     }
 }
 
