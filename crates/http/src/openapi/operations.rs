@@ -1,7 +1,7 @@
 //! The operations of a group-version, derived from the scopes, verbs and subresources of its kinds.
 
 use super::model::{Content, Gvk, Operation};
-use super::params::{self, DELETE, LIST, LOG, PATCH, PRETTY, READ, WRITE, connect, query};
+use super::params::{self, query};
 use super::schemas::name_of;
 use crate::discovery::{Group, Resource, Version};
 use crate::negotiate::{Media, names, stream_names};
@@ -158,7 +158,7 @@ impl Builder<'_> {
             operation.params.push(params::path_below());
         }
         if operation.action != Some("connect") {
-            operation.params.extend(query(PRETTY));
+            operation.params.extend(query("any"));
         }
         self.paths.entry(path.to_string()).or_default().push(operation);
     }
@@ -200,7 +200,7 @@ impl Builder<'_> {
         let mut operation = self.operation("get", "list", "list", suffix);
         let verb = if self.group.installed && kind.verbs.watch { "list or watch" } else { "list" };
         operation.description = format!("{verb} objects of kind {}", kind.kind);
-        operation.params = query(LIST);
+        operation.params = query("list");
         if self.group.installed {
             operation.produces.extend(stream_names(self.media));
         }
@@ -217,7 +217,7 @@ impl Builder<'_> {
         if verbs.create {
             let mut create = self.operation("post", "post", "create", "");
             create.description = format!("create{}{}", article(&kind.kind), kind.kind);
-            create.params = query(WRITE);
+            create.params = query("write");
             create.body = Some((create.answer.clone(), true));
             create.codes = &[OK, CREATED, ACCEPTED];
             self.push(path, create);
@@ -227,11 +227,11 @@ impl Builder<'_> {
             let part = id_part(&self.group.name, &self.version.name);
             delete.id = delete.id.replacen(&part, &format!("{part}Collection"), 1);
             delete.description = format!("delete collection of {}", kind.kind);
-            delete.params = query(LIST);
+            delete.params = query("list");
             delete.answer = Content::Schema(format!("{META}Status"));
             if self.group.installed {
                 delete.params.retain(|p| !matches!(p.name, "allowWatchBookmarks" | "watch"));
-                delete.params.extend(query(DELETE));
+                delete.params.extend(query("delete"));
                 delete.body = Some((Content::Schema(format!("{META}DeleteOptions")), false));
             }
             self.push(path, delete);
@@ -265,10 +265,10 @@ impl Builder<'_> {
             let mut read = base("get", "get", "read");
             read.description = format!("read{of} the specified {kind}");
             if !installed {
-                read.params = query(READ);
+                read.params = query("read");
             }
             if suffix == "Log" {
-                read.params = query(LOG);
+                read.params = query("log");
                 read.produces.insert(0, "text/plain");
                 read.answer = Content::Text;
             }
@@ -277,7 +277,7 @@ impl Builder<'_> {
         if verbs.update {
             let mut replace = base("put", "put", "replace");
             replace.description = format!("replace{of} the specified {kind}");
-            replace.params = query(WRITE);
+            replace.params = query("write");
             replace.body = Some((replace.answer.clone(), true));
             replace.codes = &[OK, CREATED];
             made.push(replace);
@@ -285,7 +285,7 @@ impl Builder<'_> {
         if verbs.patch {
             let mut patch = base("patch", "patch", "patch");
             patch.description = format!("partially update{of} the specified {kind}");
-            patch.params = query(PATCH);
+            patch.params = query("patch");
             patch.body = Some((Content::Schema(format!("{META}Patch")), true));
             patch.consumes = self.patch_types();
             patch.codes = if installed { &[OK, CREATED] } else { &[OK] };
@@ -294,7 +294,7 @@ impl Builder<'_> {
         if verbs.create && sub.is_some() {
             let mut create = base("post", "post", "create");
             create.description = format!("create{of}{}{kind}", article(&kind));
-            create.params = query(WRITE);
+            create.params = query("write");
             create.body = Some((create.answer.clone(), true));
             create.codes = &[OK, CREATED, ACCEPTED];
             made.push(create);
@@ -302,7 +302,7 @@ impl Builder<'_> {
         if verbs.delete {
             let mut delete = base("delete", "delete", "delete");
             delete.description = format!("delete{}{kind}", article(&kind));
-            delete.params = query(DELETE);
+            delete.params = query("delete");
             delete.body = Some((Content::Schema(format!("{META}DeleteOptions")), false));
             delete.codes = &[OK, ACCEPTED];
             // The published document omits that deleting a namespace returns the object.
@@ -351,7 +351,7 @@ impl Builder<'_> {
                     version: sub.gvk.version.to_string(),
                     kind: sub.gvk.kind.to_string(),
                 });
-                operation.params = query(connect(&sub.gvk.kind));
+                operation.params = query(&sub.gvk.kind);
                 operation.produces = vec!["*/*"];
                 operation.answer = Content::Text;
                 self.push(&format!("{path}{below}"), operation);
@@ -386,7 +386,7 @@ impl Builder<'_> {
                 watch.id = watch.id.replace("ForAllNamespaces", "ListForAllNamespaces");
             }
             watch.description = words;
-            watch.params = query(LIST);
+            watch.params = query("list");
             watch.produces.extend(stream_names(self.media));
             watch.answer = Content::Schema(format!("{META}WatchEvent"));
             self.push(&path, watch);
