@@ -1,10 +1,14 @@
-//! Encodes OpenAPI documents in protobuf, driven by tables of the messages: the number and type of each member.
+//! Encodes OpenAPI documents in protobuf, driven by the table of messages in `messages.txt`.
 
 use super::model::Dialect;
 use pintle_protobuf::Writer;
 use pintle_value::{Value, yaml};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-/// The encoding of a member.
+const FILE: &str = include_str!("messages.txt");
+
+/// The encoding of a member. Texts are names of messages.
 enum How {
     Text,
     Texts,
@@ -15,16 +19,16 @@ enum How {
     Any,
     /// Any values, as YAML.
     Anys,
-    One(&'static Message),
-    Many(&'static Message),
+    One(&'static str),
+    Many(&'static str),
     /// One or several type names, in a message of their own.
-    TypeItem,
+    TypeNames,
     /// A schema or one of its alternatives, in a message of its own.
-    In(u64, &'static Message),
+    Item(&'static str),
     /// The same, with `true` or `false` as alternative in the second field.
-    InOrBool(&'static Message),
+    ItemOrBool(&'static str),
     /// A map: a message of named values in its first field.
-    Map(&'static Message),
+    Map(&'static str),
     /// A default: a number, a boolean or text.
     Default,
     /// Parameters of v2; the parameter's location decides which message it is.
@@ -37,41 +41,101 @@ enum How {
     Requirements,
 }
 
+impl How {
+    fn parse(text: &'static str) -> Option<How> {
+        Some(match text.split_once(':').unwrap_or((text, "")) {
+            ("text", _) => How::Text,
+            ("texts", _) => How::Texts,
+            ("bool", _) => How::Bool,
+            ("int", _) => How::Int,
+            ("double", _) => How::Double,
+            ("any", _) => How::Any,
+            ("anys", _) => How::Anys,
+            ("one", message) => How::One(message),
+            ("many", message) => How::Many(message),
+            ("type-names", _) => How::TypeNames,
+            ("item", message) => How::Item(message),
+            ("item-or-bool", message) => How::ItemOrBool(message),
+            ("map", message) => How::Map(message),
+            ("default", _) => How::Default,
+            ("parameters", _) => How::Parameters,
+            ("named-parameters", _) => How::NamedParameters,
+            ("api-keys", _) => How::ApiKeys,
+            ("requirements", _) => How::Requirements,
+            _ => return None,
+        })
+    }
+}
+
 /// A message: its members, and the field number of `x-` extensions.
+#[derive(Default)]
 struct Message {
-    members: &'static [(&'static str, u64, How)],
+    members: Vec<(&'static str, u64, How)>,
     extensions: u64,
     /// The message is a union: the members in this field, or a reference in the next one.
     wrapped: u64,
-    /// The values of a map with arbitrary keys.
-    values: Option<(u64, &'static Message)>,
+    /// The values of a map with arbitrary keys: the field, and the name of their message.
+    values: Option<(u64, &'static str)>,
 }
 
-const NO: Message = Message { members: &[], extensions: 0, wrapped: 0, values: None };
+static MESSAGES: LazyLock<HashMap<&'static str, Message>> = LazyLock::new(|| {
+    let mut messages: HashMap<&str, Message> = HashMap::new();
+    let mut name = "";
+    for line in FILE.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.trim_start().split(' ');
+        let first = words.next().unwrap_or_default();
+        if !line.starts_with(' ') {
+            name = first;
+        }
+        let message = messages.entry(name).or_default();
+        if line.starts_with(' ') {
+            let number = words.next().and_then(|number| number.parse().ok());
+            message
+                .members
+                .extend(number.zip(words.next().and_then(How::parse)).map(|(n, how)| (first, n, how)));
+            continue;
+        }
+        for (key, value) in words.filter_map(|word| word.split_once('=')) {
+            let (number, values) = value.split_once(':').unwrap_or((value, ""));
+            let number = number.parse().unwrap_or(0);
+            match key {
+                "extensions" => message.extensions = number,
+                "wrapped" => message.wrapped = number,
+                _ => message.values = Some((number, values)),
+            }
+        }
+    }
+    messages
+});
+
+/// The message of this name; a test checks that the table has all names that it uses.
+fn message_of(name: &str) -> &'static Message {
+    static NONE: Message = Message { members: Vec::new(), extensions: 0, wrapped: 0, values: None };
+    MESSAGES.get(name).unwrap_or(&NONE)
+}
 
 /// A document in protobuf.
 pub(super) fn encode(tree: &Value, dialect: Dialect) -> Vec<u8> {
     let mut out = Writer::default();
-    let message = if dialect == Dialect::V2 { &V2_DOCUMENT } else { &V3_DOCUMENT };
-    write(&mut out, tree, message);
+    write(&mut out, tree, if dialect == Dialect::V2 { "V2Document" } else { "V3Document" });
     out.0
 }
 
 /// Encodes one path as a field of the paths message.
 pub(super) fn path(name: &str, item: &Value, dialect: Dialect) -> Vec<u8> {
     let (number, message) = match dialect {
-        Dialect::V2 => (2, &V2_PATH_ITEM),
-        Dialect::V3 => (1, &V3_PATH_ITEM),
+        Dialect::V2 => (2, "V2PathItem"),
+        Dialect::V3 => (1, "V3PathItem"),
     };
     encode_field(number, name, item, message)
 }
 
 /// Encodes one schema as a field of the message of all schemas.
 pub(super) fn schema(name: &str, schema: &Value, dialect: Dialect) -> Vec<u8> {
-    encode_field(1, name, schema, if dialect == Dialect::V2 { &V2_SCHEMA } else { &V3_SCHEMA })
+    encode_field(1, name, schema, if dialect == Dialect::V2 { "V2Schema" } else { "V3Schema" })
 }
 
-fn encode_field(number: u64, name: &str, value: &Value, message: &Message) -> Vec<u8> {
+fn encode_field(number: u64, name: &str, value: &Value, message: &str) -> Vec<u8> {
     let mut out = Writer::default();
     out.message(number, |w| write_named(w, name, value, message));
     out.0.shrink_to_fit();
@@ -103,8 +167,9 @@ fn begin(out: &mut Vec<u8>, number: u64, size: usize) {
     *out = writer.0;
 }
 
-fn write(out: &mut Writer, tree: &Value, message: &Message) {
+fn write(out: &mut Writer, tree: &Value, message: &str) {
     let Some(members) = tree.as_object() else { return };
+    let message = message_of(message);
     if message.wrapped > 0 {
         match tree.get("$ref").and_then(Value::as_str) {
             Some(target) => out.message(message.wrapped.saturating_add(1), |w| w.string(1, target)),
@@ -121,7 +186,7 @@ fn write(out: &mut Writer, tree: &Value, message: &Message) {
 }
 
 fn write_members(out: &mut Writer, tree: &Value, message: &Message) {
-    for (name, number, how) in message.members {
+    for (name, number, how) in &message.members {
         if let Some(value) = tree.get(name) {
             write_member(out, *number, value, how);
         }
@@ -135,7 +200,7 @@ fn write_members(out: &mut Writer, tree: &Value, message: &Message) {
     }
 }
 
-fn write_named(out: &mut Writer, name: &str, value: &Value, message: &Message) {
+fn write_named(out: &mut Writer, name: &str, value: &Value, message: &str) {
     out.string(1, name);
     out.message(2, |w| write(w, value, message));
 }
@@ -168,12 +233,12 @@ fn write_member(out: &mut Writer, number: u64, value: &Value, how: &How) {
         How::Anys => items.iter().for_each(|item| out.message(number, |w| any(w, item))),
         How::One(message) => out.message(number, |w| write(w, value, message)),
         How::Many(message) => items.iter().for_each(|item| out.message(number, |w| write(w, item, message))),
-        How::TypeItem => out.message(number, |w| match value.as_str() {
+        How::TypeNames => out.message(number, |w| match value.as_str() {
             Some(text) => w.string(1, text),
             None => items.iter().filter_map(Value::as_str).for_each(|text| w.string(1, text)),
         }),
-        How::In(field, message) => out.message(number, |w| w.message(*field, |w| write(w, value, message))),
-        How::InOrBool(message) => out.message(number, |w| match value.as_bool() {
+        How::Item(message) => out.message(number, |w| w.message(1, |w| write(w, value, message))),
+        How::ItemOrBool(message) => out.message(number, |w| match value.as_bool() {
             Some(allowed) => w.int(2, i64::from(allowed)),
             None => w.message(1, |w| write(w, value, message)),
         }),
@@ -200,7 +265,7 @@ fn write_member(out: &mut Writer, number: u64, value: &Value, how: &How) {
             for (name, key) in value.as_object().into_iter().flat_map(|m| m.iter()) {
                 w.message(1, |w| {
                     w.string(1, name);
-                    w.message(2, |w| w.message(2, |w| write(w, key, &V2_API_KEY)));
+                    w.message(2, |w| w.message(2, |w| write(w, key, "V2ApiKey")));
                 });
             }
         }),
@@ -226,252 +291,25 @@ fn write_parameter(out: &mut Writer, value: &Value) {
 
 fn parameter_definition(out: &mut Writer, value: &Value) {
     match value.str_at(&["in"]) {
-        "body" => out.message(1, |w| write(w, value, &V2_BODY)),
-        "path" => out.message(2, |w| w.message(4, |w| write(w, value, &V2_PATH))),
-        _ => out.message(2, |w| w.message(3, |w| write(w, value, &V2_QUERY))),
+        "body" => out.message(1, |w| write(w, value, "V2Body")),
+        "path" => out.message(2, |w| w.message(4, |w| write(w, value, "V2Path"))),
+        _ => out.message(2, |w| w.message(3, |w| write(w, value, "V2Query"))),
     }
 }
 
-static V2_DOCUMENT: Message = Message {
-    members: &[
-        ("swagger", 1, How::Text),
-        ("info", 2, How::One(&V2_INFO)),
-        ("paths", 8, How::One(&V2_PATHS)),
-        ("definitions", 9, How::Map(&V2_SCHEMA)),
-        ("parameters", 10, How::NamedParameters),
-        ("security", 12, How::Requirements),
-        ("securityDefinitions", 13, How::ApiKeys),
-        ("tags", 14, How::Many(&TAG)),
-    ],
-    ..NO
-};
-static TAG: Message = Message { members: &[("name", 1, How::Text), ("description", 2, How::Text)], ..NO };
-static V2_INFO: Message = Message { members: &[("title", 1, How::Text), ("version", 2, How::Text)], ..NO };
-static V2_PATHS: Message = Message { values: Some((2, &V2_PATH_ITEM)), ..NO };
-static V2_PATH_ITEM: Message = Message {
-    members: &[
-        ("get", 2, How::One(&V2_OPERATION)),
-        ("put", 3, How::One(&V2_OPERATION)),
-        ("post", 4, How::One(&V2_OPERATION)),
-        ("delete", 5, How::One(&V2_OPERATION)),
-        ("options", 6, How::One(&V2_OPERATION)),
-        ("head", 7, How::One(&V2_OPERATION)),
-        ("patch", 8, How::One(&V2_OPERATION)),
-        ("parameters", 9, How::Parameters),
-    ],
-    extensions: 10,
-    ..NO
-};
-static V2_OPERATION: Message = Message {
-    members: &[
-        ("tags", 1, How::Texts),
-        ("description", 3, How::Text),
-        ("operationId", 5, How::Text),
-        ("produces", 6, How::Texts),
-        ("consumes", 7, How::Texts),
-        ("parameters", 8, How::Parameters),
-        ("responses", 9, How::One(&V2_RESPONSES)),
-        ("schemes", 10, How::Texts),
-    ],
-    extensions: 13,
-    ..NO
-};
-static V2_BODY: Message = Message {
-    members: &[
-        ("description", 1, How::Text),
-        ("name", 2, How::Text),
-        ("in", 3, How::Text),
-        ("required", 4, How::Bool),
-        ("schema", 5, How::One(&V2_SCHEMA)),
-    ],
-    extensions: 6,
-    ..NO
-};
-static V2_QUERY: Message = Message {
-    members: &[
-        ("required", 1, How::Bool),
-        ("in", 2, How::Text),
-        ("description", 3, How::Text),
-        ("name", 4, How::Text),
-        ("type", 6, How::Text),
-        ("uniqueItems", 20, How::Bool),
-    ],
-    extensions: 23,
-    ..NO
-};
-static V2_PATH: Message = Message {
-    members: &[
-        ("required", 1, How::Bool),
-        ("in", 2, How::Text),
-        ("description", 3, How::Text),
-        ("name", 4, How::Text),
-        ("type", 5, How::Text),
-        ("uniqueItems", 19, How::Bool),
-    ],
-    extensions: 22,
-    ..NO
-};
-static V2_RESPONSES: Message = Message { values: Some((1, &V2_RESPONSE)), ..NO };
-static V2_RESPONSE: Message = Message {
-    wrapped: 1,
-    members: &[("description", 1, How::Text), ("schema", 2, How::In(1, &V2_SCHEMA))],
-    extensions: 5,
-    ..NO
-};
-static EXTERNAL_DOCS: Message =
-    Message { members: &[("description", 1, How::Text), ("url", 2, How::Text)], extensions: 3, ..NO };
-static V2_SCHEMA: Message = Message {
-    members: &[
-        ("$ref", 1, How::Text),
-        ("format", 2, How::Text),
-        ("title", 3, How::Text),
-        ("description", 4, How::Text),
-        ("multipleOf", 6, How::Double),
-        ("maximum", 7, How::Double),
-        ("exclusiveMaximum", 8, How::Bool),
-        ("minimum", 9, How::Double),
-        ("exclusiveMinimum", 10, How::Bool),
-        ("maxLength", 11, How::Int),
-        ("minLength", 12, How::Int),
-        ("pattern", 13, How::Text),
-        ("maxItems", 14, How::Int),
-        ("minItems", 15, How::Int),
-        ("uniqueItems", 16, How::Bool),
-        ("maxProperties", 17, How::Int),
-        ("minProperties", 18, How::Int),
-        ("required", 19, How::Texts),
-        ("enum", 20, How::Anys),
-        ("additionalProperties", 21, How::InOrBool(&V2_SCHEMA)),
-        ("type", 22, How::TypeItem),
-        ("items", 23, How::In(1, &V2_SCHEMA)),
-        ("properties", 25, How::Map(&V2_SCHEMA)),
-        ("externalDocs", 29, How::One(&EXTERNAL_DOCS)),
-        ("example", 30, How::Any),
-    ],
-    extensions: 31,
-    ..NO
-};
-static V2_API_KEY: Message = Message {
-    members: &[
-        ("type", 1, How::Text),
-        ("name", 2, How::Text),
-        ("in", 3, How::Text),
-        ("description", 4, How::Text),
-    ],
-    ..NO
-};
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-static V3_DOCUMENT: Message = Message {
-    members: &[
-        ("openapi", 1, How::Text),
-        ("info", 2, How::One(&V3_INFO)),
-        ("paths", 4, How::One(&V3_PATHS)),
-        ("components", 5, How::One(&V3_COMPONENTS)),
-        ("tags", 7, How::Many(&TAG)),
-    ],
-    ..NO
-};
-static V3_INFO: Message = Message { members: &[("title", 1, How::Text), ("version", 6, How::Text)], ..NO };
-static V3_PATHS: Message = Message { values: Some((1, &V3_PATH_ITEM)), ..NO };
-static V3_PATH_ITEM: Message = Message {
-    members: &[
-        ("get", 4, How::One(&V3_OPERATION)),
-        ("put", 5, How::One(&V3_OPERATION)),
-        ("post", 6, How::One(&V3_OPERATION)),
-        ("delete", 7, How::One(&V3_OPERATION)),
-        ("options", 8, How::One(&V3_OPERATION)),
-        ("head", 9, How::One(&V3_OPERATION)),
-        ("patch", 10, How::One(&V3_OPERATION)),
-        ("parameters", 13, How::Many(&V3_PARAMETER)),
-    ],
-    extensions: 14,
-    ..NO
-};
-static V3_OPERATION: Message = Message {
-    members: &[
-        ("tags", 1, How::Texts),
-        ("description", 3, How::Text),
-        ("operationId", 5, How::Text),
-        ("parameters", 6, How::Many(&V3_PARAMETER)),
-        ("requestBody", 7, How::One(&V3_BODY)),
-        ("responses", 8, How::One(&V3_RESPONSES)),
-    ],
-    extensions: 13,
-    ..NO
-};
-static V3_PARAMETER: Message = Message {
-    wrapped: 1,
-    members: &[
-        ("name", 1, How::Text),
-        ("in", 2, How::Text),
-        ("description", 3, How::Text),
-        ("required", 4, How::Bool),
-        ("schema", 10, How::One(&V3_SCHEMA)),
-    ],
-    extensions: 14,
-    ..NO
-};
-static V3_BODY: Message = Message {
-    wrapped: 1,
-    members: &[("content", 2, How::Map(&V3_MEDIA)), ("required", 3, How::Bool)],
-    extensions: 4,
-    ..NO
-};
-static V3_MEDIA: Message = Message { members: &[("schema", 1, How::One(&V3_SCHEMA))], extensions: 5, ..NO };
-static V3_RESPONSES: Message = Message { values: Some((2, &V3_RESPONSE)), ..NO };
-static V3_RESPONSE: Message = Message {
-    wrapped: 1,
-    members: &[("description", 1, How::Text), ("content", 3, How::Map(&V3_MEDIA))],
-    extensions: 5,
-    ..NO
-};
-static V3_COMPONENTS: Message = Message {
-    members: &[("schemas", 1, How::Map(&V3_SCHEMA)), ("securitySchemes", 7, How::Map(&V3_SECURITY))],
-    ..NO
-};
-static V3_SECURITY: Message = Message {
-    wrapped: 1,
-    members: &[
-        ("type", 1, How::Text),
-        ("description", 2, How::Text),
-        ("name", 3, How::Text),
-        ("in", 4, How::Text),
-    ],
-    ..NO
-};
-static V3_SCHEMA: Message = Message {
-    wrapped: 1,
-    members: &[
-        ("nullable", 1, How::Bool),
-        ("externalDocs", 6, How::One(&EXTERNAL_DOCS)),
-        ("example", 7, How::Any),
-        ("title", 9, How::Text),
-        ("multipleOf", 10, How::Double),
-        ("maximum", 11, How::Double),
-        ("exclusiveMaximum", 12, How::Bool),
-        ("minimum", 13, How::Double),
-        ("exclusiveMinimum", 14, How::Bool),
-        ("maxLength", 15, How::Int),
-        ("minLength", 16, How::Int),
-        ("pattern", 17, How::Text),
-        ("maxItems", 18, How::Int),
-        ("minItems", 19, How::Int),
-        ("uniqueItems", 20, How::Bool),
-        ("maxProperties", 21, How::Int),
-        ("minProperties", 22, How::Int),
-        ("required", 23, How::Texts),
-        ("enum", 24, How::Anys),
-        ("type", 25, How::Text),
-        ("allOf", 26, How::Many(&V3_SCHEMA)),
-        ("oneOf", 27, How::Many(&V3_SCHEMA)),
-        ("anyOf", 28, How::Many(&V3_SCHEMA)),
-        ("items", 30, How::In(1, &V3_SCHEMA)),
-        ("properties", 31, How::Map(&V3_SCHEMA)),
-        ("additionalProperties", 32, How::InOrBool(&V3_SCHEMA)),
-        ("default", 33, How::Default),
-        ("description", 34, How::Text),
-        ("format", 35, How::Text),
-    ],
-    extensions: 36,
-    ..NO
-};
+    #[test]
+    fn rows_are_valid_and_name_messages() {
+        let rows = FILE.lines().filter(|line| line.starts_with(' ')).count();
+        assert_eq!(MESSAGES.values().map(|message| message.members.len()).sum::<usize>(), rows);
+        let used = FILE.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(':'));
+        let own = ["V2Document", "V3Document", "V2PathItem", "V3PathItem", "V2Schema", "V3Schema"];
+        let parameters = ["V2Body", "V2Path", "V2Query", "V2ApiKey"];
+        for name in used.map(|(_, name)| name).chain(own).chain(parameters) {
+            assert!(MESSAGES.contains_key(name), "{name}");
+        }
+    }
+}
