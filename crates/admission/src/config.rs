@@ -2,7 +2,7 @@
 
 use pintle_meta::errno::go_error_text;
 use pintle_meta::field::quoted;
-use pintle_meta::go_type::{GoStruct, GoType, head_type_error, missing_head};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, missing_head, unregistered_kind};
 use pintle_value::{Value, json, yaml};
 use std::path::{Path, PathBuf};
 
@@ -293,24 +293,15 @@ impl PluginConfig {
         let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
         let known = scheme.kinds.iter().find(|known| known.0 == version && known.1 == kind);
         let Some((_, kind, type_)) = known else {
-            return Err(DecodeError::Unknown(format!(
-                "no kind {} is registered for version {} in scheme {}",
-                quoted(kind),
-                quoted(version),
-                quoted(scheme.place)
-            )));
+            return Err(DecodeError::Unknown(unregistered_kind(kind, version, scheme.place)));
         };
         let package = version.rsplit('/').next().unwrap_or_default();
-        if let Some(error) = type_.type_error(tree, package) {
-            return Err(DecodeError::Invalid(error));
-        }
-        let unknown: Vec<String> =
-            self.strict_error.iter().cloned().chain(type_.unknown_fields(tree)).collect();
-        if scheme.strict && !unknown.is_empty() {
-            Err(DecodeError::Invalid(format!("strict decoding error: {}", unknown.join(", "))))
+        let error = if scheme.strict {
+            type_.strict_error(tree, package, self.strict_error.clone())
         } else {
-            Ok((kind, tree.clone()))
-        }
+            type_.type_error(tree, package)
+        };
+        error.map_or_else(|| Ok((*kind, tree.clone())), |error| Err(DecodeError::Invalid(error)))
     }
 }
 

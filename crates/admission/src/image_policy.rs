@@ -3,7 +3,7 @@
 use crate::config::PluginConfig;
 use crate::{Attributes, Operation, Plugin, Reviewing};
 use pintle_meta::duration::GoDuration;
-use pintle_meta::go_type::{GoStruct, GoType};
+use pintle_meta::go_type::{GoStruct, GoType, unregistered_kind};
 use pintle_meta::{Reason, Status};
 use pintle_value::{Map, Value, json, yaml};
 use pintle_webhook::{Kubeconfig, ReviewClient, ReviewError};
@@ -224,9 +224,7 @@ fn read(received: &[u8]) -> Result<Answer, String> {
         return Err(if version == "v1" {
             format!("converting (v1.{kind}) to (v1alpha1.{KIND}): unknown conversion")
         } else {
-            format!(
-                "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
-            )
+            unregistered_kind(&kind, &version, "pkg/api/legacyscheme/scheme.go:30")
         });
     }
     let annotations = tree.at(&["status", "auditAnnotations"]).and_then(Value::as_object);

@@ -2,7 +2,7 @@
 
 use pintle_auth::UserInfo;
 use pintle_meta::errno::go_error_text;
-use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, unregistered_kind};
 use pintle_value::{Value, json, yaml};
 use std::path::Path;
 
@@ -168,12 +168,10 @@ fn check_version(version: &str, kind: &str) -> Result<(), String> {
         ("", _) => Err(format!(
             "failed decoding: no kind {kind:?} is registered for the internal version of group \"audit.k8s.io\" in scheme {SCHEME:?}"
         )),
-        (_, "") => Err(format!(
-            "failed decoding: no kind \"Policy\" is registered for version {version:?} in scheme {SCHEME:?}"
-        )),
-        _ => Err(format!(
-            "failed decoding: no kind {kind:?} is registered for version {version:?} in scheme {SCHEME:?}"
-        )),
+        _ => {
+            let kind = if kind.is_empty() { "Policy" } else { kind };
+            Err(format!("failed decoding: {}", unregistered_kind(kind, version, SCHEME)))
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Configuration files of the API server: YAML with a kind and a version, decoded strictly.
 
-use pintle_meta::field::quoted;
-use pintle_meta::go_type::{GoStruct, GoType, head_type_error, missing_head};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, missing_head, unregistered_kind};
 use pintle_value::{Value, json, yaml};
 
 const GROUP: &str = "apiserver.config.k8s.io";
@@ -42,18 +41,14 @@ pub(crate) fn decode(text: &[u8], versions: &[&str], type_: &GoStruct, place: &s
     let known = versions.iter().any(|known| version == format!("{GROUP}/{known}"));
     let is_kind = found_kind == kind || OTHER_KINDS.iter().any(|other| found_kind == other.0);
     if !known || !is_kind {
-        let (kind, version) = (quoted(found_kind), quoted(version));
-        return Err(format!("no kind {kind} is registered for version {version} in scheme \"{place}\""));
+        return Err(unregistered_kind(found_kind, version, place));
     }
     // A file of another kind is validated by that kind's fields first.
     let other = OTHER_KINDS.iter().find(|other| found_kind == other.0 && found_kind != kind);
     let found = other.unwrap_or(type_);
-    if let Some(error) = found.type_error(&tree, version.rsplit('/').next().unwrap_or_default()) {
+    let package = version.rsplit('/').next().unwrap_or_default();
+    if let Some(error) = found.strict_error(&tree, package, strict_error) {
         return Err(error);
-    }
-    let unknown: Vec<String> = strict_error.into_iter().chain(found.unknown_fields(&tree)).collect();
-    if !unknown.is_empty() {
-        return Err(format!("strict decoding error: {}", unknown.join(", ")));
     }
     if other.is_some() {
         return Err(format!("expected {kind}, got *apiserver.{found_kind}"));

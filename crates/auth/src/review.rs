@@ -1,6 +1,6 @@
 //! Reviews that webhooks answer, decoded as client-go does: JSON or YAML, of the expected kind or without kind, with its errors.
 
-use pintle_meta::field::quoted;
+use pintle_meta::go_type::unregistered_kind;
 use pintle_value::{Value, json, yaml};
 
 /// The name of client-go's scheme, which its errors contain.
@@ -64,8 +64,7 @@ impl Review<'_> {
             return Ok(());
         }
         if !is_registered(api_version) {
-            let (kind, version, scheme) = (quoted(kind), quoted(api_version), quoted(SCHEME));
-            return Err(format!("no kind {kind} is registered for version {version} in scheme {scheme}"));
+            return Err(unregistered_kind(kind, api_version, SCHEME));
         }
         let version = api_version.rsplit('/').next().unwrap_or_default();
         Err(format!("converting ({version}.{kind}) to ({}.{}): unknown conversion", self.version, self.kind))

@@ -8,7 +8,7 @@ use crate::secretbox::Secretbox;
 use pintle_meta::FieldErrors;
 use pintle_meta::duration::GoDuration;
 use pintle_meta::field::{ErrorKind, quoted};
-use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, unregistered_kind};
 use pintle_value::{Path, Value, base64, json, yaml};
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,12 +113,7 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
         return Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&error_value)));
     }
     if version != API_VERSION || kind != KIND {
-        return Err(format!(
-            "no kind {} is registered for version {} in scheme {}",
-            quoted(kind),
-            quoted(version),
-            quoted(SCHEME)
-        ));
+        return Err(unregistered_kind(kind, version, SCHEME));
     }
     if let Some(error) = FILE.type_error(&tree, "v1") {
         return Err(error);

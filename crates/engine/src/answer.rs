@@ -1,7 +1,7 @@
 //! Decodes the answers of webhooks as Go's client does: JSON or YAML, of the expected kind or without kind.
 
 use crate::decode;
-use pintle_meta::field::quoted;
+use pintle_meta::go_type::unregistered_kind;
 use pintle_value::{Value, json, yaml};
 use pintle_webhook::{CallError, CertificateFlaw};
 
@@ -51,12 +51,7 @@ fn check_kind(review: Review<'_>, api_version: &str, kind: &str) -> Result<(), S
         let version = if kind == "Status" { "v1" } else { version };
         format!("converting ({version}.{kind}) to ({}.{}): unknown conversion", review.version, review.kind)
     } else {
-        format!(
-            "no kind {} is registered for version {} in scheme {}",
-            quoted(kind),
-            quoted(api_version),
-            quoted(SCHEME)
-        )
+        unregistered_kind(kind, api_version, SCHEME)
     })
 }
 

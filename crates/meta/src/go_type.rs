@@ -1,5 +1,6 @@
 //! The Go types of configuration files, for the errors of Go's JSON decoder about values of the wrong type.
 
+use crate::field::quoted;
 use pintle_value::Value;
 use pintle_value::quote::go_general;
 
@@ -56,6 +57,13 @@ pub fn missing_head(text: &[u8], tree: &Value) -> Option<String> {
     Some(format!("Object '{name}' is missing in '{}'", String::from_utf8_lossy(text)))
 }
 
+/// The error of apimachinery's decoder about a kind or version that the scheme, which is named by its place in the source, does not
+/// have.
+pub fn unregistered_kind(kind: &str, version: &str, scheme: &str) -> String {
+    let [kind, version, scheme] = [kind, version, scheme].map(quoted);
+    format!("no kind {kind} is registered for version {version} in scheme {scheme}")
+}
+
 impl GoStruct {
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&GoType> {
@@ -66,6 +74,15 @@ impl GoStruct {
     /// the API calls a version.
     pub fn type_error(&self, tree: &Value, package: &str) -> Option<String> {
         self.error_below(tree, package, "")
+    }
+
+    /// The error of strict decoding: a value of the wrong type, or all repeated and unknown fields. `repeated` is what the parser
+    /// complained about.
+    pub fn strict_error(&self, tree: &Value, package: &str, repeated: Option<String>) -> Option<String> {
+        self.type_error(tree, package).or_else(|| {
+            let all: Vec<String> = repeated.into_iter().chain(self.unknown_fields(tree)).collect();
+            (!all.is_empty()).then(|| format!("strict decoding error: {}", all.join(", ")))
+        })
     }
 
     /// The errors of strict decoding about fields that the structs do not have. `kind` and `apiVersion` are known.

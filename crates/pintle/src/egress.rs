@@ -2,7 +2,7 @@
 
 use crate::flags::{FlagError, Flags};
 use pintle_meta::field::FieldErrors;
-use pintle_meta::go_type::{GoStruct, GoType, head_type_error, missing_head};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, missing_head, unregistered_kind};
 use pintle_proxy::{ConnectProxy, Dialer, Egress, Identity, TlsOptions, Trust};
 use pintle_value::{Path as FieldPath, Value, yaml};
 use std::collections::BTreeSet;
@@ -59,16 +59,11 @@ fn parse(text: &[u8]) -> Result<Egress, String> {
         return Err(unreadable(&error));
     }
     if kind != FILE.0 || !VERSIONS.contains(&version) {
-        return Err(unreadable(&format!(
-            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\""
-        )));
+        return Err(unreadable(&unregistered_kind(kind, version, SCHEME)));
     }
-    if let Some(error) = FILE.type_error(&parsed, version.rsplit('/').next().unwrap_or_default()) {
+    let package = version.rsplit('/').next().unwrap_or_default();
+    if let Some(error) = FILE.strict_error(&parsed, package, None) {
         return Err(unreadable(&error));
-    }
-    let unknown = FILE.unknown_fields(&parsed);
-    if !unknown.is_empty() {
-        return Err(unreadable(&format!("strict decoding error: {}", unknown.join(", "))));
     }
     let mut selections = parsed.items_at(&["egressSelections"]).to_vec();
     // The control plane has an old name.

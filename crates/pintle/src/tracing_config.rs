@@ -1,7 +1,7 @@
 //! `--tracing-config-file`: the destination and the sampling rate of traces.
 
 use crate::flags::{FlagError, Flags};
-use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, unregistered_kind};
 use pintle_trace::Settings;
 use pintle_value::{Value, yaml};
 
@@ -43,16 +43,10 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
     let is_known = version.is_empty() || VERSIONS.contains(&version);
     if !is_known || !matches!(kind, "" | "TracingConfiguration") {
         let scheme = "k8s.io/apiserver/pkg/server/options/tracing.go:49";
-        return Err(format!("no kind {kind:?} is registered for version {version:?} in scheme {scheme:?}"));
+        return Err(unregistered_kind(kind, version, scheme));
     }
-    if let Some(error) = FILE.type_error(&tree, version.rsplit('/').next().unwrap_or_default()) {
-        return Err(error);
-    }
-    let unknown = FILE.unknown_fields(&tree);
-    if !unknown.is_empty() {
-        return Err(format!("strict decoding error: {}", unknown.join(", ")));
-    }
-    Ok(tree)
+    let package = version.rsplit('/').next().unwrap_or_default();
+    FILE.strict_error(&tree, package, None).map_or(Ok(tree), Err)
 }
 
 fn read_settings(tree: &Value) -> Result<Settings, String> {

@@ -11,7 +11,7 @@ use current::{Current, invalid_configuration, server_url};
 use http::{HeaderMap, HeaderValue, Method, header};
 use pintle_meta::Status;
 use pintle_meta::errno::go_error_text;
-use pintle_meta::go_type::{GoStruct, GoType, head_type_error};
+use pintle_meta::go_type::{GoStruct, GoType, head_type_error, unregistered_kind};
 use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -168,10 +168,8 @@ pub fn read_file(path: &Path) -> Result<Value, String> {
     let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
     if !matches!(version, "" | "v1") || !matches!(kind, "" | "Config") {
         let (version, kind) = (non_empty(version, "v1"), non_empty(kind, "Config"));
-        return Err(refused(&format!(
-            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
-             \"k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50\""
-        )));
+        let scheme = "k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50";
+        return Err(refused(&unregistered_kind(kind, version, scheme)));
     }
     match FILE.type_error(&tree, "v1") {
         Some(error) => Err(refused(&error)),

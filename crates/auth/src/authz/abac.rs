@@ -3,6 +3,7 @@
 use super::rbac::Rule;
 use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};
 use crate::UserInfo;
+use pintle_meta::go_type::unregistered_kind;
 use pintle_value::{Value, json, yaml};
 
 const API_VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
@@ -119,10 +120,7 @@ impl Policy {
             _ => {
                 // A line without a version has the old one, and a line without a kind is a policy.
                 let (version, kind) = (or(version, OLD_API_VERSION), or(kind, "Policy"));
-                let scheme = "pkg/apis/abac/register.go:33";
-                Err(format!(
-                    "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{scheme}\""
-                ))
+                Err(unregistered_kind(kind, version, "pkg/apis/abac/register.go:33"))
             }
         }
     }

@@ -7,6 +7,7 @@ use pintle_admission::manifest::{ManifestFolder, ManifestNames, STATIC_SUFFIX};
 use pintle_admission::policy::GROUP;
 use pintle_meta::GroupVersion;
 use pintle_meta::field::quoted;
+use pintle_meta::go_type::unregistered_kind;
 use pintle_schema::typed::{Empties, Strict};
 use pintle_value::{Value, json, yaml};
 use std::sync::Arc;
@@ -144,8 +145,7 @@ impl Admission {
             && KNOWN_VERSIONS.contains(&group_version.version.as_str())
             && self.storage.registry.kinds().all().any(|known| known.group == GROUP && known.kind == single);
         if !is_known {
-            let (kind, version, scheme) = (quoted(kind), quoted(version), quoted(loaded.scheme));
-            return Err(format!("no kind {kind} is registered for version {version} in scheme {scheme}"));
+            return Err(unregistered_kind(kind, version, loaded.scheme));
         }
         let wanted = loaded.kinds.iter().find(|wanted| **wanted == single);
         let Some(wanted) = wanted.filter(|_| group_version.version == "v1") else {

@@ -1,7 +1,8 @@
 //! Determines the kind that a body states and checks that this endpoint accepts it.
 
 use super::{Expected, INTERNAL_VERSION, Media, Parsed, Refusal, api_version, cbor_error_text, known};
-use pintle_meta::{GroupKind, GroupVersion, field::quoted};
+use pintle_meta::go_type::unregistered_kind;
+use pintle_meta::{GroupKind, GroupVersion};
 use pintle_value::{Map, Str, Value};
 
 /// The apiVersion and kind that the body states.
@@ -140,12 +141,7 @@ pub(super) fn resolve(
             expected.kind
         )
     } else {
-        format!(
-            "no kind {} is registered for version {} in scheme {}",
-            quoted(&gvk.kind),
-            quoted(&gvk.group_version.to_string()),
-            quoted(scheme(expected.group))
-        )
+        unregistered_kind(&gvk.kind, &gvk.group_version.to_string(), scheme(expected.group))
     };
     Err(gvk.unfit(why))
 }

@@ -9,6 +9,7 @@ use crate::object;
 use bytes::Bytes;
 use pintle_cache::{mark_outdated, value_header};
 use pintle_kinds::Kind;
+use pintle_meta::go_type::unregistered_kind;
 use pintle_schema::{proto, typed};
 use pintle_value::{Str, Value, cbor, json, yaml};
 use std::collections::HashMap;
@@ -261,12 +262,7 @@ impl Stored {
             return Err(Unreadable("Object 'Kind' is missing in stored value".to_string()));
         }
         let known = versions::position(&self.kind, api_version).filter(|_| kind == self.kind.kind);
-        known.ok_or_else(|| {
-            let why = format!(
-                "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"{SCHEME}\""
-            );
-            Unreadable(why)
-        })
+        known.ok_or_else(|| Unreadable(unregistered_kind(kind, api_version, SCHEME)))
     }
 
     /// Applies the defaults of the version `at`, as kube-apiserver does on every read, and converts to the storage

@@ -2,6 +2,7 @@
 
 use super::{Query, check_options, validate_dry_run};
 use crate::field::Named;
+use crate::go_type::unregistered_kind;
 use crate::{FieldErrors, GroupKind, GroupResource, GroupVersion, Status};
 use pintle_value::{Path, Str, Value, json};
 
@@ -228,8 +229,7 @@ fn check_type(body: &Value) -> Result<(), String> {
     if let Some(package) = registered_in(kind, &version) {
         return Err(format!("converting ({package}.{kind}) to (v1.DeleteOptions): unknown conversion"));
     }
-    let (kind, version) = (crate::field::quoted(kind), crate::field::quoted(&version.to_string()));
-    Err(format!("no kind {kind} is registered for version {version} in scheme \"{SCHEME}\""))
+    Err(unregistered_kind(kind, &version.to_string(), SCHEME))
 }
 
 /// The Go package of another kind that kube-apiserver can decode where it expects DeleteOptions.
