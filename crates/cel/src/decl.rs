@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::types::Type;
+use crate::types::{Type, split_types};
 use crate::value::{EvalError, Value};
 
 /// Executes a call. The target, if there is one, is the first argument.
@@ -72,6 +72,16 @@ impl Overload {
         Overload { member: true, ..Overload::function(id, params, result, run) }
     }
 
+    fn parse(id: &'static str, signature: &str, own: &[(&str, Type)], run: Run) -> Option<Overload> {
+        let (head, result) = signature.split_once(" -> ")?;
+        let (target, params) =
+            head.strip_suffix(')')?.split_once(if head.starts_with('(') { "(" } else { ".(" })?;
+        let target = Some(target).filter(|target| !target.is_empty());
+        let params = target.into_iter().chain(split_types(params)).map(|text| Type::parse(text, own));
+        let (params, result) = (params.collect::<Option<Vec<Type>>>()?, Type::parse(result, own)?);
+        Some(Overload { id, member: target.is_some(), params, result, run, prepare: None })
+    }
+
     /// Adds a faster form for constant arguments.
     #[must_use]
     pub fn prepared(self, prepare: Prepare) -> Overload {
@@ -79,9 +89,51 @@ impl Overload {
     }
 }
 
+/// An overload in a table: the function's name, the overload's id, its signature, and what runs it.
+pub type Row = (&'static str, &'static str, &'static str, Run);
+
+/// The functions of a table, in which the overloads of a function follow each other. A signature is `string.(int) -> string` for
+/// a method and `(string, int) -> string` for a function. Types are written as [`Type::parse`] reads them; `own` are the names that the
+/// signatures have for the library's own types.
+pub fn declare(own: &[(&str, Type)], rows: &[Row]) -> Vec<Function> {
+    let mut functions: Vec<Function> = Vec::new();
+    for (name, id, signature, run) in rows {
+        let overload = Overload::parse(id, signature, own, *run);
+        debug_assert!(overload.is_some(), "{id}: {signature}");
+        match functions.last_mut().filter(|last| last.name == *name) {
+            Some(function) => function.overloads.extend(overload),
+            None => functions.push(Function { name, overloads: overload.into_iter().collect() }),
+        }
+    }
+    functions
+}
+
 impl Function {
     /// A function with its overloads.
     pub fn new(name: &'static str, overloads: impl Into<Vec<Overload>>) -> Function {
         Function { name, overloads: overloads.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_are_parsed() {
+        let own = [("url", Type::Object("kubernetes.URL".into()))];
+        let parse =
+            |signature: &str| Overload::parse("id", signature, &own, |_| Err(EvalError::NoSuchOverload));
+        let method = parse("url.(map(A, list(int)), bool) -> optional(A)").unwrap();
+        let texts: Vec<String> = method.params.iter().map(Type::declared_name).collect();
+        assert_eq!(texts, ["kubernetes.URL", "map(A, list(int))", "bool"]);
+        assert_eq!((method.member, method.result), (true, Type::optional(Type::param("A"))));
+        let function = parse("() -> type(A)").unwrap();
+        assert!(!function.member && function.params.is_empty());
+        for wrong in
+            ["int -> int", "(int)", "(URL) -> int", "(int) -> list", "(list(int) -> int", "(map(int)) -> int"]
+        {
+            assert!(parse(wrong).is_none(), "{wrong}");
+        }
     }
 }

@@ -49,7 +49,52 @@ pub enum Type {
 /// The name of the optional type.
 pub const OPTIONAL: &str = "optional_type";
 
+/// Splits a list of types at the commas that are not within parentheses.
+pub(crate) fn split_types(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    let parts = text.split(move |c| {
+        match c {
+            '(' => depth = depth.saturating_add(1),
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty())
+}
+
 impl Type {
+    /// Parses a type: `int`, `list(string)`, `map(K, V)`, `optional(T)`, `type(T)`, a parameter such as `A`, or one of the names in `own`.
+    pub fn parse(text: &str, own: &[(&str, Type)]) -> Option<Type> {
+        if let Some((_, ty)) = own.iter().find(|(name, _)| *name == text) {
+            return Some(ty.clone());
+        }
+        if let Some((name, params)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+            let params: Option<Vec<Type>> =
+                split_types(params).map(|param| Type::parse(param, own)).collect();
+            return match (name, params?.as_slice()) {
+                ("list", [element]) => Some(Type::list(element.clone())),
+                ("map", [key, value]) => Some(Type::map(key.clone(), value.clone())),
+                ("optional", [ty]) => Some(Type::optional(ty.clone())),
+                ("type", [ty]) => Some(Type::Type(Some(Arc::new(ty.clone())))),
+                _ => None,
+            };
+        }
+        Some(match text {
+            "dyn" => Type::Dyn,
+            "bool" => Type::Bool,
+            "int" => Type::Int,
+            "uint" => Type::Uint,
+            "double" => Type::Double,
+            "string" => Type::String,
+            "bytes" => Type::Bytes,
+            "timestamp" => Type::Timestamp,
+            "duration" => Type::Duration,
+            param if matches!(param.as_bytes(), [b'A'..=b'Z']) => Type::param(param),
+            _ => return None,
+        })
+    }
+
     /// The type `list(element)`.
     pub fn list(element: Type) -> Type {
         Type::List(Arc::new(element))

@@ -4,32 +4,24 @@ use pintle_value::base64;
 
 use super::Library;
 use super::operand::{text, value};
-use crate::decl::{Function, Overload};
-use crate::types::Type;
+use crate::decl::declare;
 use crate::value::{EvalError, Value};
 
 /// `base64.decode` and `base64.encode`.
 pub fn library() -> Library {
-    Library {
-        functions: vec![
-            Function::new(
-                "base64.decode",
-                [Overload::function("base64_decode_string", [Type::String], Type::Bytes, |args| {
-                    decoded(text(args, 0)?).map(|bytes| Value::Bytes(bytes.into())).map_err(EvalError::Failed)
-                })],
-            ),
-            Function::new(
-                "base64.encode",
-                [Overload::function("base64_encode_bytes", [Type::Bytes], Type::String, |args| match value(
-                    args, 0,
-                )? {
-                    Value::Bytes(bytes) => Ok(base64::encode(bytes).into()),
-                    _ => Err(EvalError::NoSuchOverload),
-                })],
-            ),
+    let functions = declare(
+        &[],
+        &[
+            ("base64.decode", "base64_decode_string", "(string) -> bytes", |args| {
+                decoded(text(args, 0)?).map(|bytes| Value::Bytes(bytes.into())).map_err(EvalError::Failed)
+            }),
+            ("base64.encode", "base64_encode_bytes", "(bytes) -> string", |args| match value(args, 0)? {
+                Value::Bytes(bytes) => Ok(base64::encode(bytes).into()),
+                _ => Err(EvalError::NoSuchOverload),
+            }),
         ],
-        ..Library::default()
-    }
+    );
+    Library { functions, ..Library::default() }
 }
 
 /// Decodes with padding or, if that fails, without; the error is that of the second attempt, which rejects padding.

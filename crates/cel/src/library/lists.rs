@@ -7,9 +7,8 @@ use crate::cost::{
     CallEstimate, CostEstimate, CostModel, Estimator, LIST_CREATE, Node, STRING_TRAVERSAL_FACTOR,
     SizeEstimate,
 };
-use crate::decl::{Function, Overload};
+use crate::decl::{Row, Run, declare};
 use crate::parser::macros;
-use crate::types::Type;
 use crate::value::{EvalError, Value};
 
 /// The maximum number of elements of `lists.range`. Go would continue until its memory is exhausted.
@@ -17,72 +16,65 @@ const RANGE_MAX: i64 = 1 << 24;
 /// The deepest `flatten`; lists are never deeper, because expressions and trees are not.
 const FLATTEN_DEPTH_MAX: i64 = 1 << 10;
 
-/// The types that `sort` orders, with the ids of its overloads and of those of `sortBy`.
-fn sortable() -> [(Type, &'static str, &'static str); 8] {
-    [
-        (Type::Int, "list_int_sort", "list_int_sortByAssociatedKeys"),
-        (Type::Uint, "list_uint_sort", "list_uint_sortByAssociatedKeys"),
-        (Type::Double, "list_double_sort", "list_double_sortByAssociatedKeys"),
-        (Type::Bool, "list_bool_sort", "list_bool_sortByAssociatedKeys"),
-        (
-            Type::Duration,
-            "list_google.protobuf.Duration_sort",
-            "list_google.protobuf.Duration_sortByAssociatedKeys",
-        ),
-        (
-            Type::Timestamp,
-            "list_google.protobuf.Timestamp_sort",
-            "list_google.protobuf.Timestamp_sortByAssociatedKeys",
-        ),
-        (Type::String, "list_string_sort", "list_string_sortByAssociatedKeys"),
-        (Type::Bytes, "list_bytes_sort", "list_bytes_sortByAssociatedKeys"),
-    ]
+const FLATTEN: [Row; 2] = [
+    ("flatten", "list_flatten", "list(list(T)).() -> list(T)", |args| flatten(args, 1)),
+    ("flatten", "list_flatten_int", "list(dyn).(int) -> list(dyn)", |args| {
+        flatten(args, int_operand(args, 1)?)
+    }),
+];
+
+const ORDER: [Row; 19] = [
+    ("sort", "list_int_sort", "list(int).() -> list(int)", sort),
+    ("sort", "list_uint_sort", "list(uint).() -> list(uint)", sort),
+    ("sort", "list_double_sort", "list(double).() -> list(double)", sort),
+    ("sort", "list_bool_sort", "list(bool).() -> list(bool)", sort),
+    ("sort", "list_google.protobuf.Duration_sort", "list(duration).() -> list(duration)", sort),
+    ("sort", "list_google.protobuf.Timestamp_sort", "list(timestamp).() -> list(timestamp)", sort),
+    ("sort", "list_string_sort", "list(string).() -> list(string)", sort),
+    ("sort", "list_bytes_sort", "list(bytes).() -> list(bytes)", sort),
+    (BY_KEYS, "list_int_sortByAssociatedKeys", "list(T).(list(int)) -> list(T)", sort_by_keys),
+    (BY_KEYS, "list_uint_sortByAssociatedKeys", "list(T).(list(uint)) -> list(T)", sort_by_keys),
+    (BY_KEYS, "list_double_sortByAssociatedKeys", "list(T).(list(double)) -> list(T)", sort_by_keys),
+    (BY_KEYS, "list_bool_sortByAssociatedKeys", "list(T).(list(bool)) -> list(T)", sort_by_keys),
+    (
+        BY_KEYS,
+        "list_google.protobuf.Duration_sortByAssociatedKeys",
+        "list(T).(list(duration)) -> list(T)",
+        sort_by_keys,
+    ),
+    (
+        BY_KEYS,
+        "list_google.protobuf.Timestamp_sortByAssociatedKeys",
+        "list(T).(list(timestamp)) -> list(T)",
+        sort_by_keys,
+    ),
+    (BY_KEYS, "list_string_sortByAssociatedKeys", "list(T).(list(string)) -> list(T)", sort_by_keys),
+    (BY_KEYS, "list_bytes_sortByAssociatedKeys", "list(T).(list(bytes)) -> list(T)", sort_by_keys),
+    ("lists.range", "lists_range", "(int) -> list(int)", range),
+    ("reverse", "list_reverse", "list(T).() -> list(T)", reverse),
+    ("distinct", "list_distinct", "list(T).() -> list(T)", distinct),
+];
+/// The function that the macro `sortBy` calls.
+const BY_KEYS: &str = "@sortByAssociatedKeys";
+
+fn sort<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    sorted(args, 0)
+}
+
+fn sort_by_keys<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    sorted(args, 1)
 }
 
 /// The library as of `version`: 1 has `flatten`, 2 `sort`, `sortBy`, `range`, `reverse` and `distinct`, 3 costs.
 pub fn library(version: u32) -> Library {
-    let any = Type::list(Type::param("T"));
-    let mut functions = vec![Function::new(
-        "slice",
-        [Overload::method("list_slice", [any.clone(), Type::Int, Type::Int], any.clone(), slice)],
-    )];
+    let slice = ("slice", "list_slice", "list(T).(int, int) -> list(T)", slice as Run);
+    let mut functions = declare(&[], &[slice]);
     let mut library = Library::default();
     if version >= 1 {
-        let dynamic = Type::list(Type::Dyn);
-        functions.push(Function::new(
-            "flatten",
-            [
-                Overload::method("list_flatten", [Type::list(any.clone())], any.clone(), |args| {
-                    flatten(args, 1)
-                }),
-                Overload::method("list_flatten_int", [dynamic.clone(), Type::Int], dynamic, |args| {
-                    flatten(args, int_operand(args, 1)?)
-                }),
-            ],
-        ));
+        functions.extend(declare(&[], &FLATTEN));
     }
     if version >= 2 {
-        let sort = sortable().map(|(ty, id, _)| {
-            let ty = Type::list(ty);
-            Overload::method(id, [ty.clone()], ty, |args| sorted(args, 0))
-        });
-        let sort_by = sortable().map(|(ty, _, id)| {
-            Overload::method(id, [any.clone(), Type::list(ty)], any.clone(), |args| sorted(args, 1))
-        });
-        functions.push(Function::new("sort", sort));
-        functions.push(Function::new("@sortByAssociatedKeys", sort_by));
-        functions.push(Function::new(
-            "lists.range",
-            [Overload::function("lists_range", [Type::Int], Type::list(Type::Int), range)],
-        ));
-        functions.push(Function::new(
-            "reverse",
-            [Overload::method("list_reverse", [any.clone()], any.clone(), reverse)],
-        ));
-        functions.push(Function::new(
-            "distinct",
-            [Overload::method("list_distinct", [any.clone()], any, distinct)],
-        ));
+        functions.extend(declare(&[], &ORDER));
         library.macros = macros::LISTS.to_vec();
     }
     if version >= 3 {
@@ -214,19 +206,24 @@ fn estimators() -> Vec<(&'static str, Estimator)> {
         }),
         ("list_distinct", |model, target, _| Some(squared(price::size_of(model, target?), 2.0))),
     ];
-    for (ty, sort, sort_by) in sortable() {
+    const OF_TEXTS: f64 = 2.0 + STRING_TRAVERSAL_FACTOR;
+    for (name, id, ..) in ORDER {
         // Strings are traversed to be compared.
-        if matches!(ty, Type::String | Type::Bytes) {
-            const FACTOR: f64 = 2.0 + STRING_TRAVERSAL_FACTOR;
-            estimators.push((sort, |model, target, _| Some(squared(price::size_of(model, target?), FACTOR))));
-            estimators.push((sort_by, |model, _, args| {
-                Some(squared(price::size_of(model, args.first()?), FACTOR))
-            }));
-        } else {
-            estimators.push((sort, |model, target, _| Some(squared(price::size_of(model, target?), 2.0))));
-            estimators
-                .push((sort_by, |model, _, args| Some(squared(price::size_of(model, args.first()?), 2.0))));
-        }
+        let has_texts = id.starts_with("list_string") || id.starts_with("list_bytes");
+        let estimator: Option<Estimator> = match (name, has_texts) {
+            ("sort", false) => Some(|model, target, _| Some(squared(price::size_of(model, target?), 2.0))),
+            ("sort", true) => {
+                Some(|model, target, _| Some(squared(price::size_of(model, target?), OF_TEXTS)))
+            }
+            (BY_KEYS, false) => {
+                Some(|model, _, args| Some(squared(price::size_of(model, args.first()?), 2.0)))
+            }
+            (BY_KEYS, true) => {
+                Some(|model, _, args| Some(squared(price::size_of(model, args.first()?), OF_TEXTS)))
+            }
+            _ => None,
+        };
+        estimators.extend(estimator.map(|estimator| (id, estimator)));
     }
     estimators
 }
@@ -267,9 +264,12 @@ fn trackers() -> Vec<(&'static str, price::Tracker)> {
         ("list_reverse", |_, result| Some(allocated(1.0, result.size()))),
         ("list_distinct", |args, _| self_compared(args.first()?)),
     ];
-    for (_, sort, sort_by) in sortable() {
-        trackers.push((sort, |args, _| self_compared(args.first()?)));
-        trackers.push((sort_by, |args, _| self_compared(args.get(1)?)));
+    for (name, id, ..) in ORDER {
+        match name {
+            "sort" => trackers.push((id, |args, _| self_compared(args.first()?))),
+            BY_KEYS => trackers.push((id, |args, _| self_compared(args.get(1)?))),
+            _ => {}
+        }
     }
     trackers
 }

@@ -4,112 +4,58 @@ use std::cmp::Ordering;
 
 use super::Library;
 use super::operand::{Outcome, double_operand, elements, int_operand, value};
-use crate::decl::{Function, Overload, Run};
+use crate::decl::{Function, Run, declare};
 use crate::parser::macros;
-use crate::types::Type;
 use crate::value::{EvalError, Value};
+
+/// The overloads of `math.@min` or `math.@max`: one number, two of any kinds, or a list.
+macro_rules! extreme_functions {
+    ($name:literal, $id:literal, $yields:expr) => {{
+        let two: Run = |args| extreme_of_two(value(args, 0)?, value(args, 1)?, $yields, $name);
+        let many: Run = |args| find_extreme(args, $yields, $name);
+        declare(
+            &[],
+            &[
+                ($name, concat!($id, "_double"), "(double) -> double", identity),
+                ($name, concat!($id, "_int"), "(int) -> int", identity),
+                ($name, concat!($id, "_uint"), "(uint) -> uint", identity),
+                ($name, concat!($id, "_double_double"), "(double, double) -> double", two),
+                ($name, concat!($id, "_int_int"), "(int, int) -> int", two),
+                ($name, concat!($id, "_uint_uint"), "(uint, uint) -> uint", two),
+                ($name, concat!($id, "_int_uint"), "(int, uint) -> dyn", two),
+                ($name, concat!($id, "_int_double"), "(int, double) -> dyn", two),
+                ($name, concat!($id, "_double_int"), "(double, int) -> dyn", two),
+                ($name, concat!($id, "_double_uint"), "(double, uint) -> dyn", two),
+                ($name, concat!($id, "_uint_int"), "(uint, int) -> dyn", two),
+                ($name, concat!($id, "_uint_double"), "(uint, double) -> dyn", two),
+                ($name, concat!($id, "_list_double"), "(list(double)) -> double", many),
+                ($name, concat!($id, "_list_int"), "(list(int)) -> int", many),
+                ($name, concat!($id, "_list_uint"), "(list(uint)) -> uint", many),
+            ],
+        )
+    }};
+}
 
 /// The library as of `version`: 1 has rounding, signs and bits, 2 `sqrt`.
 pub fn library(version: u32) -> Library {
-    let mut functions = vec![least_function(), greatest_function()];
+    let mut functions = extreme_functions!("math.@min", "math_@min", Ordering::Greater);
+    functions.extend(extreme_functions!("math.@max", "math_@max", Ordering::Less));
     if version >= 1 {
         functions.extend(rounding_functions());
         functions.extend(sign_functions());
         functions.extend(bit_functions());
     }
     if version >= 2 {
-        functions.push(Function::new(
-            "math.sqrt",
-            [
-                Overload::function("math_sqrt_double", [Type::Double], Type::Double, sqrt),
-                Overload::function("math_sqrt_int", [Type::Int], Type::Double, sqrt),
-                Overload::function("math_sqrt_uint", [Type::Uint], Type::Double, sqrt),
+        functions.extend(declare(
+            &[],
+            &[
+                ("math.sqrt", "math_sqrt_double", "(double) -> double", sqrt),
+                ("math.sqrt", "math_sqrt_int", "(int) -> double", sqrt),
+                ("math.sqrt", "math_sqrt_uint", "(uint) -> double", sqrt),
             ],
         ));
     }
     Library { functions, macros: macros::MATH.to_vec(), ..Library::default() }
-}
-
-/// The overloads of `math.@min` and `math.@max`: one number, two of any kinds, or a list.
-fn extreme_overloads(ids: [&'static str; 15], one: Run, two: Run, many: Run) -> Vec<Overload> {
-    use Type::{Double, Dyn, Int, Uint};
-    let signatures: [(Vec<Type>, Type, Run); 15] = [
-        (vec![Double], Double, one),
-        (vec![Int], Int, one),
-        (vec![Uint], Uint, one),
-        (vec![Double, Double], Double, two),
-        (vec![Int, Int], Int, two),
-        (vec![Uint, Uint], Uint, two),
-        (vec![Int, Uint], Dyn, two),
-        (vec![Int, Double], Dyn, two),
-        (vec![Double, Int], Dyn, two),
-        (vec![Double, Uint], Dyn, two),
-        (vec![Uint, Int], Dyn, two),
-        (vec![Uint, Double], Dyn, two),
-        (vec![Type::list(Double)], Double, many),
-        (vec![Type::list(Int)], Int, many),
-        (vec![Type::list(Uint)], Uint, many),
-    ];
-    let overloads = ids.into_iter().zip(signatures);
-    overloads.map(|(id, (params, result, run))| Overload::function(id, params, result, run)).collect()
-}
-
-fn least_function() -> Function {
-    let ids = [
-        "math_@min_double",
-        "math_@min_int",
-        "math_@min_uint",
-        "math_@min_double_double",
-        "math_@min_int_int",
-        "math_@min_uint_uint",
-        "math_@min_int_uint",
-        "math_@min_int_double",
-        "math_@min_double_int",
-        "math_@min_double_uint",
-        "math_@min_uint_int",
-        "math_@min_uint_double",
-        "math_@min_list_double",
-        "math_@min_list_int",
-        "math_@min_list_uint",
-    ];
-    Function::new(
-        "math.@min",
-        extreme_overloads(
-            ids,
-            identity,
-            |args| extreme_of_two(value(args, 0)?, value(args, 1)?, Ordering::Greater, "math.@min"),
-            |args| find_extreme(args, Ordering::Greater, "math.@min"),
-        ),
-    )
-}
-
-fn greatest_function() -> Function {
-    let ids = [
-        "math_@max_double",
-        "math_@max_int",
-        "math_@max_uint",
-        "math_@max_double_double",
-        "math_@max_int_int",
-        "math_@max_uint_uint",
-        "math_@max_int_uint",
-        "math_@max_int_double",
-        "math_@max_double_int",
-        "math_@max_double_uint",
-        "math_@max_uint_int",
-        "math_@max_uint_double",
-        "math_@max_list_double",
-        "math_@max_list_int",
-        "math_@max_list_uint",
-    ];
-    Function::new(
-        "math.@max",
-        extreme_overloads(
-            ids,
-            identity,
-            |args| extreme_of_two(value(args, 0)?, value(args, 1)?, Ordering::Less, "math.@max"),
-            |args| find_extreme(args, Ordering::Less, "math.@max"),
-        ),
-    )
 }
 
 fn identity<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -142,47 +88,51 @@ fn find_extreme<'a>(args: &[Value<'a>], yields: Ordering, name: &str) -> Outcome
 }
 
 fn rounding_functions() -> Vec<Function> {
-    let to_double =
-        |name, id, run: Run| Function::new(name, [Overload::function(id, [Type::Double], Type::Double, run)]);
-    let to_bool =
-        |name, id, run: Run| Function::new(name, [Overload::function(id, [Type::Double], Type::Bool, run)]);
-    vec![
-        to_double("math.ceil", "math_ceil_double", |args| Ok(double_operand(args, 0)?.ceil().into())),
-        to_double("math.floor", "math_floor_double", |args| Ok(double_operand(args, 0)?.floor().into())),
-        to_double("math.round", "math_round_double", |args| Ok(double_operand(args, 0)?.round().into())),
-        to_double("math.trunc", "math_trunc_double", |args| Ok(double_operand(args, 0)?.trunc().into())),
-        to_bool("math.isInf", "math_isInf_double", |args| Ok(double_operand(args, 0)?.is_infinite().into())),
-        to_bool("math.isNaN", "math_isNaN_double", |args| Ok(double_operand(args, 0)?.is_nan().into())),
-        to_bool("math.isFinite", "math_isFinite_double", |args| {
-            Ok(double_operand(args, 0)?.is_finite().into())
-        }),
-    ]
+    declare(
+        &[],
+        &[
+            ("math.ceil", "math_ceil_double", "(double) -> double", |args| {
+                Ok(double_operand(args, 0)?.ceil().into())
+            }),
+            ("math.floor", "math_floor_double", "(double) -> double", |args| {
+                Ok(double_operand(args, 0)?.floor().into())
+            }),
+            ("math.round", "math_round_double", "(double) -> double", |args| {
+                Ok(double_operand(args, 0)?.round().into())
+            }),
+            ("math.trunc", "math_trunc_double", "(double) -> double", |args| {
+                Ok(double_operand(args, 0)?.trunc().into())
+            }),
+            ("math.isInf", "math_isInf_double", "(double) -> bool", |args| {
+                Ok(double_operand(args, 0)?.is_infinite().into())
+            }),
+            ("math.isNaN", "math_isNaN_double", "(double) -> bool", |args| {
+                Ok(double_operand(args, 0)?.is_nan().into())
+            }),
+            ("math.isFinite", "math_isFinite_double", "(double) -> bool", |args| {
+                Ok(double_operand(args, 0)?.is_finite().into())
+            }),
+        ],
+    )
 }
 
 fn sign_functions() -> Vec<Function> {
-    vec![
-        Function::new(
-            "math.abs",
-            [
-                Overload::function("math_abs_double", [Type::Double], Type::Double, |args| {
-                    Ok(double_operand(args, 0)?.abs().into())
-                }),
-                Overload::function("math_abs_int", [Type::Int], Type::Int, |args| {
-                    let overflow = || EvalError::Failed("integer overflow".into());
-                    int_operand(args, 0)?.checked_abs().map(Value::Int).ok_or_else(overflow)
-                }),
-                Overload::function("math_abs_uint", [Type::Uint], Type::Uint, identity),
-            ],
-        ),
-        Function::new(
-            "math.sign",
-            [
-                Overload::function("math_sign_double", [Type::Double], Type::Double, sign),
-                Overload::function("math_sign_int", [Type::Int], Type::Int, sign),
-                Overload::function("math_sign_uint", [Type::Uint], Type::Uint, sign),
-            ],
-        ),
-    ]
+    declare(
+        &[],
+        &[
+            ("math.abs", "math_abs_double", "(double) -> double", |args| {
+                Ok(double_operand(args, 0)?.abs().into())
+            }),
+            ("math.abs", "math_abs_int", "(int) -> int", |args| {
+                let overflow = || EvalError::Failed("integer overflow".into());
+                int_operand(args, 0)?.checked_abs().map(Value::Int).ok_or_else(overflow)
+            }),
+            ("math.abs", "math_abs_uint", "(uint) -> uint", identity),
+            ("math.sign", "math_sign_double", "(double) -> double", sign),
+            ("math.sign", "math_sign_int", "(int) -> int", sign),
+            ("math.sign", "math_sign_uint", "(uint) -> uint", sign),
+        ],
+    )
 }
 
 fn sign<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -207,41 +157,30 @@ fn sqrt<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 fn bit_functions() -> Vec<Function> {
-    let binary = |name, [ints, uints]: [&'static str; 2], second_of_uints: Type, run: Run| {
-        Function::new(
-            name,
-            [
-                Overload::function(ints, [Type::Int, Type::Int], Type::Int, run),
-                Overload::function(uints, [Type::Uint, second_of_uints], Type::Uint, run),
-            ],
-        )
-    };
-    let two = |name, ids, run: Run| binary(name, ids, Type::Uint, run);
-    // The number of places to shift by is always an int.
-    let shift = |name, ids, run: Run| binary(name, ids, Type::Int, run);
-    vec![
-        two("math.bitAnd", ["math_bitAnd_int_int", "math_bitAnd_uint_uint"], |args| {
-            bitwise(args, |a, b| a & b)
-        }),
-        two("math.bitOr", ["math_bitOr_int_int", "math_bitOr_uint_uint"], |args| bitwise(args, |a, b| a | b)),
-        two("math.bitXor", ["math_bitXor_int_int", "math_bitXor_uint_uint"], |args| {
-            bitwise(args, |a, b| a ^ b)
-        }),
-        Function::new(
-            "math.bitNot",
-            [
-                Overload::function("math_bitNot_int_int", [Type::Int], Type::Int, bit_not),
-                Overload::function("math_bitNot_uint_uint", [Type::Uint], Type::Uint, bit_not),
-            ],
-        ),
-        shift("math.bitShiftLeft", ["math_bitShiftLeft_int_int", "math_bitShiftLeft_uint_int"], |args| {
-            shift_bits(args, "math.bitShiftLeft", u64::checked_shl)
-        }),
-        // Integers are shifted as bits, without sign extension.
-        shift("math.bitShiftRight", ["math_bitShiftRight_int_int", "math_bitShiftRight_uint_int"], |args| {
-            shift_bits(args, "math.bitShiftRight", u64::checked_shr)
-        }),
-    ]
+    let and: Run = |args| bitwise(args, |a, b| a & b);
+    let or: Run = |args| bitwise(args, |a, b| a | b);
+    let xor: Run = |args| bitwise(args, |a, b| a ^ b);
+    let left: Run = |args| shift_bits(args, "math.bitShiftLeft", u64::checked_shl);
+    // Integers are shifted as bits, without sign extension.
+    let right: Run = |args| shift_bits(args, "math.bitShiftRight", u64::checked_shr);
+    declare(
+        &[],
+        &[
+            ("math.bitAnd", "math_bitAnd_int_int", "(int, int) -> int", and),
+            ("math.bitAnd", "math_bitAnd_uint_uint", "(uint, uint) -> uint", and),
+            ("math.bitOr", "math_bitOr_int_int", "(int, int) -> int", or),
+            ("math.bitOr", "math_bitOr_uint_uint", "(uint, uint) -> uint", or),
+            ("math.bitXor", "math_bitXor_int_int", "(int, int) -> int", xor),
+            ("math.bitXor", "math_bitXor_uint_uint", "(uint, uint) -> uint", xor),
+            ("math.bitNot", "math_bitNot_int_int", "(int) -> int", bit_not),
+            ("math.bitNot", "math_bitNot_uint_uint", "(uint) -> uint", bit_not),
+            // The number of places to shift by is always an int.
+            ("math.bitShiftLeft", "math_bitShiftLeft_int_int", "(int, int) -> int", left),
+            ("math.bitShiftLeft", "math_bitShiftLeft_uint_int", "(uint, int) -> uint", left),
+            ("math.bitShiftRight", "math_bitShiftRight_int_int", "(int, int) -> int", right),
+            ("math.bitShiftRight", "math_bitShiftRight_uint_int", "(uint, int) -> uint", right),
+        ],
+    )
 }
 
 fn bitwise<'a>(args: &[Value<'a>], op: fn(u64, u64) -> u64) -> Outcome<'a> {

@@ -1,20 +1,19 @@
 //! Libraries: lists of declarations for an environment. Each module has `library() -> Library`; if its functions were
 //! added over time, it takes the version, as in cel-go.
 //!
-//! A function is data: its name, and for each overload an id, the types, and the implementation.
+//! A function is data: its name, and for each overload an id, the signature, and the implementation.
 //!
 //! ```
-//! use pintle_cel::decl::{Function, Overload};
+//! use pintle_cel::decl::declare;
 //! use pintle_cel::env::Env;
 //! use pintle_cel::library::Library;
-//! use pintle_cel::types::Type;
 //! use pintle_cel::value::{EvalError, Value};
 //!
-//! let twice = Overload::function("twice_int", [Type::Int], Type::Int, |args| match args {
+//! let functions = declare(&[], &[("twice", "twice_int", "(int) -> int", |args| match args {
 //!     [Value::Int(int)] => int.checked_mul(2).map(Value::Int).ok_or(EvalError::Failed("integer overflow".into())),
 //!     _ => Err(EvalError::NoSuchOverload),
-//! });
-//! let library = Library { functions: vec![Function::new("twice", [twice])], ..Library::default() };
+//! })]);
+//! let library = Library { functions, ..Library::default() };
 //! let program = Env::standard().with_library(library).compile("twice(21)").unwrap().plan().unwrap();
 //! assert_eq!(program.eval(&[], None).result.unwrap().to_string(), "42");
 //! ```

@@ -3,7 +3,7 @@
 use super::Library;
 use super::operand::{Outcome, elements, list, value};
 use crate::ast::operators;
-use crate::decl::{Function, Overload, Run};
+use crate::decl::{Function, declare};
 use crate::parser::macros;
 use crate::shape::ShapeKind;
 use crate::types::{OPTIONAL, Type};
@@ -26,60 +26,31 @@ pub fn library(version: u32) -> Library {
 }
 
 fn basic_functions() -> Vec<Function> {
-    let any = Type::param("V");
-    let optional = Type::optional(any.clone());
-    vec![
-        Function::new(
-            "optional.of",
-            [Overload::function("optional_of", [any.clone()], optional.clone(), |args| {
+    declare(
+        &[],
+        &[
+            ("optional.of", "optional_of", "(V) -> optional(V)", |args| {
                 Ok(Value::some(value(args, 0)?.clone()))
-            })],
-        ),
-        Function::new(
-            "optional.ofNonZeroValue",
-            [Overload::function("optional_ofNonZeroValue", [any.clone()], optional.clone(), |args| {
+            }),
+            ("optional.ofNonZeroValue", "optional_ofNonZeroValue", "(V) -> optional(V)", |args| {
                 let value = value(args, 0)?;
                 Ok(if is_zero(value) { Value::Optional(None) } else { Value::some(value.clone()) })
-            })],
-        ),
-        Function::new(
-            "optional.none",
-            [Overload::function("optional_none", [], optional.clone(), |_| Ok(Value::Optional(None)))],
-        ),
-        Function::new(
-            "value",
-            [Overload::method("optional_value", [optional.clone()], any.clone(), |args| {
-                match value(args, 0)? {
-                    Value::Optional(Some(value)) => Ok(Value::clone(value)),
-                    Value::Optional(None) => Err(EvalError::Failed("optional.none() dereference".into())),
-                    _ => Err(EvalError::NoSuchOverload),
-                }
-            })],
-        ),
-        Function::new(
-            "hasValue",
-            [Overload::method("optional_hasValue", [optional.clone()], Type::Bool, |args| {
-                match value(args, 0)? {
-                    Value::Optional(value) => Ok(Value::Bool(value.is_some())),
-                    _ => Err(EvalError::NoSuchOverload),
-                }
-            })],
-        ),
-        // The evaluator evaluates the alternative of these two only if it is needed.
-        Function::new(
-            "or",
-            [Overload::method(
-                "optional_or_optional",
-                [optional.clone(), optional.clone()],
-                optional.clone(),
-                or,
-            )],
-        ),
-        Function::new(
-            "orValue",
-            [Overload::method("optional_orValue_value", [optional, any.clone()], any, or_value)],
-        ),
-    ]
+            }),
+            ("optional.none", "optional_none", "() -> optional(V)", |_| Ok(Value::Optional(None))),
+            ("value", "optional_value", "optional(V).() -> V", |args| match value(args, 0)? {
+                Value::Optional(Some(value)) => Ok(Value::clone(value)),
+                Value::Optional(None) => Err(EvalError::Failed("optional.none() dereference".into())),
+                _ => Err(EvalError::NoSuchOverload),
+            }),
+            ("hasValue", "optional_hasValue", "optional(V).() -> bool", |args| match value(args, 0)? {
+                Value::Optional(value) => Ok(Value::Bool(value.is_some())),
+                _ => Err(EvalError::NoSuchOverload),
+            }),
+            // The evaluator evaluates the alternative of these two only if it is needed.
+            ("or", "optional_or_optional", "optional(V).(optional(V)) -> optional(V)", or),
+            ("orValue", "optional_orValue_value", "optional(V).(V) -> V", or_value),
+        ],
+    )
 }
 
 fn or<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -100,62 +71,29 @@ fn or_value<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 
 /// `a.?b`, `a[?b]` and `a[b]` of an optional `a`.
 fn operators() -> Vec<Function> {
-    let (key, any) = (Type::param("K"), Type::param("V"));
-    let (list, map) = (Type::list(any.clone()), Type::map(key.clone(), any.clone()));
-    let optional = Type::optional(any);
-    let (maybe_list, maybe_map) = (Type::optional(list.clone()), Type::optional(map.clone()));
-    vec![
-        Function::new(
-            operators::OPT_SELECT,
-            [Overload::function(
-                "select_optional_field",
-                [Type::Dyn, Type::String],
-                optional.clone(),
+    use operators::{INDEX, OPT_INDEX, OPT_SELECT};
+    declare(
+        &[],
+        &[
+            (OPT_SELECT, "select_optional_field", "(dyn, string) -> optional(V)", look_up),
+            (OPT_INDEX, "list_optindex_optional_int", "(list(V), int) -> optional(V)", look_up),
+            (
+                OPT_INDEX,
+                "optional_list_optindex_optional_int",
+                "(optional(list(V)), int) -> optional(V)",
                 look_up,
-            )],
-        ),
-        Function::new(
-            operators::OPT_INDEX,
-            [
-                Overload::function(
-                    "list_optindex_optional_int",
-                    [list, Type::Int],
-                    optional.clone(),
-                    look_up,
-                ),
-                Overload::function(
-                    "optional_list_optindex_optional_int",
-                    [maybe_list.clone(), Type::Int],
-                    optional.clone(),
-                    look_up,
-                ),
-                Overload::function(
-                    "map_optindex_optional_value",
-                    [map, key.clone()],
-                    optional.clone(),
-                    look_up,
-                ),
-                Overload::function(
-                    "optional_map_optindex_optional_value",
-                    [maybe_map.clone(), key.clone()],
-                    optional.clone(),
-                    look_up,
-                ),
-            ],
-        ),
-        Function::new(
-            operators::INDEX,
-            [
-                Overload::function(
-                    "optional_list_index_int",
-                    [maybe_list, Type::Int],
-                    optional.clone(),
-                    look_up,
-                ),
-                Overload::function("optional_map_index_value", [maybe_map, key], optional, look_up),
-            ],
-        ),
-    ]
+            ),
+            (OPT_INDEX, "map_optindex_optional_value", "(map(K, V), K) -> optional(V)", look_up),
+            (
+                OPT_INDEX,
+                "optional_map_optindex_optional_value",
+                "(optional(map(K, V)), K) -> optional(V)",
+                look_up,
+            ),
+            (INDEX, "optional_list_index_int", "(optional(list(V)), int) -> optional(V)", look_up),
+            (INDEX, "optional_map_index_value", "(optional(map(K, V)), K) -> optional(V)", look_up),
+        ],
+    )
 }
 
 /// The value at an index, key or name, if there is one.
@@ -210,30 +148,21 @@ fn is_zero(value: &Value<'_>) -> bool {
 }
 
 fn of_lists() -> Vec<Function> {
-    let any = Type::param("V");
-    let (many, optional) = (Type::list(any.clone()), Type::optional(any));
-    let optionals = Type::list(optional.clone());
-    let end = |name, id, run: Run| {
-        Function::new(name, [Overload::method(id, [many.clone()], optional.clone(), run)])
-    };
-    vec![
-        end("last", "list_last", |args| {
-            let list = list(args, 0)?;
-            let last = list.len().checked_sub(1).and_then(|index| list.get(index)).transpose()?;
-            Ok(last.map_or(Value::Optional(None), Value::some))
-        }),
-        end("first", "list_first", |args| {
-            Ok(list(args, 0)?.get(0).transpose()?.map_or(Value::Optional(None), Value::some))
-        }),
-        Function::new(
-            "optional.unwrap",
-            [Overload::function("optional_unwrap", [optionals.clone()], many.clone(), unwrap)],
-        ),
-        Function::new(
-            "unwrapOpt",
-            [Overload::method("optional_unwrapOpt", [optionals], many.clone(), unwrap)],
-        ),
-    ]
+    declare(
+        &[],
+        &[
+            ("last", "list_last", "list(V).() -> optional(V)", |args| {
+                let list = list(args, 0)?;
+                let last = list.len().checked_sub(1).and_then(|index| list.get(index)).transpose()?;
+                Ok(last.map_or(Value::Optional(None), Value::some))
+            }),
+            ("first", "list_first", "list(V).() -> optional(V)", |args| {
+                Ok(list(args, 0)?.get(0).transpose()?.map_or(Value::Optional(None), Value::some))
+            }),
+            ("optional.unwrap", "optional_unwrap", "(list(optional(V))) -> list(V)", unwrap),
+            ("unwrapOpt", "optional_unwrapOpt", "list(optional(V)).() -> list(V)", unwrap),
+        ],
+    )
 }
 
 fn unwrap<'a>(args: &[Value<'a>]) -> Outcome<'a> {

@@ -2,9 +2,8 @@
 //! here for the checker; the evaluator runs them itself.
 
 use crate::ast::operators as op;
-use crate::decl::{Function, Overload, Run};
+use crate::decl::{Function, Run, declare};
 use crate::eval::operator::{self, Operator};
-use crate::types::Type;
 use crate::value::{EvalError, Value};
 
 mod convert;
@@ -31,150 +30,111 @@ fn unreachable_run<'a>(_: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
 }
 
 fn logic_functions() -> Vec<Function> {
-    let a = || Type::param("A");
-    let bools = |count: usize| vec![Type::Bool; count];
-    let one = |name, id, params: Vec<Type>, result| {
-        Function::new(name, [Overload::function(id, params, result, unreachable_run)])
-    };
-    vec![
-        one(op::CONDITIONAL, "conditional", vec![Type::Bool, a(), a()], a()),
-        one(op::AND, "logical_and", bools(2), Type::Bool),
-        one(op::OR, "logical_or", bools(2), Type::Bool),
-        one(op::NOT, "logical_not", bools(1), Type::Bool),
-        one(op::NOT_STRICTLY_FALSE, "not_strictly_false", bools(1), Type::Bool),
-        one(op::EQUALS, "equals", vec![a(), a()], Type::Bool),
-        one(op::NOT_EQUALS, "not_equals", vec![a(), a()], Type::Bool),
-    ]
-}
-
-/// Overload id, left, right, result.
-type Row = (&'static str, Type, Type, Type);
-
-fn binary_function(name: &'static str, run: Run, rows: Vec<Row>) -> Function {
-    let overloads =
-        rows.into_iter().map(|(id, left, right, result)| Overload::function(id, [left, right], result, run));
-    Function::new(name, overloads.collect::<Vec<_>>())
+    declare(
+        &[],
+        &[
+            (op::CONDITIONAL, "conditional", "(bool, A, A) -> A", unreachable_run),
+            (op::AND, "logical_and", "(bool, bool) -> bool", unreachable_run),
+            (op::OR, "logical_or", "(bool, bool) -> bool", unreachable_run),
+            (op::NOT, "logical_not", "(bool) -> bool", unreachable_run),
+            (op::NOT_STRICTLY_FALSE, "not_strictly_false", "(bool) -> bool", unreachable_run),
+            (op::EQUALS, "equals", "(A, A) -> bool", unreachable_run),
+            (op::NOT_EQUALS, "not_equals", "(A, A) -> bool", unreachable_run),
+        ],
+    )
 }
 
 fn arithmetic_functions() -> Vec<Function> {
-    use Type::{Bytes, Double, Duration, Int, String, Timestamp, Uint};
-    let list = || Type::list(Type::param("A"));
-    let negate = |id, ty: Type| Overload::function(id, [ty.clone()], ty, operator::negate);
-    vec![
-        binary_function(
-            op::ADD,
-            |args| operator::run(Operator::Add, args),
-            vec![
-                ("add_bytes", Bytes, Bytes, Bytes),
-                ("add_double", Double, Double, Double),
-                ("add_duration_duration", Duration, Duration, Duration),
-                ("add_duration_timestamp", Duration, Timestamp, Timestamp),
-                ("add_timestamp_duration", Timestamp, Duration, Timestamp),
-                ("add_int64", Int, Int, Int),
-                ("add_list", list(), list(), list()),
-                ("add_string", String, String, String),
-                ("add_uint64", Uint, Uint, Uint),
-            ],
-        ),
-        binary_function(
-            op::DIVIDE,
-            |args| operator::run(Operator::Divide, args),
-            vec![
-                ("divide_double", Double, Double, Double),
-                ("divide_int64", Int, Int, Int),
-                ("divide_uint64", Uint, Uint, Uint),
-            ],
-        ),
-        binary_function(
-            op::MODULO,
-            |args| operator::run(Operator::Modulo, args),
-            vec![("modulo_int64", Int, Int, Int), ("modulo_uint64", Uint, Uint, Uint)],
-        ),
-        binary_function(
-            op::MULTIPLY,
-            |args| operator::run(Operator::Multiply, args),
-            vec![
-                ("multiply_double", Double, Double, Double),
-                ("multiply_int64", Int, Int, Int),
-                ("multiply_uint64", Uint, Uint, Uint),
-            ],
-        ),
-        Function::new(op::NEGATE, [negate("negate_double", Double), negate("negate_int64", Int)]),
-        binary_function(
-            op::SUBTRACT,
-            |args| operator::run(Operator::Subtract, args),
-            vec![
-                ("subtract_double", Double, Double, Double),
-                ("subtract_duration_duration", Duration, Duration, Duration),
-                ("subtract_int64", Int, Int, Int),
-                ("subtract_timestamp_duration", Timestamp, Duration, Timestamp),
-                ("subtract_timestamp_timestamp", Timestamp, Timestamp, Duration),
-                ("subtract_uint64", Uint, Uint, Uint),
-            ],
-        ),
-    ]
+    let add: Run = |args| operator::run(Operator::Add, args);
+    let divide: Run = |args| operator::run(Operator::Divide, args);
+    let modulo: Run = |args| operator::run(Operator::Modulo, args);
+    let multiply: Run = |args| operator::run(Operator::Multiply, args);
+    let subtract: Run = |args| operator::run(Operator::Subtract, args);
+    declare(
+        &[],
+        &[
+            (op::ADD, "add_bytes", "(bytes, bytes) -> bytes", add),
+            (op::ADD, "add_double", "(double, double) -> double", add),
+            (op::ADD, "add_duration_duration", "(duration, duration) -> duration", add),
+            (op::ADD, "add_duration_timestamp", "(duration, timestamp) -> timestamp", add),
+            (op::ADD, "add_timestamp_duration", "(timestamp, duration) -> timestamp", add),
+            (op::ADD, "add_int64", "(int, int) -> int", add),
+            (op::ADD, "add_list", "(list(A), list(A)) -> list(A)", add),
+            (op::ADD, "add_string", "(string, string) -> string", add),
+            (op::ADD, "add_uint64", "(uint, uint) -> uint", add),
+            (op::DIVIDE, "divide_double", "(double, double) -> double", divide),
+            (op::DIVIDE, "divide_int64", "(int, int) -> int", divide),
+            (op::DIVIDE, "divide_uint64", "(uint, uint) -> uint", divide),
+            (op::MODULO, "modulo_int64", "(int, int) -> int", modulo),
+            (op::MODULO, "modulo_uint64", "(uint, uint) -> uint", modulo),
+            (op::MULTIPLY, "multiply_double", "(double, double) -> double", multiply),
+            (op::MULTIPLY, "multiply_int64", "(int, int) -> int", multiply),
+            (op::MULTIPLY, "multiply_uint64", "(uint, uint) -> uint", multiply),
+            (op::NEGATE, "negate_double", "(double) -> double", operator::negate),
+            (op::NEGATE, "negate_int64", "(int) -> int", operator::negate),
+            (op::SUBTRACT, "subtract_double", "(double, double) -> double", subtract),
+            (op::SUBTRACT, "subtract_duration_duration", "(duration, duration) -> duration", subtract),
+            (op::SUBTRACT, "subtract_int64", "(int, int) -> int", subtract),
+            (op::SUBTRACT, "subtract_timestamp_duration", "(timestamp, duration) -> timestamp", subtract),
+            (op::SUBTRACT, "subtract_timestamp_timestamp", "(timestamp, timestamp) -> duration", subtract),
+            (op::SUBTRACT, "subtract_uint64", "(uint, uint) -> uint", subtract),
+        ],
+    )
 }
 
 /// The overloads of one comparison, in the order of cel-go.
 macro_rules! comparison {
     ($name:expr, $operator:expr, $prefix:literal) => {{
-        use Type::{Bool, Bytes, Double, Duration, Int, String, Timestamp, Uint};
-        let rows = [
-            (concat!($prefix, "_bool"), Bool, Bool),
-            (concat!($prefix, "_int64"), Int, Int),
-            (concat!($prefix, "_int64_double"), Int, Double),
-            (concat!($prefix, "_int64_uint64"), Int, Uint),
-            (concat!($prefix, "_uint64"), Uint, Uint),
-            (concat!($prefix, "_uint64_double"), Uint, Double),
-            (concat!($prefix, "_uint64_int64"), Uint, Int),
-            (concat!($prefix, "_double"), Double, Double),
-            (concat!($prefix, "_double_int64"), Double, Int),
-            (concat!($prefix, "_double_uint64"), Double, Uint),
-            (concat!($prefix, "_string"), String, String),
-            (concat!($prefix, "_bytes"), Bytes, Bytes),
-            (concat!($prefix, "_timestamp"), Timestamp, Timestamp),
-            (concat!($prefix, "_duration"), Duration, Duration),
-        ];
-        let rows = rows.into_iter().map(|(id, left, right)| (id, left, right, Bool)).collect();
-        binary_function($name, |args| operator::run($operator, args), rows)
+        let run: Run = |args| operator::run($operator, args);
+        declare(
+            &[],
+            &[
+                ($name, concat!($prefix, "_bool"), "(bool, bool) -> bool", run),
+                ($name, concat!($prefix, "_int64"), "(int, int) -> bool", run),
+                ($name, concat!($prefix, "_int64_double"), "(int, double) -> bool", run),
+                ($name, concat!($prefix, "_int64_uint64"), "(int, uint) -> bool", run),
+                ($name, concat!($prefix, "_uint64"), "(uint, uint) -> bool", run),
+                ($name, concat!($prefix, "_uint64_double"), "(uint, double) -> bool", run),
+                ($name, concat!($prefix, "_uint64_int64"), "(uint, int) -> bool", run),
+                ($name, concat!($prefix, "_double"), "(double, double) -> bool", run),
+                ($name, concat!($prefix, "_double_int64"), "(double, int) -> bool", run),
+                ($name, concat!($prefix, "_double_uint64"), "(double, uint) -> bool", run),
+                ($name, concat!($prefix, "_string"), "(string, string) -> bool", run),
+                ($name, concat!($prefix, "_bytes"), "(bytes, bytes) -> bool", run),
+                ($name, concat!($prefix, "_timestamp"), "(timestamp, timestamp) -> bool", run),
+                ($name, concat!($prefix, "_duration"), "(duration, duration) -> bool", run),
+            ],
+        )
     }};
 }
 
 fn comparison_functions() -> Vec<Function> {
-    vec![
+    let comparisons = [
         comparison!(op::LESS, Operator::Less, "less"),
         comparison!(op::LESS_EQUALS, Operator::LessEquals, "less_equals"),
         comparison!(op::GREATER, Operator::Greater, "greater"),
         comparison!(op::GREATER_EQUALS, Operator::GreaterEquals, "greater_equals"),
-    ]
+    ];
+    comparisons.into_iter().flatten().collect()
 }
 
 fn aggregate_functions() -> Vec<Function> {
-    let (a, b) = (|| Type::param("A"), || Type::param("B"));
-    let (list, map) = (|| Type::list(a()), || Type::map(a(), b()));
-    let sizes: [(&'static str, &'static str, Type); 4] = [
-        ("size_bytes", "bytes_size", Type::Bytes),
-        ("size_list", "list_size", list()),
-        ("size_map", "map_size", map()),
-        ("size_string", "string_size", Type::String),
-    ];
-    let sizes = sizes.into_iter().flat_map(|(function, method, ty)| {
-        [
-            Overload::function(function, [ty.clone()], Type::Int, operator::size),
-            Overload::method(method, [ty], Type::Int, operator::size),
-        ]
-    });
-    vec![
-        binary_function(
-            op::INDEX,
-            unreachable_run,
-            vec![("index_list", list(), Type::Int, a()), ("index_map", map(), a(), b())],
-        ),
-        binary_function(
-            op::IN,
-            |args| operator::run(Operator::In, args),
-            vec![("in_list", a(), list(), Type::Bool), ("in_map", a(), map(), Type::Bool)],
-        ),
-        Function::new("size", sizes.collect::<Vec<_>>()),
-    ]
+    let contains: Run = |args| operator::run(Operator::In, args);
+    declare(
+        &[],
+        &[
+            (op::INDEX, "index_list", "(list(A), int) -> A", unreachable_run),
+            (op::INDEX, "index_map", "(map(A, B), A) -> B", unreachable_run),
+            (op::IN, "in_list", "(A, list(A)) -> bool", contains),
+            (op::IN, "in_map", "(A, map(A, B)) -> bool", contains),
+            ("size", "size_bytes", "(bytes) -> int", operator::size),
+            ("size", "bytes_size", "bytes.() -> int", operator::size),
+            ("size", "size_list", "(list(A)) -> int", operator::size),
+            ("size", "list_size", "list(A).() -> int", operator::size),
+            ("size", "size_map", "(map(A, B)) -> int", operator::size),
+            ("size", "map_size", "map(A, B).() -> int", operator::size),
+            ("size", "size_string", "(string) -> int", operator::size),
+            ("size", "string_size", "string.() -> int", operator::size),
+        ],
+    )
 }

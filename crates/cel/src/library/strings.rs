@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::operand::{Outcome, elements, int_operand, part, string_operand, text};
 use super::{Library, string_format};
-use crate::decl::{Function, Overload};
-use crate::types::Type;
+use crate::decl::{Function, Run, declare};
 use crate::value::{EvalError, Text, Value};
 
 /// The longest result of one call in bytes. Go would continue until its memory is exhausted.
@@ -18,15 +17,14 @@ pub fn library(version: u32) -> Library {
     let mut library = Library::default();
     if version >= 1 {
         let formats = if version >= 4 { string_format::plain } else { string_format::localized };
-        functions.push(Function::new(
-            "format",
-            [Overload::method("string_format", [Type::String, Type::list(Type::Dyn)], Type::String, formats)],
-        ));
-        functions.push(Function::new(
-            "strings.quote",
-            [Overload::function("strings_quote", [Type::String], Type::String, |args| {
-                Ok(quoted(text(args, 0)?).into())
-            })],
+        functions.extend(declare(
+            &[],
+            &[
+                ("format", "string_format", "string.(list(dyn)) -> string", formats),
+                ("strings.quote", "strings_quote", "(string) -> string", |args| {
+                    Ok(quoted(text(args, 0)?).into())
+                }),
+            ],
         ));
         library.validators.push(if version >= 4 {
             string_format::validate_plain
@@ -36,12 +34,8 @@ pub fn library(version: u32) -> Library {
         library.mixed_arguments.push("format");
     }
     if version >= 3 {
-        functions.push(Function::new(
-            "reverse",
-            [Overload::method("string_reverse", [Type::String], Type::String, |args| {
-                Ok(text(args, 0)?.chars().rev().collect::<String>().into())
-            })],
-        ));
+        let reverse: Run = |args| Ok(text(args, 0)?.chars().rev().collect::<String>().into());
+        functions.extend(declare(&[], &[("reverse", "string_reverse", "string.() -> string", reverse)]));
     }
     Library { functions, ..library }
 }
@@ -50,13 +44,17 @@ pub fn library(version: u32) -> Library {
 /// is an error.
 pub fn specified() -> Library {
     let mut library = library(u32::MAX);
-    let params = [Type::String, Type::String, Type::Int];
-    let position =
-        |name, id, run| Function::new(name, [Overload::method(id, params.clone(), Type::Int, run)]);
-    library.functions.extend([
-        position("indexOf", "string_index_of_string_int", |args| index_of(within(args)?)),
-        position("lastIndexOf", "string_last_index_of_string_int", |args| last_index_of(within(args)?)),
-    ]);
+    library.functions.extend(declare(
+        &[],
+        &[
+            ("indexOf", "string_index_of_string_int", "string.(string, int) -> int", |args| {
+                index_of(within(args)?)
+            }),
+            ("lastIndexOf", "string_last_index_of_string_int", "string.(string, int) -> int", |args| {
+                last_index_of(within(args)?)
+            }),
+        ],
+    ));
     library
 }
 
@@ -70,96 +68,32 @@ fn within<'v, 'a>(args: &'v [Value<'a>]) -> Result<&'v [Value<'a>], EvalError> {
 }
 
 fn first_version() -> Vec<Function> {
-    let (text, int, texts) = (Type::String, Type::Int, Type::list(Type::String));
-    let with_text =
-        |more: &[&Type]| -> Vec<Type> { [&text].iter().chain(more).map(|ty| (*ty).clone()).collect() };
-    vec![
-        Function::new(
-            "charAt",
-            [Overload::method("string_char_at_int", with_text(&[&int]), text.clone(), char_at)],
-        ),
-        Function::new(
-            "indexOf",
-            [
-                Overload::method("string_index_of_string", with_text(&[&text]), int.clone(), index_of),
-                Overload::method(
-                    "string_index_of_string_int",
-                    with_text(&[&text, &int]),
-                    int.clone(),
-                    index_of,
-                ),
-            ],
-        ),
-        Function::new(
-            "lastIndexOf",
-            [
-                Overload::method(
-                    "string_last_index_of_string",
-                    with_text(&[&text]),
-                    int.clone(),
-                    last_index_of,
-                ),
-                Overload::method(
-                    "string_last_index_of_string_int",
-                    with_text(&[&text, &int]),
-                    int.clone(),
-                    last_index_of,
-                ),
-            ],
-        ),
-        Function::new(
-            "lowerAscii",
-            [Overload::method("string_lower_ascii", with_text(&[]), text.clone(), lower)],
-        ),
-        Function::new(
-            "upperAscii",
-            [Overload::method("string_upper_ascii", with_text(&[]), text.clone(), upper)],
-        ),
-        Function::new(
-            "replace",
-            [
-                Overload::method(
-                    "string_replace_string_string",
-                    with_text(&[&text, &text]),
-                    text.clone(),
-                    replace,
-                ),
-                Overload::method(
-                    "string_replace_string_string_int",
-                    with_text(&[&text, &text, &int]),
-                    text.clone(),
-                    replace,
-                ),
-            ],
-        ),
-        Function::new(
-            "split",
-            [
-                Overload::method("string_split_string", with_text(&[&text]), texts.clone(), split),
-                Overload::method("string_split_string_int", with_text(&[&text, &int]), texts.clone(), split),
-            ],
-        ),
-        Function::new(
-            "substring",
-            [
-                Overload::method("string_substring_int", with_text(&[&int]), text.clone(), substring),
-                Overload::method(
-                    "string_substring_int_int",
-                    with_text(&[&int, &int]),
-                    text.clone(),
-                    substring,
-                ),
-            ],
-        ),
-        Function::new("trim", [Overload::method("string_trim", with_text(&[]), text.clone(), trim)]),
-        Function::new(
-            "join",
-            [
-                Overload::method("list_join", [texts.clone()], text.clone(), join),
-                Overload::method("list_join_string", [texts.clone(), text.clone()], text.clone(), join),
-            ],
-        ),
-    ]
+    declare(
+        &[],
+        &[
+            ("charAt", "string_char_at_int", "string.(int) -> string", char_at),
+            ("indexOf", "string_index_of_string", "string.(string) -> int", index_of),
+            ("indexOf", "string_index_of_string_int", "string.(string, int) -> int", index_of),
+            ("lastIndexOf", "string_last_index_of_string", "string.(string) -> int", last_index_of),
+            ("lastIndexOf", "string_last_index_of_string_int", "string.(string, int) -> int", last_index_of),
+            ("lowerAscii", "string_lower_ascii", "string.() -> string", lower),
+            ("upperAscii", "string_upper_ascii", "string.() -> string", upper),
+            ("replace", "string_replace_string_string", "string.(string, string) -> string", replace),
+            (
+                "replace",
+                "string_replace_string_string_int",
+                "string.(string, string, int) -> string",
+                replace,
+            ),
+            ("split", "string_split_string", "string.(string) -> list(string)", split),
+            ("split", "string_split_string_int", "string.(string, int) -> list(string)", split),
+            ("substring", "string_substring_int", "string.(int) -> string", substring),
+            ("substring", "string_substring_int_int", "string.(int, int) -> string", substring),
+            ("trim", "string_trim", "string.() -> string", trim),
+            ("join", "list_join", "list(string).() -> string", join),
+            ("join", "list_join_string", "list(string).(string) -> string", join),
+        ],
+    )
 }
 
 fn out_of_range(index: i64) -> EvalError {

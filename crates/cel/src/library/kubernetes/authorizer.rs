@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::format::names;
-use crate::decl::{Function, Overload, Run};
+use crate::decl::{Row, declare};
 use crate::library::Library;
 use crate::library::operand::{Outcome, opaque, text};
 use crate::types::Type;
@@ -156,93 +156,74 @@ impl Opaque for Decision {
 
 /// The functions that specify a check, `check`, and the accessors of its result.
 pub fn library() -> Library {
-    let object_type = |name: &str| Type::Object(name.into());
-    let takes_text = |name, id, from: &str, to: &str, run: Run| {
-        Function::new(name, [Overload::method(id, [object_type(from), Type::String], object_type(to), run)])
-    };
-    let tells = |name, id, result, run: Run| {
-        Function::new(name, [Overload::method(id, [object_type(DECISION)], result, run)])
-    };
-    Library {
-        functions: vec![
-            takes_text("path", "authorizer_path", AUTHORIZER, PATH_CHECK, path_check),
-            takes_text("group", "authorizer_group", AUTHORIZER, GROUP_CHECK, |args| {
-                next(args, |kind, group| match kind {
-                    Kind::Authorizer => Ok(Kind::Group(group.to_owned())),
-                    _ => Err(EvalError::NoSuchOverload),
-                })
-            }),
-            Function::new(
-                "serviceAccount",
-                [Overload::method(
-                    "authorizer_serviceaccount",
-                    [object_type(AUTHORIZER), Type::String, Type::String],
-                    object_type(AUTHORIZER),
-                    service_account,
-                )],
-            ),
-            takes_text("resource", "groupcheck_resource", GROUP_CHECK, RESOURCE_CHECK, resource_check),
-            takes_text("subresource", "resourcecheck_subresource", RESOURCE_CHECK, RESOURCE_CHECK, |args| {
-                with_text(args, |resource, text| resource.subresource = text)
-            }),
-            takes_text("namespace", "resourcecheck_namespace", RESOURCE_CHECK, RESOURCE_CHECK, |args| {
-                with_text(args, |resource, text| resource.namespace = text)
-            }),
-            takes_text("name", "resourcecheck_name", RESOURCE_CHECK, RESOURCE_CHECK, |args| {
-                with_text(args, |resource, text| resource.name = text)
-            }),
-            Function::new(
-                "check",
-                [
-                    Overload::method(
-                        "pathcheck_check",
-                        [object_type(PATH_CHECK), Type::String],
-                        object_type(DECISION),
-                        check,
-                    ),
-                    Overload::method(
-                        "resourcecheck_check",
-                        [object_type(RESOURCE_CHECK), Type::String],
-                        object_type(DECISION),
-                        check,
-                    ),
-                ],
-            ),
-            tells("errored", "decision_errored", Type::Bool, |args| {
-                Ok(Value::Bool(opaque::<Decision>(args, 0)?.error.is_some()))
-            }),
-            tells("error", "decision_error", Type::String, |args| {
-                Ok(opaque::<Decision>(args, 0)?.error.clone().unwrap_or_default().into())
-            }),
-            tells("allowed", "decision_allowed", Type::Bool, |args| {
-                Ok(Value::Bool(opaque::<Decision>(args, 0)?.allowed))
-            }),
-            tells("reason", "decision_reason", Type::String, |args| {
-                Ok(opaque::<Decision>(args, 0)?.reason.clone().into())
-            }),
-        ],
-        ..Library::default()
-    }
+    Library { functions: declare(&own_types(), &CHECKS), ..Library::default() }
 }
 
 /// `fieldSelector` and `labelSelector`.
 pub fn selectors() -> Library {
-    let resource = Type::Object(RESOURCE_CHECK.into());
-    let selects = |name, id, run: Run| {
-        Function::new(name, [Overload::method(id, [resource.clone(), Type::String], resource.clone(), run)])
-    };
-    Library {
-        functions: vec![
-            selects("fieldSelector", "authorizer_fieldselector", |args| {
-                with_text(args, |resource, text| resource.field_selector = text)
-            }),
-            selects("labelSelector", "authorizer_labelselector", |args| {
-                with_text(args, |resource, text| resource.label_selector = text)
-            }),
-        ],
-        ..Library::default()
-    }
+    Library { functions: declare(&own_types(), &SELECTORS), ..Library::default() }
 }
+
+/// The types as the signatures name them.
+fn own_types() -> [(&'static str, Type); 5] {
+    [
+        ("authorizer", AUTHORIZER),
+        ("path", PATH_CHECK),
+        ("group", GROUP_CHECK),
+        ("resource", RESOURCE_CHECK),
+        ("decision", DECISION),
+    ]
+    .map(|(name, ty)| (name, Type::Object(ty.into())))
+}
+
+const CHECKS: [Row; 13] = [
+    ("path", "authorizer_path", "authorizer.(string) -> path", path_check),
+    ("group", "authorizer_group", "authorizer.(string) -> group", |args| {
+        next(args, |kind, group| match kind {
+            Kind::Authorizer => Ok(Kind::Group(group.to_owned())),
+            _ => Err(EvalError::NoSuchOverload),
+        })
+    }),
+    (
+        "serviceAccount",
+        "authorizer_serviceaccount",
+        "authorizer.(string, string) -> authorizer",
+        service_account,
+    ),
+    ("resource", "groupcheck_resource", "group.(string) -> resource", resource_check),
+    ("subresource", "resourcecheck_subresource", "resource.(string) -> resource", |args| {
+        with_text(args, |resource, text| resource.subresource = text)
+    }),
+    ("namespace", "resourcecheck_namespace", "resource.(string) -> resource", |args| {
+        with_text(args, |resource, text| resource.namespace = text)
+    }),
+    ("name", "resourcecheck_name", "resource.(string) -> resource", |args| {
+        with_text(args, |resource, text| resource.name = text)
+    }),
+    ("check", "pathcheck_check", "path.(string) -> decision", check),
+    ("check", "resourcecheck_check", "resource.(string) -> decision", check),
+    ("errored", "decision_errored", "decision.() -> bool", |args| {
+        Ok(Value::Bool(opaque::<Decision>(args, 0)?.error.is_some()))
+    }),
+    ("error", "decision_error", "decision.() -> string", |args| {
+        Ok(opaque::<Decision>(args, 0)?.error.clone().unwrap_or_default().into())
+    }),
+    ("allowed", "decision_allowed", "decision.() -> bool", |args| {
+        Ok(Value::Bool(opaque::<Decision>(args, 0)?.allowed))
+    }),
+    ("reason", "decision_reason", "decision.() -> string", |args| {
+        Ok(opaque::<Decision>(args, 0)?.reason.clone().into())
+    }),
+];
+
+const SELECTORS: [Row; 2] = [
+    ("fieldSelector", "authorizer_fieldselector", "resource.(string) -> resource", |args| {
+        with_text(args, |resource, text| resource.field_selector = text)
+    }),
+    ("labelSelector", "authorizer_labelselector", "resource.(string) -> resource", |args| {
+        with_text(args, |resource, text| resource.label_selector = text)
+    }),
+];
 
 /// The check with one more property.
 fn next<'a>(args: &[Value<'a>], say: fn(&Kind, &str) -> Result<Kind, EvalError>) -> Outcome<'a> {

@@ -7,7 +7,7 @@ use pintle_value::quote::go_quoted;
 
 use super::ip::address::Prefix;
 use super::ip::{self, Ip};
-use crate::decl::{Function, Overload};
+use crate::decl::declare;
 use crate::library::Library;
 use crate::library::operand::{opaque, own, text};
 use crate::types::Type;
@@ -40,93 +40,40 @@ impl Opaque for Prefix {
 
 /// `cidr`, `isCIDR`, `string` of a CIDR, containment and accessors.
 pub fn library() -> Library {
-    let (cidr, ip) = (Type::opaque(CIDR), Type::opaque(ip::IP));
-    Library {
-        functions: vec![
-            Function::new(
-                "cidr",
-                [Overload::function("string_to_cidr", [Type::String], cidr.clone(), |args| {
-                    parsed(text(args, 0)?).map(value)
-                })],
-            ),
-            Function::new(
-                "isCIDR",
-                [Overload::function("is_cidr", [Type::String], Type::Bool, |args| {
-                    Ok(Value::Bool(parse(text(args, 0)?).is_ok()))
-                })],
-            ),
-            Function::new(
-                "string",
-                [Overload::function("cidr_to_string", [cidr.clone()], Type::String, |args| {
-                    let prefix = opaque::<Prefix>(args, 0)?;
-                    Ok(format!("{}/{}", prefix.address, prefix.bits).into())
-                })],
-            ),
-            Function::new(
-                "containsIP",
-                [
-                    Overload::method(
-                        "cidr_contains_ip_string",
-                        [cidr.clone(), Type::String],
-                        Type::Bool,
-                        |args| {
-                            // kube-apiserver drops the parse error.
-                            let ip = ip::parse(text(args, 1)?).map_err(|_| EvalError::NoSuchOverload)?;
-                            Ok(Value::Bool(opaque::<Prefix>(args, 0)?.contains(ip)))
-                        },
-                    ),
-                    Overload::method("cidr_contains_ip_ip", [cidr.clone(), ip.clone()], Type::Bool, |args| {
-                        Ok(Value::Bool(opaque::<Prefix>(args, 0)?.contains(opaque::<Ip>(args, 1)?.0)))
-                    }),
-                ],
-            ),
-            Function::new(
-                "containsCIDR",
-                [
-                    Overload::method(
-                        "cidr_contains_cidr_string",
-                        [cidr.clone(), Type::String],
-                        Type::Bool,
-                        |args| {
-                            Ok(Value::Bool(
-                                opaque::<Prefix>(args, 0)?.contains_prefix(parsed(text(args, 1)?)?),
-                            ))
-                        },
-                    ),
-                    Overload::method(
-                        "cidr_contains_cidr",
-                        [cidr.clone(), cidr.clone()],
-                        Type::Bool,
-                        |args| {
-                            Ok(Value::Bool(
-                                opaque::<Prefix>(args, 0)?.contains_prefix(*opaque::<Prefix>(args, 1)?),
-                            ))
-                        },
-                    ),
-                ],
-            ),
-            Function::new(
-                "ip",
-                [Overload::method("cidr_ip", [cidr.clone()], ip, |args| {
-                    Ok(ip::value(opaque::<Prefix>(args, 0)?.address))
-                })],
-            ),
-            Function::new(
-                "prefixLength",
-                [Overload::method("cidr_prefix_length", [cidr.clone()], Type::Int, |args| {
-                    Ok(Value::Int(i64::from(opaque::<Prefix>(args, 0)?.bits)))
-                })],
-            ),
-            Function::new(
-                "masked",
-                [Overload::method("cidr_masked", [cidr.clone()], cidr.clone(), |args| {
-                    Ok(value(opaque::<Prefix>(args, 0)?.masked()))
-                })],
-            ),
+    let cidr = Type::opaque(CIDR);
+    let functions = declare(
+        &[("cidr", cidr.clone()), ("ip", Type::opaque(ip::IP))],
+        &[
+            ("cidr", "string_to_cidr", "(string) -> cidr", |args| parsed(text(args, 0)?).map(value)),
+            ("isCIDR", "is_cidr", "(string) -> bool", |args| Ok(Value::Bool(parse(text(args, 0)?).is_ok()))),
+            ("string", "cidr_to_string", "(cidr) -> string", |args| {
+                let prefix = opaque::<Prefix>(args, 0)?;
+                Ok(format!("{}/{}", prefix.address, prefix.bits).into())
+            }),
+            ("containsIP", "cidr_contains_ip_string", "cidr.(string) -> bool", |args| {
+                // kube-apiserver drops the parse error.
+                let ip = ip::parse(text(args, 1)?).map_err(|_| EvalError::NoSuchOverload)?;
+                Ok(Value::Bool(opaque::<Prefix>(args, 0)?.contains(ip)))
+            }),
+            ("containsIP", "cidr_contains_ip_ip", "cidr.(ip) -> bool", |args| {
+                Ok(Value::Bool(opaque::<Prefix>(args, 0)?.contains(opaque::<Ip>(args, 1)?.0)))
+            }),
+            ("containsCIDR", "cidr_contains_cidr_string", "cidr.(string) -> bool", |args| {
+                Ok(Value::Bool(opaque::<Prefix>(args, 0)?.contains_prefix(parsed(text(args, 1)?)?)))
+            }),
+            ("containsCIDR", "cidr_contains_cidr", "cidr.(cidr) -> bool", |args| {
+                Ok(Value::Bool(opaque::<Prefix>(args, 0)?.contains_prefix(*opaque::<Prefix>(args, 1)?)))
+            }),
+            ("ip", "cidr_ip", "cidr.() -> ip", |args| Ok(ip::value(opaque::<Prefix>(args, 0)?.address))),
+            ("prefixLength", "cidr_prefix_length", "cidr.() -> int", |args| {
+                Ok(Value::Int(i64::from(opaque::<Prefix>(args, 0)?.bits)))
+            }),
+            ("masked", "cidr_masked", "cidr.() -> cidr", |args| {
+                Ok(value(opaque::<Prefix>(args, 0)?.masked()))
+            }),
         ],
-        types: vec![(CIDR, cidr)],
-        ..Library::default()
-    }
+    );
+    Library { functions, types: vec![(CIDR, cidr)], ..Library::default() }
 }
 
 fn value<'a>(prefix: Prefix) -> Value<'a> {

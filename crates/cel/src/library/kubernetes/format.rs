@@ -5,7 +5,7 @@ pub(super) mod names;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::decl::{Function, Overload};
+use crate::decl::{Function, Overload, declare};
 use crate::library::Library;
 use crate::library::operand::{Outcome, opaque, own, text};
 use crate::types::Type;
@@ -92,29 +92,23 @@ pub fn library() -> Library {
             Function::new(known.function, [Overload::function(known.function, [], format.clone(), known.run)])
         })
         .collect();
-    functions.push(Function::new(
-        "format.named",
-        [Overload::function("format-named", [Type::String], Type::optional(format.clone()), |args| {
-            let name = text(args, 0)?;
-            let found = FORMATS.iter().position(|known| known.name == name);
-            Ok(found.map_or(Value::Optional(None), |index| Value::some(named(index))))
-        })],
-    ));
-    functions.push(Function::new(
-        "validate",
-        [Overload::method(
-            "format-validate",
-            [format, Type::String],
-            Type::optional(Type::list(Type::String)),
-            |args| {
+    functions.extend(declare(
+        &[("format", format)],
+        &[
+            ("format.named", "format-named", "(string) -> optional(format)", |args| {
+                let name = text(args, 0)?;
+                let found = FORMATS.iter().position(|known| known.name == name);
+                Ok(found.map_or(Value::Optional(None), |index| Value::some(named(index))))
+            }),
+            ("validate", "format-validate", "format.(string) -> optional(list(string))", |args| {
                 let format = opaque::<Named>(args, 0)?.format().ok_or(EvalError::NoSuchOverload)?;
                 let mistakes = (format.mistakes)(text(args, 1)?);
                 if mistakes.is_empty() {
                     return Ok(Value::Optional(None));
                 }
                 Ok(Value::some(Value::list(mistakes.into_iter().map(Value::from).collect())))
-            },
-        )],
+            }),
+        ],
     ));
     Library { functions, ..Library::default() }
 }

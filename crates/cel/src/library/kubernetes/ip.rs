@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pintle_value::quote::go_quoted;
 
-use crate::decl::{Function, Overload, Run};
+use crate::decl::declare;
 use crate::library::Library;
 use crate::library::operand::{opaque, own, text};
 use crate::types::Type;
@@ -46,51 +46,42 @@ impl Opaque for Ip {
 /// `ip`, `isIP`, `ip.isCanonical`, `string` of an address, and its properties.
 pub fn library() -> Library {
     let ip = Type::opaque(IP);
-    let is = |name, id, run: Run| Function::new(name, [Overload::method(id, [ip.clone()], Type::Bool, run)]);
-    let of_text = |id, result, run: Run| [Overload::function(id, [Type::String], result, run)];
-    Library {
-        functions: vec![
-            Function::new("ip", of_text("string_to_ip", ip.clone(), |args| parse(text(args, 0)?).map(value))),
-            Function::new(
-                "isIP",
-                of_text("is_ip", Type::Bool, |args| Ok(Value::Bool(parse(text(args, 0)?).is_ok()))),
-            ),
-            Function::new(
-                "ip.isCanonical",
-                of_text("ip_is_canonical", Type::Bool, |args| {
-                    let text = text(args, 0)?;
-                    Ok(Value::Bool(parse(text)?.to_string() == text))
-                }),
-            ),
-            Function::new(
-                "string",
-                [Overload::function("ip_to_string", [ip.clone()], Type::String, |args| {
-                    Ok(opaque::<Ip>(args, 0)?.0.to_string().into())
-                })],
-            ),
-            Function::new(
-                "family",
-                [Overload::method("ip_family", [ip.clone()], Type::Int, |args| {
-                    Ok(Value::Int(if opaque::<Ip>(args, 0)?.0.is_ipv4() { 4 } else { 6 }))
-                })],
-            ),
-            is("isUnspecified", "ip_is_unspecified", |args| {
-                Ok(opaque::<Ip>(args, 0)?.0.is_unspecified().into())
+    let functions = declare(
+        &[("ip", ip.clone())],
+        &[
+            ("ip", "string_to_ip", "(string) -> ip", |args| parse(text(args, 0)?).map(value)),
+            ("isIP", "is_ip", "(string) -> bool", |args| Ok(Value::Bool(parse(text(args, 0)?).is_ok()))),
+            ("ip.isCanonical", "ip_is_canonical", "(string) -> bool", |args| {
+                let text = text(args, 0)?;
+                Ok(Value::Bool(parse(text)?.to_string() == text))
             }),
-            is("isLoopback", "ip_is_loopback", |args| Ok(opaque::<Ip>(args, 0)?.0.is_loopback().into())),
-            is("isLinkLocalMulticast", "ip_is_link_local_multicast", |args| {
-                Ok(is_link_local_multicast(opaque::<Ip>(args, 0)?.0).into())
+            ("string", "ip_to_string", "(ip) -> string", |args| Ok(own_address(args)?.to_string().into())),
+            ("family", "ip_family", "ip.() -> int", |args| {
+                Ok(Value::Int(if own_address(args)?.is_ipv4() { 4 } else { 6 }))
             }),
-            is("isLinkLocalUnicast", "ip_is_link_local_unicast", |args| {
-                Ok(is_link_local_unicast(opaque::<Ip>(args, 0)?.0).into())
+            ("isUnspecified", "ip_is_unspecified", "ip.() -> bool", |args| {
+                Ok(own_address(args)?.is_unspecified().into())
             }),
-            is("isGlobalUnicast", "ip_is_global_unicast", |args| {
-                Ok(is_global_unicast(opaque::<Ip>(args, 0)?.0).into())
+            ("isLoopback", "ip_is_loopback", "ip.() -> bool", |args| {
+                Ok(own_address(args)?.is_loopback().into())
+            }),
+            ("isLinkLocalMulticast", "ip_is_link_local_multicast", "ip.() -> bool", |args| {
+                Ok(is_link_local_multicast(own_address(args)?).into())
+            }),
+            ("isLinkLocalUnicast", "ip_is_link_local_unicast", "ip.() -> bool", |args| {
+                Ok(is_link_local_unicast(own_address(args)?).into())
+            }),
+            ("isGlobalUnicast", "ip_is_global_unicast", "ip.() -> bool", |args| {
+                Ok(is_global_unicast(own_address(args)?).into())
             }),
         ],
-        types: vec![(IP, ip)],
-        ..Library::default()
-    }
+    );
+    Library { functions, types: vec![(IP, ip)], ..Library::default() }
+}
+
+/// The address that is the first argument.
+fn own_address(args: &[Value<'_>]) -> Result<IpAddr, EvalError> {
+    Ok(opaque::<Ip>(args, 0)?.0)
 }
 
 pub(super) fn value<'a>(address: IpAddr) -> Value<'a> {

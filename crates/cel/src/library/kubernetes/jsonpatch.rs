@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::decl::{Function, Overload};
+use crate::decl::{Run, declare};
 use crate::env::Env;
 use crate::library::Library;
 use crate::library::operand::text;
 use crate::shape::{Field, ObjectShape, Shape, ShapeKind};
-use crate::types::Type;
 use crate::value::{Object, Value};
 
 /// The name of the type of one operation of a JSON patch.
@@ -20,15 +19,9 @@ const DEPTH_MAX: usize = 64;
 
 /// The library with `jsonpatch.escapeKey`.
 pub fn library() -> Library {
-    Library {
-        functions: vec![Function::new(
-            "jsonpatch.escapeKey",
-            [Overload::function("string_jsonpatch_escapeKey_string", [Type::String], Type::String, |args| {
-                Ok(text(args, 0)?.replace('~', "~0").replace('/', "~1").into())
-            })],
-        )],
-        ..Library::default()
-    }
+    let escape: Run = |args| Ok(text(args, 0)?.replace('~', "~0").replace('/', "~1").into());
+    let row = ("jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", "(string) -> string", escape);
+    Library { functions: declare(&[], &[row]), ..Library::default() }
 }
 
 /// Adds the types of mutations to an environment.

@@ -2,98 +2,63 @@
 
 use std::cmp::Ordering;
 
-use crate::decl::{Function, Overload, Run};
+use crate::decl::{Row, declare};
 use crate::library::Library;
 use crate::library::operand::{Outcome, list, value};
-use crate::types::Type;
 use crate::value::{EvalError, Value};
 
 /// `isSorted`, `sum`, `min`, `max`, `indexOf` and `lastIndexOf`.
 pub fn library() -> Library {
-    let any = Type::param("A");
-    let position = |name, id, run: Run| {
-        Function::new(name, [Overload::method(id, [Type::list(any.clone()), any.clone()], Type::Int, run)])
-    };
-    Library {
-        functions: vec![
-            Function::new(
-                "isSorted",
-                ordered_types().map(|ids| of_list(ids.ty, ids.is_sorted, Some(Type::Bool), is_sorted)),
-            ),
-            Function::new(
-                "sum",
-                [
-                    of_list(Type::Int, "list_int_sum_int", None, |args| sum(args, Value::Int(0))),
-                    of_list(Type::Uint, "list_uint_sum_uint", None, |args| sum(args, Value::Uint(0))),
-                    of_list(Type::Double, "list_double_sum_double", None, |args| {
-                        sum(args, Value::Double(0.0))
-                    }),
-                    of_list(Type::Duration, "list_duration_sum_duration", None, |args| {
-                        sum(args, Value::Duration(0))
-                    }),
-                ],
-            ),
-            Function::new(
-                "max",
-                ordered_types()
-                    .map(|ids| of_list(ids.ty, ids.max, None, |args| extreme(args, Ordering::Less, "max"))),
-            ),
-            Function::new(
-                "min",
-                ordered_types().map(|ids| {
-                    of_list(ids.ty, ids.min, None, |args| extreme(args, Ordering::Greater, "min"))
-                }),
-            ),
-            position("indexOf", "list_a_index_of_int", |args| {
-                let wanted = value(args, 1)?;
-                let list = list(args, 0)?;
-                position_of((0..list.len()).find(|index| is_at(list, *index, wanted)))
-            }),
-            position("lastIndexOf", "list_a_last_index_of_int", |args| {
-                let wanted = value(args, 1)?;
-                let list = list(args, 0)?;
-                position_of((0..list.len()).rev().find(|index| is_at(list, *index, wanted)))
-            }),
-        ],
-        ..Library::default()
-    }
+    Library { functions: declare(&[], &FUNCTIONS), ..Library::default() }
 }
 
-/// A type with an order, and the ids of the overloads for lists of it.
-struct Ordered {
-    ty: Type,
-    is_sorted: &'static str,
-    max: &'static str,
-    min: &'static str,
+const FUNCTIONS: [Row; 30] = [
+    ("isSorted", "list_int_is_sorted_bool", "list(int).() -> bool", is_sorted),
+    ("isSorted", "list_uint_is_sorted_bool", "list(uint).() -> bool", is_sorted),
+    ("isSorted", "list_double_is_sorted_bool", "list(double).() -> bool", is_sorted),
+    ("isSorted", "list_bool_is_sorted_bool", "list(bool).() -> bool", is_sorted),
+    ("isSorted", "list_duration_is_sorted_bool", "list(duration).() -> bool", is_sorted),
+    ("isSorted", "list_timestamp_is_sorted_bool", "list(timestamp).() -> bool", is_sorted),
+    ("isSorted", "list_string_is_sorted_bool", "list(string).() -> bool", is_sorted),
+    ("isSorted", "list_bytes_is_sorted_bool", "list(bytes).() -> bool", is_sorted),
+    ("sum", "list_int_sum_int", "list(int).() -> int", |args| sum(args, Value::Int(0))),
+    ("sum", "list_uint_sum_uint", "list(uint).() -> uint", |args| sum(args, Value::Uint(0))),
+    ("sum", "list_double_sum_double", "list(double).() -> double", |args| sum(args, Value::Double(0.0))),
+    ("sum", "list_duration_sum_duration", "list(duration).() -> duration", |args| {
+        sum(args, Value::Duration(0))
+    }),
+    ("max", "list_int_max_int", "list(int).() -> int", greatest),
+    ("max", "list_uint_max_uint", "list(uint).() -> uint", greatest),
+    ("max", "list_double_max_double", "list(double).() -> double", greatest),
+    ("max", "list_bool_max_bool", "list(bool).() -> bool", greatest),
+    ("max", "list_duration_max_duration", "list(duration).() -> duration", greatest),
+    ("max", "list_timestamp_max_timestamp", "list(timestamp).() -> timestamp", greatest),
+    ("max", "list_string_max_string", "list(string).() -> string", greatest),
+    ("max", "list_bytes_max_bytes", "list(bytes).() -> bytes", greatest),
+    ("min", "list_int_min_int", "list(int).() -> int", least),
+    ("min", "list_uint_min_uint", "list(uint).() -> uint", least),
+    ("min", "list_double_min_double", "list(double).() -> double", least),
+    ("min", "list_bool_min_bool", "list(bool).() -> bool", least),
+    ("min", "list_duration_min_duration", "list(duration).() -> duration", least),
+    ("min", "list_timestamp_min_timestamp", "list(timestamp).() -> timestamp", least),
+    ("min", "list_string_min_string", "list(string).() -> string", least),
+    ("min", "list_bytes_min_bytes", "list(bytes).() -> bytes", least),
+    ("indexOf", "list_a_index_of_int", "list(A).(A) -> int", |args| {
+        let (list, wanted) = (list(args, 0)?, value(args, 1)?);
+        position_of((0..list.len()).find(|index| is_at(list, *index, wanted)))
+    }),
+    ("lastIndexOf", "list_a_last_index_of_int", "list(A).(A) -> int", |args| {
+        let (list, wanted) = (list(args, 0)?, value(args, 1)?);
+        position_of((0..list.len()).rev().find(|index| is_at(list, *index, wanted)))
+    }),
+];
+
+fn greatest<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    extreme(args, Ordering::Less, "max")
 }
 
-fn ordered_types() -> [Ordered; 8] {
-    let row = |ty, is_sorted, max, min| Ordered { ty, is_sorted, max, min };
-    [
-        row(Type::Int, "list_int_is_sorted_bool", "list_int_max_int", "list_int_min_int"),
-        row(Type::Uint, "list_uint_is_sorted_bool", "list_uint_max_uint", "list_uint_min_uint"),
-        row(Type::Double, "list_double_is_sorted_bool", "list_double_max_double", "list_double_min_double"),
-        row(Type::Bool, "list_bool_is_sorted_bool", "list_bool_max_bool", "list_bool_min_bool"),
-        row(
-            Type::Duration,
-            "list_duration_is_sorted_bool",
-            "list_duration_max_duration",
-            "list_duration_min_duration",
-        ),
-        row(
-            Type::Timestamp,
-            "list_timestamp_is_sorted_bool",
-            "list_timestamp_max_timestamp",
-            "list_timestamp_min_timestamp",
-        ),
-        row(Type::String, "list_string_is_sorted_bool", "list_string_max_string", "list_string_min_string"),
-        row(Type::Bytes, "list_bytes_is_sorted_bool", "list_bytes_max_bytes", "list_bytes_min_bytes"),
-    ]
-}
-
-/// A method of a list; by default it returns an element.
-fn of_list(ty: Type, id: &'static str, result: Option<Type>, run: Run) -> Overload {
-    Overload::method(id, [Type::list(ty.clone())], result.unwrap_or(ty), run)
+fn least<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    extreme(args, Ordering::Greater, "min")
 }
 
 fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<'a> {

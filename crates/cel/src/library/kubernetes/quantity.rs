@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::decl::{Function, Overload, Run};
+use crate::decl::declare;
 use crate::library::Library;
 use crate::library::operand::{Outcome, int_operand, opaque, own, text};
 use crate::types::Type;
@@ -46,73 +46,58 @@ impl Opaque for Quantity {
 
 /// `quantity`, `isQuantity`, comparison, sums and conversions.
 pub fn library() -> Library {
-    let quantity = Type::Object(QUANTITY.into());
-    let compares = |name, id, result, run: Run| {
-        Function::new(name, [Overload::method(id, [quantity.clone(), quantity.clone()], result, run)])
-    };
-    let gives = |name, id, result, run: Run| {
-        Function::new(name, [Overload::method(id, [quantity.clone()], result, run)])
-    };
-    let sums = |name, ids: [&'static str; 2], run: Run| {
-        let [quantities, ints] = ids;
-        Function::new(
-            name,
-            [
-                Overload::method(quantities, [quantity.clone(), quantity.clone()], quantity.clone(), run),
-                Overload::method(ints, [quantity.clone(), Type::Int], quantity.clone(), run),
-            ],
-        )
-    };
-    Library {
-        functions: vec![
-            Function::new(
-                "quantity",
-                [Overload::function("string_to_quantity", [Type::String], quantity.clone(), |args| {
-                    match Amount::parse(text(args, 0)?) {
-                        Ok(amount) => Ok(Value::Opaque(Arc::new(Quantity { amount, computed: false }))),
-                        Err(error) => Err(EvalError::Failed(error.to_string())),
-                    }
-                })],
-            ),
-            Function::new(
-                "isQuantity",
-                [Overload::function("is_quantity_string", [Type::String], Type::Bool, |args| {
-                    Ok(Value::Bool(Amount::parse(text(args, 0)?).is_ok()))
-                })],
-            ),
+    let functions = declare(
+        &[("quantity", Type::Object(QUANTITY.into()))],
+        &[
+            ("quantity", "string_to_quantity", "(string) -> quantity", |args| {
+                match Amount::parse(text(args, 0)?) {
+                    Ok(amount) => Ok(Value::Opaque(Arc::new(Quantity { amount, computed: false }))),
+                    Err(error) => Err(EvalError::Failed(error.to_string())),
+                }
+            }),
+            ("isQuantity", "is_quantity_string", "(string) -> bool", |args| {
+                Ok(Value::Bool(Amount::parse(text(args, 0)?).is_ok()))
+            }),
             // kube-apiserver declares this one as a function and not as a method.
-            Function::new(
-                "sign",
-                [Overload::function("quantity_sign", [quantity.clone()], Type::Int, |args| {
-                    Ok(Value::Int(i64::from(opaque::<Quantity>(args, 0)?.amount.sign())))
-                })],
-            ),
-            compares("isGreaterThan", "quantity_is_greater_than", Type::Bool, |args| {
+            ("sign", "quantity_sign", "(quantity) -> int", |args| {
+                Ok(Value::Int(i64::from(opaque::<Quantity>(args, 0)?.amount.sign())))
+            }),
+            ("isGreaterThan", "quantity_is_greater_than", "quantity.(quantity) -> bool", |args| {
                 Ok(Value::Bool(order(args)?.is_gt()))
             }),
-            compares("isLessThan", "quantity_is_less_than", Type::Bool, |args| {
+            ("isLessThan", "quantity_is_less_than", "quantity.(quantity) -> bool", |args| {
                 Ok(Value::Bool(order(args)?.is_lt()))
             }),
-            compares("compareTo", "quantity_compare_to", Type::Int, |args| {
+            ("compareTo", "quantity_compare_to", "quantity.(quantity) -> int", |args| {
                 Ok(Value::Int(order(args)? as i64))
             }),
-            gives("asApproximateFloat", "quantity_get_float", Type::Double, |args| {
+            ("asApproximateFloat", "quantity_get_float", "quantity.() -> double", |args| {
                 Ok(Value::Double(opaque::<Quantity>(args, 0)?.amount.as_f64()))
             }),
-            gives("asInteger", "quantity_get_int", Type::Int, |args| {
+            ("asInteger", "quantity_get_int", "quantity.() -> int", |args| {
                 let integer = opaque::<Quantity>(args, 0)?.amount.as_i64();
                 integer
                     .map(Value::Int)
                     .ok_or_else(|| EvalError::Failed("cannot convert value to integer".into()))
             }),
-            gives("isInteger", "quantity_is_integer", Type::Bool, |args| {
+            ("isInteger", "quantity_is_integer", "quantity.() -> bool", |args| {
                 Ok(Value::Bool(opaque::<Quantity>(args, 0)?.amount.as_i64().is_some()))
             }),
-            sums("add", ["quantity_add", "quantity_add_int"], |args| compute(args, Amount::try_add)),
-            sums("sub", ["quantity_sub", "quantity_sub_int"], |args| compute(args, Amount::try_sub)),
+            ("add", "quantity_add", "quantity.(quantity) -> quantity", add),
+            ("add", "quantity_add_int", "quantity.(int) -> quantity", add),
+            ("sub", "quantity_sub", "quantity.(quantity) -> quantity", subtract),
+            ("sub", "quantity_sub_int", "quantity.(int) -> quantity", subtract),
         ],
-        ..Library::default()
-    }
+    );
+    Library { functions, ..Library::default() }
+}
+
+fn add<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    compute(args, Amount::try_add)
+}
+
+fn subtract<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    compute(args, Amount::try_sub)
 }
 
 fn order(args: &[Value<'_>]) -> Result<Ordering, EvalError> {

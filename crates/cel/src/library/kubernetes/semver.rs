@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 pub use self::version::Version;
-use crate::decl::{Function, Overload, Run};
+use crate::decl::{Row, declare};
 use crate::library::Library;
 use crate::library::operand::{bool_operand, opaque, own, text};
 use crate::types::Type;
@@ -36,41 +36,42 @@ impl Opaque for Version {
 
 /// `semver`, `isSemver`, comparison and parts. Version 1 adds normalization before parsing.
 pub fn library(version: u32) -> Library {
-    let semver = Type::Object(SEMVER.into());
-    let mut read = vec![Overload::function("string_to_semver", [Type::String], semver.clone(), |args| {
-        parse(args).map(|version| Value::Opaque(Arc::new(version)))
-    })];
-    let mut is = vec![Overload::function("is_semver_string", [Type::String], Type::Bool, is_semver)];
+    let own = [("semver", Type::Object(SEMVER.into()))];
+    let mut functions = declare(&own, &FUNCTIONS);
     if version >= 1 {
-        let params = [Type::String, Type::Bool];
-        read.push(Overload::function("string_bool_to_semver", params.clone(), semver.clone(), |args| {
-            parse(args).map(|version| Value::Opaque(Arc::new(version)))
-        }));
-        is.push(Overload::function("is_semver_string_bool", params, Type::Bool, is_semver));
+        functions.extend(declare(&own, &NORMALIZING));
     }
-    let compares = |name, id, result, run: Run| {
-        Function::new(name, [Overload::method(id, [semver.clone(), semver.clone()], result, run)])
-    };
-    let gives =
-        |name, id, run: Run| Function::new(name, [Overload::method(id, [semver.clone()], Type::Int, run)]);
-    Library {
-        functions: vec![
-            Function::new("semver", read),
-            Function::new("isSemver", is),
-            compares("isGreaterThan", "semver_is_greater_than", Type::Bool, |args| {
-                Ok(Value::Bool(order(args)?.is_gt()))
-            }),
-            compares("isLessThan", "semver_is_less_than", Type::Bool, |args| {
-                Ok(Value::Bool(order(args)?.is_lt()))
-            }),
-            compares("compareTo", "semver_compare_to", Type::Int, |args| Ok(Value::Int(order(args)? as i64))),
-            // As in kube-apiserver, numbers beyond 63 bits become negative.
-            gives("major", "semver_major", |args| Ok(Value::Int(opaque::<Version>(args, 0)?.major as i64))),
-            gives("minor", "semver_minor", |args| Ok(Value::Int(opaque::<Version>(args, 0)?.minor as i64))),
-            gives("patch", "semver_patch", |args| Ok(Value::Int(opaque::<Version>(args, 0)?.patch as i64))),
-        ],
-        ..Library::default()
-    }
+    Library { functions, ..Library::default() }
+}
+
+const NORMALIZING: [Row; 2] = [
+    ("semver", "string_bool_to_semver", "(string, bool) -> semver", semver),
+    ("isSemver", "is_semver_string_bool", "(string, bool) -> bool", is_semver),
+];
+const FUNCTIONS: [Row; 8] = [
+    ("semver", "string_to_semver", "(string) -> semver", semver),
+    ("isSemver", "is_semver_string", "(string) -> bool", is_semver),
+    ("isGreaterThan", "semver_is_greater_than", "semver.(semver) -> bool", |args| {
+        Ok(Value::Bool(order(args)?.is_gt()))
+    }),
+    ("isLessThan", "semver_is_less_than", "semver.(semver) -> bool", |args| {
+        Ok(Value::Bool(order(args)?.is_lt()))
+    }),
+    ("compareTo", "semver_compare_to", "semver.(semver) -> int", |args| Ok(Value::Int(order(args)? as i64))),
+    // As in kube-apiserver, numbers beyond 63 bits become negative.
+    ("major", "semver_major", "semver.() -> int", |args| {
+        Ok(Value::Int(opaque::<Version>(args, 0)?.major as i64))
+    }),
+    ("minor", "semver_minor", "semver.() -> int", |args| {
+        Ok(Value::Int(opaque::<Version>(args, 0)?.minor as i64))
+    }),
+    ("patch", "semver_patch", "semver.() -> int", |args| {
+        Ok(Value::Int(opaque::<Version>(args, 0)?.patch as i64))
+    }),
+];
+
+fn semver<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+    parse(args).map(|version| Value::Opaque(Arc::new(version)))
 }
 
 fn parse(args: &[Value<'_>]) -> Result<Version, EvalError> {

@@ -1,107 +1,53 @@
 //! Conversions: `int("1")`, `string(1)`, `type(x)`, `dyn(x)`.
 
-use std::sync::Arc;
-
-use crate::decl::{Function, Overload, Run};
+use crate::decl::{Function, declare};
 use crate::number;
 use crate::time::{self, Timestamp, TimestampError};
-use crate::types::Type;
 use crate::value::{EvalError, Text, Value};
 
 pub(super) fn functions() -> Vec<Function> {
-    use Type::{Bool, Bytes, Double, Duration, Int, String, Timestamp, Uint};
-    let to = |name: &'static str, result: Type, run: Run, rows: Vec<(&'static str, Type)>| {
-        let overload = |(id, from): (&'static str, Type)| Overload::function(id, [from], result.clone(), run);
-        Function::new(name, rows.into_iter().map(overload).collect::<Vec<_>>())
-    };
-    let a = Type::param("A");
-    vec![
-        Function::new(
-            "type",
-            [Overload::function(
-                "type",
-                [a.clone()],
-                Type::Type(Some(Arc::new(a.clone()))),
-                |args| match args {
-                    [value] => Ok(Value::Type(value.cel_type())),
-                    _ => Err(EvalError::NoSuchOverload),
-                },
-            )],
-        ),
-        to("bool", Bool, to_bool, vec![("bool_to_bool", Bool), ("string_to_bool", String)]),
-        to("bytes", Bytes, to_bytes, vec![("bytes_to_bytes", Bytes), ("string_to_bytes", String)]),
-        to(
-            "double",
-            Double,
-            to_double,
-            vec![
-                ("double_to_double", Double),
-                ("int64_to_double", Int),
-                ("string_to_double", String),
-                ("uint64_to_double", Uint),
-            ],
-        ),
-        to(
-            "duration",
-            Duration,
-            to_duration,
-            vec![
-                ("duration_to_duration", Duration),
-                ("int64_to_duration", Int),
-                ("string_to_duration", String),
-            ],
-        ),
-        Function::new("dyn", [Overload::function("to_dyn", [a], Type::Dyn, identity)]),
-        to(
-            "int",
-            Int,
-            to_int,
-            vec![
-                ("int64_to_int64", Int),
-                ("double_to_int64", Double),
-                ("duration_to_int64", Duration),
-                ("string_to_int64", String),
-                ("timestamp_to_int64", Timestamp),
-                ("uint64_to_int64", Uint),
-            ],
-        ),
-        to(
-            "string",
-            String,
-            to_string,
-            vec![
-                ("string_to_string", String),
-                ("bool_to_string", Bool),
-                ("bytes_to_string", Bytes),
-                ("double_to_string", Double),
-                ("duration_to_string", Duration),
-                ("int64_to_string", Int),
-                ("timestamp_to_string", Timestamp),
-                ("uint64_to_string", Uint),
-            ],
-        ),
-        to(
-            "timestamp",
-            Timestamp,
-            to_timestamp,
-            vec![
-                ("timestamp_to_timestamp", Timestamp),
-                ("int64_to_timestamp", Int),
-                ("string_to_timestamp", String),
-            ],
-        ),
-        to(
-            "uint",
-            Uint,
-            to_uint,
-            vec![
-                ("uint64_to_uint64", Uint),
-                ("double_to_uint64", Double),
-                ("int64_to_uint64", Int),
-                ("string_to_uint64", String),
-            ],
-        ),
-    ]
+    declare(
+        &[],
+        &[
+            ("type", "type", "(A) -> type(A)", |args| match args {
+                [value] => Ok(Value::Type(value.cel_type())),
+                _ => Err(EvalError::NoSuchOverload),
+            }),
+            ("bool", "bool_to_bool", "(bool) -> bool", to_bool),
+            ("bool", "string_to_bool", "(string) -> bool", to_bool),
+            ("bytes", "bytes_to_bytes", "(bytes) -> bytes", to_bytes),
+            ("bytes", "string_to_bytes", "(string) -> bytes", to_bytes),
+            ("double", "double_to_double", "(double) -> double", to_double),
+            ("double", "int64_to_double", "(int) -> double", to_double),
+            ("double", "string_to_double", "(string) -> double", to_double),
+            ("double", "uint64_to_double", "(uint) -> double", to_double),
+            ("duration", "duration_to_duration", "(duration) -> duration", to_duration),
+            ("duration", "int64_to_duration", "(int) -> duration", to_duration),
+            ("duration", "string_to_duration", "(string) -> duration", to_duration),
+            ("dyn", "to_dyn", "(A) -> dyn", identity),
+            ("int", "int64_to_int64", "(int) -> int", to_int),
+            ("int", "double_to_int64", "(double) -> int", to_int),
+            ("int", "duration_to_int64", "(duration) -> int", to_int),
+            ("int", "string_to_int64", "(string) -> int", to_int),
+            ("int", "timestamp_to_int64", "(timestamp) -> int", to_int),
+            ("int", "uint64_to_int64", "(uint) -> int", to_int),
+            ("string", "string_to_string", "(string) -> string", to_string),
+            ("string", "bool_to_string", "(bool) -> string", to_string),
+            ("string", "bytes_to_string", "(bytes) -> string", to_string),
+            ("string", "double_to_string", "(double) -> string", to_string),
+            ("string", "duration_to_string", "(duration) -> string", to_string),
+            ("string", "int64_to_string", "(int) -> string", to_string),
+            ("string", "timestamp_to_string", "(timestamp) -> string", to_string),
+            ("string", "uint64_to_string", "(uint) -> string", to_string),
+            ("timestamp", "timestamp_to_timestamp", "(timestamp) -> timestamp", to_timestamp),
+            ("timestamp", "int64_to_timestamp", "(int) -> timestamp", to_timestamp),
+            ("timestamp", "string_to_timestamp", "(string) -> timestamp", to_timestamp),
+            ("uint", "uint64_to_uint64", "(uint) -> uint", to_uint),
+            ("uint", "double_to_uint64", "(double) -> uint", to_uint),
+            ("uint", "int64_to_uint64", "(int) -> uint", to_uint),
+            ("uint", "string_to_uint64", "(string) -> uint", to_uint),
+        ],
+    )
 }
 
 type Outcome<'a> = Result<Value<'a>, EvalError>;

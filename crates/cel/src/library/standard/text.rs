@@ -1,40 +1,33 @@
 //! `contains`, `endsWith`, `startsWith`, `matches`.
 
-use crate::decl::{Function, Overload, Prepared};
+use crate::decl::{Function, Prepared, declare};
 use crate::regexp;
-use crate::types::Type;
 use crate::value::{EvalError, Value};
 use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<Function> {
-    let texts = || [Type::String, Type::String];
-    vec![
-        Function::new(
-            "contains",
-            [Overload::method("contains_string", texts(), Type::Bool, |args| {
+    let mut functions = declare(
+        &[],
+        &[
+            ("contains", "contains_string", "string.(string) -> bool", |args| {
                 test_texts(args, |text, part| text.contains(part))
-            })],
-        ),
-        Function::new(
-            "endsWith",
-            [Overload::method("ends_with_string", texts(), Type::Bool, |args| {
+            }),
+            ("endsWith", "ends_with_string", "string.(string) -> bool", |args| {
                 test_texts(args, |text, end| text.ends_with(end))
-            })],
-        ),
-        Function::new(
-            "startsWith",
-            [Overload::method("starts_with_string", texts(), Type::Bool, |args| {
+            }),
+            ("startsWith", "starts_with_string", "string.(string) -> bool", |args| {
                 test_texts(args, |text, start| text.starts_with(start))
-            })],
-        ),
-        Function::new(
-            "matches",
-            [
-                Overload::function("matches", texts(), Type::Bool, matches).prepared(prepare),
-                Overload::method("matches_string", texts(), Type::Bool, matches).prepared(prepare),
-            ],
-        ),
-    ]
+            }),
+            ("matches", "matches", "(string, string) -> bool", matches),
+            ("matches", "matches_string", "string.(string) -> bool", matches),
+        ],
+    );
+    for overload in functions.iter_mut().flat_map(|function| &mut function.overloads) {
+        if overload.id.starts_with("matches") {
+            overload.prepare = Some(prepare);
+        }
+    }
+    functions
 }
 
 fn test_texts<'a>(args: &[Value<'a>], test: fn(&str, &str) -> bool) -> Result<Value<'a>, EvalError> {
