@@ -35,6 +35,11 @@ pub trait Api: Send + Sync {
         None
     }
 
+    /// The stored form of the object that a request names; empty if there is none.
+    fn stored_bytes(&self, _kind: &pintle_kinds::Kind, _info: &RequestInfo) -> Bytes {
+        Bytes::new()
+    }
+
     /// The object that defines a kind; `None` for built-in kinds.
     fn definition(&self, _kind: &pintle_kinds::Kind) -> Option<pintle_value::Value> {
         None

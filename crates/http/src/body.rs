@@ -22,10 +22,15 @@ impl<B> ClientBody for B where
 
 /// Reads the body of a request. One that is longer than `bytes_max` is refused.
 pub(crate) async fn read_whole<B: ClientBody>(body: B, bytes_max: usize) -> Result<Bytes, Status> {
-    match pintle_proxy::read_whole(body, bytes_max).await {
-        Ok(body) => Ok(body),
-        Err(error) if error.is::<LengthLimitError>() => Err(respond::too_large(bytes_max)),
-        Err(error) => Err(Status::bad_request(error.to_string())),
+    pintle_proxy::read_whole(body, bytes_max).await.map_err(|error| unread_body(error, bytes_max))
+}
+
+/// The answer to a request whose body could not be read.
+pub(crate) fn unread_body(error: Box<dyn std::error::Error + Send + Sync>, bytes_max: usize) -> Status {
+    if error.is::<LengthLimitError>() {
+        respond::too_large(bytes_max)
+    } else {
+        Status::bad_request(error.to_string())
     }
 }
 

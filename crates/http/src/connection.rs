@@ -58,6 +58,10 @@ const STRANGER_CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// How many requests of an unauthenticated HTTP/2 connection are answered, once it accepts no more. The others were sent at the
 /// same time; their streams are reset.
 const STRANGER_ANSWERS_MAX: usize = 16;
+/// How many bytes of a body a client may send in HTTP/2 before the request reads them, which is not before its credentials are
+/// known and flow control admits it: on one stream, and on all streams of a connection.
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
 
 /// State that all connections of a listener share.
 #[derive(Clone)]
@@ -87,6 +91,8 @@ impl Builders {
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(streams_max)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
             .max_local_error_reset_streams(LOCAL_RESETS_MAX)
             .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))

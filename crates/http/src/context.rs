@@ -12,6 +12,7 @@ use crate::offload::Offload;
 use crate::openid::OpenId;
 use crate::pages::Pages;
 use crate::peer_proxy::PeerProxy;
+use crate::request_memory::RequestMemory;
 use crate::streams::Streams;
 use crate::turns::ProcessorTurns;
 use crate::unread::UnreadAnswers;
@@ -87,6 +88,8 @@ pub struct Context {
     pub turns: Arc<ProcessorTurns>,
     /// Long answers that are being sent.
     pub unread: Arc<UnreadAnswers>,
+    /// The memory for bodies and objects of requests in flight.
+    pub request_memory: RequestMemory,
     /// The web console, where it is on.
     pub console: Option<Console>,
 }

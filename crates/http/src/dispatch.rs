@@ -3,7 +3,7 @@
 
 use crate::aggregate::{self, Aggregated, Destination};
 use crate::api::{ApiRequest, ApiResponse};
-use crate::body::{ClientBody, read_whole};
+use crate::body::ClientBody;
 use crate::chain::Record;
 use crate::conditional::Conditions;
 use crate::context::Context;
@@ -14,6 +14,7 @@ use crate::negotiate::{Accept, Encoding, Media};
 use crate::offload::LARGE_BODY_BYTES;
 use crate::peer::Peer;
 use crate::peer_proxy::PeerProxy;
+use crate::request_memory::HeldMemory;
 use crate::requestinfo::RequestInfo;
 use crate::route::{self, Action, Routed};
 use crate::streams::Streamed;
@@ -140,7 +141,7 @@ impl<'a> Call<'a> {
         }
         match self.route(&state, &headers::first(&self.parts.headers, CONTENT_TYPE)) {
             Ok(routed) => self.serve_resource(routed, user, body, record).await,
-            Err(refusal) => Box::pin(self.refuse_route(refusal, body, record)).await,
+            Err(refusal) => Box::pin(self.refuse_route(refusal, &user, body, record)).await,
         }
     }
 
@@ -270,6 +271,7 @@ impl<'a> Call<'a> {
     async fn refuse_route<B: ClientBody>(
         &self,
         refusal: ApiResponse,
+        user: &UserInfo,
         body: B,
         record: &mut Record,
     ) -> ApiResponse {
@@ -280,7 +282,7 @@ impl<'a> Call<'a> {
         record.labels = Some(self.labels_as("application/json"));
         // kube-apiserver reads the body of an update before it checks the media type.
         if method == "PUT"
-            && let Err(status) = read_body(method, body).await
+            && let Err(status) = self.read_body(user, body, record, &mut HeldMemory::default()).await
         {
             return respond::status(&status, Some(Encoding::Json { pretty: false }));
         }
@@ -373,11 +375,17 @@ impl<'a> Call<'a> {
         record: &Record,
     ) -> ApiResponse {
         let Call { context, parts, .. } = *self;
-        let (info, query) = (Arc::clone(&self.info), std::mem::take(&mut self.query));
-        let body = match read_body(parts.method.as_str(), body).await {
-            Ok(body) => body,
+        // Held until the answer is made.
+        let mut memory = HeldMemory::default();
+        let body = self.read_body(&user, body, record, &mut memory).await;
+        let body = match body {
+            Ok(body) => match self.reserve_objects(&routed, &user, &body, record, &mut memory).await {
+                Ok(()) => body,
+                Err(status) => return respond::status(&status, routed.errors),
+            },
             Err(status) => return respond::status(&status, routed.errors),
         };
+        let (info, query) = (Arc::clone(&self.info), std::mem::take(&mut self.query));
         let is_large = body.len() >= LARGE_BODY_BYTES || info.resource == RULES_REVIEWS;
         let (key, entry) = (context.turns.key_of_user(&user.name), context.offload.entry(&user.name, &info));
         filter_metrics::body_read(&info, body.len());
@@ -400,12 +408,42 @@ impl<'a> Call<'a> {
         let served = pintle_trace::with_trace(record.trace.clone(), served);
         context.offload.execute(key, entry, is_large, served).await
     }
-}
 
-/// Reads the body, for methods that have one.
-async fn read_body<B: ClientBody>(method: &str, body: B) -> Result<Bytes, Status> {
-    if matches!(method, "GET" | "HEAD" | "OPTIONS") {
-        return Ok(Bytes::new());
+    /// Reads the body, for methods that have one.
+    async fn read_body<B: ClientBody>(
+        &self,
+        user: &UserInfo,
+        body: B,
+        record: &Record,
+        memory: &mut HeldMemory,
+    ) -> Result<Bytes, Status> {
+        if matches!(self.method(), "GET" | "HEAD" | "OPTIONS") {
+            return Ok(Bytes::new());
+        }
+        self.context.request_memory.read_body(self.memory_of(user, record), body, memory).await
     }
-    read_whole(body, BODY_BYTES_MAX).await
+
+    /// Waits until there is memory for the objects that a write decodes.
+    async fn reserve_objects(
+        &self,
+        routed: &Routed,
+        user: &UserInfo,
+        body: &[u8],
+        record: &Record,
+        memory: &mut HeldMemory,
+    ) -> Result<(), Status> {
+        if !self.info.is_write() {
+            return Ok(());
+        }
+        let stored = self.context.api.stored_bytes(routed.target.kind(), &self.info);
+        let content_type = headers::first(&self.parts.headers, CONTENT_TYPE);
+        let user = self.memory_of(user, record);
+        let memory_of = &self.context.request_memory;
+        memory_of.reserve_objects(user, content_type.as_bytes(), body, &stored, memory).await
+    }
+
+    /// Whose memory a request takes; `None` if it is exempt.
+    fn memory_of(&self, user: &UserInfo, record: &Record) -> Option<u64> {
+        (!record.held.is_exempt()).then(|| self.context.turns.key_of_user(&user.name))
+    }
 }

@@ -71,6 +71,7 @@ pub(crate) struct Held {
     /// The time at which the seat is released at the latest, even if the client has not read the whole answer.
     until: Option<Instant>,
     is_watch: bool,
+    is_exempt: bool,
     /// The request's turns on a processor, unless it is exempt or long-running.
     turn: Option<Turn>,
 }
@@ -118,6 +119,7 @@ impl FlowControl {
             }
             FlowControl::InFlight(_) => request.user.in_group(UserInfo::MASTERS),
         };
+        held.is_exempt = is_exempt;
         let key = turns.all().key_of_user(&request.user.name);
         turns.set_user(key, is_exempt);
         let has_turn = turns.take_unused();
@@ -284,6 +286,11 @@ pub(crate) struct Classified {
 }
 
 impl Held {
+    /// Returns whether the request waits for no others.
+    pub(crate) fn is_exempt(&self) -> bool {
+        self.is_exempt
+    }
+
     /// How priority and fairness classified the request, if it did.
     pub(crate) fn classified(&self) -> Option<Classified> {
         Some(Classified { flow: self.flow.clone()?, work: self.work?, seated: self.seated })

@@ -49,6 +49,7 @@ mod peer_proxy;
 pub mod query;
 mod request_id;
 mod request_line;
+pub mod request_memory;
 pub mod requestinfo;
 pub mod resources;
 pub mod respond;

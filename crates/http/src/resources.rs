@@ -20,6 +20,7 @@ use crate::negotiate::Media;
 use crate::requestinfo::RequestInfo;
 use crate::route::Action;
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use pintle_controllers::aggregation::Aggregation;
 use pintle_controllers::components::Components;
 use pintle_engine::{Access, Engine, ListRequest, Target};
@@ -189,6 +190,13 @@ impl Api for Resources {
         let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let average_bytes = number(sizes.iter().sum::<usize>().checked_div(sizes.len()).unwrap_or(0));
         Some(StoredObjects { objects: number(view.len()), average_bytes })
+    }
+
+    fn stored_bytes(&self, kind: &pintle_kinds::Kind, info: &RequestInfo) -> Bytes {
+        let objects = self.engine.storage().cache().resource(&kind.store_prefix);
+        let key = pintle_engine::object_key(kind.namespaced, &info.namespace, &info.name);
+        let object = objects.filter(|_| !info.name.is_empty()).and_then(|objects| objects.get(&key));
+        object.map_or_else(Bytes::new, |object| object.value().clone())
     }
 
     fn definition(&self, kind: &pintle_kinds::Kind) -> Option<Value> {

@@ -45,4 +45,4 @@ pub use transport::{Address, BoxError, RequestBody, SendError, Transport, empty_
 pub use upgraded::Upgraded;
 pub use url::{encode_query, escape_path, join as join_path, join_keeping_slash};
 pub use websocket::head as websocket_head;
-pub use whole_body::read_whole;
+pub use whole_body::{WholeBody, read_whole};

@@ -13,21 +13,55 @@ where
     B: http_body::Body<Data = Bytes, Error: Into<BoxError>>,
 {
     let mut body = pin!(Limited::new(body, bytes_max));
-    // Most bodies have a single chunk, which is not copied.
-    let mut first = Bytes::new();
-    let mut joined = Vec::new();
+    let mut whole = WholeBody::default();
     while let Some(frame) = body.as_mut().frame().await {
-        let Ok(chunk) = frame?.into_data() else { continue };
-        if first.is_empty() && joined.is_empty() {
-            first = chunk;
-            continue;
+        if let Ok(chunk) = frame?.into_data() {
+            whole.push(chunk);
         }
-        if joined.is_empty() {
-            joined.extend_from_slice(&std::mem::take(&mut first));
-        }
-        joined.extend_from_slice(&chunk);
     }
-    Ok(if joined.is_empty() { first } else { joined.into() })
+    Ok(whole.into_bytes())
+}
+
+/// The chunks of a body that have arrived, joined.
+#[derive(Default)]
+pub struct WholeBody {
+    /// Most bodies have a single chunk, which is not copied.
+    first: Bytes,
+    joined: Vec<u8>,
+}
+
+impl WholeBody {
+    /// Returns the number of bytes.
+    pub fn len(&self) -> usize {
+        self.first.len().saturating_add(self.joined.len())
+    }
+
+    /// Returns whether there are no bytes yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Allocates memory for a body of this length at once. Otherwise it grows by doubling, which takes twice as much.
+    pub fn reserve(&mut self, length: usize) {
+        self.joined.reserve_exact(length.saturating_sub(self.joined.len()));
+    }
+
+    /// Appends a chunk.
+    pub fn push(&mut self, chunk: Bytes) {
+        if self.is_empty() && self.joined.capacity() == 0 {
+            self.first = chunk;
+            return;
+        }
+        if self.joined.is_empty() {
+            self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.joined.extend_from_slice(&chunk);
+    }
+
+    /// Returns the body.
+    pub fn into_bytes(self) -> Bytes {
+        if self.joined.is_empty() { self.first } else { self.joined.into() }
+    }
 }
 
 #[cfg(test)]

@@ -116,6 +116,7 @@ pub(super) fn server_context(
         flow,
         turns: Arc::default(),
         unread: Arc::default(),
+        request_memory: pintle_http::request_memory::RequestMemory::default(),
         console: config.console.then(Console::default),
     }
 }
