@@ -30,7 +30,7 @@ const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 const ALLOCATOR: &str = "ipallocator.k8s.io";
 
 /// Returns whether the target's objects are Services, which have addresses and ports.
-fn is_service(target: &Target) -> bool {
+pub(crate) fn is_service(target: &Target) -> bool {
     target.kind.group.is_empty() && target.kind.plural == "services"
 }
 
@@ -98,13 +98,9 @@ impl Writer {
         of_flags.map(|cidr| ServiceNetwork { cidr: *cidr, ready: true }).collect()
     }
 
-    /// Returns the writes that release the allocations of an object that is deleted.
-    pub(crate) fn release(&self, target: &Target, last: &Value) -> Vec<Write> {
-        if is_service(target) {
-            self.allocation_writes(self.taken_ports(), Some(last), None)
-        } else {
-            Vec::new()
-        }
+    /// Returns the writes that release the allocations of a service that is deleted.
+    pub(crate) fn release(&self, last: &Value) -> Vec<Write> {
+        self.allocation_writes(self.taken_ports(), Some(last), None)
     }
 
     /// Returns the writes that change the allocations of a service from those of `old` to those of `new`.

@@ -45,6 +45,8 @@ pub struct Expected<'a> {
     pub kind: &'a str,
     /// The kind's schema.
     pub schema: &'a Schema,
+    /// All versions of the kind.
+    pub versions: &'a [KindVersion],
     /// Knows which decoded objects kube-apiserver cannot convert into its internal type.
     pub hooks: &'a dyn Hooks,
     /// Whether kind and apiVersion may be omitted, as for built-in kinds. Custom resources must have them.
@@ -61,9 +63,12 @@ pub struct Decoded {
     pub complaints: Vec<String>,
     /// Whether the body resets managedFields with an empty list. The canonical tree cannot represent that list.
     pub resets: bool,
+    /// The kind that the body states, if it is a custom resource of another kind. Validation refuses it.
+    pub other_kind: Option<GroupKind>,
 }
 
 /// The reason why a body is refused.
+#[derive(Clone)]
 pub enum Refusal {
     /// The kind of the body cannot be determined.
     Unrecognized(String),
@@ -137,10 +142,8 @@ impl Refusal {
     pub(crate) fn to_status(&self, expected: &Expected<'_>, body: &[u8]) -> Status {
         let wanted = expected.kind;
         if let Refusal::OtherKind(kind) = self {
-            let mut errors = FieldErrors::new();
-            errors.invalid(&Path::of("kind"), kind.kind.as_str(), &format!("must be {wanted}"));
             let tree = json::parse(body).map(|parsed| parsed.value).unwrap_or_default();
-            return Status::invalid(kind, tree.str_at(&["metadata", "name"]), &errors);
+            return other_kind(kind, wanted, &tree);
         }
         if let Refusal::TooLarge = self {
             return Status::entity_too_large(self.why());
@@ -167,13 +170,14 @@ pub fn decode(
     expected: &Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    let (gvk, mut decoded) = read(body, media, expected).map_err(|refusal| match refusal {
-        // Without strict validation the error names the expected kind.
-        Refusal::Kindless { version, why } if validation == FieldValidation::Ignore => {
-            Refusal::Unfit { kind: expected.kind.into(), version, why }.to_status(expected, body)
-        }
-        other => other.to_status(expected, body),
-    })?;
+    let Read { gvk, mut decoded, refusal } =
+        read(body, media, expected).map_err(|refusal| match refusal {
+            // Without strict validation the error names the expected kind.
+            Refusal::Kindless { version, why } if validation == FieldValidation::Ignore => {
+                Refusal::Unfit { kind: expected.kind.into(), version, why }.to_status(expected, body)
+            }
+            other => other.to_status(expected, body),
+        })?;
     if !decoded.complaints.is_empty() && validation == FieldValidation::Strict {
         let why = format!("strict decoding error: {}", decoded.complaints.join(", "));
         return Err(gvk.unfit(why).to_status(expected, body));
@@ -181,7 +185,21 @@ pub fn decode(
     if validation == FieldValidation::Ignore {
         decoded.complaints.clear();
     }
+    match refusal {
+        None => {}
+        Some(Refusal::OtherKind(kind)) => decoded.other_kind = Some(kind),
+        Some(refusal) => {
+            return Err(refusal.to_status(expected, body).with_warnings(warnings(decoded.complaints)));
+        }
+    }
     Ok(decoded)
+}
+
+/// The error about a custom resource of another kind than the expected one.
+pub(crate) fn other_kind(stated: &GroupKind, wanted: &str, object: &Value) -> Status {
+    let mut errors = FieldErrors::new();
+    errors.invalid(&Path::of("kind"), stated.kind.as_str(), &format!("must be {wanted}"));
+    Status::invalid(stated, object.str_at(&["metadata", "name"]), &errors)
 }
 
 /// Decodes a tree on the fast path: only if it is of the expected kind, without unknown fields and with correct types.
@@ -197,21 +215,33 @@ pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
     if expected.hooks.conversion_error(&value).is_some() {
         return None;
     }
-    strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets })
+    strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets, other_kind: None })
 }
 
-/// Like `decode`, for a document that a patch produced. Its errors have other texts.
-pub fn decode_patched(document: &[u8], expected: &Expected<'_>) -> Result<Decoded, Refusal> {
-    read(document, Media::Json, expected).map(|(_, decoded)| decoded)
+/// Like `decode`, for a document that a patch produced. Its errors have other texts. The second refusal, if there is one,
+/// comes after the complaints about the document.
+pub fn decode_patched(
+    document: &[u8],
+    expected: &Expected<'_>,
+) -> Result<(Decoded, Option<Refusal>), Refusal> {
+    read(document, Media::Json, expected).map(|read| (read.decoded, read.refusal))
 }
 
-fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, Decoded), Refusal> {
+/// A body that could be decoded.
+struct Read {
+    gvk: BodyGvk,
+    decoded: Decoded,
+    /// Why it is refused all the same. kube-apiserver decodes bodies of other versions before it refuses them.
+    refusal: Option<Refusal>,
+}
+
+fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<Read, Refusal> {
     if media == Media::Cbor && object_size::has_too_many_values(body) {
         return Err(Refusal::TooLarge);
     }
     let parsed = parse(body, media).map_err(Refusal::Unrecognized)?;
     let claimed = gvk::claimed(&parsed, media, expected, body).map_err(Refusal::Unrecognized)?;
-    let gvk = gvk::resolve(claimed, expected, media, body)?;
+    let (gvk, refusal) = gvk::resolve(claimed, expected, media, body)?;
     let tree = match &parsed {
         Parsed::Json(document, _) => Some(&document.value),
         Parsed::Yaml(value, _) | Parsed::Cbor(value) => Some(value),
@@ -221,13 +251,39 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
     if tree.is_some_and(|tree| !is_short && object_size::check(tree).is_err()) {
         return Err(Refusal::TooLarge);
     }
+    if !expected.lenient && tree.and_then(|tree| tree.get("apiVersion")).is_some_and(Value::is_null) {
+        let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
+        return Err(gvk.unfit(why.to_string()));
+    }
     let resets = tree.is_some_and(|tree| resets(tree, expected));
-    let (mut value, complaints) = typed_tree(parsed, body, expected).map_err(|why| gvk.unfit(why))?;
-    if let Some(why) = expected.hooks.conversion_error(&value) {
+    let stated = gvk.version_of(expected).filter(|_| refusal.is_some());
+    let known = match (&refusal, stated) {
+        (None, _) | (_, Some(_)) => Known::AllFields,
+        // kube-apiserver has no schema for it.
+        (Some(refusal), None) if expected.lenient => return Err(refusal.clone()),
+        (Some(_), None) if gvk.is_kind(expected.group, expected.kind) => Known::NoFields,
+        (Some(_), None) => Known::Metadata,
+    };
+    let schema = stated.map_or(expected.schema, |version| &version.schema);
+    let (mut value, complaints) =
+        typed_tree(parsed, body, &Expected { schema, ..*expected }, known).map_err(|why| gvk.unfit(why))?;
+    let hooks = stated.map_or(expected.hooks, |version| version.hooks);
+    if let Some(why) = hooks.conversion_error(&value) {
         return Err(gvk.unfit(why));
     }
     stamp(&mut value, expected);
-    Ok((gvk, Decoded { value, complaints, resets }))
+    let decoded = Decoded { value, complaints, resets, other_kind: None };
+    Ok(Read { gvk, decoded, refusal })
+}
+
+/// The fields of a body for which there is a schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    AllFields,
+    /// A custom resource of another kind: its other fields may have any name.
+    Metadata,
+    /// A custom resource in a version that its definition does not have: it has no other fields.
+    NoFields,
 }
 
 /// Returns whether a body resets managedFields. kube-apiserver decodes the metadata of custom resources once more, and
@@ -331,11 +387,29 @@ fn typed_tree(
     parsed: Parsed<'_>,
     body: &[u8],
     expected: &Expected<'_>,
+    known: Known,
 ) -> Result<(Value, Vec<String>), String> {
     let schema = expected.schema;
     let untyped = |value: Value| {
         let mut strict = Strict::default();
-        pintle_schema::decode(schema, value, &mut strict).map(|value| (value, strict))
+        let names: Vec<Str> = match known {
+            Known::NoFields => value
+                .as_object()
+                .into_iter()
+                .flat_map(|map| map.iter())
+                .map(|(name, _)| name.clone())
+                .collect(),
+            _ => Vec::new(),
+        };
+        let value = pintle_schema::decode(schema, value, &mut strict)?;
+        if known != Known::AllFields {
+            strict.unknown.retain(|path| path.starts_with("metadata."));
+            let others =
+                names.into_iter().filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
+            strict.unknown.extend(others);
+            strict.unknown.sort();
+        }
+        Ok::<_, typed::TypeError>((value, strict))
     };
     match parsed {
         Parsed::Json(document, out_of_range) if schema.decodes_into_go_struct() => {
@@ -425,6 +499,7 @@ pub fn expected_object<'a>(
         version: &version.name,
         kind: &kind.kind,
         schema: &version.schema,
+        versions: &kind.versions,
         hooks: version.hooks,
         lenient: version.protobuf,
         registered,

@@ -1,5 +1,6 @@
 //! Deletes objects and collections: finalizers, grace periods, propagation, preconditions.
 
+use crate::allocate::is_service;
 use crate::read::ListRequest;
 use crate::retry::{ATTEMPTS_MAX, Attempt, Attempts, too_many_conflicts};
 use crate::unreadable::Fault;
@@ -21,6 +22,9 @@ use std::time::Duration;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
+
+/// How many objects a page of a collection has that is deleted.
+const COLLECTION_PAGE: i64 = 10_000;
 
 /// The result of a deletion.
 pub enum Deleted {
@@ -395,13 +399,27 @@ impl Writer {
     ) -> Result<Revision, WriteError> {
         let delete = Write::delete(target.store_key(), expect);
         let _request = measures::StoreRequest::begin(target, "delete");
-        let mut extra_writes = self.release(target, last);
-        if extra_writes.is_empty() {
+        if !is_service(target) {
             return self.storage.store.write(delete).await;
         }
-        extra_writes.push(delete);
-        let revisions = self.storage.store.commit(extra_writes).await?;
+        let mut writes = self.release(last);
+        writes.push(delete);
+        let revisions = self.storage.store.commit(writes).await?;
+        self.delete_endpoints(target).await;
         revisions.last().copied().ok_or(WriteError::Unavailable(StoreFault::Stopped))
+    }
+
+    /// Deletes the Endpoints of a deleted service, so that a new service of the same name does not find them.
+    async fn delete_endpoints(&self, service: &Target) {
+        let found = self.storage.target("", "v1", "endpoints", &service.namespace, &service.name);
+        let Some(endpoints) = found else { return };
+        match self.delete_admitted(&endpoints, &DeleteOptions::default()).await {
+            Err(status) if status.code != 404 => {
+                let Target { namespace, name, .. } = service;
+                tracing::error!("delete service endpoints {namespace}/{name} failed: {}", status.message);
+            }
+            _ => {}
+        }
     }
 
     /// Returns whether an object no longer exists, or another object has its name.
@@ -445,7 +463,7 @@ impl Writer {
         user: &UserInfo,
         warnings: &mut Vec<String>,
     ) -> Result<crate::read::Listed, Status> {
-        let listed = self.reader.list(list).await?;
+        let listed = self.list_to_delete(list).await?;
         let queue = Mutex::new(listed.items.iter());
         let worker = async || {
             let mut warnings = Vec::new();
@@ -466,6 +484,27 @@ impl Writer {
         let workers = self.deletion_workers.clamp(1, listed.items.len().max(1));
         for done in join_all((0..workers).map(|_| worker()).collect()).await {
             warnings.append(&mut done?);
+        }
+        Ok(listed)
+    }
+
+    /// Lists what a request deletes. As in kube-apiserver, a request without a limit lists pages, so that its
+    /// resourceVersion means that exact version, and its answer has the metadata of the first page.
+    async fn list_to_delete(&self, list: &ListRequest) -> Result<crate::read::Listed, Status> {
+        if list.options.limit != 0 {
+            return self.reader.list(list).await;
+        }
+        let mut page = ListRequest { target: list.target.clone(), options: list.options.clone() };
+        page.options.limit = COLLECTION_PAGE;
+        let mut listed = self.reader.list(&page).await?;
+        let mut token = listed.continue_token.clone();
+        while !token.is_empty() {
+            page.options.continue_token = token;
+            page.options.resource_version = Default::default();
+            page.options.resource_version_match = None;
+            let next = self.reader.list(&page).await?;
+            listed.items.extend(next.items);
+            token = next.continue_token;
         }
         Ok(listed)
     }

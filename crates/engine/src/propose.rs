@@ -3,7 +3,7 @@
 //!
 //! Candidates are in the version of the request, decoded and defaulted.
 
-use crate::decode::{self, Decoded, Media};
+use crate::decode::{self, Decoded, Media, Refusal};
 use crate::{Target, metadata, object, object_size};
 use bytes::Bytes;
 use pintle_apply::managed;
@@ -60,6 +60,8 @@ pub(crate) struct Proposed {
     pub(crate) empties: Remaining,
     /// Whether the labels of a new object are those of its pod template.
     pub(crate) shares_template_labels: bool,
+    /// The kind that the body states, if it is a custom resource of another kind.
+    pub(crate) other_kind: Option<GroupKind>,
 }
 
 impl Proposed {
@@ -91,7 +93,7 @@ pub(crate) struct Context<'a> {
 pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> Result<Proposed, Status> {
     let version = cx.target.kind_version();
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
-    let Decoded { value: mut object, complaints, resets } =
+    let Decoded { value: mut object, complaints, resets, other_kind } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
     if body.media == Media::Protobuf {
         object_size::check(&object)?;
@@ -101,7 +103,9 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> 
     mark_reset(&mut object, resets);
     let mut warnings = decode::warnings(complaints);
     warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
-    Ok(Proposed { object, warnings, empties, shares_template_labels })
+    // A write of the status takes the kind from the live object.
+    let other_kind = other_kind.filter(|_| cx.target.subresource != "status");
+    Ok(Proposed { object, warnings, empties, shares_template_labels, other_kind })
 }
 
 /// Applies a patch to the live object, which is in the version of the request.
@@ -117,9 +121,9 @@ pub(crate) fn patch_object(
         PatchType::Json | PatchType::Merge => patch_document(cx, &live, kind, body, reported)?,
         PatchType::Strategic => patch_strategically(cx, &live, body)?,
     };
-    let Decoded { value: mut object, mut complaints, resets } = decoded;
+    let Decoded { value: mut object, mut complaints, resets, .. } = decoded;
     if !complaints.is_empty() && cx.validation == FieldValidation::Strict {
-        return Err(invalid_patch(&patch_text, &format!("strict decoding error: {}", complaints.join(", "))));
+        return Err(strict_refusal(&patch_text, &complaints));
     }
     if !reported {
         complaints.clear();
@@ -127,7 +131,7 @@ pub(crate) fn patch_object(
     let empties = complete(cx.target, &mut object, Empties::Preserve);
     mark_reset(&mut object, resets);
     let warnings = decode::warnings(complaints);
-    let proposed = Proposed { object, warnings, empties, shares_template_labels: false };
+    let proposed = Proposed { object, warnings, empties, shares_template_labels: false, other_kind: None };
     proposed.checked(|object| {
         metadata::default_namespace(object, cx.target)?;
         metadata::check_name(object, cx.target)
@@ -191,13 +195,23 @@ fn patch_document(
         return Ok(Patched { decoded, patch_text: String::new() });
     }
     let patch_text = written()?;
-    let mut decoded = decode::decode_patched(patch_text.as_bytes(), &expected).map_err(|refusal| {
+    let refuse = |refusal: Refusal| {
         let whole = refusal.of_patched(&expected, patch_text.as_bytes());
         whole.unwrap_or_else(|| invalid_patch(&patch_text, refusal.why()))
-    })?;
+    };
+    let (mut decoded, refusal) = decode::decode_patched(patch_text.as_bytes(), &expected).map_err(refuse)?;
     complaints.append(&mut decoded.complaints);
     decoded.complaints = complaints;
-    Ok(Patched { decoded, patch_text })
+    let Some(refusal) = refusal.filter(|refusal| !is_reset(cx.target, refusal)) else {
+        return Ok(Patched { decoded, patch_text });
+    };
+    Err(match cx.validation {
+        FieldValidation::Strict if !decoded.complaints.is_empty() => {
+            strict_refusal(&patch_text, &decoded.complaints)
+        }
+        FieldValidation::Warn => refuse(refusal).with_warnings(decode::warnings(decoded.complaints)),
+        _ => refuse(refusal),
+    })
 }
 
 /// The live object as the text that kube-apiserver's patch library reads: it only parses the objects and lists that a
@@ -224,7 +238,7 @@ fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
     let keys = patched.as_object().into_iter().flat_map(|map| map.iter()).map(|(key, _)| key);
     let unknown = keys.filter(|key| !matches!(key.as_str(), "apiVersion" | "kind"));
     complaints.extend(unknown.map(|key| format!("unknown field {}", quoted(key))));
-    Decoded { value: Value::object(), complaints, resets: false }
+    Decoded { value: Value::object(), complaints, resets: false, other_kind: None }
 }
 
 /// Determines which values of a patch keep their original text in the patched document.
@@ -296,7 +310,7 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
     let mut complaints = duplicates(&parsed.duplicates);
     complaints.extend(strict.texts());
     let patch_text = if complaints.is_empty() { String::new() } else { patch_text(&parsed.value) };
-    Ok(Patched { decoded: Decoded { value, complaints, resets }, patch_text })
+    Ok(Patched { decoded: Decoded { value, complaints, resets, other_kind: None }, patch_text })
 }
 
 /// Canonical trees omit empty lists, but an empty managedFields list resets ownership, so mark it.
@@ -332,6 +346,20 @@ fn invalid_patch(patch_text: &str, why: &str) -> Status {
     let mut errors = FieldErrors::new();
     errors.invalid(&Path::of("patch"), patch_text, why);
     Status::invalid(&GroupKind::default(), "", &errors)
+}
+
+fn strict_refusal(patch_text: &str, complaints: &[String]) -> Status {
+    invalid_patch(patch_text, &format!("strict decoding error: {}", complaints.join(", ")))
+}
+
+/// Returns whether a write takes what is refused from the live object: one of the status of a custom resource does so with
+/// kind and version.
+fn is_reset(target: &Target, refusal: &Refusal) -> bool {
+    let is_named = match refusal {
+        Refusal::OtherVersion { claimed: (version, _), .. } => !version.version.is_empty(),
+        _ => true,
+    };
+    is_named && target.subresource == "status" && !target.kind_version().protobuf
 }
 
 /// An applied configuration as sent by the client. Its fields are merged with the live object later.

@@ -11,7 +11,7 @@ use crate::precondition::{MODIFIED, check_revision};
 use crate::propose::Change;
 use crate::retry::{ATTEMPTS_MAX, Attempts};
 use crate::{
-    AccessObjects, Admission, Reader, Storage, Target, claim_rights, metadata, object, ownership,
+    AccessObjects, Admission, Reader, Storage, Target, claim_rights, decode, metadata, object, ownership,
     signer_rights, subresource, validation,
 };
 use pintle_admission::{Attributes, EnginePlugin, Measuring, Operation, Options};
@@ -202,6 +202,7 @@ impl Writer {
         }
         let asked = self.admit_mutating(request, compared.as_deref(), &mut proposal, warnings).await?;
         let (empties, shares_labels) = (proposal.empties, proposal.shares_template_labels);
+        let other_kind = proposal.other_kind.take();
         let mut candidate = proposal.into_candidate(target)?;
         if asked {
             align_empties(target, &candidate, &mut compared);
@@ -214,6 +215,9 @@ impl Writer {
                 rv::parse_of_object(candidate.str_at(&["metadata", "resourceVersion"]))?;
             }
             (None, _) => {}
+        }
+        if let Some(stated) = other_kind {
+            return Err(decode::other_kind(&stated, &target.kind.kind, &candidate));
         }
 
         let shares_labels = old.is_none() && shares_labels && has_template_labels(&candidate);

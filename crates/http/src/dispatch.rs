@@ -29,6 +29,7 @@ use pintle_auth::{UserInfo, authz};
 use pintle_controllers::aggregation::Remote;
 use pintle_controllers::peers;
 use pintle_meta::Status;
+use pintle_meta::options::{Query, WriteOptions};
 use pintle_proxy::Address;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -280,13 +281,20 @@ impl<'a> Call<'a> {
             return refusal;
         }
         record.labels = Some(self.labels_as("application/json"));
-        // kube-apiserver reads the body of an update before it checks the media type.
-        if method == "PUT"
-            && let Err(status) = self.read_body(user, body, record, &mut HeldMemory::default()).await
-        {
+        if method != "PUT" {
+            return refusal;
+        }
+        // kube-apiserver reads the body and the options of an update before it checks the media type.
+        if let Err(status) = self.read_body(user, body, record, &mut HeldMemory::default()).await {
             return respond::status(&status, Some(Encoding::Json { pretty: false }));
         }
-        refusal
+        match WriteOptions::update(Query(&self.query)) {
+            Ok(_) => refusal,
+            Err(status) => {
+                let errors = self.accept.for_errors(Media::served(self.context.cbor));
+                respond::status(&status.with_warnings(refusal.warnings), errors)
+            }
+        }
     }
 
     /// Answers a request for a resource.

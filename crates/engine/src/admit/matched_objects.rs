@@ -158,7 +158,8 @@ impl Admission {
         let mut text = Vec::new();
         pintle_value::json::print(document, &mut text);
         let refusal = match decode::decode_patched(&text, expected) {
-            Ok(decoded) => {
+            Ok((_, Some(refusal))) | Err(refusal) => refusal,
+            Ok((decoded, None)) => {
                 let complaints = decoded.complaints;
                 if reading == Reading::Strict && expected.lenient && !complaints.is_empty() {
                     let why = format!("strict decoding error: {}", complaints.join(", "));
@@ -166,7 +167,6 @@ impl Admission {
                 }
                 return Ok(decoded.value);
             }
-            Err(refusal) => refusal,
         };
         if let Some(status) =
             refusal.of_patched(expected, &text).filter(|_| matches!(refusal, Refusal::OtherKind(_)))

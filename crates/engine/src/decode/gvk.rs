@@ -1,6 +1,7 @@
 //! Determines the kind that a body states and checks that this endpoint accepts it.
 
 use super::{Expected, INTERNAL_VERSION, Media, Parsed, Refusal, api_version, cbor_error_text, known};
+use pintle_kinds::KindVersion;
 use pintle_meta::go_type::unregistered_kind;
 use pintle_meta::{GroupKind, GroupVersion};
 use pintle_value::{Map, Str, Value};
@@ -75,18 +76,31 @@ pub(super) struct BodyGvk {
 }
 
 impl BodyGvk {
+    pub(super) fn is_kind(&self, group: &str, kind: &str) -> bool {
+        self.group_version.group == group && self.kind == kind
+    }
+
+    /// The version of the expected kind that the body is in, if it has one.
+    pub(super) fn version_of<'k>(&self, expected: &Expected<'k>) -> Option<&'k KindVersion> {
+        let GroupVersion { group, version } = &self.group_version;
+        let mut versions = expected.versions.iter().filter(|_| self.kind == expected.kind);
+        versions.find(|known| known.name == *version && known.group == *group)
+    }
+
     pub(super) fn unfit(&self, why: String) -> Refusal {
         Refusal::Unfit { kind: self.kind.clone(), version: self.group_version.version.clone(), why }
     }
 }
 
-/// Completes the kind and version from the request path and refuses kinds that this endpoint does not accept.
+/// Completes the kind and version from the request path and refuses kinds that this endpoint does not accept. The second
+/// refusal, if there is one, is for a body that is decoded first: it is in another version or a custom resource of another
+/// kind.
 pub(super) fn resolve(
     claimed: (Str, Str),
     expected: &Expected<'_>,
     media: Media,
     body: &[u8],
-) -> Result<BodyGvk, Refusal> {
+) -> Result<(BodyGvk, Option<Refusal>), Refusal> {
     let (version, kind) = claimed;
     let group_version = GroupVersion::parse(&version).map_err(Refusal::Unrecognized)?;
     let missing = |what: &str| format!("Object '{what}' is missing in '{}'", String::from_utf8_lossy(body));
@@ -99,10 +113,12 @@ pub(super) fn resolve(
         let why = format!(
             "the API version in the data ({group_version}) does not match the expected API version ({wanted})"
         );
-        Refusal::OtherVersion { claimed: (group_version.clone(), kind.clone()), why }
+        let claimed = (group_version.clone(), kind.clone());
+        Some(Refusal::OtherVersion { claimed, why })
     };
     if !expected.lenient && group_version.version.is_empty() {
-        return Err(other_version(&group_version, &kind));
+        let refusal = other_version(&group_version, &kind);
+        return Ok((BodyGvk { group_version, kind }, refusal));
     }
     let takes_ours = group_version.version.is_empty()
         && (group_version.group.is_empty()
@@ -117,17 +133,19 @@ pub(super) fn resolve(
     }
     let same_version = gvk.group_version == GroupVersion::new(expected.group, expected.version);
     if gvk.kind == expected.kind && (same_version || known::is_still_taken(&gvk.kind, &gvk.group_version)) {
-        return Ok(gvk);
+        return Ok((gvk, None));
     }
     let home = known::home_group(expected.group, expected.kind);
     let same_kind =
         gvk.kind == expected.kind && known::home_group(&gvk.group_version.group, &gvk.kind) == home;
     let registered = is_in_scheme(&gvk, expected);
     if !expected.lenient && same_version {
-        return Err(Refusal::OtherKind(GroupKind::new(&gvk.group_version.group, &gvk.kind)));
+        let kind = GroupKind::new(&gvk.group_version.group, &gvk.kind);
+        return Ok((gvk, Some(Refusal::OtherKind(kind))));
     }
     if !expected.lenient || (same_kind && registered) {
-        return Err(other_version(&gvk.group_version, &gvk.kind));
+        let refusal = other_version(&gvk.group_version, &gvk.kind);
+        return Ok((gvk, refusal));
     }
     let why = if registered {
         format!(

@@ -131,6 +131,7 @@ impl Writer {
             warnings,
             empties: typed::Remaining::Nothing,
             shares_template_labels: false,
+            other_kind: None,
             scale: Some(Box::new(scale)),
         })
     }

@@ -6,7 +6,7 @@ use crate::precondition::{check_no_uid, check_uid};
 use crate::propose::{self, Change, Proposed};
 use crate::subresource::scale::ScaleProposal;
 use crate::{Target, Writer, metadata, object, ownership, subresource};
-use pintle_meta::Status;
+use pintle_meta::{GroupKind, Status};
 use pintle_schema::typed::{Empties, Remaining};
 use pintle_value::{Value, json};
 
@@ -20,6 +20,8 @@ pub(crate) struct Proposal {
     pub(crate) empties: Remaining,
     /// Whether the labels of a new object are those of its pod template.
     pub(crate) shares_template_labels: bool,
+    /// The kind that the body states, if it is a custom resource of another kind.
+    pub(crate) other_kind: Option<GroupKind>,
     /// If the object is a Scale: its parent, and the Scale before the write.
     pub(crate) scale: Option<Box<ScaleProposal>>,
 }
@@ -69,8 +71,8 @@ impl Writer {
             Ok(())
         })?;
         object::convert(&target.kind, &mut proposed.object, target.version, target.working());
-        let Proposed { object, warnings, empties, shares_template_labels } = proposed;
-        Ok(Proposal { object, warnings, empties, shares_template_labels, scale: None })
+        let Proposed { object, warnings, empties, shares_template_labels, other_kind } = proposed;
+        Ok(Proposal { object, warnings, empties, shares_template_labels, other_kind, scale: None })
     }
 
     /// Returns the requested object in the version of the request. `live` is the live object in that version.
@@ -138,11 +140,14 @@ impl Writer {
                     object.set_at(&MANAGED_FIELDS, fields);
                 }
                 let warnings = config.complaints(request.validation(), &unknown)?;
-                Proposed { object, warnings, empties, shares_template_labels }.checked(|object| {
-                    check_no_uid(target, object, live)?;
-                    metadata::default_namespace(object, target)?;
-                    metadata::check_name(object, target)
-                })?
+                let other_kind = None;
+                Proposed { object, warnings, empties, shares_template_labels, other_kind }.checked(
+                    |object| {
+                        check_no_uid(target, object, live)?;
+                        metadata::default_namespace(object, target)?;
+                        metadata::check_name(object, target)
+                    },
+                )?
             }
         };
         Ok(proposed)
