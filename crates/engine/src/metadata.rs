@@ -74,8 +74,7 @@ pub(crate) fn dedup_owner_references(object: &mut Value, when: Dedup) -> Option<
     // Compares by their JSON text, because comparing thousands of references with each other is quadratic.
     let mut seen = HashSet::with_capacity(refs.len());
     for reference in refs.drain(..) {
-        let mut text = Vec::new();
-        json::print(&reference, &mut text);
+        let text = json::bytes(&reference);
         if !seen.insert(text) {
             repeated.push(reference.str_at(&["uid"]).to_string());
         } else {

@@ -325,9 +325,7 @@ mod tests {
     use pintle_value::json;
 
     fn converted(v2: &str) -> Option<String> {
-        let mut out = Vec::new();
-        json::print(&convert(&json::parse(v2.as_bytes()).unwrap().value)?, &mut out);
-        Some(String::from_utf8(out).unwrap())
+        Some(json::text(&convert(&json::parse(v2.as_bytes()).unwrap().value)?))
     }
 
     #[test]
