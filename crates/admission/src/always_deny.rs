@@ -8,10 +8,6 @@ const WHY: &str = "admission control is denying all modifications";
 pub(crate) struct AlwaysDeny;
 
 impl Plugin for AlwaysDeny {
-    fn name(&self) -> &'static str {
-        "AlwaysDeny"
-    }
-
     fn mutate(&self, Mutation { request, object, .. }: Mutation<'_>) -> Result<(), Status> {
         Err(request.forbidden(Some(object), WHY))
     }

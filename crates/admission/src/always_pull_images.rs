@@ -12,10 +12,6 @@ const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContain
 pub(crate) struct AlwaysPullImages;
 
 impl Plugin for AlwaysPullImages {
-    fn name(&self) -> &'static str {
-        "AlwaysPullImages"
-    }
-
     fn mutate(&self, Mutation { request, object: pod, .. }: Mutation<'_>) -> Result<(), Status> {
         if !applies(request, pod) {
             return Ok(());

@@ -10,10 +10,6 @@ const TERMS: [&str; 4] =
 pub(crate) struct LimitPodHardAntiAffinityTopology;
 
 impl Plugin for LimitPodHardAntiAffinityTopology {
-    fn name(&self) -> &'static str {
-        "LimitPodHardAntiAffinityTopology"
-    }
-
     fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();
         let Some(pod) = object.filter(|_| ours) else { return Ok(()) };

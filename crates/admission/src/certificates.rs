@@ -44,10 +44,6 @@ fn require(
 pub(crate) struct CertificateApproval(pub(crate) Arc<dyn Authorizer>);
 
 impl Plugin for CertificateApproval {
-    fn name(&self) -> &'static str {
-        "CertificateApproval"
-    }
-
     fn resources(&self) -> Resources {
         &[("certificates.k8s.io", "certificatesigningrequests")]
     }
@@ -64,10 +60,6 @@ impl Plugin for CertificateApproval {
 pub(crate) struct CertificateSigning(pub(crate) Arc<dyn Authorizer>);
 
 impl Plugin for CertificateSigning {
-    fn name(&self) -> &'static str {
-        "CertificateSigning"
-    }
-
     fn resources(&self) -> Resources {
         &[("certificates.k8s.io", "certificatesigningrequests")]
     }
@@ -86,10 +78,6 @@ impl Plugin for CertificateSigning {
 pub(crate) struct ClusterTrustBundleAttest(pub(crate) Arc<dyn Authorizer>);
 
 impl Plugin for ClusterTrustBundleAttest {
-    fn name(&self) -> &'static str {
-        "ClusterTrustBundleAttest"
-    }
-
     fn resources(&self) -> Resources {
         &[("certificates.k8s.io", "clustertrustbundles")]
     }
@@ -112,10 +100,6 @@ impl Plugin for ClusterTrustBundleAttest {
 pub(crate) struct CertificateSubjectRestriction;
 
 impl Plugin for CertificateSubjectRestriction {
-    fn name(&self) -> &'static str {
-        "CertificateSubjectRestriction"
-    }
-
     fn resources(&self) -> Resources {
         &[("certificates.k8s.io", "certificatesigningrequests")]
     }

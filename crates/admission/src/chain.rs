@@ -133,9 +133,15 @@ impl From<ConfigError> for SettingsError {
     }
 }
 
+/// A plugin and its name in flags.
+pub(crate) struct NamedPlugin {
+    pub(crate) name: &'static str,
+    plugin: Box<dyn Plugin>,
+}
+
 /// The enabled plugins.
 pub struct Chain {
-    plugins: Vec<Box<dyn Plugin>>,
+    plugins: Vec<NamedPlugin>,
     durations: Durations,
     /// The names of all enabled plugins, including those that other parts of the server implement.
     names: Vec<&'static str>,
@@ -207,7 +213,8 @@ impl Chain {
                 None
             }
             _ => {
-                self.plugins.extend(plugin(name, config, settings)?);
+                let plugin = plugin(name, config, settings)?;
+                self.plugins.extend(plugin.map(|plugin| NamedPlugin { name, plugin }));
                 None
             }
         };
@@ -278,13 +285,13 @@ impl Chain {
         measuring: &mut Measuring<'_>,
         mut call: impl FnMut(&dyn Plugin) -> Result<(), Status>,
     ) -> Result<(), Status> {
-        for (place, plugin) in self.plugins.iter().enumerate() {
+        for (place, NamedPlugin { name, plugin }) in self.plugins.iter().enumerate() {
             if !concerns(&**plugin, request) {
                 measuring.observe_uncalled(place);
                 continue;
             }
             let outcome = call(&**plugin);
-            measuring.observe_plugin(place, &**plugin, outcome.is_err());
+            measuring.observe_plugin(place, name, outcome.is_err());
             outcome?;
         }
         Ok(())
@@ -309,7 +316,7 @@ impl Chain {
         warnings: &mut Vec<String>,
         measuring: &mut Measuring<'_>,
     ) -> Result<(), Status> {
-        for (place, plugin) in self.plugins.iter().enumerate() {
+        for (place, NamedPlugin { name, plugin }) in self.plugins.iter().enumerate() {
             if !concerns(&**plugin, request) {
                 measuring.observe_uncalled(place);
                 continue;
@@ -318,7 +325,7 @@ impl Chain {
             if let Some(review) = plugin.review(request, object).filter(|_| outcome.is_ok()) {
                 outcome = review.await;
             }
-            measuring.observe_plugin(place, &**plugin, outcome.is_err());
+            measuring.observe_plugin(place, name, outcome.is_err());
             outcome?;
         }
         Ok(())
@@ -457,7 +464,7 @@ mod tests {
             ..Settings::new(Arc::new(AlwaysAllow))
         };
         let chain = Chain::new(settings).map_err(|error| error.to_string())?;
-        Ok(chain.plugins.iter().map(|plugin| plugin.name()).collect())
+        Ok(chain.plugins.iter().map(|plugin| plugin.name).collect())
     }
 
     #[test]

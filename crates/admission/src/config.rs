@@ -240,8 +240,7 @@ const SCHEME: Scheme = Scheme {
 
 impl PluginConfig {
     fn of_tree(tree: &Value) -> Self {
-        let mut text = Vec::new();
-        json::print(tree, &mut text);
+        let text = json::bytes(tree);
         let text = String::from_utf8_lossy(&text).into_owned();
         PluginConfig { text, tree: Ok(tree.clone()), strict_error: None }
     }

@@ -13,10 +13,6 @@ const INGRESS_OLD: &str = "kubernetes.io/ingress.class";
 pub(crate) struct DefaultStorageClass;
 
 impl Plugin for DefaultStorageClass {
-    fn name(&self) -> &'static str {
-        "DefaultStorageClass"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "persistentvolumeclaims")]
     }
@@ -39,10 +35,6 @@ impl Plugin for DefaultStorageClass {
 pub(crate) struct DefaultIngressClass;
 
 impl Plugin for DefaultIngressClass {
-    fn name(&self) -> &'static str {
-        "DefaultIngressClass"
-    }
-
     fn resources(&self) -> Resources {
         &[("networking.k8s.io", "ingresses")]
     }

@@ -10,10 +10,6 @@ pub(crate) struct DefaultTolerationSeconds {
 }
 
 impl Plugin for DefaultTolerationSeconds {
-    fn name(&self) -> &'static str {
-        "DefaultTolerationSeconds"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "pods")]
     }

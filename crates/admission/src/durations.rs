@@ -1,6 +1,7 @@
 //! Durations of plugins and steps. Series are resolved once and then updated without a lock.
 
-use crate::{Operation, Plugin};
+use crate::Operation;
+use crate::chain::NamedPlugin;
 use pintle_metrics::{Handle, families};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -130,7 +131,7 @@ impl Durations {
         &self,
         step: Step,
         operation: Operation,
-        plugins: &[Box<dyn Plugin>],
+        plugins: &[NamedPlugin],
         is_on: impl Fn(&str) -> bool,
     ) -> Measuring<'_> {
         let began = Instant::now();
@@ -154,9 +155,9 @@ pub struct Measuring<'a> {
 
 impl Measuring<'_> {
     /// Records one of the chain's plugins, by its place, which just ran.
-    pub(crate) fn observe_plugin(&mut self, place: usize, plugin: &dyn Plugin, is_refused: bool) {
+    pub(crate) fn observe_plugin(&mut self, place: usize, name: &str, is_refused: bool) {
         let series = self.series.and_then(|series| series.plugins.get(place));
-        self.observe_series(series, plugin.name(), is_refused);
+        self.observe_series(series, name, is_refused);
     }
 
     /// Records one of the chain's plugins, by its place, that has nothing to do with the request. kube-apiserver calls
@@ -230,19 +231,14 @@ pub fn observe_first_plugin(name: &str, operation: Operation, is_refused: bool, 
 }
 
 impl StepSeries {
-    fn new(
-        step: Step,
-        operation: Operation,
-        plugins: &[Box<dyn Plugin>],
-        is_on: impl Fn(&str) -> bool,
-    ) -> Self {
+    fn new(step: Step, operation: Operation, plugins: &[NamedPlugin], is_on: impl Fn(&str) -> bool) -> Self {
         let plugin_series = |name: &str| -> PluginSeries {
             let labels = [name, operation.name(), "false", step.name()];
             handles(name, step, operation).then(|| families::ADMISSION_CONTROLLER.with(&labels))
         };
         let labels = [operation.name(), "false", step.name()];
         StepSeries {
-            plugins: plugins.iter().map(|plugin| plugin_series(plugin.name())).collect(),
+            plugins: plugins.iter().map(|plugin| plugin_series(plugin.name)).collect(),
             of_engine: ENGINE_PLUGINS.map(|name| if is_on(name) { plugin_series(name) } else { None }),
             step: families::ADMISSION_STEP.with(&labels),
             summary: families::ADMISSION_STEP_SUMMARY.with(&labels),

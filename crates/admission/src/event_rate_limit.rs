@@ -79,10 +79,6 @@ fn validate(tree: &Value, errors: &mut FieldErrors) {
 }
 
 impl Plugin for EventRateLimit {
-    fn name(&self) -> &'static str {
-        "EventRateLimit"
-    }
-
     fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let kind = request.kind_in(request.version);
         let writes = matches!(request.operation, Operation::Create | Operation::Update);

@@ -9,10 +9,6 @@ use std::collections::BTreeSet;
 pub(crate) struct ExtendedResourceToleration;
 
 impl Plugin for ExtendedResourceToleration {
-    fn name(&self) -> &'static str {
-        "ExtendedResourceToleration"
-    }
-
     fn mutate(&self, Mutation { request, object: pod, .. }: Mutation<'_>) -> Result<(), Status> {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());

@@ -7,10 +7,6 @@ use pintle_value::Value;
 pub(crate) struct DenyServiceExternalIps;
 
 impl Plugin for DenyServiceExternalIps {
-    fn name(&self) -> &'static str {
-        "DenyServiceExternalIPs"
-    }
-
     fn validate(&self, Validation { request, object, .. }: Validation<'_>) -> Result<(), Status> {
         let ours = request.is("", "services") && request.subresource.is_empty();
         let Some(service) = object.filter(|_| ours) else { return Ok(()) };

@@ -76,8 +76,7 @@ impl ImagePolicyWebhook {
 
     /// The webhook's answer for these images, from the cache or by a call.
     async fn answer(&self, spec: Value) -> Result<Answer, ReviewError> {
-        let mut key = Vec::new();
-        json::print(&spec, &mut key);
+        let key = json::bytes(&spec);
         let key = String::from_utf8_lossy(&key).into_owned();
         let now = Instant::now();
         if let Some((answer, until)) = self.answers().get(&key)
@@ -91,8 +90,7 @@ impl ImagePolicyWebhook {
         review.set_at(&["metadata"], Value::object());
         review.set_at(&["spec"], spec);
         review.set_at(&["status", "allowed"], Value::Bool(false));
-        let mut body = Vec::new();
-        json::print(&review, &mut body);
+        let body = json::bytes(&review);
         let answer = self.client.review(body.into(), read, |_, _| {}).await?;
         let life = if answer.allowed { self.allow_life } else { self.deny_life };
         if let Some(until) = Instant::now().checked_add(life)
@@ -153,10 +151,6 @@ fn is_forbidden(status: &Status) -> bool {
 }
 
 impl Plugin for ImagePolicyWebhook {
-    fn name(&self) -> &'static str {
-        "ImagePolicyWebhook"
-    }
-
     fn review<'a>(&'a self, request: &'a Attributes<'a>, object: Option<&'a Value>) -> Option<Reviewing<'a>> {
         let writes = matches!(request.operation, Operation::Create | Operation::Update);
         if !writes || !request.is("", "pods") {

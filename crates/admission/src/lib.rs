@@ -162,9 +162,6 @@ pub struct Validation<'a> {
 
 /// One admission plugin.
 pub trait Plugin: Send + Sync {
-    /// The name of the plugin in flags.
-    fn name(&self) -> &'static str;
-
     /// The resources that the plugin looks at. For all others it is not called.
     fn resources(&self) -> Resources {
         ALL_RESOURCES

@@ -13,10 +13,6 @@ const MILLI_VALUE_MAX: i64 = i64::MAX / 1000;
 pub(crate) struct LimitRanger;
 
 impl Plugin for LimitRanger {
-    fn name(&self) -> &'static str {
-        "LimitRanger"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "pods"), ("", "persistentvolumeclaims")]
     }

@@ -6,10 +6,6 @@ use pintle_meta::{GroupResource, Status};
 pub(crate) struct NamespaceExists;
 
 impl Plugin for NamespaceExists {
-    fn name(&self) -> &'static str {
-        "NamespaceExists"
-    }
-
     fn validate(&self, Validation { request, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let exempt = request.namespace.is_empty() || request.is("", "namespaces");
         if exempt || cluster.object("", "namespaces", "", request.namespace).is_some() {

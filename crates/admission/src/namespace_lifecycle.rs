@@ -11,10 +11,6 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 pub(crate) struct NamespaceLifecycle;
 
 impl Plugin for NamespaceLifecycle {
-    fn name(&self) -> &'static str {
-        "NamespaceLifecycle"
-    }
-
     fn mutate(&self, Mutation { request, object, cluster }: Mutation<'_>) -> Result<(), Status> {
         let exempt =
             request.is("", "namespaces") || request.is("authorization.k8s.io", "localsubjectaccessreviews");

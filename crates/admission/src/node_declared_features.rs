@@ -11,10 +11,6 @@ const INIT_CONTAINER_RESIZE: &str = "InPlacePodVerticalScalingInitContainers";
 pub(crate) struct NodeDeclaredFeatureValidator;
 
 impl Plugin for NodeDeclaredFeatureValidator {
-    fn name(&self) -> &'static str {
-        "NodeDeclaredFeatureValidator"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "pods")]
     }

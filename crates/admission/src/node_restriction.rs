@@ -39,10 +39,6 @@ const KUBELET_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io
 pub(crate) struct NodeRestriction(pub(crate) Arc<dyn Authorizer>);
 
 impl Plugin for NodeRestriction {
-    fn name(&self) -> &'static str {
-        "NodeRestriction"
-    }
-
     fn mutate(&self, Mutation { request, object, cluster }: Mutation<'_>) -> Result<(), Status> {
         self.check(request, Some(object), cluster)
     }

@@ -11,10 +11,6 @@ use std::sync::Arc;
 pub(crate) struct OwnerReferencesPermissionEnforcement(pub(crate) Arc<dyn Authorizer>);
 
 impl Plugin for OwnerReferencesPermissionEnforcement {
-    fn name(&self) -> &'static str {
-        "OwnerReferencesPermissionEnforcement"
-    }
-
     fn validate(&self, Validation { request, object, cluster, .. }: Validation<'_>) -> Result<(), Status> {
         let Some(object) = object.filter(|_| request.operation != Operation::Delete) else { return Ok(()) };
         // Old kubelets sent such updates; the status endpoint does not change owner references anyway.

@@ -21,10 +21,6 @@ fn creates_group(request: &Attributes<'_>) -> bool {
 pub(crate) struct PodGroupProtection;
 
 impl Plugin for PodGroupProtection {
-    fn name(&self) -> &'static str {
-        "PodGroupProtection"
-    }
-
     fn resources(&self) -> Resources {
         &[(GROUP, "podgroups")]
     }
@@ -41,10 +37,6 @@ impl Plugin for PodGroupProtection {
 pub(crate) struct PodGroupWorkloadExists;
 
 impl Plugin for PodGroupWorkloadExists {
-    fn name(&self) -> &'static str {
-        "PodGroupWorkloadExists"
-    }
-
     fn resources(&self) -> Resources {
         &[(GROUP, "podgroups")]
     }
@@ -75,10 +67,6 @@ impl Plugin for PodGroupWorkloadExists {
 pub(crate) struct JobValidation;
 
 impl Plugin for JobValidation {
-    fn name(&self) -> &'static str {
-        "JobValidation"
-    }
-
     fn resources(&self) -> Resources {
         &[("batch", "jobs")]
     }

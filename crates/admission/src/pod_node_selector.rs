@@ -62,10 +62,6 @@ impl PodNodeSelector {
 }
 
 impl Plugin for PodNodeSelector {
-    fn name(&self) -> &'static str {
-        "PodNodeSelector"
-    }
-
     fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();
         if !ours || request.operation != Operation::Create {

@@ -9,10 +9,6 @@ use pintle_value::Value;
 pub(crate) struct PodResizeValidator;
 
 impl Plugin for PodResizeValidator {
-    fn name(&self) -> &'static str {
-        "PodResizeValidator"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "pods")]
     }

@@ -32,10 +32,6 @@ impl PodSecurity {
 }
 
 impl Plugin for PodSecurity {
-    fn name(&self) -> &'static str {
-        "PodSecurity"
-    }
-
     fn resources(&self) -> Resources {
         &[
             ("", "namespaces"),

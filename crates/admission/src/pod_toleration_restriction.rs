@@ -79,10 +79,6 @@ impl PodTolerationRestriction {
 }
 
 impl Plugin for PodTolerationRestriction {
-    fn name(&self) -> &'static str {
-        "PodTolerationRestriction"
-    }
-
     fn mutate(&self, Mutation { request, object: pod, cluster }: Mutation<'_>) -> Result<(), Status> {
         if !is_ours(request) {
             return Ok(());

@@ -8,10 +8,6 @@ const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.i
 pub(crate) struct PodTopologyLabels;
 
 impl Plugin for PodTopologyLabels {
-    fn name(&self) -> &'static str {
-        "PodTopologyLabels"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "pods")]
     }

@@ -8,10 +8,6 @@ use pintle_value::Value;
 pub(crate) struct Priority;
 
 impl Plugin for Priority {
-    fn name(&self) -> &'static str {
-        "Priority"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "pods"), ("scheduling.k8s.io", "podgroups"), ("scheduling.k8s.io", "priorityclasses")]
     }

@@ -14,10 +14,6 @@ const NOT_DEFINED: &str =
 pub(crate) struct RuntimeClass;
 
 impl Plugin for RuntimeClass {
-    fn name(&self) -> &'static str {
-        "RuntimeClass"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "pods")]
     }

@@ -13,10 +13,6 @@ const ENFORCE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 pub(crate) struct ServiceAccount;
 
 impl Plugin for ServiceAccount {
-    fn name(&self) -> &'static str {
-        "ServiceAccount"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "pods")]
     }

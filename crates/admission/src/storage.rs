@@ -10,10 +10,6 @@ const STORAGE_BETA: &str = "volume.beta.kubernetes.io/storage-class";
 pub(crate) struct StorageObjectInUseProtection;
 
 impl Plugin for StorageObjectInUseProtection {
-    fn name(&self) -> &'static str {
-        "StorageObjectInUseProtection"
-    }
-
     fn resources(&self) -> Resources {
         &[
             ("", "persistentvolumes"),
@@ -50,10 +46,6 @@ pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) {
 pub(crate) struct PersistentVolumeClaimResize;
 
 impl Plugin for PersistentVolumeClaimResize {
-    fn name(&self) -> &'static str {
-        "PersistentVolumeClaimResize"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "persistentvolumeclaims")]
     }

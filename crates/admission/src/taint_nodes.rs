@@ -9,10 +9,6 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(crate) struct TaintNodesByCondition;
 
 impl Plugin for TaintNodesByCondition {
-    fn name(&self) -> &'static str {
-        "TaintNodesByCondition"
-    }
-
     fn resources(&self) -> Resources {
         &[("", "nodes")]
     }

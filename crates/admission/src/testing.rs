@@ -54,9 +54,7 @@ pub(crate) fn tree(text: &str) -> Value {
 }
 
 pub(crate) fn text(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    String::from_utf8(out).unwrap()
+    json::text(value)
 }
 
 pub(crate) fn kind(group: &str, plural: &str) -> Kind {

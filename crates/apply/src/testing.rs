@@ -9,9 +9,7 @@ pub(crate) fn tree(text: &str) -> Value {
 }
 
 pub(crate) fn text(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    String::from_utf8(out).unwrap()
+    json::text(value)
 }
 
 /// `depth` nested objects with one member each, around `inner`.

@@ -419,7 +419,7 @@ mod tests {
     use crate::authz::PrivilegedGroup;
     use crate::ready;
 
-    async fn ask(requestor: &[&str], headers: &[(&str, &str)]) -> Result<UserInfo, String> {
+    async fn impersonated(requestor: &[&str], headers: &[(&str, &str)]) -> Result<UserInfo, String> {
         let wanted = wanted(headers.iter().map(|(name, value)| (*name, Cow::Borrowed(*value))))
             .map_err(|s| s.message)?
             .unwrap();
@@ -441,8 +441,9 @@ mod tests {
 
     #[test]
     fn masters_may_be_anybody() {
-        let groups =
-            |headers: &[(&str, &str)]| ready(ask(&[UserInfo::MASTERS], headers)).map(|u| u.groups.join(" "));
+        let groups = |headers: &[(&str, &str)]| {
+            ready(impersonated(&[UserInfo::MASTERS], headers)).map(|u| u.groups.join(" "))
+        };
         let user = |name| ("impersonate-user", name);
         assert_eq!(groups(&[user("bob")]).unwrap(), "system:authenticated");
         assert_eq!(groups(&[user("bob"), ("impersonate-group", "g")]).unwrap(), "g system:authenticated");
@@ -456,8 +457,8 @@ mod tests {
 
     #[test]
     fn attempts_and_checks_are_counted_by_mode() {
-        ready(ask(&[UserInfo::MASTERS], &[("impersonate-user", "system:node:n")])).unwrap();
-        ready(ask(&["dev"], &[("impersonate-user", "bob")])).unwrap_err();
+        ready(impersonated(&[UserInfo::MASTERS], &[("impersonate-user", "system:node:n")])).unwrap();
+        ready(impersonated(&["dev"], &[("impersonate-user", "bob")])).unwrap_err();
         let text: String = pintle_metrics::Text::default().collect();
         for series in [
             "attempts_total{decision=\"allowed\",mode=\"arbitrary-node\"}",
@@ -473,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_missing_permission() {
-        let refused = |headers: &[(&str, &str)]| ready(ask(&["dev"], headers)).unwrap_err();
+        let refused = |headers: &[(&str, &str)]| ready(impersonated(&["dev"], headers)).unwrap_err();
         assert_eq!(
             refused(&[("impersonate-user", "bob")]),
             "configmaps is forbidden: User \"root\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"x\""

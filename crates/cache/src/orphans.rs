@@ -58,8 +58,8 @@ impl Orphans {
         if self.history.is_empty() {
             self.since_ms = now_ms;
         }
-        let kept = Change { note: Note::default(), ..change.clone() };
-        self.history.insert((change.key.clone(), change.revision.0), kept);
+        let without_note = Change { note: Note::default(), ..change.clone() };
+        self.history.insert((change.key.clone(), change.revision.0), without_note);
         if self.history.len() > ORPHAN_EVENTS_MAX {
             self.forget_history(change.revision.0);
         }

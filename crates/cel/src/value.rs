@@ -70,8 +70,6 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
     fn text(&self) -> String {
         format!("{self:?}")
     }
-    /// For downcasts to the library's own type.
-    fn as_any(&self) -> &dyn Any;
 }
 
 /// Why an evaluation failed.

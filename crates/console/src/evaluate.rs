@@ -174,8 +174,7 @@ mod tests {
         let mut request = Map::new();
         request.insert("expression", expression.into());
         request.insert("object", object.into());
-        let mut text = Vec::new();
-        json::print(&Value::Object(request), &mut text);
+        let text = json::bytes(&Value::Object(request));
         evaluate(&text).unwrap()
     }
 

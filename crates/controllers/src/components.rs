@@ -85,16 +85,16 @@ impl Components {
                 "Get \"{url}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             ))
         };
-        let asked = tokio::time::timeout(PROBE_TIMEOUT, self.ask(&address, &url)).await;
+        let answer = tokio::time::timeout(PROBE_TIMEOUT, self.probe(&address, &url)).await;
         // kube-apiserver also reports the error of a failed probe as the message.
-        match asked.unwrap_or_else(|_| late()) {
+        match answer.unwrap_or_else(|_| late()) {
             Ok(message) => Health { is_healthy: true, message, error: String::new() },
             Err(message) => Health { is_healthy: false, message, error: String::new() },
         }
     }
 
     /// The text of a healthy answer, or the error.
-    async fn ask(&self, address: &Address, url: &str) -> Result<String, String> {
+    async fn probe(&self, address: &Address, url: &str) -> Result<String, String> {
         // A new transport, because connections are not reused.
         let transport = Transport::new(Dialer::Direct, Some(self.tls.clone()?));
         let mut request = Request::new(empty_body());

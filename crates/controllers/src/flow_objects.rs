@@ -90,8 +90,7 @@ fn auto_update(object: &Value) -> Option<bool> {
 }
 
 async fn update(engine: &Engine, target: &Target, revised: &Value) -> Result<(), Status> {
-    let mut bytes = Vec::new();
-    json::print(revised, &mut bytes);
+    let bytes = json::bytes(revised);
     let request = WriteRequest {
         target: target.clone(),
         change: Change::Replace(Body { bytes: bytes.into(), media: Media::Json }),

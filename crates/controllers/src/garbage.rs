@@ -100,7 +100,7 @@ async fn work(engine: &Engine, graph: &mut Graph) {
         match reconcile(engine, graph, &uid, &node).await {
             Err(status) if status.code != 404 => {
                 tracing::debug!(object = %node.key, error = %status.message, "garbage collection will retry");
-                graph.again(uid);
+                graph.retry_later(uid);
             }
             _ => {}
         }

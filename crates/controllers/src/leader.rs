@@ -29,7 +29,7 @@ pub struct Terms {
     pub name: &'static str,
     /// How long a renewed Lease is valid.
     pub duration: Duration,
-    /// How long a leader tries to renew it before it steps down.
+    /// How long a leader tries to renew the Lease before it steps down.
     pub renew_deadline: Duration,
     /// The interval between attempts.
     pub retry: Duration,
@@ -101,7 +101,7 @@ impl Election {
             tracing::info!(lease = self.terms.name, holder = self.holder, "this server runs the controllers");
             let tasks = start();
             let resigns = tokio::select! {
-                () = self.hold() => false,
+                () = self.renew_until_lost() => false,
                 _ = resigned.wait_for(|resigned| *resigned) => true,
             };
             for task in tasks {
@@ -143,7 +143,7 @@ impl Election {
     }
 
     /// Returns when the Lease could not be renewed in time or another server holds it.
-    async fn hold(&self) {
+    async fn renew_until_lost(&self) {
         let mut renewed = Instant::now();
         loop {
             tokio::time::sleep(self.terms.retry).await;

@@ -69,8 +69,7 @@ async fn aggregate(engine: &Engine, name: &str) -> Result<(), Status> {
             let Some(target) = role(engine, &selected) else { continue };
             let Some(tree) = engine.reader().object_tree(&target)? else { continue };
             for rule in tree.items_at(&["rules"]) {
-                let mut text = Vec::new();
-                json::print(rule, &mut text);
+                let text = json::bytes(rule);
                 if known.insert(text) {
                     rules.push(rule.clone());
                 }

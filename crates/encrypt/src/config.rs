@@ -108,9 +108,7 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
     }
     let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
     if kind.is_empty() {
-        let mut error_value = Vec::new();
-        json::print(&redacted(&tree), &mut error_value);
-        return Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&error_value)));
+        return Err(format!("Object 'Kind' is missing in '{}'", json::text(&redacted(&tree))));
     }
     if version != API_VERSION || kind != KIND {
         return Err(unregistered_kind(kind, version, SCHEME));
@@ -181,9 +179,7 @@ fn validate_overlap(names: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
     }
     let error_value = || {
         let list = Value::Array(names.iter().map(|name| Value::from(*name)).collect());
-        let mut out = Vec::new();
-        json::print(&list, &mut out);
-        String::from_utf8_lossy(&out).into_owned()
+        json::text(&list)
     };
     if duplicate {
         let why = "the same resource cannot be specified multiple times";

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pintle_encrypt::{Decrypted, Encryption, KmsService, Sealed, Status, parse};
-use pintle_value::{Value, base64, json};
+use pintle_value::{base64, json};
 use std::sync::Arc;
 
 const VALUES: &str = include_str!("data/values.jsonl");
@@ -34,17 +34,11 @@ fn encryption(config: &str) -> Result<Encryption, String> {
     parsed.map(Encryption::new).map_err(|error| error.to_string())
 }
 
-fn text(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 #[test]
 fn recorded_values_are_opened_and_ours_read_alike() {
     for line in VALUES.lines() {
         let case = json::parse(line.as_bytes()).unwrap().value;
-        let encryption = encryption(&text(case.get("config").unwrap())).unwrap();
+        let encryption = encryption(&json::text(case.get("config").unwrap())).unwrap();
         let of = |name: &str| case.str_at(&[name]);
         let bytes = |name: &str| Bytes::from(base64::decode(of(name)).unwrap());
         let opened = encryption.open(of("group"), of("resource"), of("key"), &bytes("value")).unwrap();

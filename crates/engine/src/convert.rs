@@ -51,7 +51,7 @@ impl Reader {
             object::convert(kind, &mut tree, from, to);
             return Ok(tree);
         };
-        let made = self.ask(kind, conversion, vec![tree], to).await;
+        let made = self.call_webhook(kind, conversion, vec![tree], to).await;
         let made = made.map_err(|(_, why)| Status::unclassified(why))?;
         made.into_iter().next().ok_or_else(|| Status::internal("a conversion has no outcome"))
     }
@@ -120,12 +120,11 @@ impl Reader {
         let trees =
             batch.iter().map(|object| object::tree(&target.kind, object)).collect::<Result<Vec<_>, _>>();
         let trees = trees.map_err(|status| (Failure::Invalid, status.message))?;
-        let made = self.ask(&target.kind, conversion, trees, target.version).await?;
+        let made = self.call_webhook(&target.kind, conversion, trees, target.version).await?;
         for (object, mut tree) in batch.iter().zip(made) {
             tree.remove_at(&["metadata", "resourceVersion"]);
             object::coerce(&target.kind, &mut tree, target.version);
-            let mut out = Vec::new();
-            json::print(&tree, &mut out);
+            let out = json::bytes(&tree);
             check_converted(&out).map_err(|why| (Failure::Invalid, why))?;
             object.cache_converted(slot(target.version), out.into());
         }
@@ -212,7 +211,7 @@ impl Reader {
     }
 
     /// Calls the conversion webhook for `trees`, none of which is in the version `to` yet.
-    async fn ask(
+    async fn call_webhook(
         &self,
         kind: &Kind,
         conversion: &Conversion,

@@ -207,8 +207,7 @@ impl Writer {
         object.set_at(&["apiVersion"], gvk.group_version().to_string().as_str().into());
         object.set_at(&["kind"], gvk.kind.as_str().into());
         object.set_at(&["metadata", "name"], target.name.as_str().into());
-        let mut bytes = Vec::new();
-        json::print(&object, &mut bytes);
+        let bytes = json::bytes(&object);
         let request = WriteRequest {
             target: target.clone(),
             change: Change::Apply { body: Body { bytes: bytes.into(), media: Media::Json }, force: true },

@@ -69,20 +69,19 @@ pub(crate) enum Dedup {
 /// Removes duplicate owner references (equal entries). The warning names their uids.
 pub(crate) fn dedup_owner_references(object: &mut Value, when: Dedup) -> Option<String> {
     let refs = object.at_mut(&["metadata", "ownerReferences"])?.as_array_mut()?;
-    let mut kept: Vec<Value> = Vec::with_capacity(refs.len());
+    let mut retained: Vec<Value> = Vec::with_capacity(refs.len());
     let mut repeated: Vec<String> = Vec::new();
     // Compares by their JSON text, because comparing thousands of references with each other is quadratic.
     let mut seen = HashSet::with_capacity(refs.len());
     for reference in refs.drain(..) {
-        let mut text = Vec::new();
-        json::print(&reference, &mut text);
+        let text = json::bytes(&reference);
         if !seen.insert(text) {
             repeated.push(reference.str_at(&["uid"]).to_string());
         } else {
-            kept.push(reference);
+            retained.push(reference);
         }
     }
-    *refs = kept;
+    *refs = retained;
     if repeated.is_empty() {
         return None;
     }

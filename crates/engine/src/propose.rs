@@ -183,9 +183,7 @@ fn patch_document(
     // Applies the patch again and prints the document, to find errors in it and to quote it.
     let written = || {
         let (patched, _) = document_after(&version.schema, live, kind, body, reported, Texts::OfAll)?;
-        let mut out = Vec::new();
-        json::print(&patched, &mut out);
-        Ok::<_, Status>(String::from_utf8_lossy(&out).into_owned())
+        Ok::<_, Status>(json::text(&patched))
     };
     if version.schema.decodes_into_go_struct() && patched.as_object().is_some_and(|map| !has_version(map)) {
         let patch_text = written()?;

@@ -373,7 +373,7 @@ fn single_key(request: &ListRequest) -> Option<Str> {
 fn reads_one_key_from_store(request: &ListRequest) -> bool {
     let options = &request.options;
     let is_exact = match options.resource_version_match {
-        Some(asked) => asked == VersionMatch::Exact,
+        Some(version_match) => version_match == VersionMatch::Exact,
         None => options.limit > 0 && !matches!(options.resource_version.as_str(), "" | "0"),
     };
     is_exact && single_key(request).is_some()

@@ -110,9 +110,7 @@ fn bodies_of(transcript: &str) -> Vec<Vec<u8>> {
 
 /// A tree as JSON.
 pub(crate) fn text(value: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    out
+    json::bytes(value)
 }
 
 /// JSON as a tree.

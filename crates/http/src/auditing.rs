@@ -63,8 +63,7 @@ pub(crate) async fn refused_early(
 /// Notes the answer that is recorded for a write that timed out. In kube-apiserver, the handler of the write learns of
 /// it and answers, but only the audit sees that answer: the client already has the one of the time-out filter.
 pub(crate) fn timed_out(record: &Record) {
-    let mut document = Vec::new();
-    json::print(&respond::handler_timed_out().to_value(), &mut document);
+    let document = json::bytes(&respond::handler_timed_out().to_value());
     record.notes.set_response(document);
 }
 
@@ -128,8 +127,7 @@ fn response_document(record: &Record, answer: &ApiResponse) -> Option<Bytes> {
         "application/vnd.kubernetes.protobuf" => statuspb::decode(body)?,
         _ => return None,
     };
-    let mut out = Vec::new();
-    json::print(&tree, &mut out);
+    let out = json::bytes(&tree);
     Some(out.into())
 }
 

@@ -42,9 +42,9 @@ pub(crate) fn worth_it(body: &mut Body) -> bool {
 /// Returns the body, compressed while it is sent.
 pub(crate) fn gzip(body: Body) -> Body {
     if let Body::Chunks(chunks) = &body
-        && let Some(kept) = chunks.compressed()
+        && let Some(compressed) = chunks.compressed()
     {
-        return Body::Chunks(kept);
+        return Body::Chunks(compressed);
     }
     let encoder = Some(GzEncoder::new(Vec::with_capacity(PIECE_BYTES), Compression::fast()));
     Body::Chunks(Box::pin(Gzip { body, encoder }))

@@ -143,11 +143,11 @@ const NO_OVERLAP: &str = "invalid range: failed to overlap";
 const INVALID: &str = "invalid range";
 
 /// Reads a `Range` header. Several ranges are answered with the whole content.
-fn extent(asked: &str, size: u64) -> Result<Extent, &'static str> {
-    if asked.is_empty() {
+fn extent(range: &str, size: u64) -> Result<Extent, &'static str> {
+    if range.is_empty() {
         return Ok(Extent::Whole);
     }
-    let Some(given) = asked.strip_prefix("bytes=") else { return Err(INVALID) };
+    let Some(given) = range.strip_prefix("bytes=") else { return Err(INVALID) };
     if given.contains(',') {
         return Ok(Extent::Whole);
     }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn ranges_are_read_as_go_reads_them() {
-        for (asked, want) in [
+        for (range, want) in [
             ("", Ok(Extent::Whole)),
             ("bytes=2-5", Ok(Extent::Part(2, 5))),
             ("bytes=-3", Ok(Extent::Part(14, 16))),
@@ -190,7 +190,7 @@ mod tests {
             ("lines=1-2", Err(INVALID)),
             ("bytes=0-1,3-4", Ok(Extent::Whole)),
         ] {
-            assert_eq!(extent(asked, 17), want, "{asked}");
+            assert_eq!(extent(range, 17), want, "{range}");
         }
     }
 

@@ -312,8 +312,7 @@ fn secret_answer(members: &[(&'static str, Value)]) -> ApiResponse {
 }
 
 fn json_answer(value: &Value) -> ApiResponse {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
+    let out = json::bytes(value);
     let mut answer = respond::raw_json(200, out);
     answer.set_header("cache-control", "no-store");
     answer

@@ -292,7 +292,7 @@ mod tests {
         response
     }
 
-    fn ask(health: &Health, uri: &str) -> Option<(u16, String)> {
+    fn get(health: &Health, uri: &str) -> Option<(u16, String)> {
         let response = respond_to(health, uri)?;
         let crate::Body::Full(body) = response.body else { panic!("a full body") };
         Some((response.code, String::from_utf8(body.to_vec()).unwrap()))
@@ -311,18 +311,18 @@ mod tests {
     #[test]
     fn readiness_comes_and_goes() {
         let health = Health::default();
-        assert_eq!(ask(&health, "/readyz").unwrap().0, 500);
-        assert_eq!(ask(&health, "/livez/ping"), Some((200, "ok".into())));
+        assert_eq!(get(&health, "/readyz").unwrap().0, 500);
+        assert_eq!(get(&health, "/livez/ping"), Some((200, "ok".into())));
         health.set_ready();
-        assert_eq!(ask(&health, "/readyz"), Some((200, "ok".into())));
+        assert_eq!(get(&health, "/readyz"), Some((200, "ok".into())));
         health.set_stopping();
-        let (code, text) = ask(&health, "/readyz").unwrap();
+        let (code, text) = get(&health, "/readyz").unwrap();
         assert_eq!(code, 500);
         assert!(text.ends_with("[-]shutdown failed: reason withheld\nreadyz check failed\n"));
-        assert_eq!(ask(&health, "/readyz?exclude=shutdown").unwrap().0, 200);
-        assert_eq!(ask(&health, "/healthz").unwrap().0, 200);
-        assert_eq!(ask(&health, "/livez/nope"), None);
-        assert_eq!(ask(&health, "/healthz/"), None);
+        assert_eq!(get(&health, "/readyz?exclude=shutdown").unwrap().0, 200);
+        assert_eq!(get(&health, "/healthz").unwrap().0, 200);
+        assert_eq!(get(&health, "/livez/nope"), None);
+        assert_eq!(get(&health, "/healthz/"), None);
     }
 
     #[test]
@@ -335,15 +335,15 @@ mod tests {
             health.set_check(name, Scope::Everywhere, "", move || fault.lock().unwrap().clone());
         }
         for endpoint in ["/healthz", "/livez", "/readyz"] {
-            let (code, text) = ask(&health, endpoint).unwrap();
+            let (code, text) = get(&health, endpoint).unwrap();
             assert_eq!(code, 500, "{endpoint}");
             assert!(text.contains("[-]etcd failed: reason withheld\n"), "{text}");
             assert_eq!(text.contains("etcd-readiness"), endpoint == "/readyz", "{text}");
         }
-        assert_eq!(ask(&health, "/readyz/etcd"), Some((500, "internal server error: disk full\n".into())));
-        assert_eq!(ask(&health, "/livez?exclude=etcd").unwrap().0, 200);
+        assert_eq!(get(&health, "/readyz/etcd"), Some((500, "internal server error: disk full\n".into())));
+        assert_eq!(get(&health, "/livez?exclude=etcd").unwrap().0, 200);
         *fault.lock().unwrap() = Ok(());
-        assert_eq!(ask(&health, "/readyz"), Some((200, "ok".into())));
+        assert_eq!(get(&health, "/readyz"), Some((200, "ok".into())));
     }
 
     #[test]
@@ -355,16 +355,16 @@ mod tests {
         let at = |name: &str| names.iter().position(|n| &**n == name).unwrap();
         assert_eq!((at("kms-provider-0"), at("last")), (at("etcd") + 1, at("shutdown") - 1));
         assert!(!health.check_names("livez").iter().any(|name| &**name == "last"));
-        assert_eq!(ask(&health, "/livez/kms-provider-0").unwrap().0, 500);
+        assert_eq!(get(&health, "/livez/kms-provider-0").unwrap().0, 500);
         health.remove_check("kms-provider-0");
-        assert_eq!(ask(&health, "/livez/kms-provider-0"), None);
+        assert_eq!(get(&health, "/livez/kms-provider-0"), None);
     }
 
     #[test]
     fn unknown_exclusions_are_mentioned() {
         let health = Health::default();
         health.set_ready();
-        let (_, text) = ask(&health, "/livez?verbose&exclude=nope").unwrap();
+        let (_, text) = get(&health, "/livez?verbose&exclude=nope").unwrap();
         assert!(text.contains("no matches for \"nope\"\nlivez check passed\n"), "{text}");
     }
 }

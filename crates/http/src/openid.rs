@@ -98,7 +98,6 @@ fn render_document(
         quoted(issuer),
         quoted(jwks_uri)
     );
-    let mut set = Vec::new();
-    json::print(&key_set(keys), &mut set);
+    let set = json::bytes(&key_set(keys));
     Some(Documents { configuration, keys: set, generation })
 }

@@ -87,11 +87,11 @@ impl Server {
         let passes = tokio::spawn(Arc::clone(&accepting.shared.context.turns).run());
         let context = Arc::clone(&accepting.shared.context);
         let watermarks = tokio::spawn(async move { context.flow.update_watermarks().await });
-        accepting.until(&listener, stop).await;
+        accepting.serve_until(&listener, stop).await;
         if config.sends_retry_after {
             lifecycle.reject_new_requests();
             let drained = tokio::time::timeout(config.drain_timeout, lifecycle.drained());
-            accepting.until(&listener, async { _ = drained.await }).await;
+            accepting.serve_until(&listener, async { _ = drained.await }).await;
         }
         drop(listener);
         drop(accepting);
@@ -122,7 +122,7 @@ struct Accepting {
 
 impl Accepting {
     /// Accepts and serves connections until `stop` completes.
-    async fn until(&mut self, listener: &TcpListener, stop: impl Future<Output = ()>) {
+    async fn serve_until(&mut self, listener: &TcpListener, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {

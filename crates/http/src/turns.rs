@@ -280,7 +280,7 @@ mod tests {
     /// Records who had a turn, in order.
     type Log = Rc<RefCell<Vec<&'static str>>>;
 
-    async fn ask(mut turn: Turn, name: &'static str, log: Log) {
+    async fn take_turn(mut turn: Turn, name: &'static str, log: Log) {
         turn.next().await;
         log.borrow_mut().push(name);
     }
@@ -296,16 +296,16 @@ mod tests {
     async fn a_quiet_flow_waits_for_one_pass_of_a_flood() {
         with_turns(async |turns, log| {
             for _ in 0..1000 {
-                tokio::task::spawn_local(ask(turns.turn_for_request(1), "flood", Rc::clone(&log)));
+                tokio::task::spawn_local(take_turn(turns.turn_for_request(1), "flood", Rc::clone(&log)));
             }
             while log.borrow().len() < 100 {
                 yield_now().await;
             }
             let before = log.borrow().len();
-            ask(turns.turn_for_request(2), "quiet", Rc::clone(&log)).await;
+            take_turn(turns.turn_for_request(2), "quiet", Rc::clone(&log)).await;
             assert_eq!(log.borrow().len() - before, 1, "the first request of a flow waits for nobody");
             let before = log.borrow().len();
-            ask(turns.turn_for_request(2), "quiet", Rc::clone(&log)).await;
+            take_turn(turns.turn_for_request(2), "quiet", Rc::clone(&log)).await;
             let waited = log.borrow().len() - before;
             // A waiting client may miss the current pass and the one that is being prepared.
             assert!(waited <= 2 * PER_PASS, "{waited}");
@@ -317,8 +317,8 @@ mod tests {
     async fn refusals_take_a_small_part_and_are_not_starved() {
         with_turns(async |turns, log| {
             for _ in 0..500 {
-                tokio::task::spawn_local(ask(turns.turn_for_refusal(1), "refused", Rc::clone(&log)));
-                tokio::task::spawn_local(ask(turns.turn_for_request(1), "admitted", Rc::clone(&log)));
+                tokio::task::spawn_local(take_turn(turns.turn_for_refusal(1), "refused", Rc::clone(&log)));
+                tokio::task::spawn_local(take_turn(turns.turn_for_request(1), "admitted", Rc::clone(&log)));
             }
             while log.borrow().len() < 400 {
                 yield_now().await;

@@ -350,9 +350,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 fn write_plain(value: &Value, out: &mut String) {
-    let mut bytes = Vec::new();
-    json::print(value, &mut bytes);
-    out.push_str(&String::from_utf8_lossy(&bytes));
+    out.push_str(&json::text(value));
 }
 
 /// Writes the items of a list or the entries of a map.

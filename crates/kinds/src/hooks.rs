@@ -273,7 +273,7 @@ pub fn keep_other_side(scope: Scope<'_>, object: &mut Value, old: &Value) {
 /// `keep_other_side` for kinds whose status endpoint only restores certain metadata. Other changes of metadata are left
 /// to validation.
 pub(crate) fn keep_named_metadata(scope: Scope<'_>, object: &mut Value, old: &Value) {
-    const KEPT: [&str; 7] = [
+    const RESTORED: [&str; 7] = [
         "annotations",
         "deletionTimestamp",
         "finalizers",
@@ -286,7 +286,7 @@ pub(crate) fn keep_named_metadata(scope: Scope<'_>, object: &mut Value, old: &Va
     keep_other_side(scope, object, old);
     if let (Scope::Sub("status"), Some(metadata)) = (scope, metadata) {
         object.set_at(&["metadata"], metadata);
-        KEPT.iter().for_each(|key| take(object, old, &["metadata", key]));
+        RESTORED.iter().for_each(|key| take(object, old, &["metadata", key]));
     }
 }
 

@@ -28,7 +28,5 @@ pub(crate) fn updated(hooks: &dyn Hooks, scope: Scope<'_>, new: &str, old: &str)
 pub(crate) fn defaulted(type_: &str, object: &str) -> String {
     let mut object = tree(object);
     crate::defaults::of_type(type_).unwrap().apply(&mut object);
-    let mut out = Vec::new();
-    json::print(&object, &mut out);
-    String::from_utf8(out).unwrap()
+    json::text(&object)
 }

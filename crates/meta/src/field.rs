@@ -293,11 +293,7 @@ impl ErrorText for &Value {
         match self {
             Value::String(s) => quoted(s),
             Value::Float(float) => go_general(*float),
-            other => {
-                let mut out = Vec::new();
-                json::print(other, &mut out);
-                String::from_utf8_lossy(&out).into_owned()
-            }
+            other => json::text(other),
         }
     }
 }

@@ -99,16 +99,21 @@ fn consists_of(text: &str, allowed: impl Fn(u8) -> bool) -> bool {
     !text.is_empty() && text.bytes().all(allowed)
 }
 
+/// The errors of a text: that it is too long, and `why` it does not have the form.
+fn form_errors(
+    text: &str,
+    bytes_max: usize,
+    too_long: fn(usize) -> String,
+    has_form: bool,
+    why: impl FnOnce() -> String,
+) -> Vec<String> {
+    let length_error = (text.len() > bytes_max).then(|| too_long(bytes_max));
+    length_error.into_iter().chain((!has_form).then(why)).collect()
+}
+
 /// A lowercase RFC 1123 label.
 pub fn is_dns1123_label(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > DNS_LABEL_BYTES_MAX {
-        errors.push(max_len_error(DNS_LABEL_BYTES_MAX));
-    }
-    if !matches_label(text) {
-        errors.push(label_complaint(text));
-    }
-    errors
+    form_errors(text, DNS_LABEL_BYTES_MAX, max_len_error, matches_label(text), || label_complaint(text))
 }
 
 fn label_complaint(text: &str) -> String {
@@ -125,62 +130,46 @@ pub fn is_dns1123_subdomain(text: &str) -> Vec<String> {
 }
 
 fn subdomain_complaints(text: &str, too_long: fn(usize) -> String) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > DNS_SUBDOMAIN_BYTES_MAX {
-        errors.push(too_long(DNS_SUBDOMAIN_BYTES_MAX));
-    }
-    if !matches_subdomain(text) {
-        errors.push(regex_error(SUBDOMAIN_MESSAGE, SUBDOMAIN, &["example.com"]));
-    }
-    errors
+    form_errors(text, DNS_SUBDOMAIN_BYTES_MAX, too_long, matches_subdomain(text), || {
+        regex_error(SUBDOMAIN_MESSAGE, SUBDOMAIN, &["example.com"])
+    })
 }
 
 /// An RFC 1123 subdomain where capitals are allowed (names of CSI and DRA drivers).
 pub fn is_dns1123_subdomain_caseless(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > DNS_SUBDOMAIN_BYTES_MAX {
-        errors.push(max_bytes_error(DNS_SUBDOMAIN_BYTES_MAX));
-    }
-    if !matches_subdomain(&text.to_ascii_lowercase()) {
-        errors.push(regex_error(SUBDOMAIN_CASELESS_MESSAGE, SUBDOMAIN, &["Example.com"]));
-    }
-    errors
+    form_errors(
+        text,
+        DNS_SUBDOMAIN_BYTES_MAX,
+        max_bytes_error,
+        matches_subdomain(&text.to_ascii_lowercase()),
+        || regex_error(SUBDOMAIN_CASELESS_MESSAGE, SUBDOMAIN, &["Example.com"]),
+    )
 }
 
 /// A lowercase RFC 1123 subdomain where underscores are allowed (search domains of pods).
 pub fn is_dns1123_subdomain_with_underscore(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > DNS_SUBDOMAIN_BYTES_MAX {
-        errors.push(max_len_error(DNS_SUBDOMAIN_BYTES_MAX));
-    }
-    if !matches_subdomain_underscore(text) {
-        errors.push(regex_error(SUBDOMAIN_UNDERSCORE_MESSAGE, SUBDOMAIN_UNDERSCORE, &["example.com"]));
-    }
-    errors
+    form_errors(text, DNS_SUBDOMAIN_BYTES_MAX, max_len_error, matches_subdomain_underscore(text), || {
+        regex_error(SUBDOMAIN_UNDERSCORE_MESSAGE, SUBDOMAIN_UNDERSCORE, &["example.com"])
+    })
 }
 
 /// A DNS-1035 label, the rule for names of services.
 pub fn is_dns1035_label(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > DNS_LABEL_BYTES_MAX {
-        errors.push(max_len_error(DNS_LABEL_BYTES_MAX));
-    }
-    if !framed(text, |b| b.is_ascii_lowercase(), |b| is_lower(b) || b == b'-', is_lower) {
-        errors.push(regex_error(LABEL_1035_WORDS, LABEL_1035, &["my-name", "abc-123"]));
-    }
-    errors
+    let has_form = framed(text, |b| b.is_ascii_lowercase(), |b| is_lower(b) || b == b'-', is_lower);
+    form_errors(text, DNS_LABEL_BYTES_MAX, max_len_error, has_form, || {
+        regex_error(LABEL_1035_WORDS, LABEL_1035, &["my-name", "abc-123"])
+    })
 }
 
 /// `*.` and a subdomain.
 pub fn is_wildcard_dns1123_subdomain(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > DNS_SUBDOMAIN_BYTES_MAX {
-        errors.push(max_len_error(DNS_SUBDOMAIN_BYTES_MAX));
-    }
-    if !text.strip_prefix("*.").is_some_and(matches_subdomain) {
-        errors.push(regex_error(WILDCARD_MESSAGE, WILDCARD, &["*.example.com"]));
-    }
-    errors
+    form_errors(
+        text,
+        DNS_SUBDOMAIN_BYTES_MAX,
+        max_len_error,
+        text.strip_prefix("*.").is_some_and(matches_subdomain),
+        || regex_error(WILDCARD_MESSAGE, WILDCARD, &["*.example.com"]),
+    )
 }
 
 /// The name as it will be after a suffix is appended to its trailing dash. Like kube-apiserver, drops the byte before the
@@ -272,14 +261,9 @@ pub fn is_qualified_name(key: &str) -> Vec<String> {
 
 /// The value of a label.
 pub fn is_label_value(value: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if value.len() > LABEL_BYTES_MAX {
-        errors.push(max_bytes_error(LABEL_BYTES_MAX));
-    }
-    if !value.is_empty() && !matches_key(value) {
-        errors.push(regex_error(LABEL_VALUE_MESSAGE, LABEL_VALUE, &["MyValue", "my_value", "12345"]));
-    }
-    errors
+    form_errors(value, LABEL_BYTES_MAX, max_bytes_error, value.is_empty() || matches_key(value), || {
+        regex_error(LABEL_VALUE_MESSAGE, LABEL_VALUE, &["MyValue", "my_value", "12345"])
+    })
 }
 
 /// A domain of at least three segments.

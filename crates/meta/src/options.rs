@@ -48,9 +48,9 @@ impl<'a> Query<'a> {
 /// How fields that the kind does not have are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// They are dropped without a warning.
+    /// Such fields are dropped without a warning.
     Ignore,
-    /// They are dropped with a warning.
+    /// Such fields are dropped, with a warning.
     #[default]
     Warn,
     /// The request fails.

@@ -196,7 +196,7 @@ pub(crate) async fn is_at(settings: &EtcdSettings) -> bool {
     loop {
         match TcpStream::connect((host, port)).await {
             Ok(stream) => {
-                let said = tokio::time::timeout(ASK_TIMEOUT, ask(stream, host, port)).await;
+                let said = tokio::time::timeout(ASK_TIMEOUT, is_stand_in(stream, host, port)).await;
                 return matches!(said, Ok(Some(true)));
             }
             Err(error) if notice_at.elapsed() >= NOTICE_EVERY => {
@@ -214,7 +214,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Asks the server of a connection whether it is a stand-in; `None` if it does not answer with HTTP.
-async fn ask(stream: TcpStream, host: &str, port: u16) -> Option<bool> {
+async fn is_stand_in(stream: TcpStream, host: &str, port: u16) -> Option<bool> {
     let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.ok()?;
     let exchange = async {
         let request = Request::get(MARK_PATH).header("host", format!("{host}:{port}"));
@@ -287,7 +287,7 @@ mod tests {
             _ = stream.read(&mut head).await;
             _ = stream.write_all(text.as_bytes()).await;
         });
-        ask(TcpStream::connect(address).await.unwrap(), "127.0.0.1", address.port()).await
+        is_stand_in(TcpStream::connect(address).await.unwrap(), "127.0.0.1", address.port()).await
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ pub(crate) fn read(flags: &Flags) -> Result<Selection, Vec<String>> {
     let disabled = flags.list("disabled-metrics");
     let names: Value = disabled.iter().map(|name| Value::from(name.as_str())).collect::<Vec<_>>().into();
     if let Some(wrong) = disabled.iter().find(|name| !is_name(name, true)) {
-        let (names, pattern) = (json_text(&names), quoted(&format!("^{METRIC}$")));
+        let (names, pattern) = (json::text(&names), quoted(&format!("^{METRIC}$")));
         errors.push(format!(
             "metrics.disabledMetrics: Invalid value: {names}: must be fully qualified metric names matching {pattern}, \
              got {}",
@@ -40,13 +40,13 @@ pub(crate) fn read(flags: &Flags) -> Result<Selection, Vec<String>> {
             let disabled = if disabled.is_empty() {
                 String::new()
             } else {
-                format!("\"disabledMetrics\":{},", json_text(&names))
+                format!("\"disabledMetrics\":{},", json::text(&names))
             };
             errors.push(format!(
                 "metrics: Invalid value: {{{disabled}\"allowListMapping\":{},\"allowListMappingManifest\":{}}}: cannot \
                  specify both allowListMapping and allowListMappingManifest",
-                json_text(&lists_json(&lists)),
-                json_text(&manifest.into())
+                json::text(&lists_json(&lists)),
+                json::text(&manifest.into())
             ));
         }
     }
@@ -102,7 +102,7 @@ fn wrong_keys(field: &str, lists: &BTreeMap<String, String>) -> Option<String> {
         format!(
             "{field}: Invalid value: {}: must have keys with format `metricName,labelName` where metricName matches {} \
              and labelName matches {}",
-            json_text(&lists_json(lists)),
+            json::text(&lists_json(lists)),
             quoted(METRIC),
             quoted(LABEL)
         )
@@ -152,12 +152,6 @@ fn comma_separated(text: &str) -> Vec<String> {
         }
     }
     items
-}
-
-fn json_text(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]

@@ -9,6 +9,16 @@ pub(crate) enum Output {
     Json,
 }
 
+/// A value as JSON on one line, truncated after so many characters. JSON escapes control characters, so no value can control a
+/// terminal.
+pub(crate) fn one_line(value: &Value, chars_max: usize) -> String {
+    let text = json::text(value);
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
 impl Output {
     /// Parses the value of `--output`.
     pub(crate) fn parse(value: Option<&str>) -> Result<Output, String> {

@@ -131,9 +131,7 @@ fn authentication(flags: &Flags) -> Result<Vec<(&'static str, String)>, FlagErro
         "requestheader-username-headers",
     ] {
         let items = flags.list(name).iter().map(|item| Value::from(item.as_str())).collect();
-        let mut list = Vec::new();
-        json::print(&Value::Array(items), &mut list);
-        out.push((name, String::from_utf8_lossy(&list).into_owned()));
+        out.push((name, json::text(&Value::Array(items))));
     }
     Ok(out)
 }

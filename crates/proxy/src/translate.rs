@@ -179,73 +179,81 @@ async fn send_events(client: impl AsyncRead + Unpin, events: mpsc::Sender<websoc
 /// Passes the client's input and terminal sizes to the kubelet's streams.
 async fn client_to_kubelet(
     client: impl AsyncRead + Unpin,
+    kubelet: impl AsyncWrite + Unpin,
+    numbers: &Numbers,
+    pongs: mpsc::Sender<Bytes>,
+    pings: mpsc::Receiver<u32>,
+) -> InputEnd {
+    // The client's frames arrive through a channel, because reading a frame must not be cancelled.
+    let (events, received) = mpsc::channel(1);
+    let read = send_events(client, events);
+    tokio::select! {
+        end = write_to_kubelet(received, kubelet, numbers, pongs, pings) => end,
+        () = async { read.await; std::future::pending::<()>().await } => InputEnd::Gone,
+    }
+}
+
+/// Writes the client's input to the kubelet, answers the kubelet's pings, and sends pings to it.
+async fn write_to_kubelet(
+    mut received: mpsc::Receiver<websocket::Event>,
     mut kubelet: impl AsyncWrite + Unpin,
     numbers: &Numbers,
     pongs: mpsc::Sender<Bytes>,
     mut pings: mpsc::Receiver<u32>,
 ) -> InputEnd {
-    // The client's frames arrive through a channel, because reading a frame must not be cancelled.
-    let (events, mut received) = mpsc::channel(1);
-    let read = send_events(client, events);
-    let write = async move {
-        let mut channel = None;
-        let mut sizes = TerminalSizes::default();
-        let mut timer = tokio::time::interval(PING_INTERVAL);
-        timer.tick().await;
-        let mut number = 1_u32;
-        loop {
-            let event = tokio::select! {
-                event = received.recv() => event,
-                Some(answer) = pings.recv() => {
-                    if spdy::ping(&mut kubelet, answer).await.is_err() {
-                        return InputEnd::Quiet;
-                    }
-                    continue;
+    let mut channel = None;
+    let mut sizes = TerminalSizes::default();
+    let mut timer = tokio::time::interval(PING_INTERVAL);
+    timer.tick().await;
+    let mut number = 1_u32;
+    loop {
+        let event = tokio::select! {
+            event = received.recv() => event,
+            Some(answer) = pings.recv() => {
+                if spdy::ping(&mut kubelet, answer).await.is_err() {
+                    return InputEnd::Quiet;
                 }
-                _ = timer.tick() => {
-                    if spdy::ping(&mut kubelet, number).await.is_err() {
-                        return InputEnd::Quiet;
-                    }
-                    number = number.wrapping_add(2);
-                    continue;
-                }
-            };
-            let mut bytes = match event {
-                Some(websocket::Event::Data { bytes, is_first, .. }) => {
-                    if is_first {
-                        channel = None;
-                    }
-                    bytes
-                }
-                Some(websocket::Event::Ping(bytes)) => {
-                    // If the queue is full, the pong is dropped: the client sends too many pings.
-                    _ = pongs.try_send(bytes);
-                    continue;
-                }
-                Some(websocket::Event::Close) | None => return InputEnd::Gone,
-            };
-            if channel.is_none() && !bytes.is_empty() {
-                channel = bytes.split_to(1).first().copied();
+                continue;
             }
-            let (stream, is_last) = numbers.addressed(channel, &bytes);
-            let Some(stream) = stream else { continue };
-            let is_resize = !is_last && Some(stream) == numbers.resize;
-            let sizes = if is_resize { sizes.push(&bytes) } else { Vec::new() };
-            let payload = match (is_last, is_resize) {
-                (true, _) => &[][..],
-                (false, true) => &sizes[..],
-                (false, false) => &bytes[..],
-            };
-            if (is_last || !payload.is_empty())
-                && spdy::data(&mut kubelet, stream, payload, is_last).await.is_err()
-            {
-                return InputEnd::Quiet;
+            _ = timer.tick() => {
+                if spdy::ping(&mut kubelet, number).await.is_err() {
+                    return InputEnd::Quiet;
+                }
+                number = number.wrapping_add(2);
+                continue;
             }
+        };
+        let mut bytes = match event {
+            Some(websocket::Event::Data { bytes, is_first, .. }) => {
+                if is_first {
+                    channel = None;
+                }
+                bytes
+            }
+            Some(websocket::Event::Ping(bytes)) => {
+                // If the queue is full, the pong is dropped: the client sends too many pings.
+                _ = pongs.try_send(bytes);
+                continue;
+            }
+            Some(websocket::Event::Close) | None => return InputEnd::Gone,
+        };
+        if channel.is_none() && !bytes.is_empty() {
+            channel = bytes.split_to(1).first().copied();
         }
-    };
-    tokio::select! {
-        left = write => left,
-        () = async { read.await; std::future::pending::<()>().await } => InputEnd::Gone,
+        let (stream, is_last) = numbers.addressed(channel, &bytes);
+        let Some(stream) = stream else { continue };
+        let is_resize = !is_last && Some(stream) == numbers.resize;
+        let sizes = if is_resize { sizes.push(&bytes) } else { Vec::new() };
+        let payload = match (is_last, is_resize) {
+            (true, _) => &[][..],
+            (false, true) => &sizes[..],
+            (false, false) => &bytes[..],
+        };
+        if (is_last || !payload.is_empty())
+            && spdy::data(&mut kubelet, stream, payload, is_last).await.is_err()
+        {
+            return InputEnd::Quiet;
+        }
     }
 }
 
@@ -255,9 +263,9 @@ async fn kubelet_to_client(
     client: &mut (impl AsyncWrite + Unpin),
     numbers: &Numbers,
     pings: mpsc::Sender<u32>,
-    mut pongs: mpsc::Receiver<Bytes>,
+    pongs: mpsc::Receiver<Bytes>,
 ) -> Result<Vec<u8>, String> {
-    let (events, mut received) = mpsc::channel(1);
+    let (events, received) = mpsc::channel(1);
     let read = async move {
         let mut reader = spdy::Reader::new(kubelet);
         loop {
@@ -268,54 +276,61 @@ async fn kubelet_to_client(
             }
         }
     };
-    let write = async move {
-        let mut open: Vec<u32> =
-            [Some(numbers.error), numbers.stdout, numbers.stderr].into_iter().flatten().collect();
-        let mut message = Vec::new();
-        while !open.is_empty() {
-            let event = tokio::select! {
-                event = received.recv() => event,
-                Some(pong) = pongs.recv() => {
-                    websocket::write_pong(client, &pong).await.map_err(|error| error.to_string())?;
-                    continue;
-                }
-            };
-            match event {
-                Some(spdy::Event::Data { stream, bytes, is_last }) => {
-                    let channel = match stream {
-                        _ if Some(stream) == numbers.stdout => Some(STDOUT),
-                        _ if Some(stream) == numbers.stderr => Some(STDERR),
-                        _ => None,
-                    };
-                    if stream == numbers.error
-                        && message.len().saturating_add(bytes.len()) <= STATUS_BYTES_MAX
-                    {
-                        message.extend_from_slice(&bytes);
-                    }
-                    if let Some(channel) = channel.filter(|_| !bytes.is_empty()) {
-                        let written = websocket::write_binary(client, Some(channel), &bytes).await;
-                        written.map_err(|error| error.to_string())?;
-                    }
-                    if is_last {
-                        open.retain(|number| *number != stream);
-                    }
-                }
-                Some(spdy::Event::Reset(stream)) => open.retain(|number| *number != stream),
-                Some(spdy::Event::Ping(number)) => {
-                    if number % 2 == 0 {
-                        _ = pings.try_send(number);
-                    }
-                }
-                // As in client-go, the end of the connection ends its streams.
-                Some(spdy::Event::End) | None => break,
-            }
-        }
-        Ok(message)
-    };
     tokio::select! {
-        message = write => message,
+        message = write_to_client(received, client, numbers, pings, pongs) => message,
         () = async { read.await; std::future::pending::<()>().await } => Ok(Vec::new()),
     }
+}
+
+/// Writes the kubelet's output and the pongs to the client. Returns the content of the error stream once all streams have
+/// ended.
+async fn write_to_client(
+    mut received: mpsc::Receiver<spdy::Event>,
+    client: &mut (impl AsyncWrite + Unpin),
+    numbers: &Numbers,
+    pings: mpsc::Sender<u32>,
+    mut pongs: mpsc::Receiver<Bytes>,
+) -> Result<Vec<u8>, String> {
+    let mut open: Vec<u32> =
+        [Some(numbers.error), numbers.stdout, numbers.stderr].into_iter().flatten().collect();
+    let mut message = Vec::new();
+    while !open.is_empty() {
+        let event = tokio::select! {
+            event = received.recv() => event,
+            Some(pong) = pongs.recv() => {
+                websocket::write_pong(client, &pong).await.map_err(|error| error.to_string())?;
+                continue;
+            }
+        };
+        match event {
+            Some(spdy::Event::Data { stream, bytes, is_last }) => {
+                let channel = match stream {
+                    _ if Some(stream) == numbers.stdout => Some(STDOUT),
+                    _ if Some(stream) == numbers.stderr => Some(STDERR),
+                    _ => None,
+                };
+                if stream == numbers.error && message.len().saturating_add(bytes.len()) <= STATUS_BYTES_MAX {
+                    message.extend_from_slice(&bytes);
+                }
+                if let Some(channel) = channel.filter(|_| !bytes.is_empty()) {
+                    let written = websocket::write_binary(client, Some(channel), &bytes).await;
+                    written.map_err(|error| error.to_string())?;
+                }
+                if is_last {
+                    open.retain(|number| *number != stream);
+                }
+            }
+            Some(spdy::Event::Reset(stream)) => open.retain(|number| *number != stream),
+            Some(spdy::Event::Ping(number)) => {
+                if number % 2 == 0 {
+                    _ = pings.try_send(number);
+                }
+            }
+            // As in client-go, the end of the connection ends its streams.
+            Some(spdy::Event::End) | None => break,
+        }
+    }
+    Ok(message)
 }
 
 /// Parses the error stream. From version 4 of the protocol on it is a `Status`.

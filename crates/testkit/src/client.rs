@@ -231,31 +231,31 @@ impl Client {
 
     /// GET, the answer as JSON.
     pub async fn get(&self, path: &str) -> Result<(u16, Value), WireError> {
-        self.ask(&Request::new("GET", path)).await
+        self.send_json(&Request::new("GET", path)).await
     }
 
     /// POST of a JSON body.
     pub async fn post(&self, path: &str, body: &Value) -> Result<(u16, Value), WireError> {
-        self.ask(&Request::new("POST", path).json(body)).await
+        self.send_json(&Request::new("POST", path).json(body)).await
     }
 
     /// PUT of a JSON body.
     pub async fn put(&self, path: &str, body: &Value) -> Result<(u16, Value), WireError> {
-        self.ask(&Request::new("PUT", path).json(body)).await
+        self.send_json(&Request::new("PUT", path).json(body)).await
     }
 
     /// PATCH with a patch of the given media type.
     pub async fn patch(&self, path: &str, media: &str, body: &Value) -> Result<(u16, Value), WireError> {
-        self.ask(&Request::new("PATCH", path).body(media, body.to_string())).await
+        self.send_json(&Request::new("PATCH", path).body(media, body.to_string())).await
     }
 
     /// DELETE without options.
     pub async fn delete(&self, path: &str) -> Result<(u16, Value), WireError> {
-        self.ask(&Request::new("DELETE", path)).await
+        self.send_json(&Request::new("DELETE", path)).await
     }
 
-    /// Any request whose answer is JSON.
-    pub async fn ask(&self, request: &Request) -> Result<(u16, Value), WireError> {
+    /// Sends a request and parses the JSON of the answer.
+    pub async fn send_json(&self, request: &Request) -> Result<(u16, Value), WireError> {
         let answer = self.send(request).await?;
         Ok((answer.status(), answer.json()?))
     }

@@ -11,7 +11,7 @@ pub use crate::parsed::{ParseError, Parsed};
 pub use indent::{Indenter, indent};
 pub use parse::{DEPTH_MAX, parse, parse_unbounded};
 pub use parts::{Parts, compact, is_compact, values_at_most};
-pub use print::{print, print_pretty, write_float, write_int, write_string};
+pub use print::{bytes, print, print_pretty, text, write_float, write_int, write_string};
 
 #[cfg(test)]
 mod tests;

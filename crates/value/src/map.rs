@@ -36,12 +36,12 @@ impl Map {
             return (Map(entries), Vec::new());
         }
         let mut repeated: Vec<Str> = Vec::new();
-        entries.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
+        entries.dedup_by(|next, retained| {
+            let same = next.0 == retained.0;
             if same {
-                std::mem::swap(&mut next.1, &mut kept.1);
-                if repeated.last() != Some(&kept.0) {
-                    repeated.push(kept.0.clone());
+                std::mem::swap(&mut next.1, &mut retained.1);
+                if repeated.last() != Some(&retained.0) {
+                    repeated.push(retained.0.clone());
                 }
             }
             same

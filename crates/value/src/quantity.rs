@@ -62,11 +62,7 @@ impl Quantity {
             Value::Null => Ok(Quantity::new(0, Format::DecimalSI)),
             Value::String(s) => Quantity::parse(s.trim()),
             Value::Int(i) => Quantity::parse(&i.to_string()),
-            other => {
-                let mut out = Vec::new();
-                json::print(other, &mut out);
-                Quantity::parse(&String::from_utf8_lossy(&out))
-            }
+            other => Quantity::parse(&json::text(other)),
         }
     }
 

@@ -125,17 +125,13 @@ mod tests {
             ("{ \"b\" : [ 1 , 2 ] ,\n\"a\":\"x < y \\\" z\" }", r#"{"b":[1,2],"a":"x \u003c y \" z"}"#),
             ("{\"b\":1.0,\"a\":\"\u{2028}\"}", r#"{"b":1.0,"a":"\u2028"}"#),
         ] {
-            let mut out = Vec::new();
-            json::print(&raw(text), &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), printed);
+            assert_eq!(json::text(&raw(text)), printed);
         }
     }
 
     #[test]
     fn a_level_is_opened_and_the_next_keeps_its_text() {
         let Value::Raw(outer) = raw(r#"{"z":{"y":1,"x":2},"a":[{"d":1,"c":2}]}"#) else { panic!("plain") };
-        let mut out = Vec::new();
-        json::print(&outer.opened(), &mut out);
-        assert_eq!(String::from_utf8(out).unwrap(), r#"{"a":[{"d":1,"c":2}],"z":{"y":1,"x":2}}"#);
+        assert_eq!(json::text(&outer.opened()), r#"{"a":[{"d":1,"c":2}],"z":{"y":1,"x":2}}"#);
     }
 }

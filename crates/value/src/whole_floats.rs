@@ -51,12 +51,6 @@ mod tests {
         json::parse(text.as_bytes()).unwrap().value
     }
 
-    fn printed(value: &Value) -> String {
-        let mut out = Vec::new();
-        json::print(value, &mut out);
-        String::from_utf8(out).unwrap()
-    }
-
     #[test]
     fn whole_floats_are_spelled_or_become_integers() {
         for (given, spelled, plain) in [
@@ -68,11 +62,11 @@ mod tests {
             assert!(tree.has_whole_floats(), "{given}");
             let mut spelled_out = tree.clone();
             spelled_out.spell_whole_floats();
-            assert_eq!(printed(&spelled_out), spelled);
+            assert_eq!(json::text(&spelled_out), spelled);
             assert_eq!(parse(spelled), tree);
             let mut integers = tree;
             integers.whole_floats_to_integers();
-            assert_eq!(printed(&integers), plain);
+            assert_eq!(json::text(&integers), plain);
             assert_eq!(parse(plain), integers);
         }
         for other in ["1", "1.5", "9223372036854775808", "-9223372036854775808.0", "1e21", r#""2.0""#] {

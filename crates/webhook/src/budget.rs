@@ -53,7 +53,7 @@ impl Reading {
     pub(crate) fn push(&mut self, part: &[u8]) -> bool {
         // A vector doubles its capacity and has both copies for a moment.
         let wanted = self.body.len().saturating_add(part.len()).saturating_mul(2);
-        let is_held = self.hold(wanted);
+        let is_held = self.reserve(wanted);
         if is_held {
             self.body.extend_from_slice(part);
         }
@@ -64,14 +64,14 @@ impl Reading {
     pub(crate) fn end(mut self) -> Option<Bytes> {
         let values = json::values_at_most(&self.body).saturating_mul(VALUE_BYTES);
         let wanted = self.body.len().saturating_add(values);
-        self.hold(wanted).then(|| match self.held {
+        self.reserve(wanted).then(|| match self.held {
             None => Bytes::from(self.body),
             Some(held) => Bytes::from_owner(CountedBody { body: self.body, _held: held }),
         })
     }
 
     /// Makes sure that at least `wanted` bytes are counted.
-    fn hold(&mut self, wanted: usize) -> bool {
+    fn reserve(&mut self, wanted: usize) -> bool {
         let missing = wanted.saturating_sub(self.held_bytes);
         if missing == 0 {
             return true;

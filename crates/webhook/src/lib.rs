@@ -202,8 +202,9 @@ impl Hop {
         request.body(Full::new(body)).map_err(|error| error.to_string())
     }
 
-    /// Follows a redirect. The body is only sent again if the code requires it.
-    fn turn(&mut self, answer: &Received) -> bool {
+    /// Makes the next request of a redirect; returns false if the response is none. The body is only sent again if the code
+    /// requires it.
+    fn follow_redirect(&mut self, answer: &Received) -> bool {
         let keeps_method = matches!(answer.code, 307 | 308);
         if !keeps_method && !matches!(answer.code, 301..=303) || answer.location.is_empty() {
             return false;
@@ -304,8 +305,8 @@ impl Client {
             };
             // Credentials are for the webhook, not for the hosts that it redirects to.
             let user = self.credentials.of(&hop.route.host_port()).filter(|_| hop.route.authority == own);
-            let answer = self.ask(hop, place, endpoint, user, body.clone()).await?;
-            if !hop.turn(&answer) {
+            let answer = self.send_once(hop, place, endpoint, user, body.clone()).await?;
+            if !hop.follow_redirect(&answer) {
                 return Ok(answer);
             }
         }
@@ -313,7 +314,7 @@ impl Client {
     }
 
     /// Sends one request.
-    async fn ask(
+    async fn send_once(
         &self,
         hop: &Hop,
         place: (String, u16),

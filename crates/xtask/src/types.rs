@@ -226,9 +226,7 @@ fn write_field(out: &mut String, field: &Value, component: Option<&Value>) {
     let is_key = |default: &Value| default.as_str().is_some() && flag(field, "omitempty");
     let default = property.and_then(|p| p.get("default"));
     if let Some(default) = default.filter(|default| !is_go_empty(default) || is_key(default)) {
-        let mut text = Vec::new();
-        json::print(default, &mut text);
-        _ = write!(line, " default={}", String::from_utf8_lossy(&text));
+        _ = write!(line, " default={}", json::text(default));
     }
     _ = writeln!(out, "{line}");
 }

@@ -56,9 +56,7 @@ pub fn body(
     for (index, (key, value)) in fields.enumerate() {
         let comma = if index == 0 { "" } else { "," };
         out.push_str(&format!("{comma}\"{key}\":"));
-        let mut text = Vec::new();
-        json::print(value, &mut text);
-        out.push_str(&String::from_utf8_lossy(&text));
+        out.push_str(&json::text(value));
     }
     out.push_str("}}");
     out.into_bytes()

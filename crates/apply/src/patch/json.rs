@@ -331,8 +331,7 @@ impl Operation {
             .and_then(|(parent, key)| child(parent, &key).ok().flatten().cloned())
             .unwrap_or_default();
         let Some(place) = parent_mut(document, path) else { return Ok(()) };
-        let mut bytes = Vec::new();
-        json::print(&value, &mut bytes);
+        let bytes = json::bytes(&value);
         cost.charge_copy(bytes.len())?;
         insert(place, value, cost).map_err(|why| format!("error while adding value during copy: {why}"))
     }

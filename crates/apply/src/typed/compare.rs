@@ -109,7 +109,7 @@ impl Difference {
     }
 }
 
-/// Entries of the three sets for the current level.
+/// The added, changed and removed fields that were found at the current level.
 #[derive(Default)]
 struct Collector {
     removed: Vec<Entry>,

@@ -176,8 +176,7 @@ impl ExternalSigner {
     }
 
     async fn sign_claims(&self, claims: &Value) -> Result<String, SignerError> {
-        let mut payload = Vec::new();
-        json::print(claims, &mut payload);
+        let payload = json::bytes(claims);
         let payload = URL_SAFE_NO_PAD.encode(payload);
         let mut request = Vec::new();
         put_bytes(1, payload.as_bytes(), &mut request);

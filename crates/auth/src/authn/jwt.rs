@@ -149,9 +149,7 @@ fn wrong_type(what: &str, value: &Value) -> String {
 }
 
 fn quoted_json(value: &Value) -> String {
-    let mut text = Vec::new();
-    json::print(value, &mut text);
-    quoted(&String::from_utf8_lossy(&text))
+    quoted(&json::text(value))
 }
 
 /// Go's error for base64 that it cannot decode.
@@ -206,8 +204,7 @@ pub fn sign(key: &SigningKey, claims: &Value) -> Result<String, KeyError> {
 }
 
 fn encode(value: &Value) -> String {
-    let mut bytes = Vec::new();
-    json::print(value, &mut bytes);
+    let bytes = json::bytes(value);
     URL_SAFE_NO_PAD.encode(bytes)
 }
 

@@ -271,21 +271,25 @@ mod tests {
         Authenticator { tokens, anonymous: true, audiences: vec!["api".into()], ..Authenticator::default() }
     }
 
-    fn ask(header: &str) -> Result<Authenticated, Unauthorized> {
+    fn authenticate_header(header: &str) -> Result<Authenticated, Unauthorized> {
         let credentials = Credentials { authorization: Some(header), ..Credentials::default() };
         ready(authenticator().authenticate(credentials, SystemTime::UNIX_EPOCH))
     }
 
     #[test]
     fn headers_that_name_a_user_nobody_or_a_stranger() {
-        let admin = ask("bearer admintoken").unwrap().user;
+        let admin = authenticate_header("bearer admintoken").unwrap().user;
         assert_eq!((admin.name.as_str(), admin.uid.as_str()), ("admin", "admin-uid"));
         assert_eq!(admin.groups, ["system:masters", "system:authenticated"]);
         for header in ["", "Bearer", "Bearer ", "Basic YWRtaW4=", "admintoken"] {
-            assert_eq!(ask(header).map(|a| a.user), Ok(UserInfo::anonymous().into()), "{header:?}");
+            assert_eq!(
+                authenticate_header(header).map(|a| a.user),
+                Ok(UserInfo::anonymous().into()),
+                "{header:?}"
+            );
         }
-        assert!(ask("Bearer nope").is_err());
-        let spaced = ask("Bearer  admintoken").unwrap();
+        assert!(authenticate_header("Bearer nope").is_err());
+        let spaced = authenticate_header("Bearer  admintoken").unwrap();
         assert_eq!((&*spaced.user, spaced.remarks.warning), (&UserInfo::anonymous(), Some(EXTRA_SPACE)));
     }
 

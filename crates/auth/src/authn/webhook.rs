@@ -84,8 +84,7 @@ impl TokenWebhook {
             review.set_at(&["spec", "audiences"], Value::Array(audiences));
         }
         review.set_at(&["status", "user"], Value::object());
-        let mut body = Vec::new();
-        json::print(&review, &mut body);
+        let body = json::bytes(&review);
         let answer = self.client.post(body.into()).await?;
         let (group, version) = self.api_version.rsplit_once('/').unwrap_or_default();
         let answer = Review { group, version, kind: "TokenReview", fields: FIELDS }.read(&answer)?;

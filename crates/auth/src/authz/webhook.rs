@@ -84,8 +84,7 @@ impl WebhookAuthorizer {
             Err(error) => return self.failure_decision(error),
         }
         let spec = spec(attributes, self.groups_key);
-        let mut text = Vec::new();
-        json::print(&spec, &mut text);
+        let text = json::bytes(&spec);
         let key = cache::key(&String::from_utf8_lossy(&text), None);
         if let Some(decision) = self.cache.get(&key, Instant::now()) {
             return decision;
@@ -110,8 +109,7 @@ impl WebhookAuthorizer {
         review.set_at(&["metadata"], Value::object());
         review.set_at(&["spec"], spec);
         review.set_at(&["status", "allowed"], Value::Bool(false));
-        let mut body = Vec::new();
-        json::print(&review, &mut body);
+        let body = json::bytes(&review);
         let read = |answer: &[u8]| self.read(answer);
         let observe = |result: &str, seconds: f64| {
             let labels = [self.settings.name.as_str(), result];

@@ -15,7 +15,7 @@ use crate::load::Until;
 use crate::row::Row;
 
 const GROUP: &str = "bench.example.com";
-/// A log of 1 GiB.
+/// The chunks of the log, which is 1 GiB.
 const LOG_CHUNK_BYTES: usize = 32 * 1024;
 const LOG_CHUNKS: usize = 32 * 1024;
 /// Idle streams, and how many of them are opened at the same time.

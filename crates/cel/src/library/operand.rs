@@ -1,5 +1,6 @@
 //! Accessors of arguments for libraries: an argument of another type means that no overload accepts the call.
 
+use std::any::Any;
 use std::ops::Range;
 
 use crate::value::{EvalError, List, Opaque, Text, Value};
@@ -63,7 +64,7 @@ pub(crate) fn opaque<'v, T: Opaque>(args: &'v [Value<'_>], index: usize) -> Resu
 /// The library's own type in a value.
 pub(crate) fn own<'v, T: Opaque>(value: &'v Value<'_>) -> Option<&'v T> {
     match value {
-        Value::Opaque(opaque) => opaque.as_any().downcast_ref(),
+        Value::Opaque(opaque) => (&**opaque as &dyn Any).downcast_ref(),
         _ => None,
     }
 }

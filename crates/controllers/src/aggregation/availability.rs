@@ -110,7 +110,7 @@ async fn examine_service(
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
         match aggregation.resolve(remote) {
-            Ok(address) => _ = attempts.spawn(ask(transport.clone(), address, path.clone())),
+            Ok(address) => _ = attempts.spawn(request_discovery(transport.clone(), address, path.clone())),
             Err(why) => last = why,
         }
     }
@@ -125,7 +125,7 @@ async fn examine_service(
 }
 
 /// One request for discovery.
-async fn ask(transport: Arc<Transport>, address: Address, path: String) -> Result<(), String> {
+async fn request_discovery(transport: Arc<Transport>, address: Address, path: String) -> Result<(), String> {
     let url = format!("https://{}{path}", address.authority());
     let failing = |why: &str| format!("failing or missing response from {url}: {why}");
     let request = request(&address, &path).ok_or_else(|| failing("the path is no URI"))?;

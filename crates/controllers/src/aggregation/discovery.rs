@@ -168,8 +168,7 @@ fn served_v3(index: &[u8], service: &ApiService) -> Option<RemoteV3> {
 }
 
 fn converted_v3(v2: &[u8]) -> Option<RemoteV3> {
-    let mut out = Vec::new();
-    json::print(&openapi_v3::convert(&parse(v2)?)?, &mut out);
+    let out = json::bytes(&openapi_v3::convert(&parse(v2)?)?);
     Some(RemoteV3::Converted(Arc::new(ConvertedV3 { json: out.into() })))
 }
 

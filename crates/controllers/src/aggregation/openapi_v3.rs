@@ -274,10 +274,10 @@ fn external_docs(v2: &Value) -> Value {
 /// The named members that are not empty, and extensions.
 fn members(tree: &Value, names: &[&str]) -> Map {
     let all = tree.as_object().into_iter().flat_map(Map::iter);
-    let kept = all.filter(|(name, value)| {
+    let retained = all.filter(|(name, value)| {
         is_extension(name) || names.contains(&name.as_str()) && !is_omitted(name, value)
     });
-    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    retained.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The `$ref` of a response or a parameter.
@@ -325,9 +325,7 @@ mod tests {
     use pintle_value::json;
 
     fn converted(v2: &str) -> Option<String> {
-        let mut out = Vec::new();
-        json::print(&convert(&json::parse(v2.as_bytes()).unwrap().value)?, &mut out);
-        Some(String::from_utf8(out).unwrap())
+        Some(json::text(&convert(&json::parse(v2.as_bytes()).unwrap().value)?))
     }
 
     #[test]

@@ -40,9 +40,7 @@ pub(super) fn combine(
         let (key, list) = list?;
         let is_optional = key == "requestheader-uid-headers" && list.as_array().is_some_and(|l| l.is_empty());
         if !request_header_ca.is_empty() && !is_optional {
-            let mut text = Vec::new();
-            json::print(&list, &mut text);
-            out.set_at(&[key], String::from_utf8_lossy(&text).into_owned().into());
+            out.set_at(&[key], json::text(&list).into());
         }
     }
     if !request_header_ca.is_empty() {

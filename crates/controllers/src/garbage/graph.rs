@@ -116,7 +116,7 @@ impl Graph {
     }
 
     /// Queues a node for a later retry.
-    pub(super) fn again(&mut self, uid: Str) {
+    pub(super) fn retry_later(&mut self, uid: Str) {
         self.later.insert(uid);
     }
 

@@ -129,8 +129,7 @@ impl Admission {
         if kind == "List" && depth < LIST_DEPTH_MAX {
             let mut all = Vec::new();
             for item in tree.items_at(&["items"]) {
-                let mut text = Vec::new();
-                json::print(item, &mut text);
+                let text = json::bytes(item);
                 let found = self.accept(loaded, item.clone(), None, &text, depth.saturating_add(1));
                 // Errors of nested objects are only prefixed if the item cannot be decoded.
                 all.extend(found.map_err(|why| {

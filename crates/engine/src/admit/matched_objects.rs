@@ -155,8 +155,7 @@ impl Admission {
         expected: &decode::Expected<'_>,
         reading: Reading,
     ) -> Result<Value, Status> {
-        let mut text = Vec::new();
-        pintle_value::json::print(document, &mut text);
+        let text = pintle_value::json::bytes(document);
         let refusal = match decode::decode_patched(&text, expected) {
             Ok((_, Some(refusal))) | Err(refusal) => refusal,
             Ok((decoded, None)) => {

@@ -1,8 +1,8 @@
 //! Limits of conversions: a webhook must not make the server hold or return more than a written object could.
 
-/// How many objects one conversion request contains at most ...
+/// The maximum number of objects in one conversion request.
 const BATCH_MAX: usize = 500;
-/// ... and how many bytes of them, unless a single one is larger.
+/// The maximum size of these objects together, unless a single one is larger.
 const BATCH_BYTES_MAX: usize = 16 << 20;
 /// The size limit in bytes of an error that a webhook caused.
 const ERROR_BYTES_MAX: usize = 64 << 10;

@@ -33,9 +33,7 @@ pub(super) fn request(version: &str, uid: &str, desired: &str, trees: &[Value]) 
     review.set_at(&["response", "uid"], "".into());
     review.set_at(&["response", "convertedObjects"], Value::Null);
     review.set_at(&["response", "result", "metadata"], Value::object());
-    let mut out = Vec::new();
-    json::print(&review, &mut out);
-    out
+    json::bytes(&review)
 }
 
 /// The reason why an answer contains no usable objects.
@@ -141,11 +139,7 @@ fn check_types(version: &str, tree: &Value) -> Result<(), String> {
 fn check_object(converted: &Value) -> Result<(), String> {
     match converted {
         Value::Object(_) if !converted.str_at(&["kind"]).is_empty() => Ok(()),
-        Value::Object(_) => {
-            let mut out = Vec::new();
-            json::print(converted, &mut out);
-            Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&out)))
-        }
+        Value::Object(_) => Err(format!("Object 'Kind' is missing in '{}'", json::text(converted))),
         Value::Raw(raw) => Err(format!("Object 'Kind' is missing in '{}'", raw.text())),
         Value::Null => Err("unexpected end of JSON input".to_string()),
         other => Err(format!(

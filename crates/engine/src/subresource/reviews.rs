@@ -112,11 +112,7 @@ fn go_text_of_metadata(metadata: &Map) -> String {
                           managedFields";
     const OWNER: &str = "apiVersion kind name uid controller blockOwnerDeletion";
     const ENTRY: &str = "manager operation apiVersion time fieldsType fieldsV1 subresource";
-    let print = |value: &Value| {
-        let mut out = Vec::new();
-        json::print(value, &mut out);
-        String::from_utf8_lossy(&out).into_owned()
-    };
+    let print = |value: &Value| json::text(value);
     let ordered = |map: &Map, order: &str, print: &dyn Fn(&str, &Value) -> String| {
         let fields = order.split(' ').filter_map(|key| Some((key, map.get(key)?)));
         let fields: Vec<String> =

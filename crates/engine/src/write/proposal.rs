@@ -124,8 +124,7 @@ impl Writer {
             Change::Apply { body, force } => {
                 let config = propose::Configuration::decode(body)?;
                 pintle_audit::note_request_document(|| {
-                    let mut out = Vec::new();
-                    json::print(&config.tree, &mut out);
+                    let out = json::bytes(&config.tree);
                     Some(out)
                 });
                 let (mut object, unknown) =
@@ -169,8 +168,7 @@ fn creates(request: &WriteRequest) -> bool {
 
 /// The patch for an audit event, if it is JSON.
 fn json_document(body: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    json::print(&json::parse(body).ok()?.value, &mut out);
+    let out = json::bytes(&json::parse(body).ok()?.value);
     Some(out)
 }
 

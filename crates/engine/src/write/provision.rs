@@ -42,8 +42,7 @@ impl Writer {
         let Some(target) = self.storage.target("", "v1", "namespaces", "", "") else { return Ok(()) };
         let mut object = Value::object();
         object.set_at(&["metadata", "name"], name.into());
-        let mut bytes = Vec::new();
-        json::print(&object, &mut bytes);
+        let bytes = json::bytes(&object);
         let request = WriteRequest {
             target,
             change: Change::Create(Body { bytes: bytes.into(), media: crate::decode::Media::Json }),

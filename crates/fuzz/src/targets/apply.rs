@@ -64,7 +64,7 @@ pub(super) fn check(fixture: &Fixture, input: &Input) -> Result<(), String> {
     Ok(())
 }
 
-fn has_nulls(value: &Value) -> bool {
+pub(super) fn has_nulls(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.iter().any(has_nulls),

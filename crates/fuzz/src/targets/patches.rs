@@ -1,5 +1,6 @@
 //! Patches: compared with a naive implementation of their specifications, and properties that follow from them.
 
+use super::apply::has_nulls;
 use super::{Input, same, some_kind};
 use crate::fixture::{Fixture, parsed, text};
 use crate::generate;
@@ -197,14 +198,6 @@ pub(super) fn merge(_: &Fixture, input: &Input) -> Result<(), String> {
 }
 
 fn has_lists_with_nulls(patch: &Value) -> bool {
-    fn has_nulls(value: &Value) -> bool {
-        match value {
-            Value::Null => true,
-            Value::Array(items) => items.iter().any(has_nulls),
-            Value::Object(map) => map.values().any(has_nulls),
-            _ => false,
-        }
-    }
     match patch {
         Value::Array(_) => has_nulls(patch),
         Value::Object(map) => map.values().any(has_lists_with_nulls),

@@ -173,11 +173,7 @@ mod tests {
     }
 
     fn text(all: &[(String, Value)]) -> String {
-        let line = |(name, schema): &(String, Value)| {
-            let mut out = Vec::new();
-            json::print(schema, &mut out);
-            format!("{name} {}", String::from_utf8_lossy(&out))
-        };
+        let line = |(name, schema): &(String, Value)| format!("{name} {}", json::text(schema));
         all.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 

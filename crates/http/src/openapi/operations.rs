@@ -238,28 +238,33 @@ impl Builder<'_> {
         }
     }
 
+    /// An operation of an object, or of its subresource.
+    fn item_operation(
+        &self,
+        sub: Option<&Subresource>,
+        method: &'static str,
+        action: &'static str,
+        verb: &str,
+    ) -> Operation {
+        let Some(sub) = sub else { return self.operation(method, action, verb, "") };
+        let mut operation = self.operation(method, action, verb, &capitalize(&sub.name));
+        let gvk = &sub.gvk;
+        operation.answer = Content::Schema(name_of(&gvk.group, &gvk.version, &gvk.kind));
+        if self.group.installed {
+            operation.gvk = Some(Gvk {
+                group: gvk.group.to_string(),
+                version: gvk.version.to_string(),
+                kind: gvk.kind.to_string(),
+            });
+        }
+        operation
+    }
+
     fn add_item(&mut self, path: &str, verbs: Verbs, sub: Option<&Subresource>) {
         let kind = self.resource.kind.kind.clone();
         let installed = self.group.installed;
-        let (suffix, of) = match sub {
-            None => (String::new(), String::new()),
-            Some(sub) => (capitalize(&sub.name), format!(" {} of", sub.name)),
-        };
-        let base = |method, action, verb: &str| {
-            let mut operation = self.operation(method, action, verb, &suffix);
-            if let Some(sub) = sub {
-                let gvk = &sub.gvk;
-                operation.answer = Content::Schema(name_of(&gvk.group, &gvk.version, &gvk.kind));
-                if installed {
-                    operation.gvk = Some(Gvk {
-                        group: gvk.group.to_string(),
-                        version: gvk.version.to_string(),
-                        kind: gvk.kind.to_string(),
-                    });
-                }
-            }
-            operation
-        };
+        let of = sub.map_or(String::new(), |sub| format!(" {} of", sub.name));
+        let base = |method, action, verb| self.item_operation(sub, method, action, verb);
         let mut made = Vec::new();
         if verbs.get {
             let mut read = base("get", "get", "read");
@@ -267,7 +272,7 @@ impl Builder<'_> {
             if !installed {
                 read.params = query("read");
             }
-            if suffix == "Log" {
+            if sub.is_some_and(|sub| sub.name == "log") {
                 read.params = query("log");
                 read.produces.insert(0, "text/plain");
                 read.answer = Content::Text;

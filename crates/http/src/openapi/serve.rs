@@ -109,8 +109,7 @@ fn index(source: Source<'_>, request: &DocumentRequest<'_>) -> ApiResponse {
     }
     let mut tree = Value::object();
     tree.set_at(&["paths"], paths.into());
-    let mut out = Vec::new();
-    json::print(&tree, &mut out);
+    let out = json::bytes(&tree);
     let text = || Texts([Arc::new(Text::new(out))].into());
     let now = super::now();
     // Dates are whole seconds, and a definition that was created in this second may be missing in what a client read earlier

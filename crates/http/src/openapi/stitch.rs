@@ -34,8 +34,7 @@ impl Frame {
             Dialect::V3 if schemas.is_empty() => tree.set_at(&["components"], Value::object()),
             Dialect::V3 => tree.set_at(&["components", "schemas"], Value::object()),
         }
-        let mut frame = Vec::new();
-        json::print(&tree, &mut frame);
+        let frame = json::bytes(&tree);
         let opening = if self.dialect == Dialect::V2 { "\"definitions\":{" } else { "\"schemas\":{" };
         let (before_schemas, rest) = split_after(&frame, opening);
         let (before_paths, end) = split_after(rest, "\"paths\":{");

@@ -23,8 +23,7 @@ fn every_document_is_complete() {
     for name in document_names(&state) {
         let document = parsed(&v3(source(&state, true), &name, Form::Json).unwrap());
         let known = document.at(&["components", "schemas"]).cloned().unwrap_or(Value::object());
-        let mut text = Vec::new();
-        json::print(&document, &mut text);
+        let text = json::bytes(&document);
         let text = String::from_utf8(text).unwrap();
         for target in text.split("\"#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next())
         {
@@ -164,8 +163,7 @@ fn documents_joined_from_parts_equal_whole_ones() {
     for dialect in [Dialect::V2, Dialect::V3] {
         let text = document(dialect, Form::Json).texts.whole();
         let tree = json::parse(&text).unwrap().value;
-        let mut again = Vec::new();
-        json::print(&tree, &mut again);
+        let again = json::bytes(&tree);
         assert!(text == again, "{dialect:?}: members are sorted, none twice");
         assert!(
             document(dialect, Form::Protobuf).texts.whole() == proto::encode(&tree, dialect),
@@ -204,9 +202,7 @@ fn definitions_are_published() {
     let definition = json::parse(definition).unwrap().value;
     let in_words = |dialect| {
         let schema = custom::schema(&definition, &gvk, dialect);
-        let mut text = Vec::new();
-        json::print(schema.at(&["properties", "spec"]).unwrap(), &mut text);
-        String::from_utf8(text).unwrap()
+        json::text(schema.at(&["properties", "spec"]).unwrap())
     };
     assert_eq!(
         in_words(Dialect::V3),

@@ -63,12 +63,12 @@ impl Run {
     /// The compressed run of these texts; the cached one if they are unchanged.
     fn of(texts: &[Arc<Text>]) -> Option<Arc<Run>> {
         let (first, others) = texts.split_first()?;
-        let kept = || first.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let cached = || first.run.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |run: &&Arc<Run>| {
             let pairs = || run.others.iter().zip(others);
             run.others.len() == others.len() && pairs().all(|(old, new)| old.as_ptr() == Arc::as_ptr(new))
         };
-        if let Some(run) = kept().as_ref().filter(is_same) {
+        if let Some(run) = cached().as_ref().filter(is_same) {
             return Some(run.clone());
         }
         let plain: Vec<u8> = texts.iter().flat_map(|text| text.plain.iter().copied()).collect();
@@ -76,7 +76,7 @@ impl Run {
         crc.update(&plain);
         let others = others.iter().map(Arc::downgrade).collect();
         let run = Arc::new(Run { others, blocks: deflate(&plain), crc });
-        *kept() = Some(run.clone());
+        *cached() = Some(run.clone());
         Some(run)
     }
 }
@@ -241,8 +241,8 @@ mod tests {
         let before = runs(&texts);
         texts.insert(100, text(1000));
         let after = runs(&texts);
-        let kept = after.iter().filter(|run| before.iter().any(|old| Arc::ptr_eq(old, run))).count();
-        assert!(before.len() > 5 && kept + 2 >= before.len(), "{kept} of {}", before.len());
+        let cached = after.iter().filter(|run| before.iter().any(|old| Arc::ptr_eq(old, run))).count();
+        assert!(before.len() > 5 && cached + 2 >= before.len(), "{cached} of {}", before.len());
     }
 
     #[tokio::test]
@@ -267,6 +267,6 @@ mod tests {
             unpacked
         };
         assert!(packed().await == whole);
-        assert!(packed().await == whole, "from what was kept");
+        assert!(packed().await == whole, "from what was cached");
     }
 }

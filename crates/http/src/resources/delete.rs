@@ -112,8 +112,7 @@ impl Resources {
             let mut tree = tree.clone();
             tree.set_at(&["apiVersion"], "meta.k8s.io/__internal".into());
             tree.set_at(&["kind"], "DeleteOptions".into());
-            let mut out = Vec::new();
-            pintle_value::json::print(&tree, &mut out);
+            let out = pintle_value::json::bytes(&tree);
             Some(out)
         });
         DeleteOptions::from_value(&tree, unsafe_deletion)

@@ -49,7 +49,7 @@ enum Form {
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
     /// A stored object, with the resourceVersion to return.
-    Kept(&'a Object, u64),
+    Stored(&'a Object, u64),
     /// A tree in the request's version that is not stored.
     Tree(&'a Value),
 }
@@ -95,9 +95,10 @@ impl Transformer {
     pub(super) fn object(&self, object: &Object) -> Result<Bytes, Status> {
         // Table cells contain ages, so only metadata can be cached.
         match self.form {
-            Form::Partial if self.encoding != Encoding::JSON => object
-                .encoded(self.key(), |object| self.encode_document(Source::Kept(object, object.revision()))),
-            _ => self.encode_document(Source::Kept(object, object.revision())),
+            Form::Partial if self.encoding != Encoding::JSON => object.encoded(self.key(), |object| {
+                self.encode_document(Source::Stored(object, object.revision()))
+            }),
+            _ => self.encode_document(Source::Stored(object, object.revision())),
         }
     }
 
@@ -108,7 +109,7 @@ impl Transformer {
 
     fn encode_document(&self, source: Source<'_>) -> Result<Bytes, Status> {
         if matches!(self.form, Form::PartialList) {
-            return Err(self.is_no_list(source));
+            return Err(self.not_a_list(source));
         }
         let mut compact = Vec::new();
         self.write(source, true, &mut compact)?;
@@ -193,10 +194,10 @@ impl Transformer {
     }
 
     /// The error for a single object that is requested as a list.
-    fn is_no_list(&self, source: Source<'_>) -> Status {
+    fn not_a_list(&self, source: Source<'_>) -> Status {
         match source {
-            Source::Kept(..) if !self.is_built_in() => Status::unclassified("content is not a list"),
-            Source::Kept(..) => respond::no_list(&go_type(&self.target.kind, true, false)),
+            Source::Stored(..) if !self.is_built_in() => Status::unclassified("content is not a list"),
+            Source::Stored(..) => respond::no_list(&go_type(&self.target.kind, true, false)),
             // The kind of such an answer is the subresource's.
             Source::Tree(tree) => {
                 let (api_version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));

@@ -310,7 +310,7 @@ impl Frames {
             };
         };
         let make = |delivery: &Delivery, with_columns: bool| {
-            let source = Source::Kept(delivery.object(), delivery.revision());
+            let source = Source::Stored(delivery.object(), delivery.revision());
             let object = transformer.event_object(source, with_columns).ok_or(())?;
             Ok::<Bytes, ()>(self.wrap_event(delivery.kind().as_str(), &object))
         };

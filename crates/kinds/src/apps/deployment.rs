@@ -149,9 +149,7 @@ mod tests {
     fn deployment(spec: &str) -> String {
         let mut object = tree(&format!(r#"{{"metadata":{{"name":"d"}},"spec":{spec}}}"#));
         crate::defaults::of_type("apps/v1.Deployment").unwrap().apply(&mut object);
-        let mut out = Vec::new();
-        json::print(&object, &mut out);
-        String::from_utf8(out).unwrap()
+        json::text(&object)
     }
 
     #[test]

@@ -314,12 +314,6 @@ mod tests {
         object
     }
 
-    fn text(object: &Value) -> String {
-        let mut out = Vec::new();
-        json::print(object, &mut out);
-        String::from_utf8(out).unwrap()
-    }
-
     #[test]
     fn a_job_selects_its_own_pods() {
         let mut object = job("");
@@ -338,11 +332,11 @@ mod tests {
 
     #[test]
     fn changes_of_immutable_fields_are_refused() {
-        let old = text(&job(""));
+        let old = json::text(&job(""));
         let update = |new: &str| updated(&Job, Scope::Main, new, &old);
         assert_eq!(update(&old), [""; 0]);
         assert_eq!(
-            update(&text(&job(r#""completions":2,"#))),
+            update(&json::text(&job(r#""completions":2,"#))),
             ["spec.completions: Invalid value: 2: field is immutable"]
         );
         let changed = update(&old.replace(r#""image":"i""#, r#""image":"j""#));

@@ -35,7 +35,7 @@ fn classify(info: &SubjectPublicKeyInfo<'_>) -> Allowed {
         Ok(Some(Key::P384)) => Allowed::Yes(&ECDSA_P384_SHA256_ASN1),
         Ok(Some(Key::P521)) => Allowed::Yes(&ECDSA_P521_SHA256_ASN1),
         Ok(Some(Key::P224)) => Allowed::NotCurve("P-224"),
-        // kube-apiserver counts whole bytes.
+        // kube-apiserver measures a modulus in whole bytes.
         Ok(Some(Key::Rsa { bits })) => match bits.next_multiple_of(8) {
             3072 | 4096 => Allowed::Yes(&RSA_PSS_2048_8192_SHA256),
             bits => Allowed::NotBits(bits),
@@ -54,7 +54,7 @@ pub(super) fn validate_request(bytes: &[u8], path: &Path<'_>, errors: &mut Field
             let why = "elliptic public keys must use curve P256, P384, or P521";
             errors.invalid(path, format!("curve {name}").as_str(), why);
         }
-        Allowed::NotBits(bits) => refuse_bits(bits, path, errors),
+        Allowed::NotBits(bits) => report_unsupported_key_size(bits, path, errors),
         Allowed::Unknown => errors.push(ErrorKind::Invalid, path, None, UNKNOWN),
         Allowed::Yes(_) if signature_error(&request).is_none() => {}
         Allowed::Yes(_) => errors.push(ErrorKind::Invalid, path, None, "invalid signature"),
@@ -79,7 +79,7 @@ pub(super) fn validate_proof(
             let why = "elliptic public keys must use curve P256 or P384";
             errors.invalid(&path, format!("curve {name}").as_str(), why);
         }
-        Allowed::NotBits(bits) => refuse_bits(bits, &path, errors),
+        Allowed::NotBits(bits) => report_unsupported_key_size(bits, &path, errors),
         Allowed::Unknown => errors.invalid(&path, given, UNKNOWN),
         Allowed::Yes(algorithm) => {
             let key = UnparsedPublicKey::new(algorithm, info.subject_public_key.data.as_ref());
@@ -91,7 +91,7 @@ pub(super) fn validate_proof(
     }
 }
 
-fn refuse_bits(bits: usize, path: &Path<'_>, errors: &mut FieldErrors) {
+fn report_unsupported_key_size(bits: usize, path: &Path<'_>, errors: &mut FieldErrors) {
     let why = "RSA keys must have modulus size 3072 or 4096";
     errors.invalid(path, format!("{bits}-bit modulus").as_str(), why);
 }

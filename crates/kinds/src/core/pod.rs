@@ -261,9 +261,7 @@ mod tests {
     fn pod(spec: &str) -> String {
         let mut pod = tree(&format!(r#"{{"metadata":{{"name":"p","namespace":"n"}},"spec":{spec}}}"#));
         crate::defaults::of_type("core/v1.Pod").unwrap().apply(&mut pod);
-        let mut out = Vec::new();
-        json::print(&pod, &mut out);
-        String::from_utf8(out).unwrap()
+        json::text(&pod)
     }
 
     const MINIMAL: &str = r#"{"containers":[{"name":"c","image":"i"}]}"#;

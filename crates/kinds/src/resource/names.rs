@@ -138,8 +138,7 @@ pub(super) fn validate_raw_object(
     let length = match raw {
         Value::Raw(raw) => raw.text().len(),
         plain => {
-            let mut text = Vec::new();
-            json::print(plain, &mut text);
+            let text = json::bytes(plain);
             text.len()
         }
     };

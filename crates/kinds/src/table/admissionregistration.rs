@@ -1,15 +1,7 @@
 //! Rows of webhook configurations and admission policies.
 
-use super::cell::{is_set, text, texts};
+use super::cell::{text, texts};
 use pintle_value::Value;
-
-pub(super) fn param_kind(object: &Value) -> Value {
-    if !is_set(object, &["spec", "paramKind"]) {
-        return text("<unset>");
-    }
-    let part = |key: &str| object.str_at(&["spec", "paramKind", key]);
-    text(format!("{}/{}", part("apiVersion"), part("kind")))
-}
 
 pub(super) fn param_ref(object: &Value) -> Value {
     let part = |key: &str| object.str_at(&["spec", "paramRef", key]);

@@ -1,15 +1,7 @@
 //! Rows of API services.
 
-use super::cell::{condition, is_set, text};
+use super::cell::{condition, text};
 use pintle_value::Value;
-
-pub(super) fn service(object: &Value) -> Value {
-    if !is_set(object, &["spec", "service"]) {
-        return text("Local");
-    }
-    let part = |key: &str| object.str_at(&["spec", "service", key]);
-    text(format!("{}/{}", part("namespace"), part("name")))
-}
 
 pub(super) fn display_availability(object: &Value) -> Value {
     let Some(condition) = condition(object.items_at(&["status", "conditions"]), "Available") else {

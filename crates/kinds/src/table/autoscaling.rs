@@ -59,11 +59,6 @@ fn metric_text(spec: &Value, status: Option<&Value>) -> String {
     }
 }
 
-pub(super) fn scale_target(object: &Value) -> Value {
-    let target = |key: &str| object.str_at(&["spec", "scaleTargetRef", key]);
-    text(format!("{}/{}", target("kind"), target("name")))
-}
-
 pub(super) fn scale_metrics(object: &Value) -> Value {
     text(metrics_text(object.items_at(&["spec", "metrics"]), object.items_at(&["status", "currentMetrics"])))
 }

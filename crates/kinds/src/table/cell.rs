@@ -44,6 +44,20 @@ pub(super) fn filled_or(object: &Value, path: &[&str], empty: &str) -> Value {
     }
 }
 
+/// The texts of two members of a field, such as `kind/name`. After `or`, `names` may have a text for an absent field.
+pub(super) fn pair(object: &Value, path: &[&str], names: &str) -> Value {
+    let (names, unset) = match names.split_once(" or") {
+        Some((names, unset)) => (names, Some(unset.trim_start())),
+        None => (names, None),
+    };
+    if let Some(unset) = unset.filter(|_| !is_set(object, path)) {
+        return text(unset);
+    }
+    let (first, second) = names.split_once('/').unwrap_or((names, ""));
+    let member = |key: &str| object.str_at(&[path, &[key]].concat());
+    text(format!("{}/{}", member(first), member(second)))
+}
+
 /// The number in a field; 0 if unset.
 pub(super) fn number(object: &Value, path: &[&str]) -> i64 {
     object.at(path).and_then(Value::as_int).unwrap_or(0)

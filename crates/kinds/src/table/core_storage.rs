@@ -32,12 +32,6 @@ pub(super) fn access_modes(modes: &[Value]) -> Value {
     text(short.join(","))
 }
 
-pub(super) fn claim_reference(object: &Value) -> Value {
-    let claim = object.at(&["spec", "claimRef"]).filter(|claim| !claim.is_null());
-    let claim = claim.map(|claim| format!("{}/{}", claim.str_at(&["namespace"]), claim.str_at(&["name"])));
-    text(claim.unwrap_or_default())
-}
-
 /// A claim has neither before it is bound.
 pub(super) fn capacity_and_modes(object: &Value, _: Timestamp) -> Vec<Value> {
     match object.str_at(&["spec", "volumeName"]) {

@@ -116,11 +116,7 @@ fn value_text(value: &Value) -> Str {
         Value::Float(float) => go_general(*float).into(),
         Value::Bool(truth) => truth.to_string().into(),
         Value::Null => "<no value>".into(),
-        Value::Array(_) | Value::Object(_) | Value::Raw(_) => {
-            let mut out = Vec::new();
-            json::print(value, &mut out);
-            Str::from(String::from_utf8_lossy(&out).into_owned())
-        }
+        Value::Array(_) | Value::Object(_) | Value::Raw(_) => Str::from(json::text(value)),
     }
 }
 
@@ -155,9 +151,7 @@ mod tests {
             ("date", "5", "null"),
         ] {
             let value = json::parse(value.as_bytes()).unwrap().value;
-            let mut out = Vec::new();
-            json::print(&cell(type_, &value, now), &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), expected, "{type_} {value:?}");
+            assert_eq!(json::text(&cell(type_, &value, now)), expected, "{type_} {value:?}");
         }
     }
 

@@ -266,11 +266,7 @@ mod tests {
             None => "invalid".to_string(),
             Some(path) => match path.first(&object, &Budget::for_row()) {
                 None => "-".to_string(),
-                Some(value) => {
-                    let mut out = Vec::new();
-                    json::print(value, &mut out);
-                    String::from_utf8(out).unwrap()
-                }
+                Some(value) => json::text(value),
             },
         };
         assert_eq!(found, expected, "{path}");

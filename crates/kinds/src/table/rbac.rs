@@ -4,11 +4,6 @@ use super::cell::text;
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
-pub(super) fn bound_role(object: &Value) -> Value {
-    let role = |key: &str| object.str_at(&["roleRef", key]);
-    text(format!("{}/{}", role("kind"), role("name")))
-}
-
 pub(super) fn bound_subjects(object: &Value, _: Timestamp) -> Vec<Value> {
     let subjects = |kind: &str| {
         let of_kind =

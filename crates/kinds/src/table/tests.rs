@@ -6,8 +6,7 @@ fn printed(kind: &str, object: &str) -> String {
     let now = Timestamp::parse("2026-01-02T00:00:00Z").unwrap();
     // The picked fields must give the same cells as the whole object.
     let whole = json::parse(object.as_bytes()).unwrap().value;
-    let mut compact = Vec::new();
-    json::print(&whole, &mut compact);
+    let compact = json::bytes(&whole);
     let picked = printer.read(&compact, 7).unwrap();
     let row = printer.row(&picked, now);
     assert_eq!(row, printer.row(&whole, now), "{kind}");
@@ -21,11 +20,7 @@ fn printed(kind: &str, object: &str) -> String {
 fn cell_text(cell: &Value) -> String {
     match cell {
         Value::String(text) => text.to_string(),
-        other => {
-            let mut out = Vec::new();
-            json::print(other, &mut out);
-            String::from_utf8(out).unwrap()
-        }
+        other => json::text(other),
     }
 }
 

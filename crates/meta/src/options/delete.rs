@@ -331,9 +331,7 @@ fn mismatch(value: &Value, field: &str, go_type: &str) -> String {
 fn kind_of(value: &Value) -> String {
     match value {
         Value::Float(_) => {
-            let mut out = Vec::new();
-            json::print(value, &mut out);
-            format!("number {}", String::from_utf8_lossy(&out))
+            format!("number {}", json::text(value))
         }
         other => other.json_type().to_string(),
     }

@@ -3,9 +3,7 @@ use crate::{FieldErrors, GroupKind};
 use pintle_value::{Path, json};
 
 fn written(status: &Status) -> String {
-    let mut out = Vec::new();
-    json::print(&status.to_value(), &mut out);
-    String::from_utf8(out).unwrap()
+    json::text(&status.to_value())
 }
 
 #[test]

@@ -141,8 +141,7 @@ fn add_documents(file: &str, text: &[u8], out: &mut Vec<Document>) {
             continue;
         }
         for (index, item) in tree.items_at(&["items"]).iter().enumerate() {
-            let mut body = Vec::new();
-            json::print(item, &mut body);
+            let body = json::bytes(item);
             let place = Place { root: format!("items[{index}]"), ..place.clone() };
             out.push(Document { tree: item.clone(), body: body.into(), error: None, place });
         }

@@ -230,11 +230,7 @@ mod tests {
             (".spec.nope", None),
         ] {
             let found = FieldPath::parse(path).unwrap();
-            let text = found.find(&object).map(|value| {
-                let mut out = Vec::new();
-                json::print(value, &mut out);
-                String::from_utf8(out).unwrap()
-            });
+            let text = found.find(&object).map(json::text);
             assert_eq!(text.as_deref(), want, "{path}");
         }
         for wrong in ["", ".", ".a..b", ".a[", ".a[x]", ".a[0]b"] {

@@ -2,6 +2,7 @@
 
 use super::changes::{FieldPath, changes};
 use super::log::{Log, Version, Writer};
+use crate::output::one_line;
 use pintle_value::{Map, Value, json};
 use std::fmt::Write;
 
@@ -48,7 +49,7 @@ pub(super) fn field(log: &Log, path: &FieldPath, limit: usize, coloured: bool) -
     for (version, before) in changed_at(log, path).into_iter().take(limit) {
         out.push_str(&paint(&head(version, before), YELLOW, coloured));
         match value_at(Some(version), path) {
-            Some(value) => _ = writeln!(out, "  {}", one_line(value)),
+            Some(value) => _ = writeln!(out, "  {}", one_line(value, VALUE_CHARS_MAX)),
             None => out.push_str("  (not set)\n"),
         }
     }
@@ -148,20 +149,9 @@ fn describe_version(version: &Version, before: Option<&Version>) -> Map {
 }
 
 fn push_line(out: &mut String, sign: char, path: &str, value: &Value, colour: u8, coloured: bool) {
-    let line = format!("  {sign} {path}: {}", one_line(value));
+    let line = format!("  {sign} {path}: {}", one_line(value, VALUE_CHARS_MAX));
     out.push_str(&paint(&line, colour, coloured));
     out.push('\n');
-}
-
-/// A value as JSON, truncated if it is very long. JSON escapes control characters, so no value can control a terminal.
-fn one_line(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    let text = String::from_utf8_lossy(&out);
-    match text.char_indices().nth(VALUE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.into_owned(),
-    }
 }
 
 fn paint(text: &str, colour: u8, coloured: bool) -> String {

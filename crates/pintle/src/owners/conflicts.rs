@@ -4,12 +4,16 @@ use super::client::{Client, ClientError};
 use super::resolve;
 use super::tree::title;
 use crate::check::documents::Document;
+use crate::output::one_line;
 use pintle_apply::managed::{Blame, blame};
 use pintle_apply::{FieldPath, PathElement};
 use pintle_meta::GroupVersion;
+use pintle_value::Value;
 use pintle_value::yaml::Position;
-use pintle_value::{Value, json};
 use std::fmt::Write;
+
+/// The longest value that is printed.
+const VALUE_CHARS_MAX: usize = 60;
 
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
@@ -176,7 +180,11 @@ pub(super) fn text(all: &[Expected]) -> String {
             let place = format!("{file}:{}:{}", conflict.position.line, conflict.position.column);
             let values = match (&conflict.live, &conflict.wanted) {
                 (Some(live), Some(wanted)) => {
-                    format!(": {} on the server, {} here", short(live), short(wanted))
+                    format!(
+                        ": {} on the server, {} here",
+                        one_line(live, VALUE_CHARS_MAX),
+                        one_line(wanted, VALUE_CHARS_MAX)
+                    )
                 }
                 _ => String::new(),
             };
@@ -188,18 +196,6 @@ pub(super) fn text(all: &[Expected]) -> String {
         }
     }
     out
-}
-
-/// A value on one line, truncated.
-fn short(value: &Value) -> String {
-    const LETTERS_MAX: usize = 60;
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    let text = String::from_utf8_lossy(&out);
-    match text.char_indices().nth(LETTERS_MAX) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text.into_owned(),
-    }
 }
 
 /// A list of `{file, line, column, kind, name, outcome, conflicts}`.

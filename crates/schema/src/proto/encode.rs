@@ -157,8 +157,7 @@ fn raw(value: &Value, out: &mut Writer) {
     if let Value::Raw(raw) = value {
         return out.string(1, raw.text());
     }
-    let mut bytes = Vec::new();
-    json::print(value, &mut bytes);
+    let bytes = json::bytes(value);
     out.bytes(1, &bytes);
 }
 

@@ -545,11 +545,7 @@ fn check_format(format: &str, text: &str, path: &Path<'_>) -> Outcome {
 fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
-        other => {
-            let mut out = Vec::new();
-            json::print(other, &mut out);
-            String::from_utf8_lossy(&out).into_owned()
-        }
+        other => json::text(other),
     }
 }
 

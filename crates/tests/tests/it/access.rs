@@ -82,7 +82,7 @@ async fn a_refused_impersonation_does_not_use_the_users_own_permissions() {
             if header != "Impersonate-User" {
                 request = request.header("Impersonate-User", "bob");
             }
-            let (code, answer) = client.ask(&request).await.unwrap();
+            let (code, answer) = client.send_json(&request).await.unwrap();
             assert_eq!(code, 403, "{who} {header}: {value}: {answer}");
         }
     }
@@ -90,7 +90,7 @@ async fn a_refused_impersonation_does_not_use_the_users_own_permissions() {
     let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let request = Request::new("POST", review).json(&body).header("Impersonate-User", "jürgen");
-    let (_, answer) = admin.ask(&request).await.unwrap();
+    let (_, answer) = admin.send_json(&request).await.unwrap();
     assert_eq!(answer["status"]["userInfo"]["username"], "jürgen", "{answer}");
     // A malformed token is an invalid token, not a missing one.
     let request = Request::new("GET", "/version").header("Authorization", "Bearer ünknown");

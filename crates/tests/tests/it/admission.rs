@@ -124,7 +124,7 @@ async fn all_ways_to_write_are_told() {
     admin.delete(&path("a")).await.unwrap();
     admin.delete(CONFIGMAPS).await.unwrap();
     let exec = Request::new("GET", "/api/v1/namespaces/default/pods/none/exec?command=ls&stdin=true");
-    assert_eq!(admin.ask(&exec).await.unwrap().0, 404);
+    assert_eq!(admin.send_json(&exec).await.unwrap().0, 404);
     let calls: Vec<String> = seen
         .lock()
         .unwrap()

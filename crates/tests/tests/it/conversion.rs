@@ -146,7 +146,7 @@ async fn watches_and_tables(admin: &Client) {
     assert!(first.contains("\"host\":\"h\""), "{first}");
     let request = Request::new("GET", &path("v2", "places", ""))
         .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
-    let (_, table) = admin.ask(&request).await.unwrap();
+    let (_, table) = admin.send_json(&request).await.unwrap();
     assert_eq!(table["rows"][0]["cells"], json!(["a", "h"]), "{table}");
     let (code, deleted) = admin.delete(&path("v2", "places", "/c")).await.unwrap();
     assert_eq!(code, 200, "{deleted}");
@@ -159,15 +159,15 @@ async fn applies(admin: &Client) {
             .body("application/apply-patch+yaml", place(version, "applied", spec).to_string())
     };
     let (code, made) =
-        admin.ask(&apply("v1", "one", json!({"hostPort": "h:1", "replicas": 1}))).await.unwrap();
+        admin.send_json(&apply("v1", "one", json!({"hostPort": "h:1", "replicas": 1}))).await.unwrap();
     assert_eq!(code, 201, "{made}");
     // The field `host` of v2 is part of a field that the first manager owns in v1.
-    let (code, other) = admin.ask(&apply("v2", "two", json!({"mode": "manual"}))).await.unwrap();
+    let (code, other) = admin.send_json(&apply("v2", "two", json!({"mode": "manual"}))).await.unwrap();
     assert_eq!(code, 200, "{other}");
-    let (code, refused) = admin.ask(&apply("v2", "two", json!({"replicas": 5}))).await.unwrap();
+    let (code, refused) = admin.send_json(&apply("v2", "two", json!({"replicas": 5}))).await.unwrap();
     assert_eq!(code, 409, "{refused}");
     let (code, same) =
-        admin.ask(&apply("v2", "one", json!({"host": "h", "port": "3", "replicas": 1}))).await.unwrap();
+        admin.send_json(&apply("v2", "one", json!({"host": "h", "port": "3", "replicas": 1}))).await.unwrap();
     assert_eq!(code, 200, "{same}");
     let (_, stored) = admin.get(&path("v1", "places", "/applied")).await.unwrap();
     assert_eq!(stored["spec"]["hostPort"], "h:3");

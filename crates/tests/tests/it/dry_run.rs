@@ -98,7 +98,7 @@ async fn send(client: &Client, write: &(&str, String, &str, Value), name: &str, 
     let path = if *method == "POST" { base.to_owned() } else { format!("{base}/{name}") };
     let dry = if dry { "&dryRun=All" } else { "" };
     let request = Request::new(method, &format!("{path}?{query}{dry}"));
-    client.ask(&request.body(media, body.to_string())).await.unwrap()
+    client.send_json(&request.body(media, body.to_string())).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -42,7 +42,7 @@ async fn nodes_behind_a_konnectivity_server() {
     assert_eq!(big[1].len(), 3_000_000);
 
     move_to("10.9.9.8").await;
-    let (code, answer) = client.ask(&log).await.expect("an answer");
+    let (code, answer) = client.send_json(&log).await.expect("an answer");
     let path = format!("10.9.9.8:{}", kubelet.port());
     let why = format!("Get \"https://{path}/containerLogs/default/web/main\": no route to {path}");
     assert_eq!((code, &answer["message"]), (500, &json!(why)));

@@ -1,4 +1,4 @@
-//! Flow schemas are in force with the answer to their write.
+//! A flow schema is in force as soon as the write of it is answered.
 
 use pintle_testkit::{Client, Request, Server};
 use serde_json::json;

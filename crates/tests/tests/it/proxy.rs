@@ -113,7 +113,7 @@ async fn an_extension_server_answers_for_its_group() {
         .header("X-My-User", "root")
         .header("X-My-Extra-Scope", "all")
         .header("X-Mine", "1");
-    let (status, answer) = client.ask(&claims).await.expect("an answer");
+    let (status, answer) = client.send_json(&claims).await.expect("an answer");
     assert_eq!(status, 200, "{answer}");
     let headers = answer["headers"].as_array().cloned().unwrap_or_default();
     let of = |name: &str| -> Vec<&Value> { headers.iter().filter(|h| h[0] == name).map(|h| &h[1]).collect() };

@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
                 open.push(container);
             }
             while let Some(container) = open.last_mut() {
-                if !container.ends(self)? {
+                if !container.is_at_end(self)? {
                     break;
                 }
                 open.pop();
@@ -287,7 +287,7 @@ impl Open {
     }
 
     /// Returns true if no item follows; otherwise counts the next one.
-    fn ends(&mut self, reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    fn is_at_end(&mut self, reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
         if let Some(left) = &mut self.left {
             let ends = *left == 0;
             *left = left.saturating_sub(1);

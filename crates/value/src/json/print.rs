@@ -8,6 +8,19 @@ pub fn print(value: &Value, out: &mut Vec<u8>) {
     write_tree(value, out, None);
 }
 
+/// The text of `value` without white space, as bytes.
+pub fn bytes(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    print(value, &mut out);
+    out
+}
+
+/// The text of `value` without white space.
+pub fn text(value: &Value) -> String {
+    // What is written is UTF-8.
+    String::from_utf8(bytes(value)).unwrap_or_default()
+}
+
 /// Writes `value` with every member on a line of its own, indented by two blanks for each level.
 pub fn print_pretty(value: &Value, out: &mut Vec<u8>) {
     write_tree(value, out, Some("  "));

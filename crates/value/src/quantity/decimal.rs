@@ -22,13 +22,13 @@ impl Decimal {
     pub(super) fn new(negative: bool, digits: &[u8], exponent: i64, scale: i64) -> Decimal {
         let start = digits.iter().position(|d| *d != 0).unwrap_or(digits.len());
         let end = digits.iter().rposition(|d| *d != 0).map_or(start, |last| last.saturating_add(1));
-        let kept = digits.get(start..end).unwrap_or_default().to_vec();
-        let exponent = if kept.is_empty() {
+        let retained = digits.get(start..end).unwrap_or_default().to_vec();
+        let exponent = if retained.is_empty() {
             0
         } else {
             exponent.saturating_add(digits.len().saturating_sub(end) as i64)
         };
-        Decimal { negative: negative && !kept.is_empty(), digits: kept, exponent, scale }
+        Decimal { negative: negative && !retained.is_empty(), digits: retained, exponent, scale }
     }
 
     /// Returns `value × 10^exponent`.
@@ -172,8 +172,8 @@ impl Decimal {
         }
         let exponent = self.exponent.saturating_add(places);
         let cut = usize::try_from(exponent.wrapping_neg()).unwrap_or(0);
-        let kept = self.digits.get(..self.digits.len().saturating_sub(cut)).unwrap_or_default();
-        let truncated = Decimal::new(self.negative, kept, exponent.max(0), 0).low_bits();
+        let retained = self.digits.get(..self.digits.len().saturating_sub(cut)).unwrap_or_default();
+        let truncated = Decimal::new(self.negative, retained, exponent.max(0), 0).low_bits();
         // The remainder of Go's division is never negative.
         truncated.wrapping_add(i64::from(cut > 0 && !self.negative))
     }
@@ -195,10 +195,10 @@ impl Decimal {
         if surplus <= 0 || self.digits.is_empty() {
             return Decimal { scale: places, ..self.clone() };
         }
-        let kept =
+        let retained =
             usize::try_from(surplus).ok().and_then(|cut| self.digits.len().checked_sub(cut)).unwrap_or(0);
         let whole =
-            Decimal::new(self.negative, self.digits.get(..kept).unwrap_or_default(), exponent, places);
+            Decimal::new(self.negative, self.digits.get(..retained).unwrap_or_default(), exponent, places);
         let one = Decimal::new(self.negative, &[1], exponent, places);
         whole.plus(&one).unwrap_or(one)
     }

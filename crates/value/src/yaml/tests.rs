@@ -3,12 +3,6 @@
 use super::*;
 use crate::json;
 
-fn as_json(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    String::from_utf8(out).unwrap()
-}
-
 #[test]
 fn documents_become_json() {
     for (input, expected) in [
@@ -33,7 +27,7 @@ fn documents_become_json() {
         ("{a: 1, b: }", r#"{"a":1,"b":null}"#),
     ] {
         let parsed = parse(input.as_bytes()).unwrap();
-        assert_eq!(as_json(&parsed.value), expected, "{input}");
+        assert_eq!(json::text(&parsed.value), expected, "{input}");
         assert_eq!(parsed.strict_error, None, "{input}");
     }
 }
@@ -78,8 +72,9 @@ fn quirks_of_go_yaml_are_followed() {
         ("# a\nb: c\nkind: [Widget\n", Err("yaml: line 3: did not find expected ',' or ']'")),
         ("a: \"x\n---\ny\"\n", Err("yaml: line 2: found unexpected document indicator")),
     ] {
-        let found =
-            parse(input.as_bytes()).map(|parsed| as_json(&parsed.value)).map_err(|error| error.to_string());
+        let found = parse(input.as_bytes())
+            .map(|parsed| json::text(&parsed.value))
+            .map_err(|error| error.to_string());
         assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{input}");
     }
     // A syntax error far before an invalid byte is reported first.
@@ -160,7 +155,7 @@ fn repeated_keys_are_a_strict_error_and_the_last_value_stays() {
         ),
     ] {
         let parsed = parse(input.as_bytes()).unwrap();
-        assert_eq!(as_json(&parsed.value), expected);
+        assert_eq!(json::text(&parsed.value), expected);
         assert_eq!(parsed.strict_error.unwrap(), format!("yaml: unmarshal errors:\n  {strict}"));
     }
 }

@@ -343,7 +343,8 @@ fn expression_env(input: Input) -> &'static Env {
     }
 }
 
-/// Anonymous conditions as Go prints the type, which has no JSON names.
+/// Reports conditions of disabled anonymous access. The error has the conditions with Go's field names, because their type has no
+/// JSON names.
 pub(in crate::authn) fn invalid_conditions(paths: &[String], path: &Path<'_>, errors: &mut FieldErrors) {
     let text: Vec<String> =
         paths.iter().map(|path| format!("{{\"Path\":{}}}", pintle_meta::field::quoted(path))).collect();

@@ -1,6 +1,5 @@
 //! `authorizer`: authorization checks in expressions, which the caller of the expression answers.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -134,10 +133,6 @@ impl Opaque for Check {
     fn equals(&self, _: &Value<'_>) -> Result<bool, EvalError> {
         Err(EvalError::NoSuchOverload)
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 impl Opaque for Decision {
@@ -147,10 +142,6 @@ impl Opaque for Decision {
 
     fn equals(&self, _: &Value<'_>) -> Result<bool, EvalError> {
         Err(EvalError::NoSuchOverload)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

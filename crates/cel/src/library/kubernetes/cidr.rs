@@ -1,6 +1,5 @@
 //! `cidr()` and the functions of CIDRs.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use pintle_value::quote::go_quoted;
@@ -31,10 +30,6 @@ impl Opaque for Prefix {
 
     fn text(&self) -> String {
         format!("{}/{}", self.address, self.bits)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub(super) mod names;
 
-use std::any::Any;
 use std::sync::Arc;
 
 use crate::decl::{Function, Overload, declare};
@@ -72,10 +71,6 @@ impl Opaque for Named {
 
     fn equals(&self, other: &Value<'_>) -> Result<bool, EvalError> {
         own::<Named>(other).map(|other| self.0 == other.0).ok_or(EvalError::NoSuchOverload)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub(super) mod address;
 
-use std::any::Any;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -36,10 +35,6 @@ impl Opaque for Ip {
 
     fn text(&self) -> String {
         self.0.to_string()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -1,6 +1,5 @@
 //! `quantity()`: amounts of resources, compared and added.
 
-use std::any::Any;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -37,10 +36,6 @@ impl Opaque for Quantity {
 
     fn text(&self) -> String {
         self.amount.to_string()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod version;
 
-use std::any::Any;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -27,10 +26,6 @@ impl Opaque for Version {
 
     fn text(&self) -> String {
         self.to_string()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

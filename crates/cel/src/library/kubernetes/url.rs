@@ -2,7 +2,6 @@
 
 pub(super) mod parse;
 
-use std::any::Any;
 use std::sync::Arc;
 
 use self::parse::Url;
@@ -26,10 +25,6 @@ impl Opaque for Url {
 
     fn text(&self) -> String {
         self.text.to_string()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -16,8 +16,8 @@ pub(super) enum Point {
     Again(Rule),
 }
 
-/// The prediction that a loop continues, or ends.
-fn again(goes_on: bool) -> usize {
+/// The number of the alternative that continues a loop, or of the one that leaves it.
+fn loop_alternative(goes_on: bool) -> usize {
     if goes_on { 1 } else { 2 }
 }
 
@@ -31,11 +31,13 @@ impl Recovery<'_> {
     ) -> Option<Result<usize, NoViable>> {
         let begins_member = |kind| self.look(self.network.start(Rule::Member)).has(kind);
         Some(Ok(match (point, self.kind(0)) {
-            (Point::Again(Rule::Member), kind) => again(matches!(kind, Kind::Dot | Kind::LeftBracket)),
-            (Point::Again(Rule::Relation), kind) => {
-                again(precedence <= 1 && relation_operator(kind).is_some())
+            (Point::Again(Rule::Member), kind) => {
+                loop_alternative(matches!(kind, Kind::Dot | Kind::LeftBracket))
             }
-            (Point::Again(Rule::Calc), kind) => again(
+            (Point::Again(Rule::Relation), kind) => {
+                loop_alternative(precedence <= 1 && relation_operator(kind).is_some())
+            }
+            (Point::Again(Rule::Calc), kind) => loop_alternative(
                 calc_operator(kind).is_some_and(|(_, its)| precedence <= u8::from(its > 0).saturating_add(1)),
             ),
             // Another `-`, which can also belong to a number after the last one.
@@ -50,7 +52,7 @@ impl Recovery<'_> {
                 } else {
                     Rule::OptExpr
                 };
-                again(self.look(self.network.start(rule)).has(next))
+                loop_alternative(self.look(self.network.start(rule)).has(next))
             }
             (Point::Again(_), _) => 2,
             (Point::Among(Rule::Primary), Kind::Dot) if self.kind(1) != Kind::Ident => {

@@ -44,9 +44,7 @@ fn only_labels_and_annotations_change() {
         let converted = tree(&format!(r#"{{"apiVersion":"g/v2","kind":"K","metadata":{metadata}}}"#));
         let place = Place { kind: "g/v1, Kind=K", index: 0, in_list: false };
         accept(&original, converted, &gvk, &place).map(|made| {
-            let mut out = Vec::new();
-            json::print(made.get("metadata").unwrap(), &mut out);
-            String::from_utf8(out).unwrap()
+            json::text(made.get("metadata").unwrap())
         })
     };
     let prefix = "conversion webhook for g/v1, Kind=K returned invalid";

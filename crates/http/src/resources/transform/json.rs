@@ -33,8 +33,8 @@ impl Transformer {
         self.write_kind("Table", out);
         out.extend_from_slice(b",\"metadata\":{");
         let revision = match source {
-            Source::Kept(_, 0) => String::new(),
-            Source::Kept(_, revision) => revision.to_string(),
+            Source::Stored(_, 0) => String::new(),
+            Source::Stored(_, revision) => revision.to_string(),
             Source::Tree(tree) => tree.str_at(&["metadata", "resourceVersion"]).to_string(),
         };
         if !revision.is_empty() {
@@ -78,7 +78,7 @@ impl Transformer {
                 self.write_metadata_tree(tree, out);
                 return Ok(());
             }
-            Source::Kept(object, revision) => (object, revision),
+            Source::Stored(object, revision) => (object, revision),
         };
         if !self.writes_storage_version() || !self.target.kind.hooks.field_annotations().is_empty() {
             self.write_metadata_tree(&self.engine.reader().tree_in(&self.target, object, revision)?, out);
@@ -148,10 +148,10 @@ impl Transformer {
     ) -> Result<Cow<'a, Value>, Status> {
         match source {
             Source::Tree(tree) => Ok(Cow::Borrowed(tree)),
-            Source::Kept(object, revision) if printer.is_versioned() && !self.writes_storage_version() => {
+            Source::Stored(object, revision) if printer.is_versioned() && !self.writes_storage_version() => {
                 self.engine.reader().tree_in(&self.target, object, revision).map(Cow::Owned)
             }
-            Source::Kept(object, revision) => {
+            Source::Stored(object, revision) => {
                 let read = printer.read(object.json(), revision).map(Cow::Owned);
                 read.ok_or_else(|| Status::internal("a kept object cannot be read"))
             }
@@ -163,10 +163,10 @@ impl Transformer {
         let schema = &self.target.kind_version().schema;
         match source {
             Source::Tree(tree) => json::print(tree, out),
-            Source::Kept(object, revision) if self.writes_storage_version() => {
+            Source::Stored(object, revision) if self.writes_storage_version() => {
                 object.write_json_at(revision, 0, out)
             }
-            Source::Kept(object, revision) => {
+            Source::Stored(object, revision) => {
                 typed::encode_json(
                     schema,
                     &self.engine.reader().tree_in(&self.target, object, revision)?,
@@ -180,7 +180,7 @@ impl Transformer {
 
 fn ends_initial_events(source: Source<'_>) -> bool {
     match source {
-        Source::Kept(..) => false,
+        Source::Stored(..) => false,
         Source::Tree(tree) => tree.str_at(&["metadata", "annotations", INITIAL_EVENTS_END]) == "true",
     }
 }

@@ -99,7 +99,7 @@ impl Rows {
     }
 
     fn write(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), Status> {
-        let source = Source::Kept(object, object.revision());
+        let source = Source::Stored(object, object.revision());
         match &self.transformer.form {
             Form::Table { printer, include } => {
                 let options = RowOptions { printer, include: *include, now: self.now };

@@ -21,7 +21,7 @@ pub(super) fn list(transformer: Transformer, listed: Listed) -> Result<Body, Sta
     let item = move |object: &Object| {
         object.encoded(transformer.key(), |object| {
             let mut compact = Vec::new();
-            transformer.write_partial(Source::Kept(object, object.revision()), &mut compact)?;
+            transformer.write_partial(Source::Stored(object, object.revision()), &mut compact)?;
             let mut message = Vec::new();
             proto::encode_message(&transformer.partial, &read(&compact)?, &mut message);
             Ok(exact(&message))

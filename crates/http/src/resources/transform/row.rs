@@ -43,7 +43,7 @@ impl Transformer {
         if self.may_be_list() {
             let tree = match source {
                 Source::Tree(tree) => Cow::Borrowed(tree),
-                Source::Kept(object, revision) => {
+                Source::Stored(object, revision) => {
                     Cow::Owned(self.engine.reader().tree_in(&self.target, object, revision)?)
                 }
             };
@@ -112,8 +112,8 @@ impl Transformer {
         out: &mut Vec<u8>,
     ) -> Result<(), Status> {
         let cached_row = match source {
-            Source::Kept(object, revision) if revision == object.revision() => cached_row(object, printer),
-            Source::Kept(..) | Source::Tree(_) => None,
+            Source::Stored(object, revision) if revision == object.revision() => cached_row(object, printer),
+            Source::Stored(..) | Source::Tree(_) => None,
         };
         match cached_row {
             Some(cached_row) => write_cached_row(&cached_row, now, out),

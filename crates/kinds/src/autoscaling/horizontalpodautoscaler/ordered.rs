@@ -92,9 +92,7 @@ fn write(value: &Value, order: &Order, out: &mut String) {
             out.push('}');
         }
         plain => {
-            let mut bytes = Vec::new();
-            json::print(plain, &mut bytes);
-            out.push_str(&String::from_utf8_lossy(&bytes));
+            out.push_str(&json::text(plain));
         }
     }
 }

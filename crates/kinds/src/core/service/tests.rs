@@ -2,13 +2,7 @@ use super::Service;
 use super::addresses::default_ip_families;
 use crate::testing::{created, defaulted, tree, updated};
 use crate::{Hooks, Scope};
-use pintle_value::{Value, json};
-
-fn print(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    String::from_utf8(out).unwrap()
-}
+use pintle_value::json;
 
 #[test]
 fn defaults_fill_ports_and_policies() {
@@ -68,7 +62,7 @@ fn a_change_of_type_drops_what_the_new_one_has_not() {
     new.set_at(&["spec", "type"], "ExternalName".into());
     Service.prepare_update(Scope::Main, &mut new, &old);
     assert_eq!(
-        print(&new),
+        json::text(&new),
         r#"{"spec":{"ports":[{"port":80}],"type":"ExternalName"},"status":{"loadBalancer":{}}}"#
     );
 }
@@ -82,7 +76,7 @@ fn allocated_addresses_and_ports_stay() {
         tree(r#"{"spec":{"type":"NodePort","ports":[{"name":"a","port":81},{"name":"b","port":82}]}}"#);
     Service.prepare_update(Scope::Main, &mut new, &old);
     assert_eq!(
-        print(new.get("spec").unwrap()),
+        json::text(new.get("spec").unwrap()),
         r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ports":[{"name":"a","nodePort":30000,"port":81},{"name":"b","port":82}],"type":"NodePort"}"#
     );
     let faults = updated(
@@ -99,7 +93,7 @@ fn families_follow_cluster_and_policy() {
     let prepared = |spec: &str, families: &[&str]| -> String {
         let mut object = tree(&format!(r#"{{"spec":{spec}}}"#));
         match default_ip_families(&mut object, None, families) {
-            Ok(()) => print(object.get("spec").unwrap()),
+            Ok(()) => json::text(object.get("spec").unwrap()),
             Err(errors) => errors.aggregate_message(),
         }
     };

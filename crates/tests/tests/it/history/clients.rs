@@ -165,7 +165,7 @@ impl Worker {
             Action::Delete => Request::new("DELETE", &path),
         };
         let began = self.recorder.now();
-        let answer = timeout(ANSWER_MAX, client.ask(&request)).await;
+        let answer = timeout(ANSWER_MAX, client.send_json(&request)).await;
         let ended = self.recorder.now();
         let outcome = match answer {
             Ok(Ok((200 | 201, _))) if action == Action::Delete => Outcome::Done(0),

@@ -112,7 +112,7 @@ async fn until_discovered(client: &Client, group: &str) {
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let request = Request::new("GET", "/apis").header("Accept", aggregated);
     for _ in 0..1000 {
-        let (_, list) = client.ask(&request).await.unwrap();
+        let (_, list) = client.send_json(&request).await.unwrap();
         let found =
             list["items"].as_array().into_iter().flatten().find(|item| item["metadata"]["name"] == group);
         if found.is_some_and(|group| group["versions"][0]["freshness"] == "Current") {

@@ -82,18 +82,12 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
         let (field, digits) = hex_field(input, rest)?;
         if rest.as_bytes().get(digits) == Some(&b'.') {
             if gap.is_none() && octets.len() != 12 {
-                return Err(parse_error_text(
-                    input,
-                    "embedded IPv4 address must replace the final 2 fields of the address",
-                    rest,
-                ));
+                let why = "embedded IPv4 address must replace the final 2 fields of the address";
+                return Err(parse_error_text(input, why, rest));
             }
             if octets.len().saturating_add(4) > 16 {
-                return Err(parse_error_text(
-                    input,
-                    "too many hex fields to fit an embedded IPv4 at the end of the address",
-                    rest,
-                ));
+                let why = "too many hex fields to fit an embedded IPv4 at the end of the address";
+                return Err(parse_error_text(input, why, rest));
             }
             octets.extend(parse_v4(input, rest)?);
             rest = "";
@@ -125,6 +119,11 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
     if !rest.is_empty() {
         return Err(parse_error_text(input, "trailing garbage after address", rest));
     }
+    Ok((expand_gap(input, octets, gap)?, zone))
+}
+
+/// The address of these octets, with the zeros of `::` at the position `gap`.
+fn expand_gap(input: &str, mut octets: Vec<u8>, gap: Option<usize>) -> Result<Ipv6Addr, String> {
     let missing = 16_usize.saturating_sub(octets.len());
     match gap {
         None if missing > 0 => return Err(parse_error_text(input, "address string too short", "")),
@@ -137,7 +136,7 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
         }
     }
     let octets: [u8; 16] = octets.try_into().unwrap_or_default();
-    Ok((Ipv6Addr::from(octets), zone))
+    Ok(Ipv6Addr::from(octets))
 }
 
 /// Parses one field; also returns its number of digits.

@@ -29,11 +29,7 @@ fn given_from(
     };
     let mut object = tree(object);
     match allocate(&mut object, old.map(tree).as_ref(), &mut pool) {
-        Ok(()) => {
-            let mut out = Vec::new();
-            json::print(object.get("spec").unwrap(), &mut out);
-            String::from_utf8(out).unwrap()
-        }
+        Ok(()) => json::text(object.get("spec").unwrap()),
         Err(Refusal::Invalid(errors)) => errors.aggregate_message(),
         Err(Refusal::Internal(text)) => text,
         Err(Refusal::Duplicate(text)) => format!("(unclassified) {text}"),
