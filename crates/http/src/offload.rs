@@ -9,6 +9,7 @@ mod permits;
 use self::permits::{Permits, Queued};
 use crate::requestinfo::RequestInfo;
 use crate::slow_requests::SlowRequests;
+use pintle_auth::authz::with_held;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
@@ -88,11 +89,12 @@ impl<F: Future> Future for Offloaded<'_, F> {
         if IS_OFFLOADED.get() {
             return this.work.as_mut().poll(cx);
         }
-        // The permit is released after each poll, so work that awaits something else does not hold one.
-        let _permit = ready!(this.queued.poll_permit(cx));
-        let mut poll = || {
+        // The permit is released after each poll, so work that awaits something else does not hold one, and neither does a
+        // thread that waits for an authorization webhook within a poll.
+        let permit = ready!(this.queued.poll_permit(cx));
+        let poll = || {
             let _mark = OffloadedMark::set();
-            this.work.as_mut().poll(cx)
+            with_held(permit, || this.work.as_mut().poll(cx))
         };
         if Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread) {
             tokio::task::block_in_place(poll)
@@ -121,6 +123,7 @@ impl Drop for OffloadedMark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pintle_auth::{Authorizing, Decision};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
@@ -153,6 +156,32 @@ mod tests {
             task.await.unwrap();
         }
         assert!(most.load(Ordering::SeqCst) <= 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn work_that_waits_for_an_authorizer_holds_no_permit() {
+        let offload = Arc::new(Offload::with_permits(2));
+        let (answer, _) = tokio::sync::broadcast::channel::<()>(1);
+        let asking: Vec<_> = (0..8)
+            .map(|_| {
+                let (offload, mut answered) = (Arc::clone(&offload), answer.subscribe());
+                let webhook = Authorizing::Pending(Box::pin(async move {
+                    answered.recv().await.unwrap();
+                    Decision::NoOpinion(Default::default())
+                }));
+                tokio::spawn(async move { offload.run(1, async { webhook.wait() }).await })
+            })
+            .collect();
+        let others = async {
+            for _ in 0..100 {
+                offload.run(2, tokio::task::yield_now()).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), others).await.expect("the permits are all taken");
+        answer.send(()).unwrap();
+        for asking in asking {
+            assert!(matches!(asking.await.unwrap(), Decision::NoOpinion(_)));
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

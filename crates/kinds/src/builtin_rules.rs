@@ -67,6 +67,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
             ("create", _) => row.rules.create_on_update = true,
+            ("statuscreate", _) => row.rules.create_on_status_apply = true,
             ("conditional", _) => row.rules.unconditional_update = false,
             ("returns", _) => row.rules.delete_returns_object = true,
             ("orphan", _) => row.rules.orphan_by_default = true,

@@ -333,6 +333,8 @@ pub enum Keep {
 pub struct Rules {
     /// A PUT of a missing object creates it.
     pub create_on_update: bool,
+    /// An apply to the status of a missing object creates it.
+    pub create_on_status_apply: bool,
     /// An update need not have a resourceVersion.
     pub unconditional_update: bool,
     /// How `metadata.generation` changes.
@@ -406,6 +408,7 @@ impl Default for Rules {
     fn default() -> Self {
         Rules {
             create_on_update: false,
+            create_on_status_apply: false,
             unconditional_update: true,
             generation: Generation::Unset,
             delete_returns_object: false,

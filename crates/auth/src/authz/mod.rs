@@ -9,12 +9,14 @@ pub mod node;
 pub mod rbac;
 mod reloadable;
 mod union;
+mod waiting;
 pub mod webhook;
 
 pub use always::{AlwaysAllow, AlwaysDeny, PrivilegedGroup};
 pub use counted::Counted;
 pub use reloadable::Reloadable;
 pub use union::Union;
+pub use waiting::with_held;
 
 use crate::UserInfo;
 use pintle_meta::selector::{FieldSelector, Requirement};
@@ -24,7 +26,6 @@ use std::future::{Future, Ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// The attributes of a request. For a non-resource path only `verb` and `path` count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -169,25 +170,6 @@ impl Future for Authorizing<'_> {
 impl From<Decision> for Authorizing<'_> {
     fn from(decision: Decision) -> Self {
         Authorizing::Ready(std::future::ready(decision))
-    }
-}
-
-impl Authorizing<'_> {
-    /// Waits for the decision, for synchronous code such as CEL expressions and admission plugins. If a webhook must be
-    /// called, the thread blocks; the runtime moves its other tasks to another thread.
-    pub fn wait(self) -> Decision {
-        match self {
-            Authorizing::Ready(decision) => decision.into_inner(),
-            Authorizing::Pending(pending) => match Handle::try_current() {
-                Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
-                    tokio::task::block_in_place(|| runtime.block_on(pending))
-                }
-                _ => Decision::Failed(Failure {
-                    error: "this thread cannot wait for an authorizer".into(),
-                    ..Failure::default()
-                }),
-            },
-        }
     }
 }
 

@@ -156,13 +156,15 @@ impl Writer {
 /// Returns whether a write creates the object if it does not exist.
 fn creates(request: &WriteRequest) -> bool {
     let target = &request.target;
+    let rules = &target.kind.rules;
     match request.change {
         Change::Create(_) => true,
+        Change::Apply { .. } if target.subresource == "status" && rules.create_on_status_apply => true,
         // The status is stored by the same rules as the object.
-        _ if target.subresource == "status" => target.kind.rules.create_on_update,
+        _ if target.subresource == "status" => rules.create_on_update,
         _ if !target.subresource.is_empty() => false,
         Change::Apply { .. } => true,
-        Change::Replace(_) | Change::Patch(..) => target.kind.rules.create_on_update,
+        Change::Replace(_) | Change::Patch(..) => rules.create_on_update,
     }
 }
 

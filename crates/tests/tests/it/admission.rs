@@ -330,3 +330,31 @@ async fn a_deletion_that_another_one_overtakes_succeeds() {
     assert_eq!(*reviews.lock().unwrap(), 2);
     assert_eq!(admin.get(path).await.unwrap().0, 404);
 }
+
+#[tokio::test]
+async fn an_apply_to_the_status_of_an_absent_policy_creates_it() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let admin = server.admin().unwrap();
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/absent";
+    let policy = |status: Value| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "absent"}, "status": status,
+            "spec": {
+                "matchConstraints": {"resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]},
+                ]},
+                "validations": [{"expression": "true"}],
+            },
+        })
+    };
+    let status = format!("{path}/status");
+    assert_eq!(admin.put(&status, &policy(json!({}))).await.unwrap().0, 404, "an update creates nothing");
+    let apply = format!("{status}?fieldManager=m");
+    let configuration = policy(json!({"observedGeneration": 7}));
+    let applied = admin.patch(&apply, "application/apply-patch+yaml", &configuration);
+    let (code, created) = applied.await.unwrap();
+    assert_eq!((code, &created["metadata"]["generation"]), (201, &json!(1)), "{created}");
+    assert_eq!(created["status"], json!({}), "a new policy has no status");
+    assert_eq!(admin.get(path).await.unwrap().0, 200);
+}

@@ -7,6 +7,7 @@ mod mapping;
 mod measure;
 mod provider;
 mod rules;
+mod shared_fetch;
 
 pub use jwks::ALGORITHMS;
 pub(super) use rules::{invalid_conditions, validate};

@@ -4,6 +4,7 @@
 use super::claims::{self, Registered, go_list};
 use super::jwks::{self, Key};
 use super::measure::KeySetMetrics;
+use super::shared_fetch::SharedFetch;
 use crate::authn::jwt::Token;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -11,7 +12,7 @@ use pintle_meta::field::quoted;
 use pintle_value::{Value, json};
 use pintle_webhook::{HttpsClient, HttpsRequest};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -19,10 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// The interval between discovery attempts.
 const DISCOVERY_PAUSE: Duration = Duration::from_secs(10);
-/// The shortest and longest interval between fetches of keys: tokens with made-up key ids must not cause a flood of
-/// requests to the provider.
-const KEYS_PAUSE_MIN: Duration = Duration::from_millis(200);
-const KEYS_PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The shortest interval between fetches of keys: tokens with made-up key ids must not cause a flood of requests to the provider.
+const KEYS_PAUSE: Duration = Duration::from_millis(200);
 
 /// The only provider whose tokens omit the scheme.
 pub(super) const GOOGLE: &str = "https://accounts.google.com";
@@ -46,16 +45,7 @@ pub(super) struct Provider {
     /// The URL of the keys, once discovery has succeeded.
     keys_url: Mutex<Option<String>>,
     keys: Mutex<Arc<Vec<Key>>>,
-    fetch: tokio::sync::Mutex<Fetch>,
-}
-
-/// When keys may be fetched next.
-struct Fetch {
-    next: Option<Instant>,
-    pause: Duration,
-    /// The number of fetches, so that callers who waited for one do not start another.
-    count: u64,
-    outcome: Result<(), String>,
+    fetches: SharedFetch<Arc<Vec<Key>>>,
 }
 
 impl Provider {
@@ -66,12 +56,7 @@ impl Provider {
             metrics,
             keys_url: Mutex::default(),
             keys: Mutex::default(),
-            fetch: tokio::sync::Mutex::new(Fetch {
-                next: None,
-                pause: KEYS_PAUSE_MIN,
-                count: 0,
-                outcome: Ok(()),
-            }),
+            fetches: SharedFetch::new(KEYS_PAUSE),
         }
     }
 
@@ -182,27 +167,17 @@ impl Provider {
         if verified(&fetched) { Ok(()) } else { Err("failed to verify id token signature".to_string()) }
     }
 
-    /// Fetches the current keys. Concurrent callers share one fetch.
+    /// Fetches the keys that the provider has now.
     async fn fetch_keys(&self) -> Result<Arc<Vec<Key>>, String> {
-        let before = self.fetch.try_lock().map(|fetch| fetch.count).ok();
-        let mut fetch = self.fetch.lock().await;
-        let is_fresh = before != Some(fetch.count) || fetch.next.is_some_and(|next| Instant::now() < next);
-        if !is_fresh || fetch.count == 0 {
+        let fetch = async {
             let url = self.keys_url.lock().ok().and_then(|url| url.clone()).unwrap_or_default();
-            fetch.outcome = self.key_set(&url).await.map(|fetched| {
-                if let Ok(mut keys) = self.keys.lock() {
-                    *keys = Arc::new(fetched);
-                }
-            });
-            fetch.count = fetch.count.saturating_add(1);
-            fetch.pause = match fetch.outcome {
-                Ok(()) => KEYS_PAUSE_MIN,
-                Err(_) => fetch.pause.saturating_mul(2).min(KEYS_PAUSE_MAX),
-            };
-            fetch.next = Instant::now().checked_add(fetch.pause);
-        }
-        fetch.outcome.clone()?;
-        Ok(self.keys.lock().map(|keys| keys.clone()).unwrap_or_default())
+            let fetched = Arc::new(self.key_set(&url).await?);
+            if let Ok(mut keys) = self.keys.lock() {
+                *keys = Arc::clone(&fetched);
+            }
+            Ok(fetched)
+        };
+        self.fetches.run(fetch).await
     }
 }
 
