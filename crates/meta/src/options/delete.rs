@@ -106,6 +106,13 @@ impl DeleteOptions {
         read_body(body).map_err(Status::bad_request)?.check(unsafe_deletion)
     }
 
+    /// Reads the options that are part of another object. The second value is the error if they are not valid: it is only
+    /// reported once there is something to delete.
+    pub fn from_part(body: &Value) -> Result<(Self, Result<(), Status>), Status> {
+        let (options, errors) = read_body(body).map_err(Status::bad_request)?.read(false);
+        Ok((options, check_options("DeleteOptions", (), errors)))
+    }
+
     /// The options as an object, without an `apiVersion`.
     pub fn to_value(&self) -> Value {
         let mut out = Value::object();
@@ -162,9 +169,14 @@ struct Raw {
 }
 
 impl Raw {
-    /// Checks the options. Without `unsafe_deletion` (a feature gate), the option to delete what cannot be read counts
-    /// as not sent.
-    fn check(mut self, unsafe_deletion: bool) -> Result<DeleteOptions, Status> {
+    fn check(self, unsafe_deletion: bool) -> Result<DeleteOptions, Status> {
+        let (options, errors) = self.read(unsafe_deletion);
+        check_options("DeleteOptions", options, errors)
+    }
+
+    /// Returns the options and the errors in them. Without `unsafe_deletion` (a feature gate), the option to delete what
+    /// cannot be read counts as not sent.
+    fn read(mut self, unsafe_deletion: bool) -> (DeleteOptions, FieldErrors) {
         self.ignore_store_read_error = self.ignore_store_read_error.filter(|_| unsafe_deletion);
         let mut errors = FieldErrors::new();
         let path = Path::of("propagationPolicy");
@@ -193,7 +205,7 @@ impl Raw {
             dry_run: !self.dry_run.is_empty(),
             ignore_store_read_error: self.ignore_store_read_error == Some(true),
         };
-        check_options("DeleteOptions", options, errors)
+        (options, errors)
     }
 
     fn check_ignore_read_error(&self, errors: &mut FieldErrors) {
