@@ -39,7 +39,11 @@ pub(super) fn options(eviction: &Value, name: &str, dry_run: bool) -> Result<Evi
         return Err(Status::invalid(&GroupKind::new("policy", "Eviction"), name, &errors));
     }
     check_dry_run(given.items_at(&["dryRun"]), dry_run)?;
-    let (mut options, validity) = DeleteOptions::from_part(given)?;
+    // These options are part of another object, so the kind that they state does not matter.
+    let mut given = given.clone();
+    given.remove_at(&["kind"]);
+    given.remove_at(&["apiVersion"]);
+    let (mut options, validity) = DeleteOptions::read(&given, false)?;
     options.dry_run |= dry_run;
     Ok(EvictionOptions { options, validity })
 }
@@ -309,7 +313,11 @@ mod tests {
             let eviction = format!(r#"{{"metadata":{{"name":"p"}},"deleteOptions":{given}}}"#);
             let eviction = json::parse(eviction.as_bytes()).unwrap().value;
             let options = options(&eviction, "p", dry_run);
-            assert_eq!(options.map(|o| o.dry_run).map_err(|s| s.message), expected, "{given} {dry_run}");
+            assert_eq!(
+                options.map(|o| o.options.dry_run).map_err(|s| s.message),
+                expected,
+                "{given} {dry_run}"
+            );
         }
     }
 }

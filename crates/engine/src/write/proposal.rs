@@ -71,7 +71,7 @@ impl Writer {
             Ok(())
         })?;
         object::convert(&target.kind, &mut proposed.object, target.version, target.working());
-        let Proposed { object, warnings, empties, shares_template_labels, other_kind } = proposed;
+        let Proposed { object, warnings, empties, shares_template_labels, other_kind, .. } = proposed;
         Ok(Proposal { object, warnings, empties, shares_template_labels, other_kind, scale: None })
     }
 
@@ -140,14 +140,12 @@ impl Writer {
                     object.set_at(&MANAGED_FIELDS, fields);
                 }
                 let warnings = config.complaints(request.validation(), &unknown)?;
-                let other_kind = None;
-                Proposed { object, warnings, empties, shares_template_labels, other_kind }.checked(
-                    |object| {
-                        check_no_uid(target, object, live)?;
-                        metadata::default_namespace(object, target)?;
-                        metadata::check_name(object, target)
-                    },
-                )?
+                let proposed = Proposed::plain(object, warnings, empties);
+                Proposed { shares_template_labels, ..proposed }.checked(|object| {
+                    check_no_uid(target, object, live)?;
+                    metadata::default_namespace(object, target)?;
+                    metadata::check_name(object, target)
+                })?
             }
         };
         Ok(proposed)

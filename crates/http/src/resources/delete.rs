@@ -9,6 +9,7 @@ use pintle_auth::{Attributes, Decision};
 use pintle_engine::{Deleted, ListRequest, Listed, Target};
 use pintle_meta::Status;
 use pintle_meta::options::{DeleteOptions, Query};
+use pintle_schema::typed::{self, Strict};
 
 /// The verb for deleting objects that cannot be read.
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
@@ -107,16 +108,18 @@ impl Resources {
         let schema = self.types.by_go("meta/v1.DeleteOptions");
         let schema = schema.ok_or_else(|| Status::internal("options of deletions have no type"))?;
         let tree = pintle_engine::decode::decode_options(&request.body, media(content), &schema)?;
+        let (options, validity) = DeleteOptions::read(&tree, unsafe_deletion)?;
         pintle_audit::note_request_document(|| {
             // kube-apiserver records them in the internal version of this type.
-            let mut tree = tree.clone();
+            let mut tree = pintle_schema::decode(&schema, tree, &mut Strict::default()).ok()?;
+            typed::normalize(&schema, &mut tree);
             tree.set_at(&["apiVersion"], "meta.k8s.io/__internal".into());
             tree.set_at(&["kind"], "DeleteOptions".into());
             let mut out = Vec::new();
             pintle_value::json::print(&tree, &mut out);
             Some(out)
         });
-        DeleteOptions::from_value(&tree, unsafe_deletion)
+        validity.map(|()| options)
     }
 }
 

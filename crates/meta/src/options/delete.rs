@@ -100,16 +100,11 @@ impl DeleteOptions {
         .check(unsafe_deletion)
     }
 
-    /// Reads and checks the options in a body. The version in its `apiVersion` does not matter, but the kind does.
-    pub fn from_value(body: &Value, unsafe_deletion: bool) -> Result<Self, Status> {
+    /// Reads the options in a body. The version in its `apiVersion` does not matter, but the kind does. The second value is
+    /// the error if they are not valid.
+    pub fn read(body: &Value, unsafe_deletion: bool) -> Result<(Self, Result<(), Status>), Status> {
         check_type(body).map_err(Status::bad_request)?;
-        read_body(body).map_err(Status::bad_request)?.check(unsafe_deletion)
-    }
-
-    /// Reads the options that are part of another object. The second value is the error if they are not valid: it is only
-    /// reported once there is something to delete.
-    pub fn from_part(body: &Value) -> Result<(Self, Result<(), Status>), Status> {
-        let (options, errors) = read_body(body).map_err(Status::bad_request)?.read(false);
+        let (options, errors) = read_body(body).map_err(Status::bad_request)?.read(unsafe_deletion);
         Ok((options, check_options("DeleteOptions", (), errors)))
     }
 
@@ -354,6 +349,11 @@ fn kind_of(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read_and_check(body: &Value, unsafe_deletion: bool) -> Result<DeleteOptions, Status> {
+        let (options, validity) = DeleteOptions::read(body, unsafe_deletion)?;
+        validity.map(|()| options)
+    }
     use crate::options::pairs;
 
     fn said(result: Result<DeleteOptions, Status>) -> String {
@@ -407,7 +407,7 @@ mod tests {
             ),
         ] {
             let tree = pintle_value::json::parse(body.as_bytes()).unwrap().value;
-            assert_eq!(said(DeleteOptions::from_value(&tree, true)), expected, "{body}");
+            assert_eq!(said(read_and_check(&tree, true)), expected, "{body}");
         }
     }
 
@@ -437,7 +437,7 @@ mod tests {
         let tree = pintle_value::json::parse(body).unwrap().value;
         let query = pairs("ignoreStoreReadErrorWithClusterBreakingPotential=true&gracePeriodSeconds=0");
         for unsafe_deletion in [false, true] {
-            let from_value = DeleteOptions::from_value(&tree, unsafe_deletion);
+            let from_value = read_and_check(&tree, unsafe_deletion);
             let from_query = DeleteOptions::from_query(Query(&query), unsafe_deletion);
             for options in [from_value, from_query] {
                 let ignored = options.map(|options| !options.ignore_store_read_error);
