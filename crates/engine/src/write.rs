@@ -5,7 +5,7 @@ mod commit;
 mod proposal;
 mod provision;
 
-pub(crate) use proposal::Proposal;
+pub(crate) use proposal::{Proposal, note_request_patch};
 
 use crate::precondition::{MODIFIED, check_revision};
 use crate::propose::Change;

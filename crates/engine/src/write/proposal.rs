@@ -51,6 +51,7 @@ impl Writer {
         // kube-apiserver decodes a body before it looks up the object, but does not decode a patch of an object that
         // does not exist.
         if live.is_none() && matches!(request.change, Change::Apply { .. }) && !creates(request) {
+            note_request_patch(&request.change);
             return Err(Status::not_found(&target.group_resource(), &target.name));
         }
         let mut conversions = Conversions::default();
@@ -113,7 +114,7 @@ impl Writer {
                 proposed
             }
             Change::Patch(kind, body) => {
-                pintle_audit::note_request_document(|| json_document(body));
+                note_request_patch(&request.change);
                 let Some(live) = live else {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
@@ -123,11 +124,7 @@ impl Writer {
             }
             Change::Apply { body, force } => {
                 let config = propose::Configuration::decode(body)?;
-                pintle_audit::note_request_document(|| {
-                    let mut out = Vec::new();
-                    json::print(&config.tree, &mut out);
-                    Some(out)
-                });
+                note_request_patch(&request.change);
                 let (mut object, unknown) =
                     ownership::apply(target, owner, live, &config.tree, *force, conversions)?;
                 crate::object_size::check(&object)?;
@@ -163,6 +160,19 @@ fn creates(request: &WriteRequest) -> bool {
         Change::Apply { .. } => true,
         Change::Replace(_) | Change::Patch(..) => target.kind.rules.create_on_update,
     }
+}
+
+/// Records the patch or applied configuration of a request for the audit event.
+pub(crate) fn note_request_patch(change: &Change) {
+    pintle_audit::note_request_document(|| match change {
+        Change::Patch(_, body) => json_document(body),
+        Change::Apply { body, .. } => {
+            let mut out = Vec::new();
+            json::print(&propose::Configuration::decode(body).ok()?.tree, &mut out);
+            Some(out)
+        }
+        Change::Create(_) | Change::Replace(_) => None,
+    });
 }
 
 /// The patch for an audit event, if it is JSON.

@@ -20,6 +20,7 @@ impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
         let options = self.delete_options(request)?;
         if options.ignore_store_read_error {
+            pintle_audit::annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", String::new);
             if target.kind.rules.unsafe_deletion_unsupported {
                 return Err(Status::internal(NO_UNSAFE_DELETER));
             }
