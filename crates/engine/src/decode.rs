@@ -65,6 +65,15 @@ pub struct Decoded {
     pub resets: bool,
     /// The kind that the body states, if it is a custom resource of another kind. Validation refuses it.
     pub other_kind: Option<GroupKind>,
+    /// The `apiVersion` that the body states, if it is an older one that is accepted all the same. Audit events have it.
+    pub older_version: Option<Str>,
+}
+
+impl Decoded {
+    /// A body of the expected kind and version.
+    pub(crate) fn plain(value: Value, complaints: Vec<String>, resets: bool) -> Self {
+        Decoded { value, complaints, resets, other_kind: None, older_version: None }
+    }
 }
 
 /// The reason why a body is refused.
@@ -215,7 +224,7 @@ pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
     if expected.hooks.conversion_error(&value).is_some() {
         return None;
     }
-    strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets, other_kind: None })
+    strict.unknown.is_empty().then(|| Decoded::plain(value, Vec::new(), resets))
 }
 
 /// Like `decode`, for a document that a patch produced. Its errors have other texts. The second refusal, if there is one,
@@ -272,7 +281,10 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<Read, Refu
         return Err(gvk.unfit(why));
     }
     stamp(&mut value, expected);
-    let decoded = Decoded { value, complaints, resets, other_kind: None };
+    let mut decoded = Decoded::plain(value, complaints, resets);
+    if refusal.is_none() {
+        decoded.older_version = gvk.older_version(expected);
+    }
     Ok(Read { gvk, decoded, refusal })
 }
 

@@ -62,9 +62,23 @@ pub(crate) struct Proposed {
     pub(crate) shares_template_labels: bool,
     /// The kind that the body states, if it is a custom resource of another kind.
     pub(crate) other_kind: Option<GroupKind>,
+    /// The `apiVersion` that the body states, if it is an older one that is accepted.
+    pub(crate) older_version: Option<Str>,
 }
 
 impl Proposed {
+    /// A proposal of the kind and version of the request.
+    pub(crate) fn plain(object: Value, warnings: Vec<String>, empties: Remaining) -> Self {
+        Proposed {
+            object,
+            warnings,
+            empties,
+            shares_template_labels: false,
+            other_kind: None,
+            older_version: None,
+        }
+    }
+
     /// Returns the refusal together with the warnings collected so far.
     pub(crate) fn refused(self, status: Status) -> Status {
         status.with_warnings(self.warnings)
@@ -93,7 +107,7 @@ pub(crate) struct Context<'a> {
 pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> Result<Proposed, Status> {
     let version = cx.target.kind_version();
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
-    let Decoded { value: mut object, complaints, resets, other_kind } =
+    let Decoded { value: mut object, complaints, resets, other_kind, older_version } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
     if body.media == Media::Protobuf {
         object_size::check(&object)?;
@@ -105,7 +119,7 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> 
     warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
     // A write of the status takes the kind from the live object.
     let other_kind = other_kind.filter(|_| cx.target.subresource != "status");
-    Ok(Proposed { object, warnings, empties, shares_template_labels, other_kind })
+    Ok(Proposed { object, warnings, empties, shares_template_labels, other_kind, older_version })
 }
 
 /// Applies a patch to the live object, which is in the version of the request.
@@ -131,7 +145,7 @@ pub(crate) fn patch_object(
     let empties = complete(cx.target, &mut object, Empties::Preserve);
     mark_reset(&mut object, resets);
     let warnings = decode::warnings(complaints);
-    let proposed = Proposed { object, warnings, empties, shares_template_labels: false, other_kind: None };
+    let proposed = Proposed::plain(object, warnings, empties);
     proposed.checked(|object| {
         metadata::default_namespace(object, cx.target)?;
         metadata::check_name(object, cx.target)
@@ -236,7 +250,7 @@ fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
     let keys = patched.as_object().into_iter().flat_map(|map| map.iter()).map(|(key, _)| key);
     let unknown = keys.filter(|key| !matches!(key.as_str(), "apiVersion" | "kind"));
     complaints.extend(unknown.map(|key| format!("unknown field {}", quoted(key))));
-    Decoded { value: Value::object(), complaints, resets: false, other_kind: None }
+    Decoded::plain(Value::object(), complaints, false)
 }
 
 /// Determines which values of a patch keep their original text in the patched document.
@@ -308,7 +322,7 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
     let mut complaints = duplicates(&parsed.duplicates);
     complaints.extend(strict.texts());
     let patch_text = if complaints.is_empty() { String::new() } else { patch_text(&parsed.value) };
-    Ok(Patched { decoded: Decoded { value, complaints, resets, other_kind: None }, patch_text })
+    Ok(Patched { decoded: Decoded::plain(value, complaints, resets), patch_text })
 }
 
 /// Canonical trees omit empty lists, but an empty managedFields list resets ownership, so mark it.

@@ -150,14 +150,14 @@ impl Writer {
         let Change::Create(body) = &request.change else {
             return Err(Status::method_not_supported(&target.kind.group_resource(), "update"));
         };
-        let propose::Proposed { mut object, warnings, .. } =
+        let propose::Proposed { mut object, warnings, older_version, .. } =
             propose::decode_object(&cx, body, typed::Empties::PreserveSerialized)?;
         let kind = body_target.kind.kind.clone();
         if kind == "TokenRequest" {
             token::default(&mut object);
         }
-        // Audit events have the object with its defaults.
-        crate::write::note_request_object(&body_target, &object);
+        // Audit events have the object with its defaults, in the version that it states.
+        crate::write::note_request_object_in(&body_target, &object, older_version);
         if !matches!(kind.as_str(), "Binding" | "TokenRequest") || target.subresource.is_empty() {
             metadata::wipe_system_fields(&mut object);
         }

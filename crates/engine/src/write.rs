@@ -5,7 +5,7 @@ mod commit;
 mod proposal;
 mod provision;
 
-pub(crate) use proposal::Proposal;
+pub(crate) use proposal::{Proposal, note_request_patch};
 
 use crate::precondition::{MODIFIED, check_revision};
 use crate::propose::Change;
@@ -84,8 +84,16 @@ pub struct Written {
 
 /// Records the request's object for the audit event, in the form that kube-apiserver writes.
 pub(crate) fn note_request_object(target: &Target, object: &Value) {
+    note_request_object_in(target, object, None);
+}
+
+/// Records it with this `apiVersion`, if there is one.
+pub(crate) fn note_request_object_in(target: &Target, object: &Value, api_version: Option<Str>) {
     pintle_audit::note_request_object(|| {
         let mut object = object.clone();
+        if let Some(api_version) = api_version {
+            object.set_at(&["apiVersion"], api_version.into());
+        }
         typed::normalize_with(&target.kind_version().schema, &mut object, typed::Empties::PreserveSerialized);
         object
     });

@@ -42,10 +42,21 @@ fn of_fields(fields: &Fields<'_>, value: &Value) -> Set {
             Value::Object(map) => map.is_empty(),
             _ => false,
         };
-        let element = PathElement::Field(key.clone());
-        Some(Entry { element, member: owned || nothing || !fields.is_known(key), below })
+        let member =
+            owned || nothing || !fields.is_known(key) || has_item_without_key(member, fields.field(key)?);
+        Some(Entry { element: PathElement::Field(key.clone()), member, below })
     }));
     Set::from_entries(entries)
+}
+
+/// Returns whether a list has an item that lost all of its fields while an object was pruned. kube-apiserver counts it as
+/// an item without a key, so that the list remains as a field.
+fn has_item_without_key(value: &Value, ty: Type<'_>) -> bool {
+    let Atom::List(list) = ty.atom(Some(value)) else { return false };
+    !list.is_atomic()
+        && super::list_items(Some(value))
+            .iter()
+            .any(|item| item.is_null() && items::element(&list, item).is_err())
 }
 
 /// Adds every struct field above a member to the set.

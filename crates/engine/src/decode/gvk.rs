@@ -80,6 +80,13 @@ impl BodyGvk {
         self.group_version.group == group && self.kind == kind
     }
 
+    /// The `apiVersion` of the body, if it is not the expected one.
+    pub(super) fn older_version(&self, expected: &Expected<'_>) -> Option<Str> {
+        let GroupVersion { group, version } = &self.group_version;
+        let is_expected = group == expected.group && version == expected.version;
+        (!is_expected).then(|| api_version(group, version))
+    }
+
     /// The version of the expected kind that the body is in, if it has one.
     pub(super) fn version_of<'k>(&self, expected: &Expected<'k>) -> Option<&'k KindVersion> {
         let GroupVersion { group, version } = &self.group_version;

@@ -15,12 +15,21 @@ const ATTEMPTS_MAX: usize = 5;
 const VIOLATES: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// The delete options of an eviction.
-pub(super) fn options(eviction: &Value, name: &str, dry_run: bool) -> Result<DeleteOptions, Status> {
+pub(super) struct EvictionOptions {
+    options: DeleteOptions,
+    /// Whether they are valid. As in kube-apiserver, an eviction fails only when it deletes the pod: a budget may refuse it
+    /// before.
+    validity: Result<(), Status>,
+}
+
+/// Reads the delete options of an eviction.
+pub(super) fn options(eviction: &Value, name: &str, dry_run: bool) -> Result<EvictionOptions, Status> {
     if eviction.str_at(&["metadata", "name"]) != name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     let Some(given) = eviction.get("deleteOptions") else {
-        return Ok(DeleteOptions { dry_run, ..DeleteOptions::default() });
+        let options = DeleteOptions { dry_run, ..DeleteOptions::default() };
+        return Ok(EvictionOptions { options, validity: Ok(()) });
     };
     let unsafe_key = "ignoreStoreReadErrorWithClusterBreakingPotential";
     if given.get(unsafe_key).and_then(Value::as_bool) == Some(true) {
@@ -34,9 +43,9 @@ pub(super) fn options(eviction: &Value, name: &str, dry_run: bool) -> Result<Del
     let mut given = given.clone();
     given.remove_at(&["kind"]);
     given.remove_at(&["apiVersion"]);
-    let mut options = DeleteOptions::from_value(&given, false)?;
+    let (mut options, validity) = DeleteOptions::read(&given, false)?;
     options.dry_run |= dry_run;
-    Ok(options)
+    Ok(EvictionOptions { options, validity })
 }
 
 /// Refuses options whose dry run differs from that of the request.
@@ -56,10 +65,11 @@ impl Writer {
         &self,
         target: &Target,
         name: &str,
-        options: DeleteOptions,
+        given: EvictionOptions,
     ) -> Result<Value, Status> {
+        let options = &given.options;
         let pod = Target { subresource: Default::default(), ..target.named(name) };
-        let live = self.unguarded(&pod, &options).await?;
+        let live = self.unguarded(&pod, &given).await?;
         let Some(live) = live else { return Ok(success()) };
         let budgets = self.budgets(&pod, &live);
         let mut pinned = false;
@@ -78,9 +88,9 @@ impl Writer {
         if pinned {
             pin(&mut deletion, live.str_at(&["metadata", "resourceVersion"]));
         }
-        match self.mark_and_delete(&pod, deletion).await {
+        match self.mark_and_delete(&pod, deletion, &given.validity).await {
             Ok(()) => Ok(success()),
-            Err(status) if status.code == 409 && pinned && !has_revision(&options) => {
+            Err(status) if status.code == 409 && pinned && !has_revision(options) => {
                 Err(still_processed(budget.map_or("", |b| b.str_at(&["metadata", "name"]))))
             }
             Err(status) => Err(status),
@@ -88,7 +98,8 @@ impl Writer {
     }
 
     /// Deletes a pod to which no budget applies; otherwise returns the pod.
-    async fn unguarded(&self, pod: &Target, options: &DeleteOptions) -> Result<Option<Value>, Status> {
+    async fn unguarded(&self, pod: &Target, given: &EvictionOptions) -> Result<Option<Value>, Status> {
+        let options = &given.options;
         let mut attempts = Attempts::new(ATTEMPTS_MAX);
         loop {
             let Some(live) = self.reader.object_tree(pod)? else {
@@ -104,7 +115,7 @@ impl Writer {
             if !ended && !has_revision(options) {
                 pin(&mut deletion, live.str_at(&["metadata", "resourceVersion"]));
             }
-            match self.mark_and_delete(pod, deletion).await {
+            match self.mark_and_delete(pod, deletion, &given.validity).await {
                 Ok(()) => return Ok(None),
                 Err(status) if status.code == 409 && !has_revision(options) => attempts.again(|| status)?,
                 Err(status) => return Err(status),
@@ -136,7 +147,12 @@ impl Writer {
     }
 
     /// Sets the DisruptionTarget condition on the pod and deletes it.
-    async fn mark_and_delete(&self, pod: &Target, mut options: DeleteOptions) -> Result<(), Status> {
+    async fn mark_and_delete(
+        &self,
+        pod: &Target,
+        mut options: DeleteOptions,
+        validity: &Result<(), Status>,
+    ) -> Result<(), Status> {
         if !options.dry_run {
             let now = self.storage.now_text();
             let preconditions = options.preconditions.clone();
@@ -155,6 +171,7 @@ impl Writer {
                 *revision = marked.revision().to_string().into();
             }
         }
+        validity.clone()?;
         self.delete_admitted(pod, &options).await.map(|_| ())
     }
 }
@@ -296,7 +313,11 @@ mod tests {
             let eviction = format!(r#"{{"metadata":{{"name":"p"}},"deleteOptions":{given}}}"#);
             let eviction = json::parse(eviction.as_bytes()).unwrap().value;
             let options = options(&eviction, "p", dry_run);
-            assert_eq!(options.map(|o| o.dry_run).map_err(|s| s.message), expected, "{given} {dry_run}");
+            assert_eq!(
+                options.map(|o| o.options.dry_run).map_err(|s| s.message),
+                expected,
+                "{given} {dry_run}"
+            );
         }
     }
 }

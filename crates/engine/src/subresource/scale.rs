@@ -5,7 +5,7 @@
 use crate::convert::Conversions;
 use crate::precondition::check_uid;
 use crate::propose::{Change, Proposed};
-use crate::write::{Live, Proposal, WriteRequest, attributes};
+use crate::write::{Live, Proposal, WriteRequest, attributes, note_request_patch};
 use crate::{Reader, Target, Writer, decode, object};
 use pintle_admission::Measuring;
 use pintle_apply::fieldset::FieldPath;
@@ -99,12 +99,15 @@ impl Writer {
         let body_target = self.storage.body_target(target)?;
         let Some(live) = live else {
             let absent = || Status::not_found(&target.kind.group_resource(), &target.name);
-            // kube-apiserver decodes a body before it looks up the parent, but a patch after.
-            return Err(match request.change {
+            // kube-apiserver decodes a body before it looks up the parent, but a patch after. An audit event has both.
+            return Err(match &request.change {
                 Change::Replace(_) => {
                     self.propose_on(request, &body_target, None, &Conversions::default())?.refused(absent())
                 }
-                _ => absent(),
+                change => {
+                    note_request_patch(change);
+                    absent()
+                }
             });
         };
         let parent = self.reader.to_request_version(target, &live.tree).into_owned();

@@ -51,6 +51,7 @@ impl Writer {
         // kube-apiserver decodes a body before it looks up the object, but does not decode a patch of an object that
         // does not exist.
         if live.is_none() && matches!(request.change, Change::Apply { .. }) && !creates(request) {
+            note_request_patch(&request.change);
             return Err(Status::not_found(&target.group_resource(), &target.name));
         }
         let mut conversions = Conversions::default();
@@ -71,7 +72,7 @@ impl Writer {
             Ok(())
         })?;
         object::convert(&target.kind, &mut proposed.object, target.version, target.working());
-        let Proposed { object, warnings, empties, shares_template_labels, other_kind } = proposed;
+        let Proposed { object, warnings, empties, shares_template_labels, other_kind, .. } = proposed;
         Ok(Proposal { object, warnings, empties, shares_template_labels, other_kind, scale: None })
     }
 
@@ -113,7 +114,7 @@ impl Writer {
                 proposed
             }
             Change::Patch(kind, body) => {
-                pintle_audit::note_request_document(|| json_document(body));
+                note_request_patch(&request.change);
                 let Some(live) = live else {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
@@ -123,10 +124,7 @@ impl Writer {
             }
             Change::Apply { body, force } => {
                 let config = propose::Configuration::decode(body)?;
-                pintle_audit::note_request_document(|| {
-                    let out = json::bytes(&config.tree);
-                    Some(out)
-                });
+                note_request_patch(&request.change);
                 let (mut object, unknown) =
                     ownership::apply(target, owner, live, &config.tree, *force, conversions)?;
                 crate::object_size::check(&object)?;
@@ -139,14 +137,12 @@ impl Writer {
                     object.set_at(&MANAGED_FIELDS, fields);
                 }
                 let warnings = config.complaints(request.validation(), &unknown)?;
-                let other_kind = None;
-                Proposed { object, warnings, empties, shares_template_labels, other_kind }.checked(
-                    |object| {
-                        check_no_uid(target, object, live)?;
-                        metadata::default_namespace(object, target)?;
-                        metadata::check_name(object, target)
-                    },
-                )?
+                let proposed = Proposed::plain(object, warnings, empties);
+                Proposed { shares_template_labels, ..proposed }.checked(|object| {
+                    check_no_uid(target, object, live)?;
+                    metadata::default_namespace(object, target)?;
+                    metadata::check_name(object, target)
+                })?
             }
         };
         Ok(proposed)
@@ -168,10 +164,18 @@ fn creates(request: &WriteRequest) -> bool {
     }
 }
 
+/// Records the patch or applied configuration of a request for the audit event.
+pub(crate) fn note_request_patch(change: &Change) {
+    pintle_audit::note_request_document(|| match change {
+        Change::Patch(_, body) => json_document(body),
+        Change::Apply { body, .. } => Some(json::bytes(&propose::Configuration::decode(body).ok()?.tree)),
+        Change::Create(_) | Change::Replace(_) => None,
+    });
+}
+
 /// The patch for an audit event, if it is JSON.
 fn json_document(body: &[u8]) -> Option<Vec<u8>> {
-    let out = json::bytes(&json::parse(body).ok()?.value);
-    Some(out)
+    Some(json::bytes(&json::parse(body).ok()?.value))
 }
 
 /// Refuses an applied object that kube-apiserver cannot convert into its internal type. The error names the configuration.

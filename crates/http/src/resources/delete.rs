@@ -9,6 +9,7 @@ use pintle_auth::{Attributes, Decision};
 use pintle_engine::{Deleted, ListRequest, Listed, Target};
 use pintle_meta::Status;
 use pintle_meta::options::{DeleteOptions, Query};
+use pintle_schema::typed::{self, Strict};
 
 /// The verb for deleting objects that cannot be read.
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
@@ -19,6 +20,7 @@ impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
         let options = self.delete_options(request)?;
         if options.ignore_store_read_error {
+            pintle_audit::annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", String::new);
             if target.kind.rules.unsafe_deletion_unsupported {
                 return Err(Status::internal(NO_UNSAFE_DELETER));
             }
@@ -107,15 +109,17 @@ impl Resources {
         let schema = self.types.by_go("meta/v1.DeleteOptions");
         let schema = schema.ok_or_else(|| Status::internal("options of deletions have no type"))?;
         let tree = pintle_engine::decode::decode_options(&request.body, media(content), &schema)?;
+        let (options, validity) = DeleteOptions::read(&tree, unsafe_deletion)?;
         pintle_audit::note_request_document(|| {
             // kube-apiserver records them in the internal version of this type.
-            let mut tree = tree.clone();
+            let mut tree = pintle_schema::decode(&schema, tree, &mut Strict::default()).ok()?;
+            typed::normalize(&schema, &mut tree);
             tree.set_at(&["apiVersion"], "meta.k8s.io/__internal".into());
             tree.set_at(&["kind"], "DeleteOptions".into());
             let out = pintle_value::json::bytes(&tree);
             Some(out)
         });
-        DeleteOptions::from_value(&tree, unsafe_deletion)
+        validity.map(|()| options)
     }
 }
 

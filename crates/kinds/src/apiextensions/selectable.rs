@@ -8,13 +8,23 @@ use pintle_value::{Path, Str, Value};
 /// The maximum number of selectable fields of a version.
 pub(super) const FIELDS_MAX: usize = 8;
 
-/// Reports fields without a path. No other check is possible if the schema cannot be parsed.
-pub(super) fn validate_presence(fields: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+/// Reports fields without a path or with one that is malformed. No other check is possible if the schema cannot be parsed:
+/// kube-apiserver closes the connection of a request with a path into such a schema.
+pub(super) fn validate_without_schema(fields: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     for (at, field) in fields.iter().enumerate() {
-        if field.str_at(&["jsonPath"]).is_empty() {
-            errors.required(&path.index(at).field("jsonPath"), "");
+        let given = field.str_at(&["jsonPath"]);
+        let at = path.index(at);
+        let at = at.field("jsonPath");
+        if given.is_empty() {
+            errors.required(&at, "");
+        } else if let Some(why) = field_path::malformed(given, false) {
+            errors.invalid(&at, given, &invalid_path(&why));
         }
     }
+}
+
+fn invalid_path(why: &str) -> String {
+    format!("is an invalid path: {why}")
 }
 
 /// Validates selectable fields.
@@ -37,7 +47,7 @@ pub(super) fn validate(
         let found = match field_path::resolve(given, schema.0, false) {
             Ok(found) => found,
             Err(why) => {
-                errors.invalid(&at, given, &format!("is an invalid path: {why}"));
+                errors.invalid(&at, given, &invalid_path(&why));
                 continue;
             }
         };

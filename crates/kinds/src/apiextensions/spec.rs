@@ -310,7 +310,7 @@ fn validate_selectable_fields(
     let at = path.field("selectableFields");
     if let Some(why) = structural::not_structural_reason(schema) {
         errors.invalid(&path.field("schema.openAPIV3Schema"), "", why);
-        return selectable::validate_presence(fields, &at, errors);
+        return selectable::validate_without_schema(fields, &at, errors);
     }
     let many = options.many_selectable.iter().any(|v| v == version);
     selectable::validate(fields, schema, many, &at, errors);

@@ -101,10 +101,12 @@ impl DeleteOptions {
         .check(unsafe_deletion)
     }
 
-    /// Reads and checks the options in a body. The version in its `apiVersion` does not matter, but the kind does.
-    pub fn from_value(body: &Value, unsafe_deletion: bool) -> Result<Self, Status> {
+    /// Reads the options in a body. The version in its `apiVersion` does not matter, but the kind does. The second value is
+    /// the error if they are not valid.
+    pub fn read(body: &Value, unsafe_deletion: bool) -> Result<(Self, Result<(), Status>), Status> {
         check_type(body).map_err(Status::bad_request)?;
-        read_body(body).map_err(Status::bad_request)?.check(unsafe_deletion)
+        let (options, errors) = read_body(body).map_err(Status::bad_request)?.read(unsafe_deletion);
+        Ok((options, check_options("DeleteOptions", (), errors)))
     }
 
     /// The options as an object, without an `apiVersion`.
@@ -163,9 +165,14 @@ struct Raw {
 }
 
 impl Raw {
-    /// Checks the options. Without `unsafe_deletion` (a feature gate), the option to delete what cannot be read counts
-    /// as not sent.
-    fn check(mut self, unsafe_deletion: bool) -> Result<DeleteOptions, Status> {
+    fn check(self, unsafe_deletion: bool) -> Result<DeleteOptions, Status> {
+        let (options, errors) = self.read(unsafe_deletion);
+        check_options("DeleteOptions", options, errors)
+    }
+
+    /// Returns the options and the errors in them. Without `unsafe_deletion` (a feature gate), the option to delete what
+    /// cannot be read counts as not sent.
+    fn read(mut self, unsafe_deletion: bool) -> (DeleteOptions, FieldErrors) {
         self.ignore_store_read_error = self.ignore_store_read_error.filter(|_| unsafe_deletion);
         let mut errors = FieldErrors::new();
         let path = Path::of("propagationPolicy");
@@ -194,7 +201,7 @@ impl Raw {
             dry_run: !self.dry_run.is_empty(),
             ignore_store_read_error: self.ignore_store_read_error == Some(true),
         };
-        check_options("DeleteOptions", options, errors)
+        (options, errors)
     }
 
     fn check_ignore_read_error(&self, errors: &mut FieldErrors) {
@@ -340,6 +347,11 @@ fn kind_of(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read_and_check(body: &Value, unsafe_deletion: bool) -> Result<DeleteOptions, Status> {
+        let (options, validity) = DeleteOptions::read(body, unsafe_deletion)?;
+        validity.map(|()| options)
+    }
     use crate::options::pairs;
 
     fn said(result: Result<DeleteOptions, Status>) -> String {
@@ -393,7 +405,7 @@ mod tests {
             ),
         ] {
             let tree = pintle_value::json::parse(body.as_bytes()).unwrap().value;
-            assert_eq!(said(DeleteOptions::from_value(&tree, true)), expected, "{body}");
+            assert_eq!(said(read_and_check(&tree, true)), expected, "{body}");
         }
     }
 
@@ -423,7 +435,7 @@ mod tests {
         let tree = pintle_value::json::parse(body).unwrap().value;
         let query = pairs("ignoreStoreReadErrorWithClusterBreakingPotential=true&gracePeriodSeconds=0");
         for unsafe_deletion in [false, true] {
-            let from_value = DeleteOptions::from_value(&tree, unsafe_deletion);
+            let from_value = read_and_check(&tree, unsafe_deletion);
             let from_query = DeleteOptions::from_query(Query(&query), unsafe_deletion);
             for options in [from_value, from_query] {
                 let ignored = options.map(|options| !options.ignore_store_read_error);

@@ -38,8 +38,15 @@ pub fn resolve<'a>(path: &str, schema: &'a Value, brackets: bool) -> Result<Foun
     Ok(found)
 }
 
+/// The error of a path that cannot be a path in any schema, as far as its first step shows it.
+pub fn malformed(path: &str, brackets: bool) -> Option<String> {
+    resolve(path, &Value::Null, brackets).err().filter(|why| why != NOWHERE)
+}
+
+const NOWHERE: &str = "does not refer to a valid field";
+
 fn follow_field(found: &mut Found<'_>, name: &str) -> Result<(), String> {
-    let nowhere = || "does not refer to a valid field".to_string();
+    let nowhere = || NOWHERE.to_string();
     let schema = found.schema.ok_or_else(nowhere)?;
     let properties = schema.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty());
     if let Some(properties) = properties {
