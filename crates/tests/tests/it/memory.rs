@@ -138,7 +138,6 @@ async fn unfinished_bodies_take_a_limited_amount() {
         flags: ["--enable-priority-and-fairness=false", "--max-mutating-requests-inflight=1000"]
             .map(String::from)
             .into(),
-        ..Options::default()
     };
     let server = Server::start_with(options).await.unwrap();
     let client = server.alice().unwrap();
@@ -164,7 +163,7 @@ async fn unfinished_bodies_take_a_limited_amount() {
     }
     let held = senders.join_all().await;
     let began = std::time::Instant::now();
-    assert_eq!(admin.ask(&long_body()).await.unwrap().0, 422, "exempt requests do not wait");
+    assert_eq!(admin.send_json(&long_body()).await.unwrap().0, 422, "exempt requests do not wait");
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
     let taken = server.peak_bytes();
     assert!(taken < UNFINISHED_BYTES_MAX, "{} bodies take {} MiB", held.len(), taken >> 20);
