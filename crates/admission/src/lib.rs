@@ -58,7 +58,7 @@ pub use webhook_config::WebhookConfig;
 use pintle_auth::UserInfo;
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::{GroupVersion, GroupVersionKind, Status};
-use pintle_value::{Str, Value};
+use pintle_value::{Map, Str, Value};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -125,6 +125,21 @@ pub trait ClusterState: Send + Sync {
     /// The `status.phase` of a namespace; `None` if it does not exist. Most writes need it.
     fn namespace_phase(&self, name: &str) -> Option<Str> {
         self.object("", "namespaces", "", name).map(|namespace| namespace.str_at(&["status", "phase"]).into())
+    }
+
+    /// The labels of a namespace; `None` if it does not exist. Every write of a pod or of a pod template needs them.
+    fn namespace_labels(&self, name: &str) -> Option<Vec<(Str, Str)>> {
+        let namespace = self.object("", "namespaces", "", name)?;
+        let labels = namespace.at(&["metadata", "labels"]).and_then(Value::as_object);
+        let labels = labels.map(Map::as_slice).unwrap_or_default();
+        let text = |value: &Value| Str::from(value.as_str().unwrap_or_default());
+        Some(labels.iter().map(|(key, value)| (key.clone(), text(value))).collect())
+    }
+
+    /// The cluster-scoped objects of a kind whose stored JSON contains a text, in whichever field. Few objects do, so the
+    /// others need not be decoded.
+    fn objects_containing(&self, group: &str, plural: &str, _json: &str) -> Vec<Value> {
+        self.objects(group, plural, "")
     }
 
     /// All objects of a kind, in one namespace or in all ("").

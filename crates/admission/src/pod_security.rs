@@ -163,13 +163,14 @@ impl PodSecurity {
         request: &Attributes<'_>,
         cluster: &dyn ClusterState,
     ) -> Result<(Policy, FieldErrors), Status> {
-        let Some(namespace) = cluster.object("", "namespaces", "", request.namespace) else {
+        let Some(labels) = cluster.namespace_labels(request.namespace) else {
             return Err(Status::internal(&format!(
                 "failed to lookup namespace {}",
                 quoted(request.namespace)
             )));
         };
-        Ok(Policy::of_namespace(&namespace, self.0.defaults))
+        let label = |name: &str| labels.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        Ok(Policy::of_labels(label, self.0.defaults))
     }
 
     fn check_pod(

@@ -147,8 +147,10 @@ fn resolve_priority(
 
 /// The default class for pods without one; the one with the lowest value if there are several.
 fn default_class(cluster: &dyn ClusterState) -> Option<Value> {
-    let all = cluster.objects("scheduling.k8s.io", "priorityclasses", "");
-    let defaults = all.into_iter().filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true));
+    let marked =
+        cluster.objects_containing("scheduling.k8s.io", "priorityclasses", r#""globalDefault":true"#);
+    let defaults =
+        marked.into_iter().filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true));
     defaults.min_by_key(|class| class.get("value").and_then(Value::as_int).unwrap_or(0))
 }
 

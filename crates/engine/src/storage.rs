@@ -202,6 +202,32 @@ impl Storage {
     }
 }
 
+impl Storage {
+    /// A namespace that can be read, with its kind.
+    fn namespace<'k>(&self, kinds: &'k Kinds, name: &str) -> Option<(&'k Arc<Kind>, Arc<Object>)> {
+        let kind = kinds.by_plural("", "namespaces")?;
+        let object = self.cached(kind, name).filter(|object| object.unreadable().is_none())?;
+        Some((kind, object))
+    }
+
+    /// The objects of a kind that satisfy `is_wanted`, in one namespace or in all ("").
+    fn objects_if(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        is_wanted: impl Fn(&Object) -> bool,
+    ) -> Vec<Value> {
+        let kinds = self.registry.kinds();
+        let Some(kind) = kinds.by_plural(group, plural) else { return Vec::new() };
+        let Some(resource) = self.cache.resource(&kind.store_prefix) else { return Vec::new() };
+        let view = resource.view();
+        let namespace = if namespace.is_empty() { None } else { Some(namespace) };
+        let wanted = view.range(namespace, None).filter(|object| is_wanted(object));
+        wanted.filter_map(|object| object::tree(kind, object).ok()).collect()
+    }
+}
+
 impl ClusterState for Storage {
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let kinds = self.registry.kinds();
@@ -212,21 +238,27 @@ impl ClusterState for Storage {
 
     fn namespace_phase(&self, name: &str) -> Option<Str> {
         let kinds = self.registry.kinds();
-        let kind = kinds.by_plural("", "namespaces")?;
-        let object = self.cached(kind, name).filter(|object| object.unreadable().is_none())?;
+        let (kind, object) = self.namespace(&kinds, name)?;
         // It is a selectable field, so the cache has extracted it.
         let fields = &kind.storage_version().selectable;
         let index = fields.iter().position(|field| field.label == "status.phase")?;
         Some(object.field(index).into())
     }
 
-    fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value> {
+    fn namespace_labels(&self, name: &str) -> Option<Vec<(Str, Str)>> {
         let kinds = self.registry.kinds();
-        let Some(kind) = kinds.by_plural(group, plural) else { return Vec::new() };
-        let Some(resource) = self.cache.resource(&kind.store_prefix) else { return Vec::new() };
-        let view = resource.view();
-        let namespace = if namespace.is_empty() { None } else { Some(namespace) };
-        view.range(namespace, None).filter_map(|object| object::tree(kind, object).ok()).collect()
+        let (_, object) = self.namespace(&kinds, name)?;
+        Some(object.labels().to_vec())
+    }
+
+    fn objects_containing(&self, group: &str, plural: &str, json: &str) -> Vec<Value> {
+        let contains =
+            |object: &Object| memchr::memmem::find(object.stored_json(), json.as_bytes()).is_some();
+        self.objects_if(group, plural, "", contains)
+    }
+
+    fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value> {
+        self.objects_if(group, plural, namespace, |_| true)
     }
 
     fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)> {

@@ -70,12 +70,21 @@ impl Policy {
         warn: LevelVersion::PRIVILEGED,
     };
 
-    /// The policy from a namespace's labels, and errors of the labels. Missing labels take the value from `defaults`;
-    /// an invalid enforce label is restricted, and invalid audit and warn labels are privileged.
+    /// The policy of a namespace, see `of_labels`.
     pub(super) fn of_namespace(namespace: &Value, defaults: Policy) -> (Policy, FieldErrors) {
+        let label = |name: &str| namespace.at(&["metadata", "labels", name]).and_then(Value::as_str);
+        Policy::of_labels(label, defaults)
+    }
+
+    /// The policy from a namespace's labels, of which `value_of` returns one, and errors of the labels. Missing labels take
+    /// the value from `defaults`; an invalid enforce label is restricted, and invalid audit and warn labels are privileged.
+    pub(super) fn of_labels<'a>(
+        value_of: impl Fn(&str) -> Option<&'a str>,
+        defaults: Policy,
+    ) -> (Policy, FieldErrors) {
         let label = |name: &str| {
             let key = format!("pod-security.kubernetes.io/{name}");
-            let value = namespace.at(&["metadata", "labels", &key]).and_then(Value::as_str)?;
+            let value = value_of(&key)?;
             Some((key, value))
         };
         let mut errors = FieldErrors::new();
