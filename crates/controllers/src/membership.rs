@@ -9,8 +9,8 @@ use pintle_meta::Status;
 use pintle_meta::options::DeleteOptions;
 use pintle_value::Value;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -47,13 +47,30 @@ pub struct Membership {
     /// Serializes changes of the leases, so that no renewal follows the removal.
     left: tokio::sync::Mutex<bool>,
     ends: AtomicBool,
+    /// What the last reconciliation compared, if it changed nothing.
+    confirmed: Mutex<Option<Compared>>,
+}
+
+/// What a reconciliation compares. If it is the same again, nothing is decoded.
+#[derive(PartialEq, Eq)]
+struct Compared {
+    addresses: Vec<String>,
+    ports: bool,
+    /// The revisions of Endpoints and EndpointSlice.
+    revisions: [Option<u64>; 2],
 }
 
 impl Membership {
     /// A member that has not joined yet.
     pub fn new(engine: Arc<Engine>, settings: Settings) -> Arc<Membership> {
         let left = tokio::sync::Mutex::new(false);
-        Arc::new(Membership { engine, settings, left, ends: AtomicBool::new(false) })
+        Arc::new(Membership {
+            engine,
+            settings,
+            left,
+            ends: AtomicBool::new(false),
+            confirmed: Mutex::default(),
+        })
     }
 
     /// Writes the leases and the endpoints for the first time.
@@ -170,6 +187,35 @@ impl Membership {
         if addresses.is_empty() && !ends {
             return Ok(());
         }
+        let compared = || Compared {
+            addresses: addresses.clone(),
+            ports,
+            revisions: [("", "endpoints"), ("discovery.k8s.io", "endpointslices")]
+                .map(|(group, plural)| self.revision(group, plural)),
+        };
+        let before = compared();
+        if self.confirmed().as_ref() == Some(&before) {
+            return Ok(());
+        }
+        self.correct(&addresses, ports, ends).await?;
+        // A change, also one of another writer since `before`, is confirmed by the next reconciliation.
+        *self.confirmed() = Some(compared()).filter(|after| *after == before);
+        Ok(())
+    }
+
+    fn confirmed(&self) -> MutexGuard<'_, Option<Compared>> {
+        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The revision of the object of the service in this resource; `None` if there is none.
+    fn revision(&self, group: &str, plural: &str) -> Option<u64> {
+        let storage = self.engine.storage();
+        let target = storage.target(group, "v1", plural, NAMESPACE, NAME)?;
+        let resource = storage.cache().resource(&target.kind.store_prefix)?;
+        Some(resource.get(&target.object_key())?.revision())
+    }
+
+    async fn correct(&self, addresses: &[String], ports: bool, ends: bool) -> Result<(), Status> {
         let Some(target) = self.engine.storage().target("", "v1", "endpoints", NAMESPACE, NAME) else {
             return Ok(());
         };
@@ -178,9 +224,9 @@ impl Membership {
             if ends {
                 return Ok(());
             }
-            self.engine.writer().ensure(&target, MANAGER, new_endpoints(&addresses, port)).await?;
+            self.engine.writer().ensure(&target, MANAGER, new_endpoints(addresses, port)).await?;
         }
-        let correct = |live: &mut Value| correct_endpoints(live, &addresses, port, ports);
+        let correct = |live: &mut Value| correct_endpoints(live, addresses, port, ports);
         self.engine.writer().mutate(&target, Some(MANAGER), correct).await?;
         match self.engine.reader().object_tree(&target)? {
             Some(endpoints) => self.reconcile_slice(&slice_of(&endpoints)).await,

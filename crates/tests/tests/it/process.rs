@@ -179,6 +179,35 @@ async fn events_are_forgotten_after_a_while() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn endpoints_of_the_kubernetes_service_are_corrected_whenever_they_are_wrong() {
+    let flags = vec!["--advertise-address=192.0.2.7".to_owned()];
+    let server = Server::start_with(Options { ephemeral: true, flags }).await.unwrap();
+    let client = server.admin().unwrap();
+    let endpoints = "/api/v1/namespaces/default/endpoints/kubernetes";
+    let slice = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+    let (wrong_subsets, wrong_endpoints) =
+        (json!([{"addresses": [{"ip": "192.0.2.8"}]}]), json!([{"addresses": ["192.0.2.8"]}]));
+    let address =
+        |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_str) == Some("192.0.2.7");
+    for _ in 0..2 {
+        for (path, field, wrong, pointer) in [
+            (endpoints, "subsets", &wrong_subsets, "/subsets/0/addresses/0/ip"),
+            (slice, "endpoints", &wrong_endpoints, "/endpoints/0/addresses/0"),
+        ] {
+            let (status, mut object) = client.get(path).await.unwrap();
+            assert!(status == 200 && address(&object, pointer), "{object}");
+            object[field] = wrong.clone();
+            assert_eq!(client.put(path, &object).await.unwrap().0, 200);
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while !address(&client.get(path).await.unwrap().1, pointer) {
+                assert!(Instant::now() < deadline, "{path} is still wrong");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_of_the_kubernetes_service_have_the_servers_address() {
     for (flag, expected) in [("--advertise-address=192.0.2.7", 200), ("--endpoint-reconciler-type=none", 404)]
     {
