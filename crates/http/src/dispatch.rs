@@ -395,7 +395,9 @@ impl<'a> Call<'a> {
         };
         let (info, query) = (Arc::clone(&self.info), std::mem::take(&mut self.query));
         let is_large = body.len() >= LARGE_BODY_BYTES || info.resource == RULES_REVIEWS;
-        let (key, entry) = (context.turns.key_of_user(&user.name), context.offload.entry(&user.name, &info));
+        let query_bytes = target::query(parts).len();
+        let key = context.turns.key_of_user(&user.name);
+        let entry = context.offload.entry(&user.name, &info, query_bytes);
         filter_metrics::body_read(&info, body.len());
         let value = |name| parts.headers.get(name).cloned().unwrap_or(const { HeaderValue::from_static("") });
         let request = ApiRequest {

@@ -53,8 +53,8 @@ impl Offload {
     }
 
     /// Where it is noted whether the requests of a user for a resource are slow; `None` if they never are.
-    pub(crate) fn entry(&self, user: &str, info: &RequestInfo) -> Option<&AtomicU64> {
-        self.slow.entry(user, info)
+    pub(crate) fn entry(&self, user: &str, info: &RequestInfo, query_bytes: usize) -> Option<&AtomicU64> {
+        self.slow.entry(user, info, query_bytes)
     }
 
     /// Executes a request, on the offload pool if it is large or the last of its entry was slow.

@@ -1,4 +1,4 @@
-//! Which requests took a processor for long: of one user, with one verb, for one resource. A small request can be expensive
+//! Which requests took a processor for long: of one user, with one verb, for one resource, with a long query or without. A small request can be expensive
 //! (admission policies, validation rules, reviews of many rules, selectors), and only its execution shows it.
 
 use crate::requestinfo::RequestInfo;
@@ -17,6 +17,8 @@ const SUSPECTED: u64 = 1 << 63;
 const SUSPICION: Duration = Duration::from_secs(5);
 /// How long requests of the same kind count as slow after that.
 const REMEMBERED: Duration = Duration::from_secs(60);
+/// Queries that are longer count apart from others.
+const LONG_QUERY_BYTES: usize = 4096;
 /// The number of entries. Two kinds of requests that share one by chance are slow together, which does no harm.
 const ENTRIES: usize = 4096;
 
@@ -34,14 +36,16 @@ impl Default for SlowRequests {
 }
 
 impl SlowRequests {
-    /// The entry for the requests of a user with this verb for this resource. A get of one object is never slow, and too
-    /// frequent to be measured.
-    pub(crate) fn entry(&self, user: &str, info: &RequestInfo) -> Option<&AtomicU64> {
+    /// The entry for the requests of a user with this verb for this resource, and with a query of this size: a selector of
+    /// half a megabyte says nothing about lists without one. A get of one object is never slow, and too frequent to be
+    /// measured.
+    pub(crate) fn entry(&self, user: &str, info: &RequestInfo, query_bytes: usize) -> Option<&AtomicU64> {
         if info.verb == "get" {
             return None;
         }
+        let is_long_query = query_bytes > LONG_QUERY_BYTES;
         let mut hasher = DefaultHasher::new();
-        (user, &info.verb, &info.group, &info.resource, &info.subresource).hash(&mut hasher);
+        (user, &info.verb, &info.group, &info.resource, &info.subresource, is_long_query).hash(&mut hasher);
         let index = usize::try_from(hasher.finish()).unwrap_or(0).checked_rem(self.until_ms.len())?;
         self.until_ms.get(index)
     }
@@ -108,7 +112,7 @@ mod tests {
         let slow = SlowRequests::default();
         let info = |path: &str| RequestInfo::parse("GET", path.to_string(), &[]).ok().unwrap();
         let (maps, pods) = (info("/api/v1/namespaces/a/configmaps"), info("/api/v1/namespaces/a/pods"));
-        let entry = slow.entry("alice", &maps).unwrap();
+        let entry = slow.entry("alice", &maps, 0).unwrap();
         slow.measure(entry, async {}).await;
         assert!(!slow.is_slow(entry));
         // A thread that waits uses no processor, whatever for.
@@ -116,9 +120,10 @@ mod tests {
         slow.measure(entry, async { std::thread::sleep(SLOW) }).await;
         assert!(!slow.is_slow(entry));
         slow.measure(entry, compute()).await;
-        assert!(slow.is_slow(slow.entry("alice", &info("/api/v1/namespaces/b/configmaps")).unwrap()));
-        assert!(!slow.is_slow(slow.entry("alice", &pods).unwrap()));
-        assert!(!slow.is_slow(slow.entry("bob", &maps).unwrap()));
-        assert!(slow.entry("alice", &info("/api/v1/namespaces/a/configmaps/b")).is_none());
+        assert!(slow.is_slow(slow.entry("alice", &info("/api/v1/namespaces/b/configmaps"), 20).unwrap()));
+        assert!(!slow.is_slow(slow.entry("alice", &pods, 0).unwrap()));
+        assert!(!slow.is_slow(slow.entry("bob", &maps, 0).unwrap()));
+        assert!(!slow.is_slow(slow.entry("alice", &maps, 500_000).unwrap()), "long queries count apart");
+        assert!(slow.entry("alice", &info("/api/v1/namespaces/a/configmaps/b"), 0).is_none());
     }
 }

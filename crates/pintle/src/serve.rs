@@ -28,7 +28,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket};
 
 /// Why the server cannot run, in one line.
@@ -105,6 +105,9 @@ fn check_late(flags: &Flags) -> Result<(), ServeError> {
 /// The stack for recursion over objects of the largest depth, 10,000 levels. The kernel allocates only the pages that are
 /// used.
 const STACK_BYTES: usize = 64 << 20;
+/// How long a thread that took over from a heavy request stays without work. What it allocated and freed is returned to others only
+/// when it ends, and a burst of heavy requests leaves dozens of such threads.
+const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// Runs the server until a signal.
 pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
@@ -130,6 +133,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     shutdown::limit_time(shutdown::stop_limit(&config, &operation)).map_err(ServeError::Runtime)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
+        .thread_keep_alive(THREAD_KEEP_ALIVE)
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)?;

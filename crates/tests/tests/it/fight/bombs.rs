@@ -102,10 +102,12 @@ fn patch_bombs() -> Vec<Request> {
         .collect();
     let deep = format!("{}1{}", "{\"a\":".repeat(9_990), "}".repeat(9_990));
     let labels: String = (0..50_000).map(|number| format!("    l{number}: v\n")).collect();
-    let applied = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n{labels}");
+    let applied = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: applied\n  labels:\n{labels}");
+    // Stored: a patch of an object that does not exist is not even parsed.
+    let bomb = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"bomb"}}"#;
     let apply = Request::new("PATCH", &format!("{MAPS}/applied?fieldManager=m&force=true&dryRun=All"));
     vec![
-        post("application/json", r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"bomb"}}"#),
+        Request::new("POST", MAPS).body("application/json", bomb),
         patch(JSON_PATCH, Value::from(copies).to_string()),
         patch(JSON_PATCH, Value::from(inserts).to_string()),
         patch("application/merge-patch+json", deep.clone()),
