@@ -171,8 +171,10 @@ impl DiscoveryState {
         };
         let registered = Registered::all(services, &before);
         let none = Members::default();
+        // Groups of extension servers, and of definitions of which none is accepted.
+        let is_wanted = |name: &str, group: &Registered| group.has_remote() || !order::is_installed(name);
         let remote_only =
-            registered.iter().filter(|(name, group)| !members.contains_key(*name) && group.has_remote());
+            registered.iter().filter(|(name, group)| !members.contains_key(*name) && is_wanted(name, group));
         let wanted: Vec<(&Str, &Members)> =
             members.iter().chain(remote_only.map(|(name, _)| (name, &none))).collect();
         for (name, members) in &wanted {
@@ -248,8 +250,8 @@ impl DiscoveryState {
     /// The groups of an aggregated document.
     pub(crate) fn aggregated_members(&self, core: bool) -> impl Iterator<Item = &Group> {
         let core_group = self.group("").filter(|_| core);
-        let named = self.groups.values().filter(move |_| !core).map(|g| &**g);
-        core_group.into_iter().chain(named)
+        let named = self.groups.values().filter(move |group| !core && !group.listing.is_empty());
+        core_group.into_iter().chain(named.map(|group| &**group))
     }
 
     /// The hash of the OpenAPI v2 document; `make` computes it on the first call.
