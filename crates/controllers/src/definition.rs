@@ -175,6 +175,8 @@ impl Definitions {
             return self.forget(name).await;
         };
         let now = self.engine.storage().now_text();
+        // A client may have changed the accepted names: those that it replaced are free again.
+        let changed = self.claims.put(&definition);
         let updated = self.update_conditions(&definition, &now);
         if updated != definition {
             // Serve it first: a client that sees the condition Established must find the resource.
@@ -191,7 +193,7 @@ impl Definitions {
                 None => return self.forget(name).await,
             }
         }
-        if self.claims.put(&definition) {
+        if self.claims.put(&definition) || changed {
             self.due.extend(self.claims.others_waiting(definition.str_at(&["spec", "group"]), name));
         }
         self.serve(name, &definition, None);

@@ -9,6 +9,7 @@ mod known;
 
 use crate::object_size;
 use gvk::BodyGvk;
+pub(crate) use known::is_in_every_version;
 use pintle_apply::managed;
 use pintle_kinds::{Hooks, Kind, KindVersion};
 use pintle_meta::options::FieldValidation;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use pintle_admission::ClusterState;
 use pintle_admission::policy::GROUP;
 use pintle_cache::{Cache, Object, Resource};
-use pintle_kinds::{Kind, Types};
+use pintle_kinds::{Kind, KindVersion, Types};
 use pintle_meta::{GroupVersion, Timestamp};
 use pintle_schema::{Arena, NodeId, Schema};
 use pintle_store::{Expect, Op, Store, StoreFault, Write, WriteError};
@@ -150,6 +150,12 @@ impl Storage {
     /// Returns whether a version has this built-in kind or its list kind. The internal version has all kinds of its
     /// group.
     pub(crate) fn is_built_in(&self, kinds: &Kinds, kind: &str, version: &GroupVersion) -> bool {
+        if decode::is_in_every_version(kind) {
+            let is_it = |known: &KindVersion| known.name == version.version && known.group == version.group;
+            return kinds
+                .all()
+                .any(|found| found.versions.iter().any(|v| is_it(v) && v.schema.is_built_in()));
+        }
         let kind = kind.strip_suffix("List").unwrap_or(kind);
         if version.version == decode::INTERNAL_VERSION {
             let is_it = |found: &Arc<Kind>| {

@@ -415,7 +415,8 @@ impl Writer {
                 }
             }
         }
-        if target.scope() == Scope::Main {
+        // A write of the status that creates the object is a create like any other.
+        if old.is_none() || target.scope() == Scope::Main {
             warnings.extend(target.working_version().hooks.warnings(candidate, old));
         }
         Ok(())

@@ -96,14 +96,16 @@ pub(super) fn update_conditions(claims: &Claims, definition: &mut Value, now: &s
     }
     definition.set_at(&["status", "acceptedNames"], accepted);
     naming.set(definition, now);
-    if conflict.is_some() && Condition::of(definition, "Established").is_none() {
+    if conflict.is_some() {
         let refused = Condition {
             kind: "Established",
             status: "False",
             reason: "NotAccepted",
             message: "not all names are accepted",
         };
-        refused.set(definition, now);
+        // Setting the same condition again gives it a time if a client wrote it without one.
+        let live = definition.clone();
+        Condition::of(&live, "Established").unwrap_or(refused).set(definition, now);
     }
     establish(definition, now);
 }

@@ -159,6 +159,7 @@ pub(super) fn resolve(
             "converting ({}.{}) to ({}.{}): unknown conversion",
             match gvk.group_version.version.as_str() {
                 INTERNAL_VERSION => go_package(&gvk.group_version.group),
+                _ if known::is_unversioned(&gvk.kind) || known::is_in_every_version(&gvk.kind) => "v1",
                 version => version,
             },
             gvk.kind,

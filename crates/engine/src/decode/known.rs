@@ -59,16 +59,25 @@ const UNSERVED: &[(&str, &str)] = &[
 /// Returns whether the kind exists in a version that is not served.
 pub(super) fn is_unserved(kind: &str, version: &GroupVersion) -> bool {
     let version = version.to_string();
-    UNSERVED
-        .iter()
-        .any(|(unserved, kinds)| *unserved == version && kinds.split(' ').any(|known| known == kind))
+    let has = |kinds: &str| is_in_every_version(kind) || kinds.split(' ').any(|known| known == kind);
+    UNSERVED.iter().any(|(unserved, kinds)| *unserved == version && has(kinds))
 }
 
-/// Returns whether every Go scheme contains the kind, as the ungrouped kinds of `v1` are.
+/// Returns whether every Go scheme contains the kind in any version, as kinds without a version are.
+pub(super) fn is_unversioned(kind: &str) -> bool {
+    matches!(kind, "APIGroup" | "APIGroupList" | "APIResourceList" | "APIVersions" | "Status")
+}
+
+/// Returns whether each version that a Go scheme knows has the kind.
+pub(crate) fn is_in_every_version(kind: &str) -> bool {
+    const KINDS: &str =
+        "CreateOptions DeleteOptions GetOptions ListOptions PatchOptions UpdateOptions WatchEvent";
+    KINDS.split(' ').any(|known| known == kind)
+}
+
+/// Returns whether every Go scheme contains the kind in this version.
 pub(super) fn is_everywhere(kind: &str, version: &GroupVersion) -> bool {
-    const KINDS: &str = "APIGroup APIGroupList APIResourceList APIVersions CreateOptions DeleteOptions GetOptions \
-                         ListOptions PatchOptions Status UpdateOptions WatchEvent";
-    version.group.is_empty() && version.version == "v1" && KINDS.split(' ').any(|known| known == kind)
+    is_unversioned(kind) || (version.group.is_empty() && version.version == "v1" && is_in_every_version(kind))
 }
 
 /// Returns whether the main scheme contains the kind although no resource has it.
@@ -76,7 +85,15 @@ pub(super) fn is_only_a_body(kind: &str, version: &GroupVersion) -> bool {
     const KINDS: &str = "List NodeConfigSource NodeProxyOptions PodAttachOptions PodExecOptions PodLogOptions \
                          PodPortForwardOptions PodProxyOptions PodStatusResult RangeAllocation SerializedReference \
                          ServiceProxyOptions";
-    version.group.is_empty() && version.version == "v1" && KINDS.split(' ').any(|known| known == kind)
+    match version.to_string().as_str() {
+        "v1" => KINDS.split(' ').any(|known| known == kind),
+        "admission.k8s.io/v1" | "admission.k8s.io/v1beta1" => kind == "AdmissionReview",
+        "authentication.k8s.io/v1" => kind == "TokenRequest",
+        "autoscaling/v1" => kind == "Scale",
+        "imagepolicy.k8s.io/v1alpha1" => kind == "ImageReview",
+        "policy/v1" => kind == "Eviction",
+        _ => false,
+    }
 }
 
 /// Returns whether a body in this older version is accepted where a newer one is expected. The fields of an Eviction

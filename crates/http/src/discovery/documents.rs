@@ -9,6 +9,7 @@ use pintle_controllers::aggregation::{
 };
 use pintle_kinds::{Subresource, Verbs};
 use pintle_meta::{GroupVersion, GroupVersionKind};
+use pintle_value::Str;
 use std::fmt::Write;
 
 /// `/api`. `address` is the server's address for clients inside the cluster.
@@ -39,23 +40,17 @@ pub(super) fn group(group: &Group) -> Node {
     Node::Object(members)
 }
 
-/// The versions that a group's legacy document lists: those with an APIService, or all if none has one.
-pub(super) fn listed(group: &Group) -> Vec<&Listed> {
-    let named: Vec<&Listed> = group.listing.iter().filter(|version| version.is_listed).collect();
-    if named.is_empty() { group.listing.iter().collect() } else { named }
-}
-
 fn group_members(group: &Group) -> Vec<(&'static str, Node)> {
-    let version = |v: &Listed| {
+    let version = |name: &Str| {
         Node::Object(vec![
-            ("groupVersion", Node::text(GroupVersion::new(&group.name, &v.name).to_string())),
-            ("version", Node::text(&v.name)),
+            ("groupVersion", Node::text(GroupVersion::new(&group.name, name).to_string())),
+            ("version", Node::text(name.as_str())),
         ])
     };
-    let versions = listed(group);
+    let versions = &group.named_versions;
     let mut members = vec![
         ("name", Node::text(&group.name)),
-        ("versions", Node::List(versions.iter().map(|v| version(v)).collect())),
+        ("versions", Node::List(versions.iter().map(version).collect())),
     ];
     if let Some(preferred) = versions.first() {
         members.push(("preferredVersion", version(preferred)));

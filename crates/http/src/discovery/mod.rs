@@ -55,6 +55,9 @@ pub struct Group {
     pub versions: Vec<Version>,
     /// The versions that discovery lists, preferred first, including those of extension servers.
     pub(crate) listing: Vec<Listed>,
+    /// The versions that the legacy documents list, preferred first: those with an APIService, even if no definition in
+    /// them is accepted.
+    pub(crate) named_versions: Vec<Str>,
     /// Whether an APIService names the group; other groups are not listed.
     pub(crate) is_listed: bool,
     /// The kinds from which the state was built, to detect changes.
@@ -71,8 +74,6 @@ pub struct Group {
 pub(crate) struct Listed {
     /// The group's name.
     pub(crate) name: String,
-    /// Whether the legacy documents list it.
-    pub(crate) is_listed: bool,
     /// The server that serves it.
     pub(crate) source: Source,
 }
@@ -170,8 +171,10 @@ impl DiscoveryState {
         };
         let registered = Registered::all(services, &before);
         let none = Members::default();
+        // Groups of extension servers, and of definitions of which none is accepted.
+        let is_wanted = |name: &str, group: &Registered| group.has_remote() || !order::is_installed(name);
         let remote_only =
-            registered.iter().filter(|(name, group)| !members.contains_key(*name) && group.has_remote());
+            registered.iter().filter(|(name, group)| !members.contains_key(*name) && is_wanted(name, group));
         let wanted: Vec<(&Str, &Members)> =
             members.iter().chain(remote_only.map(|(name, _)| (name, &none))).collect();
         for (name, members) in &wanted {
@@ -247,8 +250,8 @@ impl DiscoveryState {
     /// The groups of an aggregated document.
     pub(crate) fn aggregated_members(&self, core: bool) -> impl Iterator<Item = &Group> {
         let core_group = self.group("").filter(|_| core);
-        let named = self.groups.values().filter(move |_| !core).map(|g| &**g);
-        core_group.into_iter().chain(named)
+        let named = self.groups.values().filter(move |group| !core && !group.listing.is_empty());
+        core_group.into_iter().chain(named.map(|group| &**group))
     }
 
     /// The hash of the OpenAPI v2 document; `make` computes it on the first call.
@@ -300,13 +303,18 @@ impl Group {
             version.resources.sort_by(|a, b| a.kind.plural.cmp(&b.kind.plural));
         }
         let installed = name.is_empty() || order::is_installed(name);
-        let listing = listing(&versions, registered.as_deref(), everything_listed || !installed);
-        let is_listed = name == AGGREGATOR || listing.iter().any(|version| version.is_listed);
+        let listing = listing(&versions, registered.as_deref());
+        let without_registration = everything_listed || !installed;
+        let is_registered = registered.as_ref().is_some_and(|facts| !facts.versions.is_empty());
+        let named_versions =
+            named_versions(&versions, registered.as_deref(), without_registration || !is_registered);
+        let is_listed = name == AGGREGATOR || without_registration || is_registered;
         Group {
             name: name.to_string(),
             installed,
             versions,
             listing,
+            named_versions,
             is_listed,
             members,
             registered,
@@ -332,7 +340,7 @@ const AGGREGATOR: &str = "apiregistration.k8s.io";
 const VERSION_PRIORITY: i64 = 100;
 
 /// The versions of a group as discovery lists them, by priority: its own and those of extension servers.
-fn listing(versions: &[Version], registered: Option<&Registered>, without_registration: bool) -> Vec<Listed> {
+fn listing(versions: &[Version], registered: Option<&Registered>) -> Vec<Listed> {
     let facts = registered.map(|facts| facts.versions.as_slice()).unwrap_or_default();
     let registration_of = |name: &str| facts.iter().find(|(version, ..)| version == name);
     let own = versions
@@ -342,18 +350,38 @@ fn listing(versions: &[Version], registered: Option<&Registered>, without_regist
     let own = own.map(|(at, version)| {
         let registration = registration_of(&version.name);
         let priority = registration.map_or(VERSION_PRIORITY, |(_, priority, _)| *priority);
-        let is_listed = registration.is_some() || without_registration;
-        (priority, Listed { name: version.name.clone(), is_listed, source: Source::Own(at) })
+        (priority, Listed { name: version.name.clone(), source: Source::Own(at) })
     });
     let remote = facts.iter().filter_map(|(name, priority, remote)| {
         let source = Source::Remote(remote.clone()?);
-        Some((*priority, Listed { name: name.to_string(), is_listed: true, source }))
+        Some((*priority, Listed { name: name.to_string(), source }))
     });
-    let mut all: Vec<(i64, Listed)> = own.chain(remote).collect();
+    by_priority(own.chain(remote).collect(), |listed| &listed.name)
+}
+
+/// The versions of a group that APIServices name, by priority, and those of its own that none names if they are listed
+/// `without_registration`.
+fn named_versions(
+    versions: &[Version],
+    registered: Option<&Registered>,
+    without_registration: bool,
+) -> Vec<Str> {
+    let facts = registered.map(|facts| facts.versions.as_slice()).unwrap_or_default();
+    let mut all: Vec<(i64, Str)> =
+        facts.iter().map(|(name, priority, _)| (*priority, name.clone())).collect();
+    if without_registration {
+        let is_known = |version: &&Version| facts.iter().any(|(name, ..)| *name == version.name.as_str());
+        let unnamed = versions.iter().filter(|version| !is_known(version));
+        all.extend(unnamed.map(|version| (VERSION_PRIORITY, Str::from(version.name.as_str()))));
+    }
+    by_priority(all, |name| name)
+}
+
+fn by_priority<T>(mut all: Vec<(i64, T)>, name: impl Fn(&T) -> &str) -> Vec<T> {
     all.sort_by(|(a, left), (b, right)| {
-        b.cmp(a).then_with(|| order::compare_versions(&left.name, &right.name))
+        b.cmp(a).then_with(|| order::compare_versions(name(left), name(right)))
     });
-    all.into_iter().map(|(_, listed)| listed).collect()
+    all.into_iter().map(|(_, version)| version).collect()
 }
 
 impl Version {

@@ -1,7 +1,7 @@
 //! Discovery documents in Kubernetes protobuf.
 
-use super::documents::{freshness, group_version, listed, response_group_version, verbs};
-use super::{Group, Listed, Resource, Source, Version};
+use super::documents::{freshness, group_version, response_group_version, verbs};
+use super::{Group, Resource, Source, Version};
 use crate::statuspb::envelope;
 use pintle_controllers::aggregation::{RemoteGroup, RemoteKind, RemoteResource, RemoteVersion};
 use pintle_meta::{GroupVersion, GroupVersionKind};
@@ -37,13 +37,13 @@ pub(super) fn group(group: &Group) -> Vec<u8> {
 }
 
 fn write_group(out: &mut Writer, group: &Group) {
-    let version = |w: &mut Writer, v: &Listed| {
-        w.string(1, &GroupVersion::new(&group.name, &v.name).to_string());
-        w.string(2, &v.name);
+    let version = |w: &mut Writer, name: &str| {
+        w.string(1, &GroupVersion::new(&group.name, name).to_string());
+        w.string(2, name);
     };
     out.string(1, &group.name);
-    let versions = listed(group);
-    for v in &versions {
+    let versions = &group.named_versions;
+    for v in versions {
         out.message(2, |w| version(w, v));
     }
     out.message(3, |w| {
