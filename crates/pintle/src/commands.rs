@@ -1,7 +1,7 @@
 //! The commands of the binary: one table for dispatch and help.
 
 use crate::arguments::{self, Syntax};
-use crate::output::{Output, object};
+use crate::output::{self, Output, object};
 use crate::{
     assets, backup, certs, check, completion, console, flags, health, help, history, man, migrate, owners,
     recover, serve,
@@ -40,7 +40,7 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "check",
         summary: "Check manifests as the server would, without a server",
-        run: |args| check::run(args.into_iter()),
+        run: check::run,
     },
     Subcommand {
         name: "kubeconfig",
@@ -139,7 +139,7 @@ Prints the version of the Kubernetes API that is served; with -o json also that 
 ",
     values: &["output"],
     switches: &[],
-    operands: 0,
+    operands: 0..=0,
 };
 
 fn print_version(args: Vec<String>) -> Result<(), String> {
@@ -149,8 +149,7 @@ fn print_version(args: Vec<String>) -> Result<(), String> {
         ("platform", platform().into()),
         ("pintle", env!("CARGO_PKG_VERSION").into()),
     ]);
-    Output::parse(arguments.value("output"))?.print(&format!("Kubernetes {GIT_VERSION}\n"), &tree);
-    Ok(())
+    Output::parse(arguments.value("output"))?.print(&format!("Kubernetes {GIT_VERSION}\n"), &tree)
 }
 
 /// The error for the unknown `name`, with the nearest known name.
@@ -208,10 +207,7 @@ fn run_server(args: Vec<String>) -> ExitCode {
 
 /// Writes to stdout.
 pub(crate) fn print(text: &str) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    exit_code(output::write(text))
 }
 
 fn exit_code<E: std::fmt::Display>(outcome: Result<(), E>) -> ExitCode {
