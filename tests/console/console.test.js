@@ -308,6 +308,17 @@ test("an edit is previewed, then saved", () =>
     await page.getByRole("alert").getByText(/Line \d+:/).waitFor();
   }));
 
+test("an object without a retained version has a history of what was seen", () =>
+  open({}, async (page) => {
+    await server.must("POST", MAPS, configMap("untouched", { a: "1" }));
+    // As after a restore, or on etcd some minutes after the last write.
+    const none = { kind: "ObjectHistory", apiVersion: "pintle.dev/v1", metadata: {}, since: "9", hasOlder: false, items: [] };
+    await page.route(/history=true/, (route) => route.fulfill({ json: none }));
+    await signIn(page, admin, place("untouched", "history"));
+    await page.getByText("this server retains no older version").waitFor();
+    await page.getByText("This is the oldest version that is known here.").waitFor();
+  }));
+
 test("a conflict of updates is resolved by choice", () =>
   open({}, async (page, problems) => {
     const patch = (data) => server.must("PATCH", `${MAPS}/fought`, { data }, { type: "application/merge-patch+json" });
@@ -402,6 +413,7 @@ test("what a user may not do is said, not hidden", () =>
     await signIn(page, visitor, "#/list/core/v1/secrets");
     await page.getByText("You may not do this.").waitFor();
     await page.getByText(/secrets is forbidden: User "system:serviceaccount:default:visitor"/).waitFor();
+    await page.getByText("You may have the right in single namespaces").waitFor();
     await page.goto(`${server.url}/console/#/charts`);
     await page.getByText("You may not read the metrics").waitFor();
     forgive(problems, /status of 403/);

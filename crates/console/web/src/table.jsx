@@ -53,6 +53,7 @@ export function ResourceTable({ resource, query, resources }) {
         )}
       </div>
       {table.error && <Failure error={table.error} retry={table.reload} />}
+      {table.error?.code === 403 && withNamespace && <p class="hint">You may have the right in single namespaces: choose one above.</p>}
       <div class="scroll" role="region" aria-label={`${resource.kind} objects`} tabIndex={0} hidden={table.error && !rows.length}>
         <table class="list">
           <thead>
