@@ -26,8 +26,15 @@ pub(crate) use gate_values::gate_stages;
 pub(crate) type FlagValues = Vec<(String, String)>;
 
 /// Flags that kube-apiserver does not have.
-pub(crate) const OWN_FLAGS: [&str; 6] =
-    ["console", "controllers", "data-dir", "ephemeral", "history-retention", "watch-history-bytes"];
+pub(crate) const OWN_FLAGS: [&str; 7] = [
+    "console",
+    "controllers",
+    "data-dir",
+    "ephemeral",
+    "history-retention",
+    "stop-with-stdin",
+    "watch-history-bytes",
+];
 /// A flag with a deprecated name.
 const BACKOFF: &str = "audit-webhook-initial-backoff";
 /// The name of the arguments that are not flags; there must be none.

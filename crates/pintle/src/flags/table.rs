@@ -80,6 +80,13 @@ pub(crate) const FLAGS: &[Flag] = &[
     used("data-dir", Text, "./pintle-data", "Folder of data, keys and admin.kubeconfig"),
     used("ephemeral", Bool, "", "Store all data in memory"),
     used(
+        "stop-with-stdin",
+        Bool,
+        "",
+        "Stop when standard input ends. A program that starts the server with a pipe as its input never \
+         leaves it behind, even if it is killed",
+    ),
+    used(
         "history-retention",
         List,
         "24h,256Mi",
