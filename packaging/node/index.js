@@ -21,8 +21,10 @@ export function binary() {
 export async function startServer({ flags = [], timeoutMs = 30_000 } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "pintle-test-"));
   const log = openSync(join(folder, "server.log"), "w");
-  const args = ["serve", "--ephemeral", "--secure-port=0", `--data-dir=${folder}`, ...flags];
-  const child = spawn(binary(), args, { stdio: ["ignore", log, log] });
+  const args = ["serve", "--ephemeral", "--stop-with-stdin", "--secure-port=0", `--data-dir=${folder}`, ...flags];
+  // The pipe ends with this process, however it ends, and the server with the pipe.
+  const child = spawn(binary(), args, { stdio: ["pipe", log, log] });
+  child.stdin?.unref();
   closeSync(log);
   const server = new Server(folder, child);
   try {

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
-import { writersOf } from "../../crates/console/web/src/ownership.js";
+import { managersOf, ownersOf, writersOf } from "../../crates/console/web/src/ownership.js";
 import { BINARY, Server } from "./server.js";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -157,6 +157,10 @@ test("long lists come in pages", () =>
     }
     await signIn(page, admin, "#/list/core/v1/configmaps?namespace=many&selector=of%3Dmany");
     await page.getByText("500 shown").waitFor();
+    // The filter does not know the rows that are not loaded, and says so.
+    await page.getByLabel("Filter rows").fill("item-519");
+    await page.getByText("No row that is loaded matches the filter; there are others.").waitFor();
+    await page.getByLabel("Filter rows").fill("");
     await page.getByRole("button", { name: /Load more/ }).click();
     await page.getByText("520 shown").waitFor();
     await server.must("DELETE", "/api/v1/namespaces/many");
@@ -244,6 +248,41 @@ test("two writers within a second are told apart", () => {
   for (const [what, managed, previous, expected] of cases) assert.deepEqual(names(managed, previous), expected, what);
 });
 
+test("owners are found by field, key, value and as a whole", () => {
+  const object = { data: { k: "x" }, spec: { list: [{ name: "a" }, { name: "b", ports: [{ port: 80, protocol: "TCP" }] }], values: ["u", "v"], whole: { a: { b: 1 } } } };
+  const key = (fields) => `k:${JSON.stringify(fields)}`;
+  const list = { [key({ name: "b" })]: { ".": {}, "f:ports": { [key({ protocol: "TCP", port: 80 })]: {} } } };
+  const managers = managersOf([
+    { manager: "one", fieldsV1: { "f:data": {}, "f:spec": { "f:list": list, "f:values": { 'v:"v"': {} }, "f:whole": {} } } },
+    // This one took over all that the first one had in a map that is not atomic.
+    { manager: "two", fieldsV1: { "f:data": { "f:k": {} } } },
+  ]);
+  const cases = [
+    [["data"], ["one"]],
+    [["data", "k"], ["two"]],
+    [["spec"], []],
+    [["spec", "list", 0], []],
+    [["spec", "list", 1], ["one"]],
+    [["spec", "list", 1, "name"], []],
+    [["spec", "list", 1, "ports", 0, "port"], ["one"]],
+    [["spec", "values", 0], []],
+    [["spec", "values", 1], ["one"]],
+    [["spec", "whole", "a", "b"], ["one"]],
+  ];
+  const names = (path) => ownersOf(managers, object, path).map((owner) => owner.manager);
+  for (const [path, expected] of cases) assert.deepEqual(names(path), expected, path.join("."));
+});
+
+test("an object with very many fields opens", () =>
+  open({}, async (page) => {
+    const keys = Array.from({ length: 20000 }, (_, index) => [`key-${index}`, "value"]);
+    await server.must("POST", MAPS, configMap("very-many", Object.fromEntries(keys)));
+    await signIn(page, admin, place("very-many"));
+    await editor(page, "Object as YAML").getByText("key-0: value").waitFor();
+    await page.locator(".cm-owner").first().waitFor();
+    await server.must("DELETE", `${MAPS}/very-many`);
+  }));
+
 test("an edit is previewed, then saved", () =>
   open({}, async (page) => {
     await server.must("POST", MAPS, configMap("edited", { colour: "red" }));
@@ -267,6 +306,17 @@ test("an edit is previewed, then saved", () =>
     await retype(page, "Object to write", (text) => text.replace("colour: blue", "colour: [1"));
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByRole("alert").getByText(/Line \d+:/).waitFor();
+  }));
+
+test("an object without a retained version has a history of what was seen", () =>
+  open({}, async (page) => {
+    await server.must("POST", MAPS, configMap("untouched", { a: "1" }));
+    // As after a restore, or on etcd some minutes after the last write.
+    const none = { kind: "ObjectHistory", apiVersion: "pintle.dev/v1", metadata: {}, since: "9", hasOlder: false, items: [] };
+    await page.route(/history=true/, (route) => route.fulfill({ json: none }));
+    await signIn(page, admin, place("untouched", "history"));
+    await page.getByText("this server retains no older version").waitFor();
+    await page.getByText("This is the oldest version that is known here.").waitFor();
   }));
 
 test("a conflict of updates is resolved by choice", () =>
@@ -363,6 +413,7 @@ test("what a user may not do is said, not hidden", () =>
     await signIn(page, visitor, "#/list/core/v1/secrets");
     await page.getByText("You may not do this.").waitFor();
     await page.getByText(/secrets is forbidden: User "system:serviceaccount:default:visitor"/).waitFor();
+    await page.getByText("You may have the right in single namespaces").waitFor();
     await page.goto(`${server.url}/console/#/charts`);
     await page.getByText("You may not read the metrics").waitFor();
     forgive(problems, /status of 403/);

@@ -1,7 +1,11 @@
 //! Parses the command lines of the smaller commands: flags with values, switches, and operands.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+
+/// The short forms of flags, for the commands that have the flag.
+const SHORT: [(char, &str); 3] = [('f', "filename"), ('n', "namespace"), ('o', "output")];
 
 /// The syntax of a command line.
 pub(crate) struct Syntax {
@@ -12,7 +16,7 @@ pub(crate) struct Syntax {
     /// Names of the flags without a value.
     pub(crate) switches: &'static [&'static str],
     /// The number of operands.
-    pub(crate) operands: usize,
+    pub(crate) operands: RangeInclusive<usize>,
 }
 
 /// A parsed command line.
@@ -28,15 +32,15 @@ pub(crate) struct Arguments {
 pub(crate) fn parse(syntax: &Syntax, args: Vec<String>) -> Result<Option<Arguments>, String> {
     let mut parsed = Arguments::default();
     let mut args = args.into_iter();
+    let usage = syntax.usage.lines().next().unwrap_or_default();
     while let Some(arg) = args.next() {
         if arg == "-h" || arg == "--help" {
-            _ = crate::commands::print(syntax.usage);
-            return Ok(None);
+            return crate::output::write(syntax.usage).map(|()| None);
         }
         let arg = long_form(arg, syntax);
         let Some(flag) = arg.strip_prefix("--") else {
             if arg.starts_with('-') && arg != "-" {
-                return Err(format!("unknown flag {arg}"));
+                return Err(format!("unknown flag {arg}. {usage}"));
             }
             parsed.operands.push(arg);
             continue;
@@ -52,25 +56,30 @@ pub(crate) fn parse(syntax: &Syntax, args: Vec<String>) -> Result<Option<Argumen
             parsed.switches.push(name);
         } else {
             let all = syntax.values.iter().chain(syntax.switches).copied();
-            return Err(crate::commands::unknown("flag", name, all));
+            return Err(match crate::commands::nearest_name(name, all) {
+                Some(near) => format!("unknown flag --{name}: did you mean --{near}?"),
+                None => format!("unknown flag --{name}. {usage}"),
+            });
         }
     }
-    let usage = syntax.usage.lines().next().unwrap_or_default();
-    match parsed.operands.get(syntax.operands) {
+    match parsed.operands.get(*syntax.operands.end()) {
         Some(extra) => Err(format!("unexpected argument {extra:?}. {usage}")),
-        None if parsed.operands.len() < syntax.operands => Err(format!("an argument is missing. {usage}")),
+        None if parsed.operands.len() < *syntax.operands.start() => {
+            Err(format!("an argument is missing. {usage}"))
+        }
         None => Ok(Some(parsed)),
     }
 }
 
 /// `-o json`, `-o=json` and `-ojson` as `--output` for commands that have it; other arguments unchanged.
 fn long_form(arg: String, syntax: &Syntax) -> String {
-    match arg.strip_prefix("-o") {
-        Some(value) if syntax.values.contains(&"output") => match value.trim_start_matches('=') {
-            "" => "--output".to_string(),
-            value => format!("--output={value}"),
-        },
-        _ => arg,
+    let is_short = |(letter, name): &&(char, &str)| {
+        syntax.values.contains(name) && arg.strip_prefix('-').is_some_and(|rest| rest.starts_with(*letter))
+    };
+    let Some((_, name)) = SHORT.iter().find(is_short) else { return arg };
+    match arg.get(2..).unwrap_or_default().trim_start_matches('=') {
+        "" => format!("--{name}"),
+        value => format!("--{name}={value}"),
     }
 }
 
@@ -78,6 +87,11 @@ impl Arguments {
     /// The operand at `index`, which must be below the number of the syntax.
     pub(crate) fn operand(&self, index: usize) -> &str {
         self.operands.get(index).map_or("", String::as_str)
+    }
+
+    /// All operands.
+    pub(crate) fn operands(&self) -> &[String] {
+        &self.operands
     }
 
     /// The last value of a flag.
@@ -107,9 +121,9 @@ mod tests {
 
     const SYNTAX: Syntax = Syntax {
         usage: "Usage: pintle copy FILE [-o text|json]\n\nCopies.\n",
-        values: &["output", "data-dir"],
+        values: &["output", "data-dir", "namespace"],
         switches: &["force"],
-        operands: 1,
+        operands: 1..=1,
     };
 
     fn parsed(line: &str) -> Result<Arguments, String> {
@@ -118,12 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn flags_may_stand_anywhere_and_output_has_a_short_form() {
+    fn flags_may_stand_anywhere_and_some_have_a_short_form() {
         for line in
             ["a -o json", "-ojson a", "a -o=json", "--output json a", "--output=json a", "-o text a -o json"]
         {
             let arguments = parsed(line).unwrap();
             assert_eq!((arguments.operand(0), arguments.value("output")), ("a", Some("json")), "{line}");
+        }
+        for line in ["-n prod a", "-nprod a", "-n=prod a", "a --namespace prod"] {
+            assert_eq!(parsed(line).unwrap().value("namespace"), Some("prod"), "{line}");
         }
         assert!(parsed("- --force").unwrap().has("force"));
     }
@@ -134,12 +151,14 @@ mod tests {
             ("", "an argument is missing. Usage: pintle copy FILE [-o text|json]"),
             ("a b", "unexpected argument \"b\". Usage: pintle copy FILE [-o text|json]"),
             ("a -o", "--output needs a value"),
-            ("a -x", "unknown flag -x"),
-            ("a --forse", "unknown flag \"forse\": did you mean \"force\"?"),
+            ("a -x", "unknown flag -x. Usage: pintle copy FILE [-o text|json]"),
+            ("a --forse", "unknown flag --forse: did you mean --force?"),
+            ("a --cabbage", "unknown flag --cabbage. Usage: pintle copy FILE [-o text|json]"),
         ] {
             assert_eq!(parsed(line).unwrap_err(), why, "{line}");
         }
         let without_output = Syntax { values: &[], ..SYNTAX };
-        assert_eq!(parse(&without_output, vec!["-o".to_string()]).unwrap_err(), "unknown flag -o");
+        let why = parse(&without_output, vec!["-o".to_string()]).unwrap_err();
+        assert!(why.starts_with("unknown flag -o. Usage: "), "{why}");
     }
 }

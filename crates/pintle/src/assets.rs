@@ -24,7 +24,7 @@ KUBEBUILDER_ASSETS (controller-runtime's envtest and others) then start Pintle:
 ",
     values: &["output"],
     switches: &["copy", "force"],
-    operands: 1,
+    operands: 1..=1,
 };
 
 /// The names under which envtest starts Pintle.
@@ -63,8 +63,7 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), AssetsError> {
         }
     }
     let text = if as_json { as_json_text(&folder, kubectl.as_deref()) } else { shell_command(&folder) };
-    _ = crate::commands::print(&text);
-    Ok(())
+    crate::output::write(&text).map_err(AssetsError::Usage)
 }
 
 fn make_folder(folder: &Path) -> Result<PathBuf, AssetsError> {

@@ -15,7 +15,7 @@ pub(crate) const BACKUP: Syntax = Syntax {
     usage: "\
 Usage: pintle backup FILE [--data-dir DIR] [-o text|json]
 
-Writes a consistent snapshot of all objects to FILE. The server may be running. Values that the server encrypts are
+Writes a consistent snapshot of all objects to FILE, or to stdout for -. The server may be running. Values that the server encrypts are
 encrypted in the file, too. Keys and certificates (DIR/pki) are not included.
 
       --data-dir DIR   The server's data folder (default ./pintle-data)
@@ -23,7 +23,7 @@ encrypted in the file, too. Keys and certificates (DIR/pki) are not included.
 ",
     values: &["data-dir", "output"],
     switches: &[],
-    operands: 1,
+    operands: 1..=1,
 };
 
 pub(crate) const RESTORE: Syntax = Syntax {
@@ -39,7 +39,7 @@ has seen is used again.
 ",
     values: &["data-dir", "output"],
     switches: &[],
-    operands: 1,
+    operands: 1..=1,
 };
 
 /// Runs `pintle backup`.
@@ -49,8 +49,14 @@ pub(crate) fn backup(args: Vec<String>) -> Result<(), String> {
     let output = Output::parse(arguments.value("output"))?;
     let state = progress::during("reading the store", || pintle_store::read_state(&store))
         .map_err(|error| format!("cannot read the store in {}: {error}", store.display()))?;
-    let file = PathBuf::from(arguments.operand(0));
+    let file = match arguments.operand(0) {
+        "-" => PathBuf::from("/dev/stdout"),
+        name => PathBuf::from(name),
+    };
     write(&state, &file).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    if arguments.operand(0) == "-" {
+        return Ok(());
+    }
     let text =
         format!("{} objects at revision {} are in {}\n", state.len(), state.revision(), file.display());
     let tree = object([
@@ -58,24 +64,33 @@ pub(crate) fn backup(args: Vec<String>) -> Result<(), String> {
         ("objects", number(state.len())),
         ("revision", number(state.revision().0)),
     ]);
-    output.print(&text, &tree);
-    Ok(())
+    output.print(&text, &tree)
 }
 
-/// Writes the file atomically, readable only by its owner.
+/// Writes the file atomically, readable only by its owner. Devices and pipes are written to, not replaced, and so is the file
+/// that a link leads to.
 fn write(state: &Snapshot, target: &Path) -> std::io::Result<()> {
+    if std::fs::metadata(target).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return write_to(OpenOptions::new().write(true).open(target)?, state).map(drop);
+    }
+    let target = &std::fs::canonicalize(target).unwrap_or_else(|_| target.to_path_buf());
     let mut beside = target.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
     let file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&beside)?;
-    let mut out = BufWriter::new(Counted { file, written: 0, progress: Progress::new("written") });
-    let outcome = pintle_store::write_backup(state, &mut out).and_then(|()| {
-        out.flush()?;
-        out.get_ref().file.sync_all()?;
+    let written = write_to(file, state).and_then(|file| {
+        file.sync_all()?;
         std::fs::rename(&beside, target)
     });
+    written.inspect_err(|_| _ = std::fs::remove_file(&beside))
+}
+
+fn write_to(file: File, state: &Snapshot) -> std::io::Result<File> {
+    let mut out = BufWriter::new(Counted { file, written: 0, progress: Progress::new("written") });
+    let written = pintle_store::write_backup(state, &mut out).and_then(|()| out.flush());
     out.get_mut().progress.end();
-    outcome.inspect_err(|_| _ = std::fs::remove_file(&beside))
+    written?;
+    Ok(out.into_inner()?.file)
 }
 
 /// Runs `pintle restore`.
@@ -106,7 +121,7 @@ pub(crate) fn restore(args: Vec<String>) -> Result<(), String> {
         ("revision", number(restored.revision().0)),
         ("unreadable", Value::Array(unreadable.iter().map(|key| key.as_str().into()).collect())),
     ]);
-    output.print(&text, &tree);
+    output.print(&text, &tree)?;
     match unreadable.as_slice() {
         [] => Ok(()),
         [first, ..] => Err(format!(

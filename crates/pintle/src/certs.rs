@@ -23,7 +23,7 @@ certificates before they expire.
 ",
     values: &["data-dir", "output"],
     switches: &[],
-    operands: 0,
+    operands: 0..=0,
 };
 
 pub(crate) const KUBECONFIG: Syntax = Syntax {
@@ -42,7 +42,7 @@ rights of the user. A certificate cannot be revoked before it expires.
 ",
     values: &["user", "group", "days", "server", "data-dir", "output"],
     switches: &[],
-    operands: 0,
+    operands: 0..=0,
 };
 
 const DAY_SECONDS: u64 = 24 * 3600;
@@ -78,8 +78,7 @@ pub(crate) fn list(args: Vec<String>) -> Result<(), String> {
         _ = writeln!(out, "{name:<16} {:<44} {:<14} does not end", "key of service-account tokens", "-");
         listed.push(object([("file", name.as_str().into()), ("use", "service-account tokens".into())]));
     }
-    output.print(&out, &Value::Array(listed));
-    Ok(())
+    output.print(&out, &Value::Array(listed))
 }
 
 fn in_json(name: &str, certificate: &X509Certificate<'_>, now: i64) -> Value {
@@ -136,8 +135,7 @@ pub(crate) fn kubeconfig(args: Vec<String>) -> Result<(), String> {
     };
     let text = text.render();
     let tree = yaml::parse(text.as_bytes()).map_err(|error| error.to_string())?.value;
-    Output::parse(arguments.value("output"))?.print(&text, &tree);
-    Ok(())
+    Output::parse(arguments.value("output"))?.print(&text, &tree)
 }
 
 /// Address and CA of the server, from the administrator's kubeconfig.

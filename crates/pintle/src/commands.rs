@@ -1,7 +1,7 @@
 //! The commands of the binary: one table for dispatch and help.
 
 use crate::arguments::{self, Syntax};
-use crate::output::{Output, object};
+use crate::output::{self, Output, object};
 use crate::{
     assets, backup, certs, check, completion, console, flags, health, help, history, man, migrate, owners,
     recover, serve,
@@ -37,9 +37,7 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     command("history", "Print the retained versions of an object: when, by whom, and what changed", |args| {
         exit_code(history::run(args))
     }),
-    command("check", "Check manifests as the server would, without a server", |args| {
-        check::run(args.into_iter())
-    }),
+    command("check", "Check manifests as the server would, without a server", check::run),
     command("kubeconfig", "Print a kubeconfig with a new client certificate for a user", |args| {
         exit_code(certs::kubeconfig(args))
     }),
@@ -115,7 +113,7 @@ Prints the version of the Kubernetes API that is served; with -o json also that 
 ",
     values: &["output"],
     switches: &[],
-    operands: 0,
+    operands: 0..=0,
 };
 
 fn print_version(args: Vec<String>) -> Result<(), String> {
@@ -125,8 +123,7 @@ fn print_version(args: Vec<String>) -> Result<(), String> {
         ("platform", platform().into()),
         ("pintle", env!("CARGO_PKG_VERSION").into()),
     ]);
-    Output::parse(arguments.value("output"))?.print(&format!("Kubernetes {GIT_VERSION}\n"), &tree);
-    Ok(())
+    Output::parse(arguments.value("output"))?.print(&format!("Kubernetes {GIT_VERSION}\n"), &tree)
 }
 
 /// The error for the unknown `name`, with the nearest known name.
@@ -184,10 +181,7 @@ fn run_server(args: Vec<String>) -> ExitCode {
 
 /// Writes to stdout.
 pub(crate) fn print(text: &str) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    exit_code(output::write(text))
 }
 
 fn exit_code<E: std::fmt::Display>(outcome: Result<(), E>) -> ExitCode {

@@ -18,17 +18,21 @@ Prints a script that completes commands and flags. To use it:
   -o, --output FORMAT  text (default) or json
 ";
 
-const SYNTAX: Syntax = Syntax { usage: USAGE, values: &["output"], switches: &[], operands: 1 };
+const SYNTAX: Syntax = Syntax { usage: USAGE, values: &["output"], switches: &[], operands: 1..=1 };
 
 /// A flag for completion.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Completed {
     /// Name without dashes.
     pub(crate) name: String,
+    /// The short form with its dash; empty if there is none.
+    pub(crate) short: String,
     /// The name of the flag's value; empty if it takes none.
     pub(crate) value: String,
     /// The flag or command's help text.
     pub(crate) text: String,
+    /// The possible values, if they are few.
+    choices: Vec<String>,
 }
 
 /// Runs the command with the arguments after its name.
@@ -42,8 +46,7 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
         "fish" => fish_script(),
         other => return Err(format!("there is no completion for {other:?}: bash, zsh or fish")),
     };
-    output.print(&script, &object([("shell", shell.into()), ("script", script.as_str().into())]));
-    Ok(())
+    output.print(&script, &object([("shell", shell.into()), ("script", script.as_str().into())]))
 }
 
 /// The flags of a command.
@@ -57,6 +60,8 @@ pub(crate) fn flags_of(command: &str) -> Vec<Completed> {
 fn serve_flags() -> Vec<Completed> {
     let one = |flag: &Flag| Completed {
         name: flag.name.to_string(),
+        short: String::new(),
+        choices: Vec::new(),
         value: if flag.type_ == Type::Bool { String::new() } else { flag.type_.name().to_string() },
         text: flag.text().to_string(),
     };
@@ -79,11 +84,40 @@ fn flags_in(usage: &str) -> Vec<Completed> {
             }
             continue;
         };
-        let Some((_, long)) = head.split_once("--") else { continue };
+        let Some((short, long)) = head.split_once("--") else { continue };
         let (name, value) = long.split_once([' ', '=']).unwrap_or((long, ""));
-        out.push(Completed { name: name.into(), value: value.into(), text: text.trim().into() });
+        let short = short.trim_end_matches([',', ' ']);
+        let choices = choices_after(usage, &[&format!("--{name}"), short]);
+        let (name, short, value, text) = (name.into(), short.into(), value.into(), text.trim().into());
+        out.push(Completed { name, short, value, text, choices });
     }
     out
+}
+
+/// The lines of a usage text before the description.
+pub(crate) fn synopsis(usage: &str) -> impl Iterator<Item = &str> {
+    usage.lines().take_while(|line| !line.is_empty()).map(|line| line.trim_start_matches("Usage:").trim())
+}
+
+/// The choice, such as `text|json`, that follows one of these words in the synopsis.
+fn choices_after(usage: &str, words: &[&str]) -> Vec<String> {
+    let follows = |line: &str| {
+        let mut parts = line.split_whitespace().map(|part| part.trim_matches(['[', ']']));
+        parts.find(|part| words.contains(part)).and_then(|_| parts.next()).map(str::to_string)
+    };
+    let is_choice = |part: &String| {
+        part.contains('|') && part.bytes().all(|b| b.is_ascii_lowercase() || b == b'-' || b == b'|')
+    };
+    let found = synopsis(usage).filter_map(follows).find(is_choice);
+    found.iter().flat_map(|choice| choice.split('|')).map(str::to_string).collect()
+}
+
+/// The possible operands of a command, if they are few.
+fn operands_of(command: &str) -> Vec<String> {
+    match command {
+        "help" => SUBCOMMANDS.iter().map(|command| command.name.to_string()).collect(),
+        command => choices_after(commands::usage(command), &[command]),
+    }
 }
 
 /// Whether the value of a flag is a path.
@@ -112,6 +146,14 @@ fn bash_script() -> String {
             let patterns = patterns.join("|");
             _ = writeln!(out, "    {patterns})\n      COMPREPLY=($(compgen -f -- \"$current\")); return ;;");
         }
+        for flag in flags.iter().filter(|flag| !flag.choices.is_empty()) {
+            let (name, choices) = (command.name, flag.choices.join(" "));
+            _ = writeln!(
+                out,
+                "    \"{name} --{}\"|\"{name} {}\")\n      COMPREPLY=($(compgen -W \"{choices}\" -- \"$current\")); return ;;",
+                flag.name, flag.short
+            );
+        }
     }
     out.push_str("  esac\n  case \"$command\" in\n");
     for command in SUBCOMMANDS {
@@ -125,7 +167,16 @@ fn bash_script() -> String {
     out.push_str(
         "  elif [[ $COMP_CWORD == 1 ]]; then\n    COMPREPLY=($(compgen -W \"$commands\" -- \"$current\"))\n",
     );
-    out.push_str("  elif [[ $command == completion ]]; then\n    COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$current\"))\n");
+    for command in SUBCOMMANDS {
+        let operands = operands_of(command.name).join(" ");
+        if !operands.is_empty() {
+            _ = writeln!(
+                out,
+                "  elif [[ $command == {} ]]; then\n    COMPREPLY=($(compgen -W \"{operands}\" -- \"$current\"))",
+                command.name
+            );
+        }
+    }
     out.push_str("  else\n    COMPREPLY=($(compgen -f -- \"$current\"))\n  fi\n}\ncomplete -o filenames -F _pintle pintle\n");
     out
 }
@@ -142,15 +193,24 @@ fn zsh_script() -> String {
         _ = writeln!(out, "    {})\n      _arguments \\", command.name);
         for flag in flags_of(command.name) {
             let text = zsh_quoted(&flag.text);
-            let action = if is_path(&flag) { "_files" } else { " " };
+            let action = match flag.choices.join(" ") {
+                choices if !choices.is_empty() => format!("({choices})"),
+                _ if is_path(&flag) => "_files".to_string(),
+                _ => " ".to_string(),
+            };
+            let value = zsh_quoted(&flag.value);
             _ = match flag.value.as_str() {
                 "" => writeln!(out, "        '--{}[{text}]' \\", flag.name),
-                value => {
-                    writeln!(out, "        '*--{}=[{text}]:{}:{action}' \\", flag.name, zsh_quoted(value))
-                }
+                _ => writeln!(out, "        '*--{}=[{text}]:{value}:{action}' \\", flag.name),
             };
+            if !flag.short.is_empty() {
+                _ = writeln!(out, "        '*{}+[{text}]:{value}:{action}' \\", flag.short);
+            }
         }
-        let operands = if command.name == "completion" { "(bash zsh fish)" } else { "_files" };
+        let operands = match operands_of(command.name).join(" ") {
+            operands if operands.is_empty() => "_files".to_string(),
+            operands => format!("({operands})"),
+        };
         _ = writeln!(out, "        '--help[Print the help]' '*:operand:{operands}'\n      ;;");
     }
     out.push_str("  esac\n}\n_pintle \"$@\"\n");
@@ -182,8 +242,12 @@ fn fish_script() -> String {
         let summary = fish_quoted(command.summary);
         _ = writeln!(out, "complete -c pintle -f -n '{none}' -a {} -d '{summary}'", command.name);
     }
-    _ = writeln!(out, "complete -c pintle -f -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'");
     for command in SUBCOMMANDS {
+        let operands = operands_of(command.name).join(" ");
+        if !operands.is_empty() {
+            let condition = format!("__fish_seen_subcommand_from {}", command.name);
+            _ = writeln!(out, "complete -c pintle -f -n '{condition}' -a '{operands}'");
+        }
         // Without a command, the flags are those of `serve`.
         let condition = match command.name {
             "serve" => format!("not __fish_seen_subcommand_from {}", names.replacen("serve ", "", 1)),
@@ -196,7 +260,16 @@ fn fish_script() -> String {
                 (_, false) => " -x",
             };
             let (name, text) = (&flag.name, fish_quoted(&flag.text));
-            _ = writeln!(out, "complete -c pintle -n '{condition}' -l {name}{needs} -d '{text}'");
+            let short =
+                flag.short.strip_prefix('-').map(|letter| format!(" -s {letter}")).unwrap_or_default();
+            let choices = match flag.choices.join(" ") {
+                choices if choices.is_empty() => choices,
+                choices => format!(" -a '{choices}'"),
+            };
+            _ = writeln!(
+                out,
+                "complete -c pintle -n '{condition}'{short} -l {name}{needs}{choices} -d '{text}'"
+            );
         }
     }
     out
@@ -213,13 +286,21 @@ mod tests {
 
     #[test]
     fn flags_are_read_from_usage_texts() {
-        let usage = "Usage: x\n\nText with --nothing.\n\n  -o, --output FORMAT  One of\n                       many.\n      --json           Short\n";
-        let flag = |name: &str, value: &str, text: &str| Completed {
+        let usage = "Usage: pintle x [-o one|many]\n\nText with --nothing.\n\n  -o, --output FORMAT  One of\n                       many.\n      --json           Short\n";
+        let flag = |name: &str, short: &str, value: &str, text: &str, choices: &[&str]| Completed {
             name: name.into(),
+            short: short.into(),
             value: value.into(),
             text: text.into(),
+            choices: choices.iter().map(|choice| choice.to_string()).collect(),
         };
-        assert_eq!(flags_in(usage), [flag("output", "FORMAT", "One of many."), flag("json", "", "Short")]);
+        assert_eq!(
+            flags_in(usage),
+            [
+                flag("output", "-o", "FORMAT", "One of many.", &["one", "many"]),
+                flag("json", "", "", "Short", &[]),
+            ]
+        );
         assert!(flags_of("check").iter().any(|flag| flag.name == "strict"));
         assert!(flags_of("serve").iter().any(|flag| flag.name == "secure-port"));
     }
@@ -246,6 +327,11 @@ mod tests {
             (&["pintle", "serve", "--etcd-serv"], &["--etcd-servers", "--etcd-servers-overrides"]),
             (&["pintle", "check", "--str"], &["--strict"]),
             (&["pintle", "completion", "f"], &["fish"]),
+            (&["pintle", "migrate", "f"], &["from-etcd"]),
+            (&["pintle", "help", "hi"], &["history"]),
+            (&["pintle", "history", "a/b", "-o", ""], &["text", "json"]),
+            (&["pintle", "check", "--output", "s"], &["sarif"]),
+            (&["pintle", "owners", "--output", "=", "w"], &["wide"]),
             (&["pintle", "--data-dir", "/et"], &["/etc"]),
         ] {
             assert_eq!(offered(words), want, "{words:?}");

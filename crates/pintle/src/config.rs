@@ -34,6 +34,8 @@ pub(crate) struct Config {
     /// The data folder. `None` means that all data is in memory, and files for users are in a temporary folder.
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) ephemeral: bool,
+    /// Whether the server stops when its standard input ends.
+    pub(crate) stops_with_stdin: bool,
     /// Whether `--data-dir` was given.
     data_dir_given: bool,
     /// The program name under which the process was started.
@@ -229,6 +231,7 @@ impl Config {
             bind: SocketAddr::new(ip, port),
             data_dir: (!ephemeral || data_dir_given).then(|| PathBuf::from(flags.text("data-dir"))),
             ephemeral,
+            stops_with_stdin: flags.bool("stop-with-stdin"),
             data_dir_given,
             program,
             watch_history_bytes: usize::try_from(flags.int("watch-history-bytes")).unwrap_or(0),

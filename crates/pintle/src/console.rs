@@ -25,7 +25,7 @@ The link is valid once, for a minute.
 ",
     values: &["kubeconfig", "output"],
     switches: &["no-open"],
-    operands: 0,
+    operands: 0..=0,
 };
 
 const LINKS: &str = "/console/api/links";
@@ -38,7 +38,7 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     let output = Output::parse(arguments.value("output"))?;
     let file = arguments.value("kubeconfig").map(Path::new);
     let link = make_link(file).map_err(|error| format!("no link to the console: {error}"))?;
-    output.print(&format!("{link}\n"), &object([("link", link.as_str().into())]));
+    output.print(&format!("{link}\n"), &object([("link", link.as_str().into())]))?;
     if !arguments.has("no-open") && has_browser() {
         open(&link);
     }
@@ -54,6 +54,10 @@ fn make_link(kubeconfig: Option<&Path>) -> Result<String, ClientError> {
     });
     let (status, answer) = asked?;
     match answer.str_at(&["code"]) {
+        _ if status == 404 => {
+            let why = format!("{server} has none: it is not Pintle, or it was started with --console=false");
+            Err(ClientError::Answer(why))
+        }
         _ if status != 200 => Err(ClientError::Answer(answer.str_at(&["message"]).to_string())),
         "" => Err(ClientError::Answer("the server has no console".to_string())),
         code => Ok(format!("{server}/console/#code={code}")),

@@ -19,7 +19,7 @@ Requests a health path of a server and exits with 0 if it is healthy. The server
 ",
     values: &["data-dir", "kubeconfig", "path", "output"],
     switches: &[],
-    operands: 0,
+    operands: 0..=0,
 };
 
 /// Runs the command with the arguments after its name.
@@ -44,7 +44,7 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
         ("status", number(status)),
         ("text", text.as_str().into()),
     ]);
-    output.print(&format!("{}\n", text.trim_end()), &tree);
+    output.print(&format!("{}\n", text.trim_end()), &tree)?;
     match status {
         200 => Ok(()),
         status => Err(format!("{path} was answered with {status}")),

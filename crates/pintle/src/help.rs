@@ -1,5 +1,6 @@
 //! `pintle help`: the commands and flags, as text or as JSON for tools that generate documentation or forms.
 
+use crate::arguments::{self, Syntax};
 use crate::commands::{self, SUBCOMMANDS, Subcommand};
 use crate::completion::flags_of;
 use crate::flags;
@@ -15,19 +16,15 @@ Prints the commands and the flags of the server, or the flags of a command.
   -o, --output FORMAT  text (default) or json
 ";
 
+const SYNTAX: Syntax = Syntax { usage: USAGE, values: &["output"], switches: &[], operands: 0..=1 };
+
 /// Runs the command with the arguments after its name.
-pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
-    let output = Output::take(&mut args)?;
-    let name = match args.as_slice() {
-        [] => None,
-        [flag] if flag == "-h" || flag == "--help" => Some("help"),
-        [name] => Some(name.as_str()),
-        [_, extra, ..] => return Err(format!("unexpected argument {extra:?}")),
-    };
-    let Some(name) = name else {
+pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
+    let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(()) };
+    let output = Output::parse(arguments.value("output"))?;
+    let [name] = arguments.operands() else {
         let commands = SUBCOMMANDS.iter().map(command_json).collect();
-        output.print(&flags::help(), &object([("commands", Value::Array(commands))]));
-        return Ok(());
+        return output.print(&flags::help(), &object([("commands", Value::Array(commands))]));
     };
     let names = || SUBCOMMANDS.iter().map(|command| command.name);
     let command = SUBCOMMANDS.iter().find(|command| command.name == name);
@@ -36,8 +33,7 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
         "" => flags::help(),
         usage => usage.to_string(),
     };
-    output.print(&text, &command_json(command));
-    Ok(())
+    output.print(&text, &command_json(command))
 }
 
 fn command_json(command: &Subcommand) -> Value {
@@ -95,7 +91,7 @@ mod tests {
         for (line, why) in [
             ("nosuch", "unknown command \"nosuch\" (pintle help lists them)"),
             ("histroy", "unknown command \"histroy\": did you mean \"history\"?"),
-            ("owners check", "unexpected argument \"check\""),
+            ("owners check", "unexpected argument \"check\". Usage: pintle help [COMMAND] [-o text|json]"),
             ("-o yaml", "there is no output \"yaml\": text or json"),
         ] {
             let args = line.split_whitespace().map(str::to_string).collect();

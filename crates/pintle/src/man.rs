@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Syntax};
 use crate::commands::{self, SUBCOMMANDS};
-use crate::completion::flags_of;
+use crate::completion::{flags_of, synopsis};
 use crate::flags::table::SECTIONS;
 use crate::output::{Output, object};
 use std::fmt::Write;
@@ -15,15 +15,14 @@ Prints the manual page: pintle man > /usr/local/share/man/man1/pintle.1, or pint
   -o, --output FORMAT  text (default) or json
 ";
 
-const SYNTAX: Syntax = Syntax { usage: USAGE, values: &["output"], switches: &[], operands: 0 };
+const SYNTAX: Syntax = Syntax { usage: USAGE, values: &["output"], switches: &[], operands: 0..=0 };
 
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(()) };
     let page = manual_page();
     let tree = object([("page", page.as_str().into())]);
-    Output::parse(arguments.value("output"))?.print(&page, &tree);
-    Ok(())
+    Output::parse(arguments.value("output"))?.print(&page, &tree)
 }
 
 fn manual_page() -> String {
@@ -36,20 +35,19 @@ fn manual_page() -> String {
     for command in SUBCOMMANDS {
         _ = writeln!(out, ".SS {}", escaped(command.name));
         let usage = commands::usage(command.name);
-        // The first line is the synopsis; the paragraphs before the flags are the description.
-        let mut lines = usage.lines();
-        match lines.next() {
-            Some(synopsis) => {
-                let synopsis = synopsis.strip_prefix("Usage: ").unwrap_or(synopsis);
-                _ = writeln!(out, ".B {}\n.PP", escaped(synopsis));
-                let text: Vec<&str> = lines.filter(|line| !line.starts_with("  ")).collect();
-                write_paragraphs(&text.join("\n"), &mut out);
-            }
-            None => _ = writeln!(out, "{}.", escaped(command.summary)),
+        if usage.is_empty() {
+            _ = writeln!(out, "{}.", escaped(command.summary));
         }
+        // The paragraphs before the flags are the description.
+        let forms: Vec<String> = synopsis(usage).map(|form| format!(".B {}\n", escaped(form))).collect();
+        out.push_str(&forms.join(".br\n"));
+        let text: Vec<&str> =
+            usage.lines().skip(forms.len()).filter(|line| !line.starts_with("  ")).collect();
+        out.push_str(if forms.is_empty() { "" } else { ".PP\n" });
+        write_paragraphs(&text.join("\n"), &mut out);
         if command.name != "serve" {
             for flag in flags_of(command.name) {
-                write_entry(&flag.name, &flag.value, &flag.text, "", &mut out);
+                write_entry(&flag.short, &flag.name, &flag.value, &flag.text, "", &mut out);
             }
         }
     }
@@ -57,7 +55,7 @@ fn manual_page() -> String {
     for section in SECTIONS.iter() {
         _ = writeln!(out, ".SS {} flags", escaped(section.name));
         for flag in &section.flags {
-            write_entry(flag.name, flag.type_.name(), flag.text(), flag.default, &mut out);
+            write_entry("", flag.name, flag.type_.name(), flag.text(), flag.default, &mut out);
         }
     }
     out.push_str(".SH EXIT STATUS\n0 on success, 1 on failure; \\fBcheck\\fR ends with 2 when something could not be read.\n");
@@ -66,8 +64,12 @@ fn manual_page() -> String {
     out
 }
 
-fn write_entry(name: &str, value: &str, text: &str, default: &str, out: &mut String) {
-    _ = write!(out, ".TP\n\\fB\\-\\-{}\\fR", escaped(name));
+fn write_entry(short: &str, name: &str, value: &str, text: &str, default: &str, out: &mut String) {
+    out.push_str(".TP\n");
+    if !short.is_empty() {
+        _ = write!(out, "\\fB{}\\fR, ", escaped(short));
+    }
+    _ = write!(out, "\\fB\\-\\-{}\\fR", escaped(name));
     if !value.is_empty() {
         _ = write!(out, " \\fI{}\\fR", escaped(value));
     }
@@ -104,9 +106,14 @@ mod tests {
     #[test]
     fn the_page_has_every_command_and_flag() {
         let page = manual_page();
-        for text in
-            [".SS check\n", ".SS Etcd flags\n", "\\fB\\-\\-secure\\-port\\fR \\fIint\\fR\n", "(default 6443)"]
-        {
+        for text in [
+            ".SS check\n",
+            ".SS Etcd flags\n",
+            "\\fB\\-\\-secure\\-port\\fR \\fIint\\fR\n",
+            "(default 6443)",
+            "\\fB\\-f\\fR, \\fB\\-\\-filename\\fR \\fIFILE\\fR\n",
+            ".B pintle owners \\-f FILE... ",
+        ] {
             assert!(page.contains(text), "{text}");
         }
         let known = [".TH", ".SH", ".SS", ".TP", ".PP", ".B ", ".BR", ".br"];

@@ -37,8 +37,7 @@ const IN_FLIGHT: usize = 64;
 /// Runs the command.
 pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
     if args.iter().any(|arg| arg == "-h" || arg == "--help") {
-        _ = crate::commands::print(USAGE);
-        return Ok(());
+        return crate::output::write(USAGE);
     }
     let output = Output::take(&mut args)?;
     let direction = match args.first().map(String::as_str) {
@@ -68,8 +67,7 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
         ("place", place.as_str().into()),
         ("revision", number(revision.0)),
     ]);
-    output.print(&text, &tree);
-    Ok(())
+    output.print(&text, &tree)
 }
 
 /// Where the objects go.

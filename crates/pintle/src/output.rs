@@ -1,6 +1,7 @@
 //! The two forms in which a command prints its result: text for people, JSON for programs.
 
 use pintle_value::{Value, json};
+use std::io::{ErrorKind, Write};
 
 /// The format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,19 +44,31 @@ impl Output {
     }
 
     /// Prints a result in this form.
-    pub(crate) fn print(self, text: &str, tree: &Value) {
+    pub(crate) fn print(self, text: &str, tree: &Value) -> Result<(), String> {
         match self {
-            Output::Text => _ = crate::commands::print(text),
-            Output::Json => {
-                let mut out = Vec::new();
-                json::print_pretty(tree, &mut out);
-                if !out.ends_with(b"\n") {
-                    out.push(b'\n');
-                }
-                _ = crate::commands::print(&String::from_utf8_lossy(&out));
-            }
+            Output::Text => write(text),
+            Output::Json => write(&pretty_json(tree)),
         }
     }
+}
+
+/// Writes to stdout. A reader that has seen enough, such as `head`, is no failure.
+pub(crate) fn write(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+        _ => Ok(()),
+    }
+}
+
+/// A tree as JSON with a line for each value.
+pub(crate) fn pretty_json(tree: &Value) -> String {
+    let mut out = Vec::new();
+    json::print_pretty(tree, &mut out);
+    if !out.ends_with(b"\n") {
+        out.push(b'\n');
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// An object of these members.

@@ -21,7 +21,7 @@ again. Damaged files are first copied to lost-segment-…. The server must not b
 ",
     values: &["data-dir", "output"],
     switches: &["dry-run"],
-    operands: 0,
+    operands: 0..=0,
 };
 
 /// Runs the command with the arguments after its name.
@@ -41,10 +41,9 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
         Some(recovery) => output.print(&report_text(&recovery, dry_run), &in_json(&recovery, dry_run)),
         None => {
             let tree = object([("sound", Value::Bool(true))]);
-            output.print("The store is sound; nothing was changed.\n", &tree);
+            output.print("The store is sound; nothing was changed.\n", &tree)
         }
     }
-    Ok(())
 }
 
 fn in_json(recovery: &Recovery, dry_run: bool) -> Value {

@@ -155,6 +155,9 @@ async fn serve(
 ) -> Result<(), ServeError> {
     let auditor = audit.open()?;
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
+    if config.stops_with_stdin {
+        signals.add_end_of_input(std::io::stdin()).map_err(ServeError::Runtime)?;
+    }
     // Listen first, to report an occupied port before the data is changed.
     let listener = listen(config.bind, config.shares_port).map_err(|e| ServeError::Listen(config.bind, e))?;
     // With port 0, the system has chosen one.

@@ -3,10 +3,12 @@
 use crate::config::Config;
 use crate::operation::Operation;
 use pintle_http::CLOSE_TIMEOUT;
+use std::io::Read;
 use std::thread;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// How long all steps may take that have no flag: leaving the other servers, writing the last audit events, closing the store.
 const STEPS_TIMEOUT: Duration = Duration::from_secs(20);
@@ -23,6 +25,8 @@ const TOO_LATE_CODE: i32 = 1;
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// The end of the input, if it counts as a signal.
+    end_of_input: Option<oneshot::Receiver<()>>,
 }
 
 impl Signals {
@@ -30,14 +34,38 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            end_of_input: None,
         })
     }
 
+    /// Lets the end of this input count as a signal. A thread reads it, because reading may block for ever; the process does
+    /// not wait for it.
+    pub(crate) fn add_end_of_input(&mut self, mut input: impl Read + Send + 'static) -> std::io::Result<()> {
+        let (ended, is_ended) = oneshot::channel();
+        let read = move || {
+            // An input that fails has no writer either.
+            _ = std::io::copy(&mut input, &mut std::io::sink());
+            _ = ended.send(());
+        };
+        thread::Builder::new().name("stdin".into()).spawn(read)?;
+        self.end_of_input = Some(is_ended);
+        Ok(())
+    }
+
     pub(crate) async fn next(&mut self) {
+        let end_of_input = async {
+            match &mut self.end_of_input {
+                Some(end) => _ = end.await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            () = end_of_input => {}
         }
+        // The input ends once.
+        self.end_of_input = None;
     }
 }
 

@@ -69,10 +69,11 @@ impl TestServerBuilder {
         let (stdout, stderr) = output.map_err(|error| TestServerError::Folder(log, error))?;
         let mut command = Command::new(&program);
         command
-            .args(["serve", "--ephemeral", "--secure-port=0", "--data-dir"])
+            .args(["serve", "--ephemeral", "--stop-with-stdin", "--secure-port=0", "--data-dir"])
             .arg(&folder.0)
             .args(self.flags);
-        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+        // The pipe ends with this process, however it ends, and the server with the pipe.
+        command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
         let child = command.spawn().map_err(|error| TestServerError::Program(program, error))?;
         let mut server = TestServer { child: Running(child), folder, port: 0 };
         server.wait_until_ready()?;

@@ -127,8 +127,13 @@ impl<'v> Walk<'v> {
                 owners.push(claim.owner);
             }
             if owns || rest.is_some() {
-                below.push(Claim { owner: claim.owner, below: rest, whole: owns && rest.is_none() });
+                below.push(Claim { owner: claim.owner, below: rest, whole: owns });
             }
+        }
+        // A set that ends here owns everything inside, unless the parts have owners of their own: a map of which all members
+        // were taken over has the same set as an atomic one.
+        if below.iter().any(|claim| claim.below.is_some()) {
+            below.iter_mut().for_each(|claim| claim.whole = false);
         }
         self.path.0.push(element);
         self.lines.push(Line { path: self.path.clone(), key, value, depth, owners });
@@ -194,5 +199,21 @@ mod tests {
                 ".spec.whole.deep[0] alpha",
             ]
         );
+    }
+
+    /// A manager that lost all parts of a map to others still owns the map itself, and its set is then as empty as the one of
+    /// an atomic value.
+    #[test]
+    fn a_map_whose_parts_have_other_owners_is_not_owned_as_a_whole() {
+        let object = tree(
+            r#"{"metadata":{"managedFields":[
+                {"manager":"create","operation":"Update","fieldsV1":{"f:data":{}}},
+                {"manager":"patch","operation":"Update","fieldsV1":{"f:data":{"f:k":{}}}}]},
+              "data":{"k":"x"}}"#,
+        );
+        let owners: Vec<(String, Vec<usize>)> =
+            blame(&object).lines.iter().map(|line| (line.path.to_string(), line.owners.clone())).collect();
+        let expected = [(".data", vec![0]), (".data.k", vec![1]), (".metadata", vec![])];
+        assert_eq!(owners, expected.map(|(path, owners)| (path.to_string(), owners)));
     }
 }

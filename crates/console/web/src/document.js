@@ -1,8 +1,11 @@
 // YAML documents: the text that is displayed and edited, and the fields of its lines.
 import { LineCounter, isMap, isScalar, isSeq, parseDocument } from "yaml";
 
-/** Integers stay whole, however large. */
-const OPTIONS = { intAsBigInt: true, keepSourceTokens: false, logLevel: "error" };
+/**
+ * Integers stay whole, however large. The server refuses keys that come twice; the parser would compare each key with all
+ * others of its map, which takes minutes for an object with tens of thousands.
+ */
+const OPTIONS = { intAsBigInt: true, uniqueKeys: false, keepSourceTokens: false, logLevel: "error" };
 const PRINT = { lineWidth: 0, indentSeq: false };
 
 export const parse = (text, more) => parseDocument(text, { ...OPTIONS, ...more });

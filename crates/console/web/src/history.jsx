@@ -45,8 +45,10 @@ export function HistoryTab({ resource, namespace, name, versions: seen }) {
   const newest = seen.at(-1).revision;
   const loaded = useLoaded((signal) => retained(path, undefined, signal).catch((why) => (why.code === 404 ? null : Promise.reject(why))), [path, newest]);
   const [chosen, setChosen] = useState(null);
+  // The server may retain no version: the last write may be long ago, or before a restore.
+  const isRetained = loaded.value?.versions.length > 0;
   const all = useMemo(() => {
-    if (loaded.value) return merged([...older.flatMap((page) => page.versions), ...loaded.value.versions]);
+    if (isRetained) return merged([...older.flatMap((page) => page.versions), ...loaded.value.versions]);
     return seen.map((version) => ({ ...version, type: "MODIFIED", time: version.seen, text: () => version.text }));
   }, [loaded.value, older, seen]);
   const at = chosen === null ? all.length - 1 : Math.max(0, all.findIndex((version) => version.revision === chosen));
@@ -57,7 +59,7 @@ export function HistoryTab({ resource, namespace, name, versions: seen }) {
   return (
     <div class="history">
       <div>
-        <p class="hint">{loaded.value ? "What the server retains." : "Seen since this page was opened; this server retains no history."}</p>
+        <p class="hint">{isRetained ? "What the server retains." : `Seen since this page was opened; this server retains ${loaded.value ? "no older version" : "no history"}.`}</p>
         <ol reversed aria-label="Versions">
           {all
             .map((version, index) => (

@@ -29,7 +29,8 @@ export function writersOf(managed, previous) {
 /** Whether a set of fields has one that the other has not. */
 const hasMore = (fields, than) => Object.entries(fields).some(([key, inner]) => !than[key] || hasMore(inner, than[key]));
 
-const equal = (a, b) => JSON.stringify(sortKeys(a)) === JSON.stringify(sortKeys(b));
+const canonical = (value) => JSON.stringify(sortKeys(value));
+const equal = (a, b) => canonical(a) === canonical(b);
 function sortKeys(value) {
   if (typeof value === "bigint") return Number(value);
   if (Array.isArray(value)) return value.map(sortKeys);
@@ -40,35 +41,53 @@ function sortKeys(value) {
 /** What a set says of a member: its own set, or undefined. */
 function member(set, part, value) {
   if (typeof part === "string") return set[`f:${part}`];
-  for (const [element, inner] of Object.entries(set)) {
-    if (element === `i:${part}`) return inner;
-    if (element.startsWith("v:") && equal(JSON.parse(element.slice(2)), value)) return inner;
-    if (element.startsWith("k:") && value && typeof value === "object") {
-      const keys = JSON.parse(element.slice(2));
-      if (Object.entries(keys).every(([key, want]) => equal(value[key], want))) return inner;
-    }
-  }
-  return undefined;
+  const { names, byText } = itemsOf(set);
+  const keyed = value && typeof value === "object" ? names : [];
+  const texts = [`i:${part}`, `v:${canonical(value)}`, ...keyed.map((keys) => `k:${canonical(Object.fromEntries(keys.map((key) => [key, value[key]])))}`)];
+  return byText.get(texts.find((text) => byText.has(text)));
 }
+
+/** Computed once for each set: a set may have tens of thousands of elements, and each line of the object asks. */
+function oncePerSet(compute) {
+  const computed = new WeakMap();
+  return (set) => {
+    if (!computed.has(set)) computed.set(set, compute(set));
+    return computed.get(set);
+  };
+}
+
+const isEmpty = oncePerSet((set) => Object.keys(set).length === 0);
+
+/** The elements of a set by their canonical texts, and the names of the fields that its `k:` elements have. */
+const itemsOf = oncePerSet((set) => {
+  const names = new Map();
+  const byText = new Map();
+  for (const [element, inner] of Object.entries(set)) {
+    const kind = element.slice(0, 2);
+    const value = kind === "k:" || kind === "v:" ? JSON.parse(element.slice(2)) : undefined;
+    byText.set(value === undefined ? element : kind + canonical(value), inner);
+    if (kind === "k:") names.set(canonical(Object.keys(value).sort()), Object.keys(value));
+  }
+  return { names: [...names.values()], byText };
+});
 
 /**
- * The managers that own the field at `path`. A set without elements owns all that is inside; one with elements owns
- * those, and itself only with ".".
+ * The managers that own the field at `path`. A set without elements owns all that is inside, unless others own parts of it:
+ * a map of which all members were taken over has the same set as an atomic one.
  */
 export function ownersOf(managers, object, path) {
-  return managers.filter(({ fields }) => owns(fields, object, path));
-}
-
-function owns(fields, object, path) {
-  let set = fields;
+  let claims = managers.map((manager) => ({ manager, below: manager.fields }));
   let value = object;
   for (const part of path) {
     value = value?.[part];
-    set = member(set, part, value);
-    if (!set) return false;
-    if (Object.keys(set).length === 0) return true;
+    claims = claims.map(({ manager, below, whole }) => {
+      const set = below && member(below, part, value);
+      const owns = whole || (set && (isEmpty(set) || "." in set));
+      return { manager, owns, whole: owns, below: set && !isEmpty(set) ? set : undefined };
+    });
+    if (claims.some((claim) => claim.below)) claims.forEach((claim) => (claim.whole = false));
   }
-  return "." in set;
+  return claims.filter((claim) => claim.owns).map((claim) => claim.manager);
 }
 
 /** For each line of the YAML, its owners; see linePaths. */
@@ -84,14 +103,14 @@ export function ownersByLine(managers, object, paths) {
 /** How many fields each manager has. */
 export function countFields(fields) {
   return Object.entries(fields).reduce((sum, [, inner]) => {
-    const below = Object.keys(inner).length === 0 ? 1 : countFields(inner);
+    const below = isEmpty(inner) ? 1 : countFields(inner);
     return sum + below;
   }, 0);
 }
 
 /** The part of the object that a set owns, with what identifies items of lists. */
 export function ownedPart(fields, value) {
-  if (Object.keys(fields).length === 0) return value;
+  if (isEmpty(fields)) return value;
   if (Array.isArray(value)) {
     const items = value.map((item, index) => [item, member(fields, index, item)]).filter(([, inner]) => inner);
     return items.map(([item, inner]) => (inner && typeof item === "object" ? ownedPart(inner, item) : item));

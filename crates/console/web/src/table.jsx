@@ -53,6 +53,7 @@ export function ResourceTable({ resource, query, resources }) {
         )}
       </div>
       {table.error && <Failure error={table.error} retry={table.reload} />}
+      {table.error?.code === 403 && withNamespace && <p class="hint">You may have the right in single namespaces: choose one above.</p>}
       <div class="scroll" role="region" aria-label={`${resource.kind} objects`} tabIndex={0} hidden={table.error && !rows.length}>
         <table class="list">
           <thead>
@@ -71,9 +72,10 @@ export function ResourceTable({ resource, query, resources }) {
             ))}
           </tbody>
         </table>
-        {table.state !== "loading" && rows.length === 0 && !table.error && <p class="hint empty">{filter ? "No row matches the filter." : "There are none."}</p>}
+        {table.state !== "loading" && rows.length === 0 && !table.error && <p class="hint empty">{emptyText(table, filter)}</p>}
       </div>
-      {table.more && (
+      {table.isFull && <p class="hint">At most {ROWS_MAX} rows are shown. Choose a namespace or labels to see others.</p>}
+      {table.more && !table.isFull && (
         <p class="more">
           <button onClick={table.loadMore} disabled={table.loadingMore}>
             Load {table.remaining ? `more (${table.remaining} left)` : "more"}
@@ -83,6 +85,12 @@ export function ResourceTable({ resource, query, resources }) {
     </section>
   );
 }
+
+/** The filter only knows rows that are loaded. */
+const emptyText = ({ more, isFull }, filter) => {
+  if (!filter) return "There are none.";
+  return more || isFull ? "No row that is loaded matches the filter; there are others." : "No row matches the filter.";
+};
 
 const ageOf = ({ metadata }, now) => (metadata.creationTimestamp ? age(metadata.creationTimestamp, now) : undefined);
 
@@ -139,7 +147,7 @@ function Status({ table, shown }) {
   return (
     <p class="status" role="status" data-state={table.state}>
       <span class="dot" aria-hidden="true" /> {text}
-      {table.state !== "loading" && <span class="count"> · {shown} shown{table.isFull ? `, at most ${ROWS_MAX}` : ""}</span>}
+      {table.state !== "loading" && <span class="count"> · {shown} shown</span>}
     </p>
   );
 }
@@ -239,6 +247,7 @@ class LiveTable {
   async list() {
     const table = await api.listTable(this.resource, this.namespace, { selector: this.selector, signal: this.signal });
     this.rows.clear();
+    this.isFull = false;
     this.take(table);
     this.revision = table.metadata.resourceVersion;
   }

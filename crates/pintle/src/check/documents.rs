@@ -135,17 +135,31 @@ fn add_documents(file: &str, text: &[u8], out: &mut Vec<Document>) {
         if tree.is_null() {
             continue;
         }
-        let is_list = tree.str_at(&["kind"]) == "List" && tree.str_at(&["apiVersion"]) == "v1";
-        if !is_list {
+        let item_kind = tree.str_at(&["kind"]).strip_suffix("List");
+        let (Some(item_kind), Some(Value::Array(items))) = (item_kind, tree.get("items")) else {
             out.push(Document { tree, body, error: None, place });
             continue;
-        }
-        for (index, item) in tree.items_at(&["items"]).iter().enumerate() {
-            let body = json::bytes(item);
+        };
+        for (index, item) in items.iter().enumerate() {
+            let item = typed_item(item, tree.str_at(&["apiVersion"]), item_kind);
+            let body = json::bytes(&item);
             let place = Place { root: format!("items[{index}]"), ..place.clone() };
-            out.push(Document { tree: item.clone(), body: body.into(), error: None, place });
+            out.push(Document { tree: item, body: body.into(), error: None, place });
         }
     }
+}
+
+/// An item of a list. The API returns lists such as PodList, whose items have no kind and version of their own.
+fn typed_item(item: &Value, version: &str, kind: &str) -> Value {
+    let mut item = item.clone();
+    if item.as_object().is_some() && !kind.is_empty() {
+        for (field, inherited) in [("apiVersion", version), ("kind", kind)] {
+            if item.str_at(&[field]).is_empty() {
+                item.set_at(&[field], inherited.into());
+            }
+        }
+    }
+    item
 }
 
 /// Removes the line from a YAML error (`yaml: line 3: …`).
@@ -198,6 +212,19 @@ mod tests {
             .map(|d| (d.tree.str_at(&["kind"]), d.place.of("kind").line, d.place.of("kind").column))
             .collect();
         assert_eq!(places, [("A", 2, 1), ("B", 4, 1), ("C", 11, 10), ("D", 11, 21), ("E", 15, 6)]);
+    }
+
+    #[test]
+    fn items_of_a_list_of_one_kind_have_its_kind() {
+        let text = "kind: ConfigMapList\napiVersion: v1\nitems:\n- metadata: {name: a}\n- {kind: Secret, apiVersion: v1}\n---\nkind: AccessList\napiVersion: a.b/v1\n";
+        let out = read_text(text);
+        let items: Vec<(&str, &str, usize)> = out
+            .iter()
+            .map(|d| {
+                (d.tree.str_at(&["kind"]), d.tree.str_at(&["apiVersion"]), d.place.of("metadata.name").line)
+            })
+            .collect();
+        assert_eq!(items, [("ConfigMap", "v1", 4), ("Secret", "v1", 5), ("AccessList", "a.b/v1", 7)]);
     }
 
     #[test]

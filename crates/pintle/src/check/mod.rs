@@ -8,6 +8,7 @@ mod mistyped;
 mod report;
 mod sarif;
 
+use crate::arguments::{self, Syntax};
 use crate::{objects, terminal};
 use documents::Document;
 use pintle_auth::UserInfo;
@@ -38,6 +39,9 @@ checked.
 Exits with 0 if everything would be accepted, with 1 if not, with 2 if something could not be read.
 ";
 
+const SYNTAX: Syntax =
+    Syntax { usage: USAGE, values: &["output"], switches: &["json", "strict"], operands: 1..=usize::MAX };
+
 /// The exit code if the manifests could not be checked.
 const UNREADABLE: u8 = 2;
 
@@ -46,7 +50,6 @@ const UNREADABLE: u8 = 2;
 struct Options {
     format: Format,
     strict: bool,
-    help: bool,
     files: Vec<String>,
 }
 
@@ -60,13 +63,10 @@ enum Format {
 }
 
 /// Runs the command with the arguments after its name.
-pub(crate) fn run(args: impl Iterator<Item = String>) -> ExitCode {
+pub(crate) fn run(args: Vec<String>) -> ExitCode {
     let options = match parse(args) {
-        Ok(options) if options.help => return print_and_exit(USAGE, ExitCode::SUCCESS),
-        Ok(options) if options.files.is_empty() => {
-            return print_refusal("no file is given (pintle check --help explains the usage)");
-        }
-        Ok(options) => options,
+        Ok(Some(options)) => options,
+        Ok(None) => return ExitCode::SUCCESS,
         Err(why) => return print_refusal(&why),
     };
     let documents = match documents::read(&options.files) {
@@ -107,40 +107,24 @@ fn code(found: &[Finding], strict: bool) -> ExitCode {
     if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options::default();
-    while let Some(arg) = args.next() {
-        let (name, inline) = match arg.split_once('=') {
-            Some((name, value)) if arg.starts_with("--") => (name, Some(value.to_string())),
-            _ => (arg.as_str(), None),
-        };
-        match name {
-            "--json" => options.format = Format::Json,
-            "--strict" => options.strict = true,
-            "-h" | "--help" => options.help = true,
-            "-o" | "--output" => {
-                let value = inline.or_else(|| args.next()).ok_or_else(|| format!("{name} needs a value"))?;
-                options.format = match value.as_str() {
-                    "text" => Format::Text,
-                    "json" => Format::Json,
-                    "sarif" => Format::Sarif,
-                    "junit" => Format::Junit,
-                    other => {
-                        return Err(format!("there is no output {other:?}: text, json, sarif or junit"));
-                    }
-                };
-            }
-            flag if flag.starts_with('-') && flag != "-" => return Err(format!("unknown flag {flag}")),
-            _ => options.files.push(arg),
-        }
-    }
-    Ok(options)
+fn parse(args: Vec<String>) -> Result<Option<Options>, String> {
+    let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(None) };
+    let format = match arguments.value("output") {
+        None if arguments.has("json") => Format::Json,
+        None | Some("text") => Format::Text,
+        Some("json") => Format::Json,
+        Some("sarif") => Format::Sarif,
+        Some("junit") => Format::Junit,
+        Some(other) => return Err(format!("there is no output {other:?}: text, json, sarif or junit")),
+    };
+    let files = arguments.operands().to_vec();
+    Ok(Some(Options { format, strict: arguments.has("strict"), files }))
 }
 
 fn print_and_exit(text: &str, code: ExitCode) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    match crate::output::write(text) {
         Ok(()) => code,
-        Err(_) => ExitCode::from(UNREADABLE),
+        Err(why) => print_refusal(&why),
     }
 }
 
@@ -199,11 +183,18 @@ async fn resource(engine: &Arc<Engine>, document: &Document) -> Finding {
         // Charts, values and Helm's own output are in the same folders and streams.
         return skipped("it has no kind");
     }
+    let kinds = engine.storage().registry().kinds();
+    if document.tree.str_at(&["apiVersion"]).is_empty() {
+        // kubectl refuses it, too. Other tools have files with a kind of their own.
+        if kinds.all().any(|known| known.kind == kind) {
+            return Finding::new(document, Outcome::Unreadable("apiVersion is not set".to_string()));
+        }
+        return skipped("it has no apiVersion");
+    }
     let version = GroupVersion::parse(document.tree.str_at(&["apiVersion"])).unwrap_or_default();
     if version.group == "kustomize.config.k8s.io" {
         return skipped("it is input of kustomize");
     }
-    let kinds = engine.storage().registry().kinds();
     let Some((kind, at)) = kinds.by_kind(&version, kind) else {
         return skipped("no definition of it was given");
     };
@@ -267,7 +258,9 @@ mod tests {
 
     #[test]
     fn command_lines() {
-        let parsed = |line: &str| parse(line.split_whitespace().map(str::to_string));
+        let parsed = |line: &str| {
+            parse(line.split_whitespace().map(str::to_string).collect()).map(Option::unwrap_or_default)
+        };
         let files = |all: &[&str]| all.iter().map(|file| file.to_string()).collect::<Vec<_>>();
         for (line, format, strict, named) in [
             ("a b", Format::Text, false, files(&["a", "b"])),
@@ -275,13 +268,13 @@ mod tests {
             ("a --output=sarif --strict", Format::Sarif, true, files(&["a"])),
             ("-o junit a", Format::Junit, false, files(&["a"])),
         ] {
-            let want = Options { format, strict, help: false, files: named };
+            let want = Options { format, strict, files: named };
             assert_eq!(parsed(line), Ok(want), "{line}");
         }
         for (line, why) in [
-            ("a -o", "-o needs a value"),
+            ("a -o", "--output needs a value"),
             ("a --output yaml", "there is no output \"yaml\": text, json, sarif or junit"),
-            ("a --nope", "unknown flag --nope"),
+            ("a --stritc", "unknown flag --stritc: did you mean --strict?"),
         ] {
             assert_eq!(parsed(line), Err(why.to_string()), "{line}");
         }

@@ -135,7 +135,8 @@ impl FieldPath {
     pub(super) fn parse(text: &str) -> Result<FieldPath, String> {
         let bad = || format!("--field {text:?} is no path such as .spec.replicas");
         let mut steps = Vec::new();
-        let mut rest = text;
+        // The braces of kubectl's templates may stay.
+        let mut rest = text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(text);
         while !rest.is_empty() {
             if let Some(inside) = rest.strip_prefix("[\"") {
                 let (name, after) = inside.split_once("\"]").ok_or_else(bad)?;
@@ -223,6 +224,7 @@ mod tests {
         for (path, want) in [
             (".spec.n", Some("3")),
             ("spec.n", Some("3")),
+            ("{.spec.n}", Some("3")),
             (".spec.c[0].i", Some("\"one\"")),
             (".spec.c[name=x].i", Some("\"one\"")),
             (".spec.l[\"a.b/c\"]", Some("\"v\"")),

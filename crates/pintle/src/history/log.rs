@@ -48,12 +48,8 @@ impl Log {
 
     /// Whether the versions include the object at this moment.
     pub(super) fn reaches(&self, moment: Option<PointInTime>) -> bool {
-        let Some(oldest) = self.versions.first() else { return false };
-        match moment {
-            None => false,
-            Some(PointInTime::Revision(revision)) => oldest.revision <= revision,
-            Some(PointInTime::Time(time)) => oldest.time.is_some_and(|written| written <= time),
-        }
+        let oldest = self.versions.first();
+        oldest.zip(moment).is_some_and(|(oldest, moment)| moment.includes(oldest))
     }
 
     /// The versions, each with the one before it, the newest first.

@@ -7,28 +7,39 @@ mod retention;
 
 pub(crate) use retention::parse as retention;
 
+use crate::arguments::{self, Syntax};
+use crate::output::{self, Output};
 use crate::owners::client::{Client, ClientError};
 use crate::owners::{config, resolve};
+use crate::terminal;
 use changes::FieldPath;
 use log::{Log, Version};
 use pintle_meta::time::Timestamp;
-use pintle_value::{Value, json, yaml};
-use std::io::{IsTerminal, Write};
+use pintle_value::{Value, yaml};
 use std::path::PathBuf;
 
 pub(crate) const USAGE: &str = "\
-Usage: pintle history TYPE/NAME [-n NAMESPACE] [--at RESOURCEVERSION|TIME] [--field PATH] [--kubeconfig FILE] [-o text|json]
+Usage: pintle history TYPE/NAME [-n NAMESPACE] [--at RESOURCEVERSION|TIME] [--field PATH] [--limit NUMBER] [-o text|json]
 
 Prints every retained version of an object, the newest first: when it was written, by which field manager, and what changed.
-Deleted objects have a history, too. Requires the right to get the object.
+Deleted objects have a history, too. Requires the right to get the object. The text form does not print the data of Secrets;
+--at, --field and -o json do.
 
-      --at RESOURCEVERSION|TIME  Print the object at that time: 2026-01-02T15:04:05Z, or 10m for ten minutes ago.
+      --at RESOURCEVERSION|TIME  Print the object at that time, or its --field: 2026-01-02T15:04:05Z, or 10m for ten minutes
+                                 ago
       --field PATH               Follow one field: .spec.replicas, .metadata.labels[\"a.b/c\"], .spec.containers[0].image
-      --limit NUMBER             Limit of printed versions (default 100).
-  -n, --namespace NAMESPACE      Namespace of the object (default: that of the kubeconfig).
-      --kubeconfig FILE          Kubeconfig of the server (default: $KUBECONFIG or ~/.kube/config).
+      --limit NUMBER             Limit of printed versions (default 100)
+  -n, --namespace NAMESPACE      Namespace of the object (default: that of the kubeconfig)
+      --kubeconfig FILE          Kubeconfig of the server (default: $KUBECONFIG or ~/.kube/config)
   -o, --output FORMAT            text (default; with --at YAML) or json
 ";
+
+const SYNTAX: Syntax = Syntax {
+    usage: USAGE,
+    values: &["at", "field", "kubeconfig", "limit", "namespace", "output"],
+    switches: &[],
+    operands: 1..=2,
+};
 
 /// The number of versions that are printed by default.
 const DEFAULT_LIMIT: usize = 100;
@@ -38,14 +49,10 @@ const VERSIONS_MAX: usize = 10_000;
 /// The error of the command, in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HistoryError {
-    #[error("{0} (pintle history --help explains the usage)")]
-    Usage(String),
+    #[error("{0}")]
+    Text(String),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("{0}")]
-    Nothing(String),
-    #[error("cannot write: {0}")]
-    Write(std::io::Error),
 }
 
 /// The parsed command line.
@@ -70,49 +77,46 @@ enum PointInTime {
 
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: Vec<String>) -> Result<(), HistoryError> {
-    let mut out = std::io::stdout().lock();
-    let Some(options) = parse(args)? else {
-        return out.write_all(USAGE.as_bytes()).map_err(HistoryError::Write);
-    };
+    let Some(options) = parse(args).map_err(HistoryError::Text)? else { return Ok(()) };
     let config = config::load(options.kubeconfig.as_deref())?;
     let namespace = options.namespace.clone().unwrap_or_else(|| config.namespace.clone());
     let log = Client::new(config)?.block_on(|client| fetch(client, &options, &namespace))?;
     if log.versions.is_empty() {
         let what = format!("{}/{}", options.kind, options.name);
         let why = format!("{what}: no version is retained (changes since resourceVersion {} are)", log.since);
-        return Err(HistoryError::Nothing(why));
+        return Err(HistoryError::Text(why));
     }
-    let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let text = render_log(&log, &options, coloured)?;
-    out.write_all(&text).map_err(HistoryError::Write)
+    let text = render_log(&log, &options, terminal::has_colours()).map_err(HistoryError::Text)?;
+    output::write(&text).map_err(HistoryError::Text)
 }
 
-fn render_log(log: &Log, options: &Options, coloured: bool) -> Result<Vec<u8>, HistoryError> {
+fn render_log(log: &Log, options: &Options, coloured: bool) -> Result<String, String> {
+    let without_field = || format!("no retained version of {}/{} has this field", options.kind, options.name);
     if let Some(moment) = options.at {
         let object = object_at(log, moment)?;
-        let mut out = Vec::new();
+        let value = match &options.field {
+            Some(field) => field.find(object).ok_or("the object did not have this field then")?,
+            None => object,
+        };
         if options.json {
-            json::print_pretty(object, &mut out);
-            out.push(b'\n');
-        } else {
-            yaml::print(object, &mut out);
+            return Ok(output::pretty_json(value));
         }
-        return Ok(out);
+        let mut out = Vec::new();
+        yaml::print(value, &mut out);
+        return Ok(String::from_utf8_lossy(&out).into_owned());
     }
     let limit = options.limit.unwrap_or(DEFAULT_LIMIT);
     if let Some(field) = &options.field
         && !print::has_field(log, field)
     {
-        let why = format!("no retained version of {}/{} has this field", options.kind, options.name);
-        return Err(HistoryError::Nothing(why));
+        return Err(without_field());
     }
-    let text = match (&options.field, options.json) {
+    Ok(match (&options.field, options.json) {
         (Some(field), true) => print::field_as_json(log, field, limit),
         (Some(field), false) => print::field(log, field, limit, coloured),
         (None, true) => print::as_json(log, limit),
         (None, false) => print::text(log, limit, coloured),
-    };
-    Ok(text.into_bytes())
+    })
 }
 
 /// Fetches as many versions as the command needs, the newest first.
@@ -142,76 +146,80 @@ async fn fetch(client: Client, options: &Options, namespace: &str) -> Result<Log
 }
 
 /// The object at a moment.
-fn object_at(log: &Log, moment: PointInTime) -> Result<&Value, HistoryError> {
-    let is_then = |version: &&Version| match moment {
-        PointInTime::Revision(revision) => version.revision <= revision,
-        PointInTime::Time(time) => version.time.is_some_and(|written| written <= time),
+fn object_at(log: &Log, moment: PointInTime) -> Result<&Value, String> {
+    let Some(version) = log.versions.iter().rfind(|version| moment.includes(version)) else {
+        return Err(match log.versions.first() {
+            // Every change since then is retained, so the creation is the first version there was.
+            Some(oldest) if oldest.change == "ADDED" && moment.is_after_revision(log.since) => {
+                format!("there was no such object then: it was created with {}", print::moment_of(oldest))
+            }
+            Some(oldest) => {
+                format!("nothing is retained from then: the oldest version has {}", print::moment_of(oldest))
+            }
+            None => "nothing is retained".to_string(),
+        });
     };
-    let Some(version) = log.versions.iter().rfind(is_then) else {
-        let oldest = log.versions.first().map(|version| version.revision).unwrap_or(log.since);
-        let why = format!("nothing is retained from then: the oldest version has resourceVersion {oldest}");
-        return Err(HistoryError::Nothing(why));
-    };
-    version.object.as_ref().ok_or_else(|| {
-        HistoryError::Nothing(format!(
-            "there was no such object then: it was deleted at {}",
-            version.revision
-        ))
-    })
+    let deleted =
+        || format!("there was no such object then: it was deleted with {}", print::moment_of(version));
+    version.object.as_ref().ok_or_else(deleted)
 }
 
-fn parse(args: Vec<String>) -> Result<Option<Options>, HistoryError> {
-    let usage = |text: String| HistoryError::Usage(text);
-    let mut options = Options::default();
-    let mut operands = Vec::new();
-    let mut args = args.into_iter();
-    while let Some(arg) = args.next() {
-        let (name, mut inline) = match arg.split_once('=') {
-            Some((name, value)) if arg.starts_with("--") => (name, Some(value.to_string())),
-            _ => (arg.as_str(), None),
-        };
-        let mut value =
-            || inline.take().or_else(|| args.next()).ok_or_else(|| usage(format!("{name} needs a value")));
-        match name {
-            "-h" | "--help" => return Ok(None),
-            "-n" | "--namespace" => options.namespace = Some(value()?),
-            "--kubeconfig" => options.kubeconfig = Some(value()?.into()),
-            "--at" => options.at = Some(moment(&value()?).map_err(usage)?),
-            "--field" => options.field = Some(FieldPath::parse(&value()?).map_err(usage)?),
-            "--limit" => {
-                let number = value()?;
-                let parsed = number.parse().ok().filter(|number| *number > 0);
-                options.limit =
-                    Some(parsed.ok_or_else(|| usage(format!("--limit {number:?} is no number")))?);
-            }
-            "-o" | "--output" => match value()?.as_str() {
-                "text" => options.json = false,
-                "json" => options.json = true,
-                other => return Err(usage(format!("there is no output {other:?}: text or json"))),
-            },
-            flag if flag.starts_with('-') => return Err(usage(format!("unknown flag {flag}"))),
-            _ => operands.push(arg),
+fn parse(args: Vec<String>) -> Result<Option<Options>, String> {
+    let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(None) };
+    let (kind, name) = resolve::type_and_name(arguments.operands())?;
+    let limit = |text: &str| {
+        let number = text.parse().ok().filter(|number| *number > 0);
+        number.ok_or_else(|| format!("--limit {text:?} is not a number above 0"))
+    };
+    Ok(Some(Options {
+        kind,
+        name,
+        namespace: arguments.value("namespace").map(str::to_string),
+        kubeconfig: arguments.value("kubeconfig").map(PathBuf::from),
+        at: arguments.value("at").map(moment).transpose()?,
+        field: arguments.value("field").map(FieldPath::parse).transpose()?,
+        limit: arguments.value("limit").map(limit).transpose()?,
+        json: Output::parse(arguments.value("output"))? == Output::Json,
+    }))
+}
+
+impl PointInTime {
+    /// Whether a version was written by then.
+    fn includes(self, version: &Version) -> bool {
+        match self {
+            PointInTime::Revision(revision) => version.revision <= revision,
+            PointInTime::Time(time) => version.time.is_some_and(|written| written <= time),
         }
     }
-    (options.kind, options.name) = resolve::type_and_name(&operands).map_err(usage)?;
-    Ok(Some(options))
+
+    /// Whether this is known to be after a change.
+    fn is_after_revision(self, revision: u64) -> bool {
+        matches!(self, PointInTime::Revision(then) if then >= revision)
+    }
 }
 
-/// A resourceVersion, a time, or a duration before now.
+/// A resourceVersion, a time, or a duration before now. A time in whole seconds is the end of its second, because the log
+/// prints whole seconds.
 fn moment(text: &str) -> Result<PointInTime, String> {
+    const END_OF_SECOND: u32 = 999_999_999;
     if let Ok(revision) = text.parse() {
         return Ok(PointInTime::Revision(revision));
     }
-    if let Ok(time) = Timestamp::parse(text) {
-        return Ok(PointInTime::Time(time));
+    if let Ok(Timestamp { seconds, nanos }) = Timestamp::parse(text) {
+        let nanos = if nanos == 0 { END_OF_SECOND } else { nanos };
+        return Ok(PointInTime::Time(Timestamp { seconds, nanos }));
     }
     let bad = || {
         format!("--at {text:?} is no resourceVersion, no time such as 2026-01-02T15:04:05Z and no duration")
     };
-    let nanos = pintle_meta::duration::GoDuration::parse(text).map_err(|_| bad())?.0;
+    let ago = pintle_meta::duration::GoDuration::parse(text).map_err(|_| bad())?.0;
+    if ago < 0 {
+        return Err(format!("--at {text:?} is in the future: a duration is counted back from now"));
+    }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_err(|_| bad())?;
     let seconds = i64::try_from(now.as_secs()).map_err(|_| bad())?;
-    Ok(PointInTime::Time(Timestamp::from_seconds(seconds.saturating_sub(nanos / 1_000_000_000))))
+    let seconds = seconds.saturating_sub(ago / 1_000_000_000);
+    Ok(PointInTime::Time(Timestamp { seconds, nanos: END_OF_SECOND }))
 }
 
 #[cfg(test)]
@@ -220,7 +228,7 @@ mod tests {
 
     fn parsed(line: &str) -> Result<Options, String> {
         let args = line.split_whitespace().map(str::to_string).collect();
-        parse(args).map(Option::unwrap_or_default).map_err(|error| error.to_string())
+        parse(args).map(Option::unwrap_or_default)
     }
 
     #[test]
@@ -258,9 +266,55 @@ mod tests {
     #[test]
     fn moments() {
         let time = |text: &str| PointInTime::Time(Timestamp::parse(text).unwrap());
-        assert_eq!(moment("2026-01-02T15:04:05Z"), Ok(time("2026-01-02T15:04:05Z")));
+        assert_eq!(moment("2026-01-02T15:04:05.5Z"), Ok(time("2026-01-02T15:04:05.5Z")));
+        assert_eq!(moment("2026-01-02T15:04:05Z"), Ok(time("2026-01-02T15:04:05.999999999Z")));
         assert_eq!(moment("7"), Ok(PointInTime::Revision(7)));
         assert!(matches!(moment("10m"), Ok(PointInTime::Time(_))));
-        assert!(moment("yesterday").is_err());
+        for wrong in ["yesterday", "-10m", ""] {
+            assert!(moment(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// The log of an object that was created, scaled and deleted; `since` is the revision from which all changes are known.
+    fn log_since(since: u64) -> Log {
+        let version = |revision: u64, time: &str, change: &str, object: &str| Version {
+            revision,
+            time: Timestamp::parse(time).ok(),
+            change: change.to_string(),
+            object: pintle_value::json::parse(object.as_bytes()).ok().map(|parsed| parsed.value),
+        };
+        let versions = vec![
+            version(5, "2026-01-02T15:04:05.5Z", "ADDED", r#"{"spec":{"replicas":1}}"#),
+            version(7, "2026-01-02T15:04:07.5Z", "MODIFIED", r#"{"spec":{"replicas":2}}"#),
+            version(9, "2026-01-02T15:04:09.5Z", "DELETED", ""),
+        ];
+        Log { versions, since, has_older: false }
+    }
+
+    #[test]
+    fn the_object_at_a_moment() {
+        let created =
+            "there was no such object then: it was created with resourceVersion 5, 2026-01-02T15:04:05Z";
+        let deleted =
+            "there was no such object then: it was deleted with resourceVersion 9, 2026-01-02T15:04:09Z";
+        let unknown =
+            "nothing is retained from then: the oldest version has resourceVersion 5, 2026-01-02T15:04:05Z";
+        for (since, at, want) in [
+            (1, "5", Ok("1")),
+            (1, "6", Ok("1")),
+            (1, "7", Ok("2")),
+            (1, "2026-01-02T15:04:05Z", Ok("1")),
+            (1, "2026-01-02T15:04:07.4Z", Ok("1")),
+            (1, "2026-01-02T15:04:07Z", Ok("2")),
+            (1, "4", Err(created)),
+            (5, "4", Err(unknown)),
+            (1, "2026-01-02T15:04:04Z", Err(unknown)),
+            (1, "9", Err(deleted)),
+        ] {
+            let line = format!("deploy/web --at {at} --field .spec.replicas");
+            let found = render_log(&log_since(since), &parsed(&line).unwrap(), false);
+            let found = found.as_ref().map(|text| text.trim_end()).map_err(String::as_str);
+            assert_eq!(found, want, "{at}");
+        }
     }
 }

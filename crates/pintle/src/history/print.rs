@@ -1,14 +1,12 @@
 //! The output of the log: text with one line for each changed field, and JSON.
 
-use super::changes::{FieldPath, changes};
+use super::changes::{Change, FieldPath, changes};
 use super::log::{Log, Version, Writer};
-use crate::output::one_line;
-use pintle_value::{Map, Value, json};
+use crate::output::{one_line, pretty_json};
+use crate::terminal::{Colour, paint};
+use pintle_value::{Map, Value};
 use std::fmt::Write;
 
-const RED: u8 = 31;
-const GREEN: u8 = 32;
-const YELLOW: u8 = 33;
 /// The longest value in the text form, in characters; JSON has all of it.
 const VALUE_CHARS_MAX: usize = 200;
 
@@ -16,7 +14,7 @@ const VALUE_CHARS_MAX: usize = 200;
 pub(super) fn text(log: &Log, limit: usize, coloured: bool) -> String {
     let mut out = String::new();
     for (version, before) in log.newest_first().take(limit) {
-        out.push_str(&paint(&head(version, before), YELLOW, coloured));
+        out.push_str(&paint(&head(version, before), Colour::Yellow, coloured));
         out.push('\n');
         let is_start = version.change == "OLDEST";
         let old = before.and_then(|before| before.object.as_ref()).filter(|_| !is_start);
@@ -25,12 +23,17 @@ pub(super) fn text(log: &Log, limit: usize, coloured: bool) -> String {
             (Some(object), false) => changes(old, Some(object)),
             _ => Vec::new(),
         };
+        if changed.is_empty() && version.object.is_some() && !is_start {
+            out.push_str("  (only what the server records: managedFields, generation)\n");
+        }
+        let kind = version.object.as_ref().map_or("", |object| object.str_at(&["kind"]));
         for change in changed {
-            if let Some(from) = change.from {
-                push_line(&mut out, '-', &change.path, from, RED, coloured);
-            }
-            if let Some(to) = change.to {
-                push_line(&mut out, '+', &change.path, to, GREEN, coloured);
+            let is_secret = kind == "Secret" && is_secret_field(&change);
+            let text = |value| if is_secret { "***".to_string() } else { one_line(value, VALUE_CHARS_MAX) };
+            for (sign, value, colour) in [('-', change.from, Colour::Red), ('+', change.to, Colour::Green)] {
+                let Some(value) = value else { continue };
+                out.push_str(&paint(&format!("  {sign} {}: {}", change.path, text(value)), colour, coloured));
+                out.push('\n');
             }
         }
         out.push('\n');
@@ -43,11 +46,16 @@ pub(super) fn text(log: &Log, limit: usize, coloured: bool) -> String {
     out
 }
 
+/// Whether a changed field of a Secret has, or may have, a secret value: its data, and the copy that kubectl apply makes.
+fn is_secret_field(change: &Change<'_>) -> bool {
+    change.path.starts_with(".data") || change.path.contains("last-applied-configuration")
+}
+
 /// The values that a field had, the newest first.
 pub(super) fn field(log: &Log, path: &FieldPath, limit: usize, coloured: bool) -> String {
     let mut out = String::new();
     for (version, before) in changed_at(log, path).into_iter().take(limit) {
-        out.push_str(&paint(&head(version, before), YELLOW, coloured));
+        out.push_str(&paint(&head(version, before), Colour::Yellow, coloured));
         match value_at(Some(version), path) {
             Some(value) => _ = writeln!(out, "  {}", one_line(value, VALUE_CHARS_MAX)),
             None => out.push_str("  (not set)\n"),
@@ -109,6 +117,12 @@ fn value_at<'v>(version: Option<&'v Version>, path: &FieldPath) -> Option<&'v Va
     path.find(version?.object.as_ref()?)
 }
 
+/// `resourceVersion 12, 2026-01-02T15:04:05Z`
+pub(super) fn moment_of(version: &Version) -> String {
+    let time = version.time.map(|time| format!(", {}", time.rfc3339())).unwrap_or_default();
+    format!("resourceVersion {}{time}", version.revision)
+}
+
 /// The heading of a version: `resourceVersion 12  2026-01-02T15:04:05Z  update  kubectl-edit`.
 fn head(version: &Version, before: Option<&Version>) -> String {
     let time = version.time.map_or_else(|| "-".to_string(), |time| time.rfc3339().to_string());
@@ -148,26 +162,10 @@ fn describe_version(version: &Version, before: Option<&Version>) -> Map {
     item
 }
 
-fn push_line(out: &mut String, sign: char, path: &str, value: &Value, colour: u8, coloured: bool) {
-    let line = format!("  {sign} {path}: {}", one_line(value, VALUE_CHARS_MAX));
-    out.push_str(&paint(&line, colour, coloured));
-    out.push('\n');
-}
-
-fn paint(text: &str, colour: u8, coloured: bool) -> String {
-    if coloured { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_string() }
-}
-
-fn pretty_json(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::print_pretty(value, &mut out);
-    out.push(b'\n');
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pintle_value::json;
 
     fn log() -> Log {
         let page = br#"{"since":"1","items":[
@@ -200,6 +198,33 @@ changes are retained since resourceVersion 1
         let coloured = text(&log(), 10, true);
         assert!(coloured.contains("\x1b[32m  + .spec.replicas: 2\x1b[0m"), "{coloured}");
         assert!(text(&log(), 1, false).ends_with("--limit shows more\n"));
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let page = br#"{"since":"1","items":[
+          {"type":"ADDED","resourceVersion":"2","object":{"kind":"Secret","data":{"a":"aHVudGVy"},"metadata":{"name":"s"}}},
+          {"type":"MODIFIED","resourceVersion":"3","object":{"kind":"Secret","data":{"a":"b3RoZXI="},"metadata":{"name":"s"}}},
+          {"type":"MODIFIED","resourceVersion":"4","object":{"kind":"Secret","data":{"a":"b3RoZXI="},"metadata":{"name":"s","generation":2}}}]}"#;
+        let mut log = Log::default();
+        log.add_older(&json::parse(page).unwrap().value);
+        let want = "\
+resourceVersion 4  -  update  -
+  (only what the server records: managedFields, generation)
+
+resourceVersion 3  -  update  -
+  - .data.a: ***
+  + .data.a: ***
+
+resourceVersion 2  -  create  -
+  + .data.a: ***
+  + .kind: \"Secret\"
+  + .metadata.name: \"s\"
+
+changes are retained since resourceVersion 1
+";
+        assert_eq!(text(&log, 10, false), want);
+        assert!(as_json(&log, 10).contains("aHVudGVy"));
     }
 
     #[test]

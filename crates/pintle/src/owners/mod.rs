@@ -8,8 +8,9 @@ mod print;
 pub(crate) mod resolve;
 mod tree;
 
+use crate::arguments::{self, Syntax};
 use crate::check::documents;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::terminal;
 use client::{Client, ClientError};
 use conflicts::Applier;
@@ -36,26 +37,29 @@ or - for stdin. Exits with 1 if there are conflicts.
       --json                 Same as --output json
 ";
 
+const SYNTAX: Syntax = Syntax {
+    usage: USAGE,
+    values: &["field-manager", "filename", "kubeconfig", "namespace", "output"],
+    switches: &["json", "tree"],
+    operands: 0..=2,
+};
+
 /// The largest manifest that is read, in bytes.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
 /// Why there is no result, in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OwnersError {
-    #[error("{0} (pintle owners --help explains the usage)")]
-    Usage(String),
     #[error("cannot read {0}: {1}")]
     Read(String, std::io::Error),
     #[error("{0} is not a manifest: {1}")]
     Manifest(String, String),
     #[error("{0}")]
-    Documents(String),
+    Text(String),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("expected conflicts or rejections: {0}")]
     Conflicts(usize),
-    #[error("cannot write: {0}")]
-    Write(std::io::Error),
 }
 
 /// The command line.
@@ -70,15 +74,11 @@ struct Options {
     tree: bool,
     json: bool,
     wide: bool,
-    help: bool,
 }
 
 /// Runs the command with the arguments after its name.
-pub(crate) fn run(args: impl IntoIterator<Item = String>) -> Result<(), OwnersError> {
-    let options = parse(args)?;
-    if options.help {
-        return write(USAGE);
-    }
+pub(crate) fn run(args: Vec<String>) -> Result<(), OwnersError> {
+    let Some(options) = parse(args).map_err(OwnersError::Text)? else { return Ok(()) };
     if !options.files.is_empty() {
         return expect_conflicts(&options);
     }
@@ -99,12 +99,12 @@ pub(crate) fn run(args: impl IntoIterator<Item = String>) -> Result<(), OwnersEr
 }
 
 fn write(text: &str) -> Result<(), OwnersError> {
-    std::io::stdout().write_all(text.as_bytes()).map_err(OwnersError::Write)
+    output::write(text).map_err(OwnersError::Text)
 }
 
 /// Determines the expected conflicts of each document of the files by dry runs on the server.
 fn expect_conflicts(options: &Options) -> Result<(), OwnersError> {
-    let documents = documents::read(&options.files).map_err(OwnersError::Documents)?;
+    let documents = documents::read(&options.files).map_err(OwnersError::Text)?;
     let config = config::load(options.kubeconfig.as_deref())?;
     let namespace = options.namespace.clone().unwrap_or_else(|| config.namespace.clone());
     let manager = options.field_manager.as_deref().unwrap_or("kubectl");
@@ -118,51 +118,35 @@ fn expect_conflicts(options: &Options) -> Result<(), OwnersError> {
     };
     let all = Client::new(config)?.block_on(ask)?;
     let output = if options.json { Output::Json } else { Output::Text };
-    output.print(&conflicts::text(&all), &conflicts::tree(&all));
+    output.print(&conflicts::text(&all), &conflicts::tree(&all)).map_err(OwnersError::Text)?;
     match all.iter().map(conflicts::Expected::problems).sum() {
         0 => Ok(()),
         count => Err(OwnersError::Conflicts(count)),
     }
 }
 
-fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, OwnersError> {
-    let mut options = Options::default();
-    let mut args = args.into_iter();
-    while let Some(arg) = args.next() {
-        let (name, mut inline) = match arg.split_once('=') {
-            Some((name, value)) if arg.starts_with("--") => (name, Some(value.to_string())),
-            _ => (arg.as_str(), None),
-        };
-        let mut value = || {
-            let missing = || OwnersError::Usage(format!("{name} needs a value"));
-            inline.take().or_else(|| args.next()).ok_or_else(missing)
-        };
-        match name {
-            "-n" | "--namespace" => options.namespace = Some(value()?),
-            "--kubeconfig" => options.kubeconfig = Some(value()?.into()),
-            "-f" | "--filename" => options.files.push(value()?),
-            "--field-manager" => options.field_manager = Some(value()?),
-            "--tree" => options.tree = true,
-            "--json" => options.json = true,
-            "-o" | "--output" => match value()?.as_str() {
-                "text" => {}
-                "wide" => options.wide = true,
-                "json" => options.json = true,
-                other => return Err(OwnersError::Usage(format!("there is no output {other:?}"))),
-            },
-            "-h" | "--help" => options.help = true,
-            flag if flag.starts_with('-') && flag != "-" => {
-                return Err(OwnersError::Usage(format!("unknown flag {flag}")));
-            }
-            _ => options.what.push(arg),
-        }
-    }
+fn parse(args: Vec<String>) -> Result<Option<Options>, String> {
+    let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(None) };
+    let (json, wide) = match arguments.value("output") {
+        None | Some("text") => (false, false),
+        Some("wide") => (false, true),
+        Some("json") => (true, false),
+        Some(other) => return Err(format!("there is no output {other:?}: text, wide or json")),
+    };
+    let options = Options {
+        what: arguments.operands().to_vec(),
+        files: arguments.values("filename").map(str::to_string).collect(),
+        field_manager: arguments.value("field-manager").map(str::to_string),
+        namespace: arguments.value("namespace").map(str::to_string),
+        kubeconfig: arguments.value("kubeconfig").map(PathBuf::from),
+        tree: arguments.has("tree"),
+        json: json || arguments.has("json"),
+        wide,
+    };
     match (options.what.is_empty(), options.files.is_empty()) {
-        (true, true) if !options.help => {
-            Err(OwnersError::Usage("say which object: FILE or TYPE/NAME".to_string()))
-        }
-        (false, false) => Err(OwnersError::Usage("either an object or -f FILE".to_string())),
-        _ => Ok(options),
+        (true, true) => Err("say which object: FILE or TYPE/NAME, or a file to apply: -f FILE".to_string()),
+        (false, false) => Err("either an object or -f FILE".to_string()),
+        _ => Ok(Some(options)),
     }
 }
 
@@ -177,7 +161,7 @@ fn load(options: &Options) -> Result<Value, OwnersError> {
             return read_manifest(what, file);
         }
     }
-    let (kind, name) = resolve::type_and_name(&options.what).map_err(OwnersError::Usage)?;
+    let (kind, name) = resolve::type_and_name(&options.what).map_err(OwnersError::Text)?;
     let config = config::load(options.kubeconfig.as_deref())?;
     let namespace = options.namespace.clone().unwrap_or_else(|| config.namespace.clone());
     Ok(Client::new(config)?.block_on(|client| resolve::get(client, &kind, &name, &namespace))?)
@@ -217,7 +201,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Options, String> {
-        parse(line.split_whitespace().map(str::to_string)).map_err(|e| e.to_string())
+        parse(line.split_whitespace().map(str::to_string).collect()).map(Option::unwrap_or_default)
     }
 
     #[test]
@@ -235,12 +219,11 @@ mod tests {
             }
         );
         assert!(parsed("").unwrap_err().starts_with("say which object"));
-        assert!(parsed("a -n").unwrap_err().starts_with("-n needs a value"));
+        assert!(parsed("a -n").unwrap_err().starts_with("--namespace needs a value"));
         assert!(parsed("a --nope").unwrap_err().starts_with("unknown flag --nope"));
         assert_eq!(parsed("deploy web").unwrap().what, ["deploy", "web"]);
         assert!(parsed("a -f b").unwrap_err().starts_with("either an object or -f FILE"));
         assert_eq!(parsed("-f a --filename=b --tree").unwrap().files, ["a", "b"]);
-        assert!(parsed("--help").unwrap().help);
     }
 
     #[test]

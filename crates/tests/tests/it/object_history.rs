@@ -111,7 +111,7 @@ async fn the_command_shows_versions_fields_and_moments() {
     assert!(ok && text.contains("\n  k: one\n") && text.contains("kind: ConfigMap"), "{text}");
     let deleted = list[0]["resourceVersion"].as_str().unwrap();
     let (ok, text) = run(&["cm/m", "--at", deleted]);
-    assert!(!ok && text.contains("it was deleted at"), "{text}");
+    assert!(!ok && text.contains("it was deleted with resourceVersion"), "{text}");
     assert!(!run(&["cm/m", "--at", "1"]).0);
     assert!(!run(&["cm/nope"]).0);
     let (ok, text) = run(&["cm", "m", "--field", ".data.nope"]);

@@ -58,6 +58,24 @@ fn an_ephemeral_server_on_etcd_writes_no_files() {
     assert!(is_serving, "{printed:?}");
 }
 
+/// A program that starts the server and is killed does not leave it behind.
+#[test]
+fn a_server_stops_when_its_input_ends() {
+    let mut server = Command::new(binary().unwrap())
+        .args(["serve", "--ephemeral", "--stop-with-stdin", "--bind-address=127.0.0.1", "--secure-port=0"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("Serving securely on")));
+    assert!(server.try_wait().unwrap().is_none());
+    drop(server.stdin.take());
+    // Its output ends with the process.
+    lines.for_each(drop);
+    assert!(server.wait().unwrap().success());
+}
+
 /// Damages a file in its middle.
 fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();

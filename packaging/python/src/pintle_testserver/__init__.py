@@ -86,9 +86,11 @@ class TestServer:
         self.stop()
 
     def _start(self, flags: Sequence[str], timeout_seconds: float) -> None:
-        command = [binary(), "serve", "--ephemeral", "--secure-port=0", f"--data-dir={self._folder}", *flags]
+        command = [binary(), "serve", "--ephemeral", "--stop-with-stdin", "--secure-port=0"]
+        command += [f"--data-dir={self._folder}", *flags]
         with open(os.path.join(self._folder, "server.log"), "wb") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            # The pipe ends with this process, however it ends, and the server with the pipe.
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
         # The server writes this file when it is ready.
         port_file = pathlib.Path(self._folder, "port")
         end = time.monotonic() + timeout_seconds

@@ -1,4 +1,4 @@
-import{b as y,i as l}from"./chunk-ZLWGEXD6.js";import"./chunk-J65JPZWQ.js";import{g as R}from"./chunk-HE7HDO5U.js";import{A as e,D as O,I as C,d as c,e as u,f as x,p as v,q as j,w as E}from"./chunk-UH6XSKXL.js";import"./chunk-WOT6VMZA.js";var k="object.spec.replicas <= 5 && object.metadata.name.startsWith('web')",L=`apiVersion: apps/v1
+import{b as y,i as l}from"./chunk-AV6FSVSJ.js";import"./chunk-J65JPZWQ.js";import{g as R}from"./chunk-HE7HDO5U.js";import{A as e,D as O,I as C,d as c,e as u,f as x,p as v,q as j,w as E}from"./chunk-UH6XSKXL.js";import"./chunk-WOT6VMZA.js";var k="object.spec.replicas <= 5 && object.metadata.name.startsWith('web')",L=`apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: web

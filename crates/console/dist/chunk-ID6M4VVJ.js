@@ -1,1 +1,0 @@
-import{e as a,f as b}from"./chunk-S2S3TTBT.js";import"./chunk-ZLWGEXD6.js";import"./chunk-J65JPZWQ.js";import"./chunk-HE7HDO5U.js";import"./chunk-UH6XSKXL.js";import"./chunk-WOT6VMZA.js";export{b as CreateView,a as EditTab};

@@ -1,0 +1,1 @@
+import{e as a,f as b}from"./chunk-KWWUODBF.js";import"./chunk-AV6FSVSJ.js";import"./chunk-J65JPZWQ.js";import"./chunk-HE7HDO5U.js";import"./chunk-UH6XSKXL.js";import"./chunk-WOT6VMZA.js";export{b as CreateView,a as EditTab};
