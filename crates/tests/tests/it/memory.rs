@@ -138,7 +138,6 @@ async fn unfinished_bodies_take_a_limited_amount() {
         flags: ["--enable-priority-and-fairness=false", "--max-mutating-requests-inflight=1000"]
             .map(String::from)
             .into(),
-        ..Options::default()
     };
     let server = Server::start_with(options).await.unwrap();
     let client = server.alice().unwrap();
