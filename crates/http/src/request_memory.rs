@@ -2,8 +2,8 @@
 //! decode. A request takes its part before it uses it, and holds it until it is done: while it waits for a webhook, or for a
 //! full disk, its object stays in memory.
 //!
-//! Who finds no room waits in turn and is refused after a while. A user gets no more than what remains for all others, so that one
-//! user takes at most half of the memory, two a third each, and others always find some.
+//! Who finds no room waits in turn and is refused after a while. A user gets no more than what remains for all others: alone at
+//! most half of the memory, and the next user at most half of the rest.
 
 use crate::body::{ClientBody, unread_body};
 use crate::dispatch::BODY_BYTES_MAX;
