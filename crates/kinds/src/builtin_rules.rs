@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn words_of_rules_are_known_and_states_are_json() {
         const RULES: &str = include_str!("../data/rules.txt");
-        const FLAGS: [&str; 7] = ["create", "conditional", "returns", "orphan", "safe", "nogc", "uncached"];
+        const FLAGS: [&str; 8] =
+            ["create", "statuscreate", "conditional", "returns", "orphan", "safe", "nogc", "uncached"];
         const KEYS: [&str; 8] = ["gen", "prefix", "gate", "status", "keep", "pod", "metadata", "finalizers"];
         for line in RULES.lines().filter(|line| !line.starts_with(['#', ' '])) {
             for word in line.split(' ').skip(1) {
