@@ -15,7 +15,7 @@ use crate::pki::PkiError;
 use crate::profile::Profiles;
 use crate::program::Program;
 use crate::reload::Reload;
-use crate::shutdown::{self, Signals};
+use crate::shutdown::{self, StopRequest};
 use crate::upkeep::Upkeep;
 use crate::{config_file, descriptors, etcd_stand_in, flag_checks, idle, metric_flags, upkeep};
 use context::{Addresses, server_context};
@@ -130,7 +130,9 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
         tracing::info!("flags without effect here: --{}", without_effect.join(", --"));
     }
     descriptors::raise_limit();
-    shutdown::limit_time(shutdown::stop_limit(&config, &operation)).map_err(ServeError::Runtime)?;
+    let input = config.stops_with_stdin.then(std::io::stdin);
+    let stop_limit = shutdown::stop_limit(&config, &operation);
+    let stop = StopRequest::listen(stop_limit, input).map_err(ServeError::Runtime)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .thread_keep_alive(THREAD_KEEP_ALIVE)
@@ -140,7 +142,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     // This runs on a thread of the runtime, because objects that are read at start may be as deep as those of
     // requests.
     let served = runtime.block_on(async {
-        tokio::spawn(serve(config, operation, audit, began)).await.map_err(ServeError::Ended)?
+        tokio::spawn(serve(config, operation, audit, stop, began)).await.map_err(ServeError::Ended)?
     });
     shutdown::end(runtime);
     served
@@ -151,28 +153,25 @@ async fn serve(
     mut config: Config,
     operation: Arc<Operation>,
     audit: AuditConfig,
+    mut stop: StopRequest,
     began: Instant,
 ) -> Result<(), ServeError> {
     let auditor = audit.open()?;
-    let mut signals = Signals::new().map_err(ServeError::Runtime)?;
-    if config.stops_with_stdin {
-        signals.add_end_of_input(std::io::stdin()).map_err(ServeError::Runtime)?;
-    }
     // Listen first, to report an occupied port before the data is changed.
     let listener = listen(config.bind, config.shares_port).map_err(|e| ServeError::Listen(config.bind, e))?;
     // With port 0, the system has chosen one.
     config.bind = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
-    // Signals must also work while the server waits for its signer or for etcd.
+    // The server can also be stopped while it waits for its signer or for etcd.
     tokio::select! {
         () = choose_store(&mut config) => {}
-        () = signals.next() => return Ok(()),
+        () = stop.wait() => return Ok(()),
     }
     let config = Arc::new(config);
     let keys = Keys::load(&config)?;
     pintle_metrics::set_server_id_hash(config_file::hash(upkeep::own_name().as_bytes()));
     let parts = tokio::select! {
         parts = Parts::open(&config, &keys) => parts?,
-        () = signals.next() => return Ok(()),
+        () = stop.wait() => return Ok(()),
     };
     let tls = ListenerTls::new(&config, &operation, &keys, &parts.authenticator)?;
 
@@ -217,7 +216,7 @@ async fn serve(
     token_keys.generate_in_background();
 
     let stop = async {
-        signals.next().await;
+        stop.wait().await;
         tracing::info!("stopping");
         health.set_stopping();
         // Other servers take over from now on while requests are still answered.

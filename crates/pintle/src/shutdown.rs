@@ -22,25 +22,34 @@ const SECOND_SIGNAL_CODE: i32 = 130;
 const TOO_LATE_CODE: i32 = 1;
 
 /// The signals that shut the server down.
-pub(crate) struct Signals {
+struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// The end of the input, if it counts as a signal.
-    end_of_input: Option<oneshot::Receiver<()>>,
 }
 
 impl Signals {
-    pub(crate) fn new() -> std::io::Result<Self> {
+    fn new() -> std::io::Result<Self> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            end_of_input: None,
         })
     }
 
-    /// Lets the end of this input count as a signal. A thread reads it, because reading may block for ever; the process does
-    /// not wait for it.
-    pub(crate) fn add_end_of_input(&mut self, mut input: impl Read + Send + 'static) -> std::io::Result<()> {
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Resolves when an input ends; never without one. A thread reads it, because reading may block for ever; the process does not
+/// wait for it.
+struct EndOfInput(Option<oneshot::Receiver<()>>);
+
+impl EndOfInput {
+    fn of(input: Option<impl Read + Send + 'static>) -> std::io::Result<Self> {
+        let Some(mut input) = input else { return Ok(EndOfInput(None)) };
         let (ended, is_ended) = oneshot::channel();
         let read = move || {
             // An input that fails has no writer either.
@@ -48,24 +57,63 @@ impl Signals {
             _ = ended.send(());
         };
         thread::Builder::new().name("stdin".into()).spawn(read)?;
-        self.end_of_input = Some(is_ended);
-        Ok(())
+        Ok(EndOfInput(Some(is_ended)))
     }
 
-    pub(crate) async fn next(&mut self) {
-        let end_of_input = async {
-            match &mut self.end_of_input {
-                Some(end) => _ = end.await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            () = end_of_input => {}
+    async fn wait(self) {
+        match self.0 {
+            Some(ended) => _ = ended.await,
+            None => std::future::pending().await,
         }
-        // The input ends once.
-        self.end_of_input = None;
+    }
+}
+
+/// The request to shut the server down: a signal, or the end of its input.
+pub(crate) struct StopRequest(oneshot::Receiver<()>);
+
+impl StopRequest {
+    /// Listens for signals, and for the end of `input` if there is one. Ends the process at the second signal, or `limit` after
+    /// the request to stop. Acknowledged writes are durable without closing the store.
+    ///
+    /// This runs on a thread of its own, because the threads of the server may all be occupied. It is the only listener: the
+    /// system merges signals that nobody has received yet, so the server must not show that it stops before the first one is.
+    pub(crate) fn listen(
+        limit: Duration,
+        input: Option<impl Read + Send + 'static>,
+    ) -> std::io::Result<StopRequest> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut signals = {
+            let _entered = runtime.enter();
+            Signals::new()?
+        };
+        let end_of_input = EndOfInput::of(input)?;
+        let (stop, stopped) = oneshot::channel();
+        let wait = async move {
+            let is_signal = tokio::select! {
+                () = signals.next() => true,
+                () = end_of_input.wait() => false,
+            };
+            _ = stop.send(());
+            let second_signal = async {
+                if !is_signal {
+                    signals.next().await;
+                }
+                signals.next().await;
+            };
+            if tokio::time::timeout(limit, second_signal).await.is_ok() {
+                std::process::exit(SECOND_SIGNAL_CODE);
+            }
+            tracing::error!("the server did not stop within {} s", limit.as_secs());
+            std::process::exit(TOO_LATE_CODE);
+        };
+        thread::Builder::new().name("stop-limit".into()).spawn(move || runtime.block_on(wait))?;
+        Ok(StopRequest(stopped))
+    }
+
+    /// Waits for the request. Must not be called again afterwards.
+    pub(crate) async fn wait(&mut self) {
+        // The sender is not dropped before the process ends.
+        _ = (&mut self.0).await;
     }
 }
 
@@ -76,26 +124,6 @@ pub(crate) fn stop_limit(config: &Config, operation: &Operation) -> Duration {
     let linger = operation.watch_linger(config.shutdown_delay);
     let times = [config.shutdown_delay, refusing, drain, linger, CLOSE_TIMEOUT, STEPS_TIMEOUT];
     times.into_iter().fold(Duration::ZERO, Duration::saturating_add)
-}
-
-/// Ends the process at the second signal, or `limit` after the first one. This runs on a thread of its own, because the
-/// threads of the server may all be occupied. Acknowledged writes are durable without closing the store.
-pub(crate) fn limit_time(limit: Duration) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut signals = {
-        let _entered = runtime.enter();
-        Signals::new()?
-    };
-    let wait = async move {
-        signals.next().await;
-        if tokio::time::timeout(limit, signals.next()).await.is_ok() {
-            std::process::exit(SECOND_SIGNAL_CODE);
-        }
-        tracing::error!("the server did not stop within {} s", limit.as_secs());
-        std::process::exit(TOO_LATE_CODE);
-    };
-    thread::Builder::new().name("stop-limit".into()).spawn(move || runtime.block_on(wait))?;
-    Ok(())
 }
 
 /// Waits for the threads of the runtime, for a limited time.
