@@ -98,6 +98,12 @@ impl EtcdSettings {
         }
     }
 
+    /// Hosts and ports of the endpoints.
+    pub(crate) fn endpoints(&self) -> String {
+        let endpoints: Vec<String> = self.options.endpoints.iter().map(Endpoint::authority).collect();
+        endpoints.join(", ")
+    }
+
     /// Connects and loads, waiting until etcd is available.
     pub(crate) async fn connect(&self) -> Result<Etcd, OptionsError> {
         Etcd::connect(self.options.clone()).await

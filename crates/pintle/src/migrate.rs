@@ -6,11 +6,12 @@ use crate::etcd::EtcdSettings;
 use crate::flags::{self, Flags, Invocation};
 use crate::output::{Output, number, object};
 use crate::progress::{self, Progress};
-use crate::{encryption, flag_checks, objects};
+use crate::{encryption, flag_checks, objects, operation};
 use bytes::Bytes;
 use pintle_engine::{Codec, MASTER_LEASES, PEER_LEASES, is_object_key};
 use pintle_store::{Entry, Expect, Key, Options, Revision, Snapshot, Store, Write};
 use pintle_store_etcd::Etcd;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,10 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
         Invocation::Print(_) => return Err(first_line()),
     };
     let migration = Migration::new(&flags)?;
+    // On a terminal, the progress says that the command waits for etcd.
+    if !std::io::stderr().is_terminal() {
+        operation::start_log(&flags).map_err(|error| error.to_string())?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let moved = runtime.block_on(async {
@@ -127,7 +132,10 @@ impl Migration {
         let connect = tokio::time::timeout(CONNECT_MAX, self.etcd()?.connect());
         match progress::during_future("waiting for etcd", connect).await {
             Ok(connected) => connected.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("etcd does not answer within {} s", CONNECT_MAX.as_secs())),
+            Err(_) => {
+                let servers = self.etcd()?.endpoints();
+                Err(format!("etcd at {servers} does not answer within {} s", CONNECT_MAX.as_secs()))
+            }
         }
     }
 

@@ -62,7 +62,8 @@ impl Endpoint {
         (!self.tls).then_some((self.host.as_str(), self.port))
     }
 
-    pub(crate) fn authority(&self) -> String {
+    /// Host and port, as in a URL.
+    pub fn authority(&self) -> String {
         let Endpoint { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
