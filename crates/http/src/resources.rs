@@ -193,9 +193,12 @@ impl Api for Resources {
     }
 
     fn stored_bytes(&self, kind: &pintle_kinds::Kind, info: &RequestInfo) -> Bytes {
+        if info.name.is_empty() {
+            return Bytes::new();
+        }
         let objects = self.engine.storage().cache().resource(&kind.store_prefix);
         let key = pintle_engine::object_key(kind.namespaced, &info.namespace, &info.name);
-        let object = objects.filter(|_| !info.name.is_empty()).and_then(|objects| objects.get(&key));
+        let object = objects.and_then(|objects| objects.get(&key));
         object.map_or_else(Bytes::new, |object| object.value().clone())
     }
 
