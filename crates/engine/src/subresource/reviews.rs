@@ -112,7 +112,6 @@ fn go_text_of_metadata(metadata: &Map) -> String {
                           managedFields";
     const OWNER: &str = "apiVersion kind name uid controller blockOwnerDeletion";
     const ENTRY: &str = "manager operation apiVersion time fieldsType fieldsV1 subresource";
-    let print = |value: &Value| json::text(value);
     let ordered = |map: &Map, order: &str, print: &dyn Fn(&str, &Value) -> String| {
         let fields = order.split(' ').filter_map(|key| Some((key, map.get(key)?)));
         let fields: Vec<String> =
@@ -123,10 +122,11 @@ fn go_text_of_metadata(metadata: &Map) -> String {
         let order = match key {
             "ownerReferences" => OWNER,
             "managedFields" => ENTRY,
-            _ => return print(value),
+            _ => return json::text(value),
         };
         let items = value.as_array().unwrap_or_default().iter().filter_map(Value::as_object);
-        let items: Vec<String> = items.map(|item| ordered(item, order, &|_, value| print(value))).collect();
+        let items: Vec<String> =
+            items.map(|item| ordered(item, order, &|_, value| json::text(value))).collect();
         format!("[{}]", items.join(","))
     })
 }

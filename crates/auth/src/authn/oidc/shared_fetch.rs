@@ -34,7 +34,7 @@ impl<T: Clone> SharedFetch<T> {
     /// runs already.
     pub(super) async fn run(&self, fetch: impl Future<Output = Result<T, String>>) -> Result<T, String> {
         let called = Instant::now();
-        // Whoever fetches holds the lock.
+        // A caller holds the lock while it fetches; the others wait here for its result.
         let mut state = self.state.lock().await;
         if let Some(last) = &state.last
             && (last.began > called || (last.ended > called && last.outcome.is_err()))
